@@ -1,0 +1,37 @@
+# Everything a newcomer needs: `make demo` shows what Slacktide does, `make test` checks that it does it.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo test check bench clean
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## make the virtual environment in .venv (done by the other targets as needed)
+
+$(READY): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Slacktide needs Python 3.11 or newer, got " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11")'
+	@echo "setting up .venv (once, about a minute)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $(READY)
+
+demo: $(READY)  ## back-test the example job on the embedded market: a table and a picture
+	@$(BIN)/slacktide backtest examples/llama-lora.yaml --starts 24 --report demo/report.html --plot demo/backtest.png
+
+check: $(READY)  ## style, types and import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest tests/architecture
+
+test: check  ## all checks and tests
+	$(BIN)/pytest -n 2 --dist worksteal
+
+bench: $(READY)  ## throughput and quality figures beside their references
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove what the other targets made
+	rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,94 @@
+"""The back-test of many starts at once, compiled: the same source as the plain one, in a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slacktide import physics
+from slacktide.backtest import plain
+from slacktide.compiled import compilable, compiled
+from slacktide.market.base import Floats, Ints, Pool
+from slacktide.physics import Terms, advance, lose
+from slacktide.policy.base import Choice, RulePolicy, Sight
+from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.types import Job, JobState, Policy, Quote
+
+COLUMNS = (
+    "cost_usd", "finish_hours", "spot_gpu_hours", "on_demand_gpu_hours", "preemptions", "lost_gpu_hours", "slots"
+)  # fmt: skip
+
+
+@compilable
+def rule(parameters: tuple[Any, ...], sight: Sight) -> Choice:
+    """Stand for the policy's rule; `compiled(run_starts, rule=...)` puts the real one here."""
+    return Choice(0, 0, 0)
+
+
+@compilable
+def run_starts(
+    parameters: tuple[Any, ...],
+    terms: Terms,
+    spot_usd: Floats,
+    on_demand_usd: Floats,
+    spot_gpus: Ints,
+    starts: Ints,
+    out: npt.NDArray[np.float64],
+) -> None:
+    """Run the job from each start; one row of `out` each, in the order of COLUMNS."""
+    slots = len(spot_gpus)
+    for row in range(len(starts)):
+        state = JobState(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, np.inf, False)
+        spot_hours = on_demand_hours = lost_work = 0.0
+        preemptions = 0
+        slot = 0
+        while state.finish_hours == np.inf and not state.exhausted:
+            at = min(starts[row] + slot, slots - 1)
+            offered = spot_gpus[at] if starts[row] + slot < slots else 0
+            quote = Quote(spot_usd[at], on_demand_usd[at], offered)
+            left = lose(terms, state, offered)
+            if state.spot_gpus > left.spot_gpus:
+                preemptions += 1
+                lost_work += state.progress_gpu_hours - left.progress_gpu_hours
+            choice = Choice(0, terms.fastest, 0)
+            if slot < terms.deadline_slots:
+                choice = rule(parameters, Sight(terms, slot, left, quote))
+            state, happened = advance(
+                terms, left, slot, quote, choice.spot_gpus, choice.on_demand_gpus, left.pool
+            )
+            spot_hours += happened.spot_gpus * happened.held_hours
+            on_demand_hours += happened.on_demand_gpus * happened.held_hours
+            slot += 1
+        out[row, 0] = state.cost_usd
+        out[row, 1] = state.finish_hours
+        out[row, 2] = spot_hours
+        out[row, 3] = on_demand_hours
+        out[row, 4] = preemptions
+        out[row, 5] = lost_work
+        out[row, 6] = slot
+
+
+def can_compile(policy: Policy) -> bool:
+    """Whether a policy, and any policy it wraps, is a rule that can be compiled."""
+    return can_compile(policy.inner) if isinstance(policy, DeadlineGuard) else isinstance(policy, RulePolicy)
+
+
+def run_table(job: Job, pool: Pool, policy: RulePolicy, starts: Sequence[int]) -> Floats:
+    """Run a rule policy from many starts, compiled; one row per start, columns as in COLUMNS."""
+    for start in (min(starts), max(starts)):
+        plain.check_start(job, pool, start)
+    function, parameters = policy.rule()
+    out = np.empty((len(starts), len(COLUMNS)))
+    compiled(run_starts, rule=function)(
+        parameters,
+        physics.terms(job, pool.slot_hours),
+        pool.spot_usd_per_gpu_hour,
+        pool.on_demand_usd_per_gpu_hour,
+        pool.spot_gpus,
+        np.asarray(starts, dtype=np.int64),
+        out,
+    )
+    return out

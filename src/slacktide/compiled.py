@@ -1,0 +1,119 @@
+"""One source for plain and compiled code.
+
+A function marked `@compilable` stays a plain Python function: tests, reports and the live
+engine call it as it is. `compiled(fn)` turns the same source into machine code, together with
+the marked functions it calls, so a batch runs what the plain definition says and no rule is
+written twice. Numba is imported on the first call; machine code is kept on disk, in a folder
+named by the sources' digest, so a change in any of them can never meet stale code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import types
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+KEPT_CACHES = 4
+"""How many versions' machine code stays on disk."""
+
+
+def compilable(fn: Function) -> Function:
+    """Mark a function as one that `compiled` may turn into machine code."""
+    fn.__compilable__ = True  # type: ignore[attr-defined]
+    return fn
+
+
+def is_compilable(thing: object) -> bool:
+    """Whether this is a function marked `@compilable`."""
+    return isinstance(thing, types.FunctionType) and getattr(thing, "__compilable__", False)
+
+
+_done: dict[tuple[Any, ...], Any] = {}
+
+
+def compiled(fn: Function, **bound: Callable[..., Any]) -> Function:
+    """Return a compiled twin of a marked function.
+
+    `bound` replaces marked functions that `fn` calls by name: a batch loop calls `rule`, and
+    `compiled(loop, rule=uniform_progress)` is that loop for one rule. Bound functions may be
+    marked functions or results of `compiled`.
+    """
+    if not is_compilable(fn):
+        raise TypeError(f"{fn!r} must be marked @compilable")
+    twins = {name: thing if not is_compilable(thing) else compiled(thing) for name, thing in bound.items()}
+    key = (fn, *sorted((name, id(thing)) for name, thing in twins.items()))
+    if key not in _done:
+        _done[key] = _jit(_rebound(fn, twins))
+    twin: Function = _done[key]
+    return twin
+
+
+def _rebound(fn: Callable[..., Any], twins: dict[str, Any]) -> types.FunctionType:
+    """Copy a function so that the marked functions it calls are compiled ones."""
+    assert isinstance(fn, types.FunctionType)
+    scope = dict(fn.__globals__)
+    for name in fn.__code__.co_names:
+        if name in twins:
+            scope[name] = twins[name]
+        elif is_compilable(scope.get(name)):
+            scope[name] = compiled(scope[name])
+    copy = types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, fn.__closure__)
+    # Numba files machine code under the qualified name: one loop bound to two rules needs two.
+    suffix = "".join(f"__{name}_{twin.py_func.__qualname__}" for name, twin in sorted(twins.items()))
+    copy.__qualname__ = fn.__qualname__ + suffix
+    copy.__module__ = fn.__module__
+    return copy
+
+
+def _jit(fn: types.FunctionType) -> Any:
+    import numba
+
+    kept = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(cache_dir())
+    try:
+        return numba.njit(cache=True, error_model="numpy")(fn)
+    finally:
+        numba.config.CACHE_DIR = kept
+
+
+@cache
+def cache_dir() -> Path:
+    """Return the folder for machine code of exactly these sources; older ones are cleared away."""
+    root = Path(os.environ.get("SLACKTIDE_CACHE") or _user_cache()) / "kernels"
+    folder = root / f"{sys.implementation.cache_tag}-{_digest()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        _prune(root)
+    except OSError:  # a read-only home: machine code is then kept for this user in a temporary folder
+        import tempfile
+
+        folder = Path(tempfile.gettempdir()) / f"slacktide-{os.getuid()}" / folder.name
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _user_cache() -> str:
+    return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "slacktide")
+
+
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _prune(root: Path) -> None:
+    folders = sorted(root.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
+    for folder in folders[KEPT_CACHES:]:
+        shutil.rmtree(folder, ignore_errors=True)

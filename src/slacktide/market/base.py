@@ -1,0 +1,170 @@
+"""Markets: one or more pools (zone x GPU type), each a regular series of quotes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from slacktide.errors import InputError, UnknownNameError
+from slacktide.types import Quote
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+EPOCH = datetime(2025, 1, 1, tzinfo=UTC)
+"""When a market without times of its own is said to begin."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """The spot and on-demand market of one zone and GPU type, slot by slot.
+
+    Prices are USD per GPU-hour. The market is constant inside a slot. Arrays are read-only and
+    of one length; prices are finite and not negative, counts not negative.
+    """
+
+    name: str
+    slot_hours: float
+    spot_usd_per_gpu_hour: Floats
+    on_demand_usd_per_gpu_hour: Floats
+    spot_gpus: Ints
+    start: datetime = EPOCH
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.slot_hours) and self.slot_hours > 0):
+            raise InputError(f"pool {self.name!r}: slot_hours must be > 0, got {self.slot_hours}")
+        if self.start.tzinfo is None:
+            raise InputError(f"pool {self.name!r}: start must have a time zone, got {self.start}")
+        _own(self, "spot_usd_per_gpu_hour", np.float64)
+        _own(self, "on_demand_usd_per_gpu_hour", np.float64)
+        _own(self, "spot_gpus", np.int64)
+        lengths = {len(self.spot_gpus), len(self.spot_usd_per_gpu_hour), len(self.on_demand_usd_per_gpu_hour)}
+        if len(lengths) != 1 or 0 in lengths:
+            raise InputError(
+                f"pool {self.name!r}: the series must be of one length >= 1, got {sorted(lengths)}"
+            )
+
+    def __len__(self) -> int:
+        """Return the number of slots."""
+        return len(self.spot_gpus)
+
+    @property
+    def hours(self) -> float:
+        """How long the series is."""
+        return len(self) * self.slot_hours
+
+    @property
+    def end(self) -> datetime:
+        """When the last slot ends."""
+        return self.start + timedelta(hours=self.hours)
+
+    def time(self, slot: int) -> datetime:
+        """Return when a slot begins."""
+        return self.start + timedelta(hours=slot * self.slot_hours)
+
+    def quote(self, slot: int) -> Quote:
+        """Return what the market offers in a slot; after the end only on demand, at its last price."""
+        if slot < len(self):
+            return Quote(
+                float(self.spot_usd_per_gpu_hour[slot]),
+                float(self.on_demand_usd_per_gpu_hour[slot]),
+                int(self.spot_gpus[slot]),
+            )
+        last = len(self) - 1
+        return Quote(float(self.spot_usd_per_gpu_hour[last]), float(self.on_demand_usd_per_gpu_hour[last]), 0)
+
+    def history(self, slot: int) -> Sequence[Quote]:
+        """Return the quotes before a slot, oldest first."""
+        return Past(self, min(slot, len(self)))
+
+    def window(self, first: int, last: int) -> Pool:
+        """Return the slots from `first` up to, but without, `last`."""
+        if not 0 <= first < last <= len(self):
+            raise InputError(
+                f"pool {self.name!r}: a window must lie in 0..{len(self)}, got {first}..{last}"
+            )
+        return Pool(
+            self.name,
+            self.slot_hours,
+            self.spot_usd_per_gpu_hour[first:last],
+            self.on_demand_usd_per_gpu_hour[first:last],
+            self.spot_gpus[first:last],
+            self.time(first),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Past(Sequence[Quote]):
+    """The quotes of a pool before a slot, read as a sequence without copying them."""
+
+    _pool: Pool = field(repr=False)
+    _length: int
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Quote: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Quote]: ...
+    def __getitem__(self, index: int | slice) -> Quote | Sequence[Quote]:
+        if isinstance(index, slice):
+            return [self._pool.quote(slot) for slot in range(*index.indices(self._length))]
+        slot = index + self._length if index < 0 else index
+        if not 0 <= slot < self._length:
+            raise IndexError(f"the past has {self._length} slots, got index {index}")
+        return self._pool.quote(slot)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Market(Mapping[str, Pool]):
+    """The pools a job could run in, by name, and what was assumed when they were read."""
+
+    pools: tuple[Pool, ...]
+    source: str = "market"
+    assumptions: tuple[str, ...] = ()
+    """Sentences about what the source did not say and was assumed."""
+
+    def __post_init__(self) -> None:
+        if not self.pools:
+            raise InputError(f"{self.source}: a market must have at least one pool, got none")
+        names = [pool.name for pool in self.pools]
+        if len(set(names)) != len(names):
+            raise InputError(f"{self.source}: the names of pools must be unique, got {sorted(names)}")
+
+    def __getitem__(self, name: str) -> Pool:
+        for pool in self.pools:
+            if pool.name == name:
+                return pool
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (pool.name for pool in self.pools)
+
+    def __len__(self) -> int:
+        return len(self.pools)
+
+    def pool(self, name: str) -> Pool:
+        """Return a pool by name; raises UnknownNameError with "did you mean"."""
+        if name not in self:
+            raise UnknownNameError("pool", name, self, place=f"{self.source}: ")
+        return self[name]
+
+
+def _own(pool: Pool, name: str, dtype: type[np.generic]) -> None:
+    """Keep a read-only array of the right type, checked to hold only possible numbers."""
+    given = np.asarray(getattr(pool, name))
+    array = np.array(given, dtype=dtype)
+    bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
+    if len(bad):
+        raise InputError(
+            f"pool {pool.name!r}: {name} must be finite and >= 0, got {given[bad[0]]} in slot {bad[0]}"
+        )
+    array.flags.writeable = False
+    object.__setattr__(pool, name, array)

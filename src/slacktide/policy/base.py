@@ -1,0 +1,80 @@
+"""What policies share: the register, and the short form of a policy as one rule of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from slacktide.physics import Terms, terms
+from slacktide.register import Register
+from slacktide.types import Allocation, JobState, Policy, Quote, Reason, View
+
+policies: Register[Policy] = Register(
+    "policy", package="slacktide.policy", entry_points="slacktide.policies"
+)
+"""All known policies; `@policies.register` adds one."""
+
+
+_terms = lru_cache(maxsize=256)(terms)
+
+
+class Sight(NamedTuple):
+    """The view of one slot in bare numbers, as a compilable rule reads it."""
+
+    terms: Terms
+    slot: int
+    state: JobState
+    quote: Quote
+
+
+class Choice(NamedTuple):
+    """What a rule wants, and which of its reasons applied."""
+
+    spot_gpus: int
+    on_demand_gpus: int
+    why: int
+
+
+@runtime_checkable
+class RulePolicy(Protocol):
+    """A policy that is one compilable function of numbers, so that batches can run it compiled.
+
+    A policy needs none of this: any class with `decide` is one. This form is for rules that
+    are to be back-tested millions of times.
+    """
+
+    def rule(self) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
+        """Return the marked function `(parameters, sight) -> Choice` and its parameters."""
+        ...
+
+    def reasons(self) -> tuple[str, ...]:
+        """Return the words for the numbers in `Choice.why`."""
+        ...
+
+
+def sight(view: View) -> Sight:
+    """Reduce a view to bare numbers."""
+    return Sight(_terms(view.job, view.slot_hours), view.slot, view.state, view.quote)
+
+
+def decide_by_rule(policy: RulePolicy, view: View) -> Allocation:
+    """Decide by a policy's rule, run as plain Python, and say why."""
+    function, parameters = policy.rule()
+    choice = function(parameters, sight(view))
+    return Allocation(
+        int(choice.spot_gpus),
+        int(choice.on_demand_gpus),
+        reason=Reason(policy.reasons()[choice.why], signals(view)),
+    )
+
+
+def signals(view: View) -> dict[str, float]:
+    """Return the signals that deadline policies read, under their own names."""
+    return {
+        "progress_gpu_hours": view.state.progress_gpu_hours,
+        "line_gpu_hours": view.job.line_gpu_hours(view.now_hours),
+        "hours_left": view.hours_left,
+        "spot_gpus": view.quote.spot_gpus,
+        "spot_usd_per_gpu_hour": view.quote.spot_usd_per_gpu_hour,
+    }

@@ -1,0 +1,39 @@
+"""Greedy for spot until the deadline forbids it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from slacktide.compiled import compilable
+from slacktide.physics import can_still_wait, rescue_width
+from slacktide.policy.base import Choice, Sight, decide_by_rule, policies
+from slacktide.types import Allocation, View
+
+
+@compilable
+def all_spot_until_it_must_end(_: tuple[()], sight: Sight) -> Choice:
+    """Take all obtainable spot; rent on demand once the rest would no longer fit otherwise."""
+    terms, state = sight.terms, sight.state
+    spot = terms.fit[min(sight.quote.spot_gpus, len(terms.fit) - 1)]
+    if can_still_wait(terms, state, sight.slot, sight.quote, spot, 0):
+        return Choice(spot, 0, 0 if spot > 0 else 1)
+    return Choice(0, rescue_width(terms, state, sight.slot), 2)
+
+
+@policies.register
+@dataclass(frozen=True, slots=True)
+class MaximalSpot:
+    """Take all obtainable spot; rent on demand only when the rest of the work would no longer fit.
+
+    Want it when spot is plentiful and the deadline far. Known as MSU in Kong et al. 2025.
+    """
+
+    def decide(self, view: View) -> Allocation:
+        return decide_by_rule(self, view)
+
+    def rule(self) -> tuple[Any, tuple[()]]:
+        return all_spot_until_it_must_end, ()
+
+    def reasons(self) -> tuple[str, ...]:
+        return ("take-all-spot", "wait-for-spot", "last-moment")

@@ -1,0 +1,90 @@
+"""Uniform Progress, from "Can't Be Late" (Wu et al., NSDI 2024), elastic and gang."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from slacktide.compiled import compilable
+from slacktide.physics import Terms, pause_after
+from slacktide.policy.base import Choice, Sight, decide_by_rule, policies
+from slacktide.types import Allocation, JobState, View
+
+SPOT, AHEAD, BEHIND, CATCHING_UP, SAFETY_NET = range(5)
+
+
+class Parameters(NamedTuple):
+    gang: bool
+
+
+@compilable
+def line(terms: Terms, hours: float) -> float:
+    """Return the work done by this time on the straight line to the deadline."""
+    return terms.work_gpu_hours * min(hours, terms.deadline_hours) / terms.deadline_hours
+
+
+@compilable
+def missing_on_demand(terms: Terms, state: JobState, spot: int, goal: float) -> int:
+    """Return how many on-demand GPUs beside this spot reach the goal by the end of the slot."""
+    for width in range(max(spot, 1), len(terms.fit)):
+        if terms.fit[width] == width:
+            pause = pause_after(terms, state, spot, width - spot, state.pool)
+            productive = max(0.0, terms.slot_hours - pause)
+            if state.progress_gpu_hours + terms.rate[width] * productive >= goal:
+                return width - spot
+    return max(terms.fit[len(terms.fit) - 1] - spot, 0)
+
+
+@compilable
+def uniform_progress(parameters: Parameters, sight: Sight) -> Choice:
+    """Take spot when it is offered; rent on demand when behind the line, until well ahead of it."""
+    terms, state = sight.terms, sight.state
+    widest = len(terms.fit) - 1
+    now = sight.slot * terms.slot_hours
+    margin = 2.0 * terms.restart_hours
+    done = state.progress_gpu_hours
+    left = (terms.work_gpu_hours - done) / terms.rate[terms.fastest]
+
+    spot = terms.fit[min(sight.quote.spot_gpus, widest)]
+    if parameters.gang and spot < widest:
+        spot = 0
+
+    if state.on_demand_gpus > 0 and done < line(terms, now + margin):
+        why = CATCHING_UP
+    elif spot > 0 and (parameters.gang or done >= line(terms, now)):
+        return Choice(spot, 0, SPOT)
+    elif terms.deadline_hours - now < left + margin:
+        why = SAFETY_NET
+    elif done < line(terms, now):
+        why = BEHIND
+    else:
+        return Choice(spot, 0, AHEAD)
+
+    if parameters.gang:
+        return Choice(0, widest, why)
+    if why == SAFETY_NET:
+        return Choice(spot, max(terms.fastest - spot, 0), why)
+    goal = line(terms, now + terms.slot_hours + margin)
+    return Choice(spot, missing_on_demand(terms, state, spot, goal), why)
+
+
+@policies.register
+@dataclass(frozen=True, slots=True)
+class UniformProgress:
+    """Take spot when it is offered; rent on demand only when behind a straight line to the deadline.
+
+    On demand stays until the job is two restarts ahead of the line. The elastic form rents just
+    the GPUs missing from the width that the line needs; `gang` holds all GPUs or none, and spot
+    or on demand but never both, as in the paper.
+    """
+
+    gang: bool = False
+
+    def decide(self, view: View) -> Allocation:
+        return decide_by_rule(self, view)
+
+    def rule(self) -> tuple[Any, Parameters]:
+        return uniform_progress, Parameters(self.gang)
+
+    def reasons(self) -> tuple[str, ...]:
+        return ("take-spot", "ahead-of-line", "behind-line", "catching-up", "safety-net")

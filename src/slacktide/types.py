@@ -1,0 +1,237 @@
+"""The nouns of Slacktide: what a market offers, what a policy wants, what a job is and has done.
+
+Per-slot values are NamedTuples, so compiled code reads them as they are; what users submit is
+a frozen dataclass that checks itself once, at the door.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from slacktide.errors import InputError
+from slacktide.speedup import Linear, Speedup
+
+Billing: TypeAlias = Literal["second", "slot"]
+
+TIME_TOLERANCE_HOURS = 1e-6
+"""Two times closer than this (3.6 ms) are the same time."""
+
+MAX_GPUS = 4096
+"""The widest job we accept; a typing mistake must not allocate all memory."""
+
+
+class Quote(NamedTuple):
+    """What the market offers during one slot."""
+
+    spot_usd_per_gpu_hour: float
+    on_demand_usd_per_gpu_hour: float
+    spot_gpus: int
+    """Spot GPUs obtainable, those already held included."""
+
+
+class Reason(NamedTuple):
+    """Why a policy decided as it did: the rule that fired and the signals it read."""
+
+    rule: str
+    signals: Mapping[str, float] = {}
+
+    def __str__(self) -> str:
+        signals = ", ".join(f"{name}={value:.4g}" for name, value in self.signals.items())
+        return f"{self.rule} ({signals})" if signals else self.rule
+
+
+class Allocation(NamedTuple):
+    """What a policy wants to hold during the coming slot."""
+
+    spot_gpus: int = 0
+    on_demand_gpus: int = 0
+    pool: str | None = None
+    """The pool to be in; None means the one the job is in, or the only one."""
+    reason: Reason = Reason("unexplained")
+
+    @property
+    def gpus(self) -> int:
+        """The width wanted: spot and on demand together."""
+        return self.spot_gpus + self.on_demand_gpus
+
+
+class JobState(NamedTuple):
+    """What a job holds and has done at the start of a slot."""
+
+    spot_gpus: int = 0
+    on_demand_gpus: int = 0
+    pool: int = 0
+    """Index of the pool the workers sit in."""
+    pause_hours: float = 0.0
+    """Hours without progress still to come, from the last change of workers."""
+    progress_gpu_hours: float = 0.0
+    checkpointed_gpu_hours: float = 0.0
+    """Work that survives any loss of workers."""
+    since_checkpoint_hours: float = 0.0
+    """Productive hours since the last checkpoint."""
+    cost_usd: float = 0.0
+    finish_hours: float = math.inf
+    """When the work was done; infinite while it is not."""
+    exhausted: bool = False
+    """Whether the job was stopped because it would have passed its greatest cost."""
+
+    @property
+    def gpus(self) -> int:
+        """The width held: spot and on demand together."""
+        return self.spot_gpus + self.on_demand_gpus
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will happen to this job any more."""
+        return self.exhausted or self.finish_hours < math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One training job: its work, how it scales, and what its result is worth when.
+
+    Raises InputError when a number cannot be meant.
+    """
+
+    work_gpu_hours: float
+    deadline_hours: float
+    widths: tuple[int, ...]
+    """The widths the job may have, ascending; 0 is always allowed."""
+    name: str = "job"
+    speedup: Speedup = field(default_factory=Linear)
+    restart_hours: float = 0.0
+    """Hours without progress after workers were added."""
+    shrink_hours: float | None = None
+    """Hours without progress after workers were only lost; None means the same as a restart."""
+    checkpoint_hours: float = 0.0
+    """Productive hours between checkpoints; 0 means that a forced loss costs no work."""
+    value_usd: float = 0.0
+    """What a result in time is worth."""
+    worthless_after_hours: float | None = None
+    """When a late result is worth nothing; None makes the deadline hard."""
+    max_cost_usd: float | None = None
+    billing: Billing = "second"
+
+    def __post_init__(self) -> None:
+        _positive("work_gpu_hours", self.work_gpu_hours)
+        _positive("deadline_hours", self.deadline_hours)
+        _not_negative("restart_hours", self.restart_hours)
+        _not_negative("checkpoint_hours", self.checkpoint_hours)
+        _not_negative("value_usd", self.value_usd)
+        self._check_widths()
+        if self.shrink_hours is not None:
+            _not_negative("shrink_hours", self.shrink_hours)
+            if self.shrink_hours > self.restart_hours:
+                raise InputError(
+                    f"shrink_hours must be <= restart_hours ({self.restart_hours:g}), "
+                    f"got {self.shrink_hours:g}"
+                )
+        if self.worthless_after_hours is not None and not (
+            self.deadline_hours <= self.worthless_after_hours < math.inf
+        ):
+            raise InputError(
+                f"worthless_after_hours must be >= deadline_hours ({self.deadline_hours:g}), "
+                f"got {self.worthless_after_hours:g}"
+            )
+        if self.max_cost_usd is not None:
+            _positive("max_cost_usd", self.max_cost_usd)
+        if self.billing not in ("second", "slot"):
+            raise InputError(f"billing must be 'second' or 'slot', got {self.billing!r}")
+
+    def _check_widths(self) -> None:
+        if not self.widths:
+            raise InputError("widths must name at least one width, got none")
+        for width in self.widths:
+            if not 1 <= width <= MAX_GPUS:
+                raise InputError(f"a width must be in 1..{MAX_GPUS}, got {width}")
+            rate = self.speedup(width)
+            if not (math.isfinite(rate) and rate > 0):
+                raise InputError(f"the speedup at {width} GPUs must be > 0, got {rate:g}")
+        object.__setattr__(self, "widths", tuple(sorted(set(self.widths))))
+
+    @property
+    def max_gpus(self) -> int:
+        """The widest the job may be."""
+        return self.widths[-1]
+
+    @property
+    def fastest_width(self) -> int:
+        """The smallest width of the greatest speedup: the one for emergencies."""
+        return max(self.widths, key=lambda width: (self.speedup(width), -width))
+
+    @property
+    def hard(self) -> bool:
+        """Whether a late result is a failure rather than a cheaper success."""
+        return self.worthless_after_hours is None or self.worthless_after_hours <= self.deadline_hours
+
+    def value_at(self, finish_hours: float) -> float:
+        """Return what a result at this time is worth, in USD."""
+        if finish_hours <= self.deadline_hours + TIME_TOLERANCE_HOURS:
+            return self.value_usd
+        if self.worthless_after_hours is None or finish_hours >= self.worthless_after_hours:
+            return 0.0
+        late = (finish_hours - self.deadline_hours) / (self.worthless_after_hours - self.deadline_hours)
+        return self.value_usd * (1.0 - late)
+
+    def on_time(self, finish_hours: float) -> bool:
+        """Whether a result at this time meets the deadline."""
+        return finish_hours <= self.deadline_hours + TIME_TOLERANCE_HOURS
+
+    def line_gpu_hours(self, hours: float) -> float:
+        """Return the work done by this time on the straight line to the deadline."""
+        return self.work_gpu_hours * min(max(hours, 0.0), self.deadline_hours) / self.deadline_hours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """All that a policy may know when it decides about one slot: the present and the past."""
+
+    job: Job
+    slot: int
+    """Slots since the job began; its time is slot * slot_hours."""
+    slot_hours: float
+    quote: Quote
+    state: JobState
+    """What is held and done; spot the market has just taken away is already gone from it."""
+    history: Sequence[Quote] = ()
+    """Quotes of earlier slots, oldest first, those before the job began included."""
+    pool: str = ""
+
+    @property
+    def now_hours(self) -> float:
+        """Hours since the job began."""
+        return self.slot * self.slot_hours
+
+    @property
+    def hours_left(self) -> float:
+        """Hours until the deadline; negative when it has passed."""
+        return self.job.deadline_hours - self.now_hours
+
+    @property
+    def work_left_gpu_hours(self) -> float:
+        """Work still to be done, in GPU-hours of the reference GPU."""
+        return self.job.work_gpu_hours - self.state.progress_gpu_hours
+
+    def allowed_width(self, gpus: int) -> int:
+        """Return the greatest width the job may have within this many GPUs; 0 if there is none."""
+        return max((width for width in self.job.widths if width <= gpus), default=0)
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Decides, slot by slot, what one job holds. No I/O, no clock, no future, no memory."""
+
+    def decide(self, view: View) -> Allocation: ...
+
+
+def _positive(name: str, number: float) -> None:
+    if not (math.isfinite(number) and number > 0):
+        raise InputError(f"{name} must be > 0, got {number:g}")
+
+
+def _not_negative(name: str, number: float) -> None:
+    if not (math.isfinite(number) and number >= 0):
+        raise InputError(f"{name} must be >= 0, got {number:g}")
