@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,23 @@ def real_data() -> Path:
     if not (folder / "markets").is_dir():
         pytest.skip(f"real traces are not at {folder}; set SLACKTIDE_DATA")
     return folder
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write golden files anew from what came out"
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compare a text with a golden file, or write it when asked to."""
+
+    def compare(path: Path, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path} must exist; write it with --update-golden"
+        assert text == path.read_text(encoding="utf-8"), f"{path.name} differs; if meant, --update-golden"
+
+    return compare

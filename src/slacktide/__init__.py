@@ -1,0 +1,78 @@
+"""Slacktide rents GPUs for training jobs: spot or on demand, in time for a deadline, at the least cost.
+
+    import slacktide
+    job = slacktide.read_job_file("job.yaml").job
+    result = slacktide.backtest(job, "synthetic:h100", ["uniform-progress"])
+
+Names are imported when they are first used, so `import slacktide` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slacktide.checks import check_policy
+    from slacktide.errors import InfeasibleError, InputError, SlacktideError
+    from slacktide.jobfile import read_job_file
+    from slacktide.market.base import Market, Pool
+    from slacktide.market.source import open_market
+    from slacktide.policy.base import policies
+    from slacktide.service import Starts, backtest, plan
+    from slacktide.solve.clairvoyant import clairvoyant
+    from slacktide.speedup import Amdahl, Linear, Power, Table
+    from slacktide.types import Allocation, Job, JobState, Policy, Quote, Reason, View
+
+_HOMES = {
+    "slacktide.checks": ("check_policy",),
+    "slacktide.errors": ("InfeasibleError", "InputError", "SlacktideError"),
+    "slacktide.jobfile": ("read_job_file",),
+    "slacktide.market.base": ("Market", "Pool"),
+    "slacktide.market.source": ("open_market",),
+    "slacktide.policy.base": ("policies",),
+    "slacktide.service": ("Starts", "backtest", "plan"),
+    "slacktide.solve.clairvoyant": ("clairvoyant",),
+    "slacktide.speedup": ("Amdahl", "Linear", "Power", "Table"),
+    "slacktide.types": ("Allocation", "Job", "JobState", "Policy", "Quote", "Reason", "View"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Allocation",
+    "Amdahl",
+    "InfeasibleError",
+    "InputError",
+    "Job",
+    "JobState",
+    "Linear",
+    "Market",
+    "Policy",
+    "Pool",
+    "Power",
+    "Quote",
+    "Reason",
+    "SlacktideError",
+    "Starts",
+    "Table",
+    "View",
+    "backtest",
+    "check_policy",
+    "clairvoyant",
+    "open_market",
+    "plan",
+    "policies",
+    "read_job_file",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'slacktide' has no attribute {name!r}")
+    thing = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = thing
+    return thing
+
+
+def __dir__() -> list[str]:
+    return __all__

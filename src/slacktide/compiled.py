@@ -76,12 +76,13 @@ def _rebound(fn: Callable[..., Any], twins: dict[str, Any]) -> types.FunctionTyp
 def _jit(fn: types.FunctionType) -> Any:
     import numba
 
-    kept = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_dir())
+    config: Any = numba.config
+    kept = config.CACHE_DIR
+    config.CACHE_DIR = str(cache_dir())
     try:
         return numba.njit(cache=True, error_model="numpy")(fn)
     finally:
-        numba.config.CACHE_DIR = kept
+        config.CACHE_DIR = kept
 
 
 @cache

@@ -213,9 +213,8 @@ def _checkpoint(
 def on_demand_finish(terms: Terms, state: JobState, slot: int, width: int) -> float:
     """Return when the work is done if this slot and all later ones hold just this width on demand."""
     pause = pause_after(terms, state, 0, width, state.pool)
-    return (
-        slot * terms.slot_hours + pause + (terms.work_gpu_hours - state.progress_gpu_hours) / terms.rate[width]
-    )
+    rate: float = terms.rate[width]
+    return slot * terms.slot_hours + pause + (terms.work_gpu_hours - state.progress_gpu_hours) / rate
 
 
 @compilable
@@ -229,16 +228,22 @@ def rescue_width(terms: Terms, state: JobState, slot: int) -> int:
 
 
 @compilable
-def can_still_wait(
-    terms: Terms, state: JobState, slot: int, quote: Quote, spot: int, on_demand: int
-) -> bool:
+def latest_start(terms: Terms, saved_gpu_hours: float) -> float:
+    """Return the last time at which starting afresh on demand still meets the deadline."""
+    rate: float = terms.rate[terms.fastest]
+    left = (terms.work_gpu_hours - saved_gpu_hours) / rate
+    return terms.deadline_hours - terms.restart_hours - left
+
+
+@compilable
+def can_still_wait(terms: Terms, state: JobState, slot: int, quote: Quote, spot: int, on_demand: int) -> bool:
     """Whether holding these GPUs for one slot leaves the deadline safe, whatever the market does next.
 
     Safe means: if all spot were gone at the next slot's start, on-demand GPUs alone would
     still finish in time, their restart included.
     """
-    after, _ = advance(terms, state, slot, quote, spot, on_demand, state.pool)
     limit = terms.deadline_hours + 0.5 * TIME_TOLERANCE_HOURS
+    after, _ = advance(terms, state, slot, quote, spot, on_demand, state.pool)
     if after.finish_hours < np.inf:
         return after.finish_hours <= limit
     worst = lose(terms, after, 0)

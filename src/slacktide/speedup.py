@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 from slacktide.errors import InputError
@@ -108,7 +109,7 @@ class Table:
         if gpus <= 0:
             return 0.0
         corners = self.hull()
-        for (x0, y0), (x1, y1) in zip(corners, corners[1:], strict=False):
+        for (x0, y0), (x1, y1) in pairwise(corners):
             if gpus <= x1:
                 return y0 + (y1 - y0) * (gpus - x0) / (x1 - x0)
         return corners[-1][1]

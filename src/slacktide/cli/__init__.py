@@ -1,0 +1,78 @@
+"""The command line: arguments to service calls, results to text or JSON.
+
+Nothing but click is imported until a command runs, so that `slacktide --help` is instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from slacktide.errors import SlacktideError, unknown_name
+
+COMMANDS = {
+    "backtest": "Try policies on a market's past, beside one who knows the future.",
+    "market": "Show, import and synthesize spot markets.",
+    "plan": "Say what a job would cost and when it would be done; never spends.",
+    "policies": "List the known policies, or check that one keeps the contract.",
+}
+"""Every command with its sentence; `slacktide.cli.NAME` holds it as NAME."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported only when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f"slacktide.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(unknown_name("a command", args[0], COMMANDS))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(None, "-V", "--version", package_name="slacktide", message="slacktide %(version)s")
+def slacktide() -> None:
+    """Rent GPUs for training jobs: spot or on demand, in time for a deadline, at the least cost."""
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line and leave with its exit code: 0 done, 1 failed, 2 bad input, 3 infeasible."""
+    sys.exit(run(args))
+
+
+def run(args: list[str] | None = None) -> int:
+    """Run the command line and return its exit code; a deliberate error is one line on stderr."""
+    try:
+        result: Any = slacktide.main(args=args, prog_name="slacktide", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("slacktide: interrupted", err=True)
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except SlacktideError as error:
+        click.echo(f"slacktide: error: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough; that is no failure of ours.
+        sys.stderr.close()
+        return 0
+    return result if isinstance(result, int) else 0

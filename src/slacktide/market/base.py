@@ -86,9 +86,7 @@ class Pool:
     def window(self, first: int, last: int) -> Pool:
         """Return the slots from `first` up to, but without, `last`."""
         if not 0 <= first < last <= len(self):
-            raise InputError(
-                f"pool {self.name!r}: a window must lie in 0..{len(self)}, got {first}..{last}"
-            )
+            raise InputError(f"pool {self.name!r}: a window must lie in 0..{len(self)}, got {first}..{last}")
         return Pool(
             self.name,
             self.slot_hours,

@@ -10,9 +10,7 @@ from slacktide.physics import Terms, terms
 from slacktide.register import Register
 from slacktide.types import Allocation, JobState, Policy, Quote, Reason, View
 
-policies: Register[Policy] = Register(
-    "policy", package="slacktide.policy", entry_points="slacktide.policies"
-)
+policies: Register[Policy] = Register("policy", package="slacktide.policy", entry_points="slacktide.policies")
 """All known policies; `@policies.register` adds one."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from slacktide.compiled import compilable, compiled
 from slacktide.errors import InputError
-from slacktide.physics import can_still_wait, rescue_width
+from slacktide.physics import can_still_wait, latest_start, rescue_width
 from slacktide.policy.base import Choice, RulePolicy, Sight, policies, sight, signals
 from slacktide.types import Allocation, Policy, Reason, View
 
@@ -26,6 +26,11 @@ def inner(parameters: tuple[Any, ...], sight: Sight) -> Choice:
 def guarded(parameters: tuple[Any, ...], sight: Sight) -> Choice:
     """Follow the inner rule while the deadline stays safe whatever the market does."""
     choice = inner(parameters, sight)
+    # Far from the deadline even an idle slot is safe; this keeps batches fast.
+    if (sight.slot + 1) * sight.terms.slot_hours <= latest_start(
+        sight.terms, sight.state.checkpointed_gpu_hours
+    ):
+        return choice
     return guard(sight, choice)
 
 

@@ -32,7 +32,7 @@ def missing_on_demand(terms: Terms, state: JobState, spot: int, goal: float) -> 
             productive = max(0.0, terms.slot_hours - pause)
             if state.progress_gpu_hours + terms.rate[width] * productive >= goal:
                 return width - spot
-    return max(terms.fit[len(terms.fit) - 1] - spot, 0)
+    return len(terms.fit) - 1 - spot
 
 
 @compilable

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slacktide import physics
-from slacktide.backtest import plain
+from slacktide.backtesting import plain
+from slacktide.backtesting.plain import Run
 from slacktide.compiled import compilable, compiled
 from slacktide.market.base import Floats, Ints, Pool
 from slacktide.physics import Terms, advance, lose
@@ -18,8 +19,14 @@ from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.types import Job, JobState, Policy, Quote
 
 COLUMNS = (
-    "cost_usd", "finish_hours", "spot_gpu_hours", "on_demand_gpu_hours", "preemptions", "lost_gpu_hours", "slots"
-)  # fmt: skip
+    "cost_usd",
+    "finish_hours",
+    "spot_gpu_hours",
+    "on_demand_gpu_hours",
+    "preemptions",
+    "lost_gpu_hours",
+    "slots",
+)
 
 
 @compilable
@@ -92,3 +99,31 @@ def run_table(job: Job, pool: Pool, policy: RulePolicy, starts: Sequence[int]) -
         out,
     )
     return out
+
+
+def run_many(job: Job, pool: Pool, policy: Policy, starts: Sequence[int], *, name: str = "") -> list[Run]:
+    """Run a policy that `can_compile` from many starts, compiled."""
+    assert isinstance(policy, RulePolicy)
+    return runs_of(job, pool, starts, run_table(job, pool, policy, starts), name=name)
+
+
+def runs_of(job: Job, pool: Pool, starts: Sequence[int], table: Floats, *, name: str) -> list[Run]:
+    """Write the rows of a table as runs without their slots."""
+    return [
+        Run(
+            policy=name,
+            pool=pool.name,
+            start_slot=int(start),
+            cost_usd=cost,
+            utility_usd=job.value_at(finish) - cost,
+            finish_hours=finish,
+            on_time=job.on_time(finish),
+            spot_gpu_hours=spot,
+            on_demand_gpu_hours=on_demand,
+            preemptions=int(preemptions),
+            lost_gpu_hours=lost,
+        )
+        for start, (cost, finish, spot, on_demand, preemptions, lost, _) in zip(
+            starts, table.tolist(), strict=True
+        )
+    ]

@@ -65,7 +65,7 @@ def run(job: Job, pool: Pool, policy: Policy, *, start: int = 0, name: str = "")
     check_start(job, pool, start)
     terms = physics.terms(job, pool.slot_hours)
     state = JobState()
-    records = []
+    records: list[SlotRecord] = []
     while not state.ended:
         record = step(job, pool, policy, terms, state, start, len(records))
         records.append(record)

@@ -1,0 +1,38 @@
+"""Slots per second of the batch back-test, beside the plain definition, on one core."""
+
+from __future__ import annotations
+
+from benchmarks.timing import best
+from slacktide.backtesting import batch, plain
+from slacktide.backtesting.compare import label
+from slacktide.market.source import open_market
+from slacktide.policy.base import RulePolicy, policies
+from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.types import Job
+
+JOB = Job(work_gpu_hours=100.0, deadline_hours=24.0, widths=tuple(range(1, 9)), restart_hours=0.05)
+PLAIN_STARTS = 20
+
+
+def main() -> None:
+    """Print slots/s of each policy, bare and behind the guard, compiled and plain."""
+    pool = open_market("synthetic:h100?days=365&slot=30m").pools[0]
+    starts = list(range(len(pool) - 48))
+    print(f"{len(starts)} starts of a 48-slot job on 1..8 GPUs, {len(pool)} slots of market")
+    print(f"{'policy':<36} {'batch slots/s':>14} {'plain slots/s':>14} {'ratio':>7}")
+    for name in ("uniform-progress", "maximal-spot", "on-demand"):
+        for policy in (policies.make(name), DeadlineGuard(policies.make(name))):
+            assert isinstance(policy, RulePolicy)
+            batch.run_table(JOB, pool, policy, starts[:2])  # loads or compiles
+            fast, table = best(lambda p=policy: batch.run_table(JOB, pool, p, starts))  # type: ignore[misc]
+            slow, runs = best(
+                lambda p=policy: [plain.run(JOB, pool, p, start=s) for s in starts[:PLAIN_STARTS]],  # type: ignore[misc]
+                tries=1,
+            )
+            rate = table[:, batch.COLUMNS.index("slots")].sum() / fast
+            reference = sum(len(run.slots) for run in runs) / slow
+            print(f"{label(policy):<36} {rate:14,.0f} {reference:14,.0f} {rate / reference:7.0f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""Policies side by side: the same job from the same starts, with the clairvoyant beside them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slacktide import physics
+from slacktide.backtesting import batch, plain
+from slacktide.backtesting.plain import Run
+from slacktide.errors import InputError
+from slacktide.market.base import Market, Pool
+from slacktide.policy.base import policies as register
+from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.register import Spec
+from slacktide.solve.clairvoyant import Plan, clairvoyant, clairvoyant_table
+from slacktide.types import Allocation, Job, Policy, Reason, View
+
+CLAIRVOYANT = "clairvoyant"
+COMPILE_FROM = 40
+"""With fewer runs than this the plain loop is done before compiled code is loaded."""
+
+Progress = Callable[[int, int], None]
+"""Called with the work done so far and the work in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Which slots of a market a job is started in: a number of them evenly spread, or every so often."""
+
+    count: int | None = 24
+    every_hours: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.count is not None and self.count < 1:
+            raise InputError(f"starts must be >= 1, got {self.count}")
+        if self.every_hours is not None and not (math.isfinite(self.every_hours) and self.every_hours > 0):
+            raise InputError(f"starts: the time between two starts must be > 0, got {self.every_hours:g} h")
+
+    def of(self, job: Job, pool: Pool) -> list[int]:
+        """Return the starts in this pool that leave the whole deadline inside the market."""
+        last = len(pool) - physics.terms(job, pool.slot_hours).deadline_slots
+        if last < 0:
+            raise InputError(
+                f"pool {pool.name!r}: the market must cover the deadline of {job.deadline_hours:g} h, "
+                f"got {pool.hours:g} h of it; use a longer market or a nearer deadline"
+            )
+        if self.every_hours is not None:
+            return list(range(0, last + 1, max(1, round(self.every_hours / pool.slot_hours))))
+        count = min(self.count or 1, last + 1)
+        return [round(start) for start in np.linspace(0, last, count)]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySummary:
+    """One policy over all starts and pools."""
+
+    policy: str
+    mean_cost_usd: float
+    mean_utility_usd: float
+    on_time_share: float
+    cost_over_clairvoyant: float
+    """Its whole bill over the clairvoyant's; infinite when the clairvoyant paid nothing."""
+    p10_cost_usd: float
+    p50_cost_usd: float
+    p90_cost_usd: float
+    mean_finish_hours: float
+    mean_spot_gpu_hours: float
+    mean_on_demand_gpu_hours: float
+    mean_preemptions: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All runs of a back-test, what they come to, and one typical start in every detail."""
+
+    job: Job
+    market: str
+    """Where the market came from."""
+    pools: tuple[Pool, ...]
+    assumptions: tuple[str, ...]
+    runs: tuple[Run, ...]
+    summary: tuple[PolicySummary, ...]
+    detail: tuple[Run, ...]
+    """One run per policy, all from the same start, with every slot kept."""
+
+
+class Replay:
+    """Hold what a plan made with knowledge of the future says; no policy, but runs like one."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def decide(self, view: View) -> Allocation:
+        if view.slot >= len(self._plan.spot_gpus):
+            return Allocation(reason=Reason("plan-ended"))
+        spot, on_demand = self._plan.spot_gpus[view.slot], self._plan.on_demand_gpus[view.slot]
+        return Allocation(int(spot), int(on_demand), reason=Reason("knows-the-future"))
+
+
+def label(policy: Policy) -> str:
+    """Return a policy's name with the parameters that are not at their defaults."""
+    name = register.name_of(policy)
+    if not dataclasses.is_dataclass(policy) or name not in register:
+        return name
+    if isinstance(policy, DeadlineGuard):
+        return f"{name}({label(policy.inner)})"
+    usual = register.parameters(name)
+    given = {key: getattr(policy, key) for key in usual}
+    words = [f"{key}={value}" for key, value in given.items() if value != usual[key]]
+    return f"{name}({','.join(words)})" if words else name
+
+
+def guarded(policy: Policy, job: Job) -> Policy:
+    """Return the policy as it will run: behind the deadline guard when the deadline is hard."""
+    if job.hard and not isinstance(policy, DeadlineGuard):
+        return DeadlineGuard(policy)
+    return policy
+
+
+def compare(
+    job: Job,
+    market: Market | Pool,
+    policies: Sequence[Spec | Policy],
+    *,
+    pool: str | None = None,
+    starts: Starts | Sequence[int] | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run every policy, and the clairvoyant, from every start in every pool (or in one)."""
+    if isinstance(market, Pool):
+        market = Market((market,), source=market.name)
+    pools = market.pools if pool is None else (market.pool(pool),)
+    makers = _named(policies)
+    report = progress or (lambda done, total: None)
+    chosen = starts if starts is not None else Starts()
+    plans = {
+        place.name: chosen.of(job, place) if isinstance(chosen, Starts) else list(chosen) for place in pools
+    }
+    total = sum(len(slots) for slots in plans.values()) * (len(makers) + 1)
+    runs: list[Run] = []
+    for place in pools:
+        for name, policy in makers.items():
+            runs += run_many(job, place, policy, plans[place.name], name=name)
+            report(len(runs), total)
+        runs += run_clairvoyant(job, place, plans[place.name])
+        report(len(runs), total)
+    names = [*makers, CLAIRVOYANT]
+    summary = tuple(_summarise(name, runs) for name in names)
+    detail = _typical(job, pools, makers, runs)
+    return Comparison(job, market.source, pools, market.assumptions, tuple(runs), summary, detail)
+
+
+def run_many(job: Job, pool: Pool, policy: Policy, starts: Sequence[int], *, name: str) -> list[Run]:
+    """Run one policy from many starts: compiled where it can be, plain where it cannot."""
+    acting = guarded(policy, job)
+    if len(starts) < COMPILE_FROM or not batch.can_compile(acting):
+        return [
+            dataclasses.replace(plain.run(job, pool, acting, start=start, name=name), slots=())
+            for start in starts
+        ]
+    return batch.run_many(job, pool, acting, starts, name=name)
+
+
+def run_clairvoyant(job: Job, pool: Pool, starts: Sequence[int]) -> list[Run]:
+    """Run the plan of one who knows the future from many starts."""
+    table = clairvoyant_table(job, pool, starts)
+    return batch.runs_of(job, pool, starts, table, name=CLAIRVOYANT)
+
+
+def run_in_detail(job: Job, pool: Pool, policy: Policy | None, start: int, *, name: str) -> Run:
+    """Run from one start and keep every slot; None stands for the clairvoyant."""
+    if policy is not None:
+        return plain.run(job, pool, guarded(policy, job), start=start, name=name)
+    free = dataclasses.replace(job, checkpoint_hours=0.0, max_cost_usd=None)
+    return plain.run(free, pool, Replay(clairvoyant(job, pool, start)), start=start, name=name)
+
+
+def _named(policies: Sequence[Spec | Policy]) -> dict[str, Policy]:
+    if not policies:
+        raise InputError("at least one policy must be given, got none")
+    made = [register.make(policy) for policy in policies]
+    named = {label(policy): policy for policy in made}
+    if len(named) != len(made):
+        raise InputError(f"each policy must be given once, got {[label(policy) for policy in made]}")
+    return named
+
+
+def _summarise(name: str, runs: Sequence[Run]) -> PolicySummary:
+    mine = [run for run in runs if run.policy == name]
+    yardstick = sum(run.cost_usd for run in runs if run.policy == CLAIRVOYANT)
+    paid = sum(run.cost_usd for run in mine)
+    over = paid / yardstick if yardstick > 0 else (1.0 if paid <= 0 else math.inf)
+    p10, p50, p90 = np.percentile([run.cost_usd for run in mine], (10, 50, 90))
+    return PolicySummary(
+        policy=name,
+        mean_cost_usd=paid / len(mine),
+        mean_utility_usd=float(np.mean([run.utility_usd for run in mine])),
+        on_time_share=float(np.mean([run.on_time for run in mine])),
+        cost_over_clairvoyant=over,
+        p10_cost_usd=float(p10),
+        p50_cost_usd=float(p50),
+        p90_cost_usd=float(p90),
+        mean_finish_hours=float(np.mean([run.finish_hours for run in mine])),
+        mean_spot_gpu_hours=float(np.mean([run.spot_gpu_hours for run in mine])),
+        mean_on_demand_gpu_hours=float(np.mean([run.on_demand_gpu_hours for run in mine])),
+        mean_preemptions=float(np.mean([run.preemptions for run in mine])),
+    )
+
+
+def _typical(
+    job: Job, pools: Sequence[Pool], makers: dict[str, Policy], runs: Sequence[Run]
+) -> tuple[Run, ...]:
+    """Run in detail the start where the last policy's bill is the median of its bills."""
+    last = [run for run in runs if run.policy == list(makers)[-1]]
+    middle = sorted(last, key=lambda run: run.cost_usd)[len(last) // 2]
+    place = next(pool for pool in pools if pool.name == middle.pool)
+    every: dict[str, Policy | None] = {**makers, CLAIRVOYANT: None}
+    return tuple(
+        run_in_detail(job, place, policy, middle.start_slot, name=name) for name, policy in every.items()
+    )

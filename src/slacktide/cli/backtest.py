@@ -1,0 +1,98 @@
+"""`slacktide backtest`: policies times start times on a market, beside the clairvoyant."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli import options as common
+
+if TYPE_CHECKING:
+    from slacktide.backtesting.compare import Comparison
+    from slacktide.jobfile import JobFile
+    from slacktide.register import Spec
+
+
+@click.command()
+@click.argument("job", type=click.Path(), metavar="JOB")
+@common.market_options
+@click.option(
+    "--policy",
+    "policy",
+    multiple=True,
+    metavar="A,B,...",
+    help="Policies to try, by name, or {name: {parameter: value}}.",
+)
+@click.option(
+    "--starts",
+    default="24",
+    show_default=True,
+    metavar="N|every:2h",
+    help="How many starts, evenly spread, or how often.",
+)
+@click.option("--report", "report", type=click.Path(), metavar="FILE.html", help="Write a report with plots.")
+@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Write a picture.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print each decision of one typical start, and why.")
+@common.output_option("table", "json", "csv")
+def backtest(job: str, **given: Any) -> None:
+    """Try policies for JOB on a market's past, beside one who knows the future.
+
+    JOB is a YAML file. Without --market the job file's market is used, without --policy the
+    common ones and the job's own.
+    """
+    from slacktide.service import backtest as run
+
+    job_file = common.open_job(job)
+    policies = common.parse_policies(given["policy"]) or default_policies(job_file)
+    starts = common.parse_starts(given["starts"])
+    market = common.open_job_market(job_file, given)
+    with common.Bar("back-testing") as bar:
+        result = run(job_file.job, market, policies, pool=given["pool"], starts=starts, progress=bar)
+    _print(result, given["output"], verbose=given["verbose"])
+    _write(result, given["report"], given["plot"])
+
+
+def default_policies(job_file: JobFile) -> list[Spec]:
+    """Return the common policies and the job's own, each once."""
+    from slacktide.service import DEFAULT_POLICIES
+
+    own = [] if job_file.policy in (*DEFAULT_POLICIES, "auto") else [job_file.policy]
+    return [*DEFAULT_POLICIES, *own]
+
+
+def _print(result: Comparison, output: str, *, verbose: bool) -> None:
+    from slacktide.report import tables
+
+    if output == "json":
+        common.echo_json(tables.as_json(result))
+    elif output == "csv":
+        click.echo(tables.csv_text(result), nl=False)
+    else:
+        _show(result, verbose=verbose)
+
+
+def _show(result: Comparison, *, verbose: bool) -> None:
+    from slacktide.report import tables
+
+    detail = result.detail if verbose else ()
+    if sys.stdout.isatty():
+        common.show(tables.summary_table(result), *(tables.decisions_table(run, result) for run in detail))
+        return
+    for text in (tables.summary_text(result), *(tables.decisions_text(run, result) for run in detail)):
+        click.echo(text)
+
+
+def _write(result: Comparison, report: str | None, plot: str | None) -> None:
+    if plot is not None:
+        from slacktide.report.backtest_plot import plot_backtest
+
+        plot_backtest(result, Path(plot))
+        click.echo(f"wrote {plot}", err=True)
+    if report is not None:
+        from slacktide.report.html import write_report
+
+        write_report(result, Path(report))
+        click.echo(f"wrote {report}", err=True)

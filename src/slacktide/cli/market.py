@@ -1,0 +1,238 @@
+"""`slacktide market`: look at spot markets, convert their files, make synthetic ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli import options as common
+from slacktide.errors import InputError
+
+if TYPE_CHECKING:
+    from slacktide.market.base import Market
+    from slacktide.market.statistics import PoolFigures
+
+FORCE = click.option("--force", is_flag=True, help="Replace OUT if it is there.")
+READING = (
+    click.option(
+        "--slot", "slot_hours", type=common.Duration(), help="Slot length, e.g. 30m; otherwise the market's."
+    ),
+    click.option("--sort", is_flag=True, help="Accept rows out of order."),
+    click.option(
+        "--duplicates",
+        type=click.Choice(["refuse", "first", "last"]),
+        default="refuse",
+        show_default=True,
+        help="Which row to keep when a pool has two for one time.",
+    ),
+    click.option("--spot-usd", type=float, help="Spot USD per GPU-hour, where the file has no price."),
+    click.option("--on-demand-usd", type=float, help="On-demand USD per GPU-hour, where the file has none."),
+    click.option("--spot-gpus", type=int, help="Spot GPUs obtainable, where the file has prices only."),
+    click.option("--gpus-per-instance", type=int, help="GPUs of an instance type that is not known."),
+)
+
+
+def reading(gaps: str) -> Callable[[common.Command], common.Command]:
+    """Add the options that say how to read a file, and what is done about gaps unless told."""
+
+    def add(command: common.Command) -> common.Command:
+        for option in (*reversed(READING), common.gaps_option(gaps)):
+            command = option(command)
+        return command
+
+    return add
+
+
+@click.group()
+def market() -> None:
+    """Show, import and synthesize spot markets.
+
+    A MARKET is a file (CSV, CSV.gz or Parquet table, SkyPilot trace, AWS price history) or
+    synthetic:PROFILE, such as 'synthetic:h100?seed=3&days=14'.
+    """
+
+
+@market.command()
+@click.argument("source", metavar="MARKET")
+@click.option("--pool", metavar="POOL", help="Only this pool.")
+@reading(gaps="hold")
+@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw a picture.")
+@common.output_option("table", "json")
+def show(source: str, pool: str | None, plot: str | None, output: str, **given: Any) -> None:
+    """Show how often spot is there in MARKET, how long it stays and what it costs."""
+    found = _only(_open(source, given), pool)
+    if output == "json":
+        common.echo_json(as_json(found))
+    else:
+        _print(found)
+    if plot is not None:
+        from slacktide.report.market_plot import plot_market
+
+        plot_market(found, plot)
+        click.echo(f"wrote {plot}", err=True)
+
+
+@market.command(name="import")
+@click.argument("file", metavar="FILE")
+@click.argument("out", metavar="OUT")
+@reading(gaps="refuse")
+@FORCE
+def import_(file: str, out: str, force: bool, **given: Any) -> None:
+    """Read FILE in any known format and write it to OUT as a table of regular slots.
+
+    Gaps are refused unless you say what they mean, because a table cannot say what was assumed.
+    OUT ends in .csv, .csv.gz or .parquet, or in .json for a SkyPilot trace (counts of one pool).
+    """
+    _check_out(out, force)
+    _write(_open(file, given), out)
+
+
+@market.command()
+@click.argument("profile", metavar="PROFILE")
+@click.argument("out", metavar="OUT")
+@click.option("--days", type=float, default=30.0, show_default=True, help="How long.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed makes the same market.")
+@click.option("--slot", "slot_hours", type=common.Duration(), help="Slot length; otherwise the profile's.")
+@click.option("--pools", type=int, default=1, show_default=True, help="How many pools.")
+@FORCE
+def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
+    """Make a synthetic market like PROFILE and write it to OUT.
+
+    Profiles: h100, h100-good, h100-scarce, v100, volatile.
+    """
+    from slacktide.market.profiles import profile as named
+    from slacktide.market.synthetic import synthesize as make
+
+    _check_out(out, force)
+    _write(make(named(profile), **given), out)
+
+
+def as_json(found: Market) -> dict[str, Any]:
+    """Return the figures of a market in the documented keys."""
+    from slacktide.market.statistics import describe
+
+    return {
+        "source": found.source,
+        "assumptions": list(found.assumptions),
+        "pools": [
+            {
+                "name": pool.name,
+                "start": _stamp(pool.start),
+                "end": _stamp(pool.end),
+                "slot_hours": pool.slot_hours,
+                **asdict(describe(pool)),
+            }
+            for pool in found.pools
+        ],
+    }
+
+
+def _open(source: str, given: dict[str, Any]) -> Market:
+    from slacktide.market.source import open_market
+
+    unsorted = "sort" if given.pop("sort") else "refuse"
+    return open_market(source, unsorted=unsorted, **given)
+
+
+def _only(found: Market, pool: str | None) -> Market:
+    from dataclasses import replace
+
+    return found if pool is None else replace(found, pools=(found.pool(pool),))
+
+
+def _stamp(time: Any) -> str:
+    return str(time.isoformat()).replace("+00:00", "Z")
+
+
+def _check_out(out: str, force: bool) -> None:
+    """Refuse before the work is done, not after it."""
+    kinds = (".csv", ".csv.gz", ".parquet", ".json")
+    if not out.endswith(kinds):
+        raise InputError(f"{out}: OUT must end in {', '.join(kinds)}; add an ending")
+    if Path(out).is_dir():
+        raise InputError(f"{out}: OUT must be a file, got a folder; name a file in it")
+    if Path(out).exists() and not force:
+        raise InputError(f"{out}: OUT must not exist yet, found a file; give --force to replace it")
+
+
+def _write(found: Market, out: str) -> None:
+    from slacktide.market.skypilot import write_skypilot
+    from slacktide.market.table import write_table
+
+    if not out.endswith(".json"):
+        write_table(found, out)
+    elif len(found) > 1:
+        raise InputError(f"{out}: a SkyPilot trace holds one pool, got {len(found)}; write a .csv instead")
+    else:
+        write_skypilot(found.pools[0], out)
+    slots = sum(len(pool) for pool in found.pools)
+    pools = "1 pool" if len(found) == 1 else f"{len(found)} pools"
+    click.echo(f"wrote {out}: {pools}, {slots} slots of {found.pools[0].slot_hours * 60:.6g} min")
+    for sentence in found.assumptions:
+        click.echo(f"assumed: {sentence}")
+
+
+_COLUMNS = (
+    "days",
+    "GPUs",
+    "any",
+    "half",
+    "full",
+    "losses a day",
+    "median up",
+    "mean up",
+    "mean down",
+    "USD per GPU-hour",
+    "of on demand",
+)
+
+
+def _print(found: Market) -> None:
+    from rich.table import Table
+
+    from slacktide.market.statistics import describe
+
+    table = Table(title=_title(found), title_justify="left")
+    table.add_column("pool", no_wrap=True)
+    for title in _COLUMNS:
+        table.add_column(title, justify="right", no_wrap=title not in ("losses a day", "of on demand"))
+    for pool in found.pools:
+        table.add_row(pool.name, *_cells(describe(pool)))
+    common.show(
+        table,
+        "any, half, full: share of time with at least one, half, all of the most GPUs ever obtainable",
+        *(f"assumed: {sentence}" for sentence in found.assumptions),
+    )
+
+
+def _title(found: Market) -> str:
+    begin, end = min(pool.start for pool in found.pools), max(pool.end for pool in found.pools)
+    slot = found.pools[0].slot_hours * 60
+    return f"{found.source}: {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, slots of {slot:.4g} min"
+
+
+def _cells(figures: PoolFigures) -> list[str]:
+    low, mean, high = figures.spot_min_usd, figures.spot_mean_usd, figures.spot_max_usd
+    return [
+        f"{figures.hours / 24:.1f}",
+        f"{figures.max_spot_gpus}",
+        f"{figures.any_share:.0%}",
+        f"{figures.half_share:.0%}",
+        f"{figures.full_share:.0%}",
+        f"{figures.losses_per_day:.1f}",
+        _span(figures.up_median_hours),
+        _span(figures.up_mean_hours),
+        _span(figures.down_mean_hours),
+        f"{mean:.2f}" if low == high else f"{mean:.2f} ({low:.2f}..{high:.2f})",
+        "-" if figures.price_share is None else f"{figures.price_share:.0%}",
+    ]
+
+
+def _span(hours: float | None) -> str:
+    if hours is None:
+        return "-"
+    return f"{hours * 60:.0f} min" if hours < 2 else f"{hours:.1f} h"

@@ -1,0 +1,178 @@
+"""Options and output that several commands share."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from slacktide.errors import InputError
+from slacktide.units import parse_duration_hours
+
+if TYPE_CHECKING:
+    from slacktide.backtesting.compare import Starts
+    from slacktide.jobfile import JobFile
+    from slacktide.market.base import Market
+    from slacktide.register import Spec
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PATIENCE_S = 2.0
+"""Work shorter than this shows no progress bar."""
+
+
+class Duration(click.ParamType[float]):
+    """A duration such as 90s, 15m, 2h or 1d, as hours."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_duration_hours(str(value))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+def gaps_option(default: str) -> Callable[[Command], Command]:
+    """Add `--gaps`, which says what a hole in a trace means."""
+    return click.option(
+        "--gaps",
+        type=click.Choice(["refuse", "hold", "empty"]),
+        default=default,
+        show_default=True,
+        help="What a hole in the trace means: refuse it, hold the last quote, or no spot.",
+    )
+
+
+MARKET_OPTIONS = (
+    click.option("--market", metavar="FILE|synthetic:NAME", help="Market trace, or synthetic:PROFILE."),
+    click.option("--pool", metavar="POOL", help="Only this pool; otherwise every pool of the market."),
+    click.option(
+        "--slot", "slot_hours", type=Duration(), help="Slot length, e.g. 30m; otherwise the market's."
+    ),
+    gaps_option("hold"),
+    click.option("--spot-usd", type=float, help="Spot USD per GPU-hour, where the trace has no price."),
+    click.option("--on-demand-usd", type=float, help="On-demand USD per GPU-hour, where it has none."),
+)
+
+
+def market_options(command: Command) -> Command:
+    """Add the options that say which market is meant."""
+    for option in reversed(MARKET_OPTIONS):
+        command = option(command)
+    return command
+
+
+def output_option(*formats: str) -> Callable[[Command], Command]:
+    """Add `-o`, which chooses between the table for people and formats for programs."""
+    choice = click.Choice(formats)
+    return click.option(
+        "-o", "--output", type=choice, default=formats[0], show_default=True, help="Output format."
+    )
+
+
+def open_job(path: str) -> JobFile:
+    """Read a job file."""
+    from slacktide.jobfile import read_job_file
+
+    return read_job_file(Path(path))
+
+
+def open_job_market(job_file: JobFile, options: Mapping[str, Any]) -> Market:
+    """Open the market of the command line, else the job file's, else the embedded one."""
+    from slacktide.market.source import open_market
+    from slacktide.service import DEFAULT_MARKET
+
+    return open_market(
+        options["market"] or job_file.market or DEFAULT_MARKET,
+        slot_hours=options["slot_hours"],
+        gaps=options["gaps"],
+        spot_usd=options["spot_usd"],
+        on_demand_usd=options["on_demand_usd"],
+    )
+
+
+def parse_starts(text: str) -> Starts:
+    """Read `--starts`: a number of starts, or `every:2h`."""
+    from slacktide.backtesting.compare import Starts
+
+    if text.startswith("every:"):
+        return Starts(count=None, every_hours=parse_duration_hours(text.removeprefix("every:")))
+    if not text.isdecimal():
+        raise InputError(f"--starts must be a number, or every:DURATION such as every:2h, got {text!r}")
+    return Starts(count=int(text))
+
+
+def parse_policies(texts: tuple[str, ...]) -> list[Spec]:
+    """Read `--policy`: names with commas between them, or `{name: {parameter: value}}`."""
+    import yaml
+
+    specs: list[Spec] = []
+    for text in texts:
+        if not text.lstrip().startswith("{"):
+            specs += [name.strip() for name in text.split(",") if name.strip()]
+            continue
+        try:
+            specs.append(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise InputError(
+                f"--policy must be names or {{name: {{parameter: value}}}}, got {text!r}"
+            ) from error
+    return specs
+
+
+def echo_json(document: object) -> None:
+    """Print a document as JSON."""
+    click.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def show(*things: object) -> None:
+    """Print rich things: with colours on a terminal, wide and plain into a pipe."""
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    console = Console(width=None if terminal else 160, highlight=False, soft_wrap=not terminal)
+    for thing in things:
+        console.print(thing)
+
+
+class Bar:
+    """A progress bar on stderr, shown only on a terminal and only when the work takes a while."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._began = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None:
+            if not sys.stderr.isatty() or time.monotonic() - self._began < PATIENCE_S:
+                return
+            self._open(total)
+        self._bar.update(self._task, completed=done, total=total)
+
+    def _open(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._bar = Progress(console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task(self._title, total=total)
+        self._bar.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

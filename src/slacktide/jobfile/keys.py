@@ -1,0 +1,174 @@
+"""What the keys of a job file mean: one reader for each kind of value.
+
+A reader takes the value's tree and returns what it stands for, or raises InputError; whoever
+called it knows the place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from slacktide.errors import InputError, unknown_name
+from slacktide.jobfile.fields import plain, scalar, section
+from slacktide.jobfile.tree import Mistakes, Scalar, Section, Tree, describe
+from slacktide.policy.base import policies
+from slacktide.register import Spec
+from slacktide.types import Billing
+from slacktide.units import (
+    MAX_DURATION_HOURS,
+    Accelerators,
+    format_duration,
+    parse_accelerators,
+    parse_duration_hours,
+    parse_range,
+    shown,
+)
+
+AUTO = "auto"
+"""The policy that is chosen by learning; whoever runs the job says which one that is."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# Two letters at least: `C:\traces\may.csv` is a path, `synthetic:h100` is not.
+_MARKET_NAME = re.compile(r"synthetic\Z|[A-Za-z][A-Za-z0-9+.-]+:")
+_TIME_EXAMPLE = "2030-05-01T18:00:00+02:00"
+
+
+def name(text: str) -> str:
+    """Read a job's name, which also names folders and machines."""
+    if not _NAME.fullmatch(text):
+        raise InputError(f"must be 1 to 63 letters, digits, '.', '_' or '-', got {shown(text)}")
+    return text
+
+
+def name_from(path: object) -> str:
+    """Return the name of a job whose file gives none: the file's own name where it can be one."""
+    stem = Path(str(path)).stem
+    return stem if _NAME.fullmatch(stem) else "job"
+
+
+def words(text: str) -> str:
+    """Read free text; raises InputError if it is blank."""
+    if not text.strip():
+        raise InputError("must not be empty, got no text")
+    return text
+
+
+def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
+    """Return a parser that also refuses zero."""
+
+    def read(text: str) -> float:
+        if (found := parse(text)) <= 0:
+            raise InputError(f"must be > 0, got {shown(text)}")
+        return found
+
+    return read
+
+
+def accelerators(tree: Tree) -> Accelerators:
+    """Read `H100:1..8` and its kin, or the mapping `{H100: 8}`."""
+    if isinstance(tree, Section) and len(tree.entries) == 1:
+        ((gpu, entry),) = tree.entries.items()
+        return Accelerators(parse_accelerators(gpu).gpu, scalar(parse_range)(entry.value))
+    return scalar(parse_accelerators)(tree)
+
+
+def billing(text: str) -> Billing:
+    """Read how usage is billed."""
+    if text == "second":
+        return "second"
+    if text == "slot":
+        return "slot"
+    raise InputError(f"must be 'second' or 'slot', got {shown(text)}")
+
+
+def moment(now: datetime) -> Callable[[str], float]:
+    """Return a parser of durations and absolute times, both in hours from now."""
+
+    def read(text: str) -> float:
+        if not _DATE.match(text.strip()):
+            return positive(parse_duration_hours)(text)
+        hours = (_time(text) - now).total_seconds() / 3600
+        if hours <= 0:
+            raise InputError(f"must be in the future, got {shown(text)}, {format_duration(-hours)} ago")
+        if hours > MAX_DURATION_HOURS:
+            raise InputError(f"must be within ten years, got {shown(text)}")
+        return hours
+
+    return read
+
+
+def _time(text: str) -> datetime:
+    try:
+        # YAML allows a space before the zone, ISO 8601 does not.
+        found = datetime.fromisoformat(re.sub(r"\s(?=[-+Z])", "", text.strip()))
+    except ValueError as error:
+        raise InputError(f"must be a time such as {_TIME_EXAMPLE}, got {shown(text)}") from error
+    if found.tzinfo is None:
+        remedy = "add Z for UTC or an offset such as +02:00"
+        raise InputError(f"a time must have a zone, as in {_TIME_EXAMPLE}, got {shown(text)}; {remedy}")
+    return found
+
+
+def market(folder: Path) -> Callable[[str], str]:
+    """Return a parser of market names and of paths relative to this folder."""
+
+    def read(text: str) -> str:
+        return text if _MARKET_NAME.match(text) else str(folder / words(text))
+
+    return read
+
+
+def variables(mistakes: Mistakes) -> Callable[[Tree], dict[str, str | None]]:
+    """Return a reader of environment variables; it notes mistakes at each variable.
+
+    None stands for "as it is where the job is submitted".
+    """
+
+    def read(tree: Tree) -> dict[str, str | None]:
+        found: dict[str, str | None] = {}
+        for key, entry in section(tree).entries.items():
+            try:
+                found[_variable(key)] = _variable_value(key, entry.value)
+            except InputError as error:
+                mistakes.add(entry.place, str(error))
+        return found
+
+    return read
+
+
+def _variable(text: str) -> str:
+    if not _VARIABLE.fullmatch(text):
+        raise InputError(f"a variable must be letters, digits and '_', no digit first, got {shown(text)}")
+    return text
+
+
+def _variable_value(key: str, tree: Tree) -> str | None:
+    if not isinstance(tree, Scalar):
+        raise InputError(f"the value of variable {key} must be text, got {describe(tree)}")
+    return None if tree.null else tree.text
+
+
+def policy(tree: Tree) -> Spec:
+    """Read a policy as `name` or `{name: {parameter: value}}`, and see that it can be made."""
+    spec: Any = plain(tree)
+    if spec == AUTO:
+        return AUTO
+    if not isinstance(spec, str | dict) or not spec:
+        raise InputError(f"must be a name or {{name: {{parameter: value}}}}, got {describe(tree)}")
+    named = spec if isinstance(spec, str) else next(iter(spec))
+    if named == AUTO:
+        raise InputError(f"{AUTO} must stand alone, got parameters; write 'policy: {AUTO}'")
+    if named not in policies:
+        raise InputError(unknown_name("a policy", named[:60], [*policies, AUTO]))
+    try:
+        policies.make(spec)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        # Plug-ins of others check their parameters in their own ways.
+        raise InputError(f"{named}: parameters must fit the policy, got: {error}") from error
+    return spec

@@ -1,0 +1,242 @@
+"""The job file: what a user writes about one training job, read and checked.
+
+Every mistake is answered with file, line and column, what must hold and what came; all
+independent mistakes are reported together, one per line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from slacktide.errors import FileError, InputError
+from slacktide.jobfile import keys
+from slacktide.jobfile.fields import Fields, scalar, section
+from slacktide.jobfile.scaling import speedup
+from slacktide.jobfile.tree import Mistakes, Scalar, Section, Tree, describe, parse_tree, read_text
+from slacktide.register import Spec
+from slacktide.speedup import Linear
+from slacktide.types import Billing, Job
+from slacktide.units import (
+    Accelerators,
+    format_duration,
+    parse_duration_hours,
+    parse_money_usd,
+    parse_work_gpu_hours,
+)
+
+DEFAULT_POLICY = "uniform-progress"
+DEFAULT_BILLING: Billing = "second"
+DEFAULT_GRACE_HOURS = 30 / 3600
+"""The shortest notice that a large cloud gives before it takes a spot machine away."""
+
+JOB_KEYS = (
+    "name",
+    "run",
+    "setup",
+    "workdir",
+    "envs",
+    "secrets",
+    "resources",
+    "work",
+    "speedup",
+    "deadline",
+    "value",
+    "worthless_after",
+    "restart",
+    "shrink",
+    "checkpoint",
+    "max_cost",
+    "billing",
+    "policy",
+    "market",
+)
+"""All keys of a job file."""
+
+# What Job calls a thing, and what the file calls it; its messages begin with the former.
+_KEY_OF = {
+    "work_gpu_hours": "work",
+    "deadline_hours": "deadline",
+    "worthless_after_hours": "worthless_after",
+    "restart_hours": "restart",
+    "shrink_hours": "shrink",
+    "checkpoint_hours": "checkpoint",
+    "value_usd": "value",
+    "max_cost_usd": "max_cost",
+    "billing": "billing",
+    "widths": "resources",
+    "a width": "resources",
+    "the speedup": "speedup",
+}
+
+_REQUIRED = {
+    "resources": "{accelerators: H100:1..8}",
+    "work": "40 gpu-hours",
+    "deadline": "12h",
+}
+_ONE_GPU = Accelerators("GPU", (1,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFile:
+    """All that a job file says."""
+
+    job: Job
+    gpu: str
+    """The GPU's name as written, such as H100."""
+    policy: Spec = DEFAULT_POLICY
+    """The policy as written; `auto` is left to whoever runs the job."""
+    market: str | None = None
+    """A market's name such as `synthetic:h100`, or the path of a trace."""
+    run: str | None = None
+    setup: str | None = None
+    workdir: str | None = None
+    envs: dict[str, str | None] = field(default_factory=dict)
+    """Variables of the job; None means the value where the job is submitted."""
+    secrets: dict[str, str | None] = field(default_factory=dict, repr=False)
+    """The same, for values that must not be shown."""
+    checkpoint_dir: str | None = None
+    grace_hours: float = DEFAULT_GRACE_HOURS
+    """From the request to stop to the kill."""
+    path: str = "<text>"
+
+
+class _Checkpoint(NamedTuple):
+    dir: str | None = None
+    every_hours: float = 0.0
+    grace_hours: float = DEFAULT_GRACE_HOURS
+
+
+def read_job_file(path: str | Path, *, now: datetime | None = None) -> JobFile:
+    """Read a job file; raises FileError with the place of every mistake.
+
+    Absolute deadlines are counted from `now`, which is the present unless given.
+    """
+    return parse_job(read_text(path), path=path, now=now)
+
+
+def parse_job(text: str, *, path: str | Path = "<text>", now: datetime | None = None) -> JobFile:
+    """Read the text of a job file; `path` names it in messages and its folder anchors other paths."""
+    present = datetime.now(UTC) if now is None else now
+    if present.tzinfo is None:
+        raise InputError(f"now must have a time zone, got {present.isoformat()}")
+    mistakes = Mistakes(path)
+    fields = Fields(_root(parse_tree(text, mistakes), path), mistakes, JOB_KEYS)
+    found = _read(fields, present)
+    mistakes.check()
+    return found
+
+
+def _root(tree: Tree | None, path: object) -> Section:
+    if tree is None or (isinstance(tree, Scalar) and tree.null):
+        message = "a job file must name at least resources, work and deadline, got an empty file"
+        raise FileError(message, path=path, line=1, column=1)
+    if not isinstance(tree, Section):
+        message = f"a job file must be a mapping of keys to values, got {describe(tree)}"
+        raise FileError(message, path=path, line=tree.place.line, column=tree.place.column)
+    return tree
+
+
+def _read(fields: Fields, now: datetime) -> JobFile:
+    for key, example in _REQUIRED.items():
+        fields.require(key, example)
+    mistakes, text = fields.mistakes, scalar(keys.words)
+    gpus = fields.read("resources", lambda tree: _resources(tree, mistakes), _ONE_GPU)
+    checkpoint = fields.read("checkpoint", lambda tree: _checkpoint(tree, mistakes), _Checkpoint())
+    return JobFile(
+        gpu=gpus.gpu,
+        policy=fields.read("policy", keys.policy, DEFAULT_POLICY),
+        market=fields.read("market", scalar(keys.market(Path(mistakes.path).parent)), None),
+        run=fields.read("run", text, None),
+        setup=fields.read("setup", text, None),
+        workdir=fields.read("workdir", text, None),
+        envs=fields.read("envs", keys.variables(mistakes), {}),
+        secrets=fields.read("secrets", keys.variables(mistakes), {}),
+        checkpoint_dir=checkpoint.dir,
+        grace_hours=checkpoint.grace_hours,
+        path=mistakes.path,
+        # Last: a job is made only of a file without mistakes.
+        job=_job(fields, gpus.widths, checkpoint.every_hours, now),
+    )
+
+
+def _resources(tree: Tree, mistakes: Mistakes) -> Accelerators:
+    fields = Fields(section(tree), mistakes, ("accelerators",), prefix="resources.")
+    fields.require("accelerators", "H100:1..8")
+    return fields.read("accelerators", keys.accelerators, _ONE_GPU)
+
+
+def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
+    fields = Fields(section(tree), mistakes, ("dir", "every", "grace"), prefix="checkpoint.")
+    default = _Checkpoint()
+    return _Checkpoint(
+        fields.read("dir", scalar(keys.words), default.dir),
+        fields.read("every", scalar(parse_duration_hours), default.every_hours),
+        fields.read("grace", scalar(parse_duration_hours), default.grace_hours),
+    )
+
+
+def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: datetime) -> Job:
+    """Read the numbers of a job; raises FileError if there is any mistake in the file so far."""
+    moment, duration = scalar(keys.moment(now)), scalar(parse_duration_hours)
+    # A number that could not be read is not-a-number: no comparison with it complains again.
+    work = fields.read("work", scalar(keys.positive(parse_work_gpu_hours)), math.nan)
+    deadline = fields.read("deadline", moment, math.nan)
+    worthless_after = fields.read("worthless_after", moment, None)
+    restart = fields.read("restart", duration, math.nan if "restart" in fields else 0.0)
+    shrink = fields.read("shrink", duration, None)
+    name = fields.read("name", scalar(keys.name), keys.name_from(fields.mistakes.path))
+    value = fields.read("value", scalar(keys.positive(parse_money_usd)), 0.0)
+    max_cost = fields.read("max_cost", scalar(keys.positive(parse_money_usd)), None)
+    billed = fields.read("billing", scalar(keys.billing), DEFAULT_BILLING)
+    scaling = fields.read("speedup", speedup(fields.mistakes), Linear())
+
+    _check_worth(fields, deadline, worthless_after)
+    _check_shrink(fields, restart, shrink)
+    fields.mistakes.check()
+    try:
+        return Job(
+            name=name,
+            work_gpu_hours=work,
+            deadline_hours=deadline,
+            widths=widths,
+            speedup=scaling,
+            restart_hours=restart,
+            shrink_hours=shrink,
+            checkpoint_hours=checkpoint_hours,
+            value_usd=value,
+            worthless_after_hours=worthless_after,
+            max_cost_usd=max_cost,
+            billing=billed,
+        )
+    except InputError as error:
+        raise _located(fields, error) from error
+
+
+def _check_worth(fields: Fields, deadline_hours: float, worthless_after_hours: float | None) -> None:
+    """See that a soft deadline says both what the result is worth and until when."""
+    pair = {"value": "worthless_after", "worthless_after": "value"}
+    for key, other in pair.items():
+        if key in fields and other not in fields:
+            remedy = "leave both out for a hard deadline"
+            fields.note(key, f"must come with {other}, got no {other}; {remedy}")
+    if worthless_after_hours is not None and worthless_after_hours < deadline_hours:
+        limit, came = format_duration(deadline_hours), format_duration(worthless_after_hours)
+        fields.note("worthless_after", f"must be >= deadline ({limit}), got {came}")
+
+
+def _check_shrink(fields: Fields, restart_hours: float, shrink_hours: float | None) -> None:
+    if shrink_hours is not None and shrink_hours > restart_hours:
+        limit, came = format_duration(restart_hours), format_duration(shrink_hours)
+        fields.note("shrink", f"must be <= restart ({limit}), got {came}")
+
+
+def _located(fields: Fields, error: InputError) -> FileError:
+    """Give what Job refuses the place of the key that it came from."""
+    message = str(error)
+    key = next((key for start, key in _KEY_OF.items() if message.startswith(start)), "")
+    place = fields.place(key)
+    return FileError(message, path=fields.mistakes.path, line=place.line, column=place.column)

@@ -1,0 +1,73 @@
+"""How a file says that a job scales: `{amdahl: 0.97}`, `{linear: …}`, `{power: …}`, `{table: …}`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slacktide.errors import InputError
+from slacktide.jobfile.fields import Fields, number, scalar
+from slacktide.jobfile.tree import Entry, Mistakes, Section, Tree, describe
+from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.units import parse_range, shown
+
+_FORMS = ("amdahl", "linear", "power", "table")
+_EXAMPLE = "{amdahl: 0.97}, {linear: {alpha: 0.9, beta: 0.1}}, {power: 0.8} or {table: {1: 1, 2: 1.9}}"
+
+
+def speedup(mistakes: Mistakes) -> Callable[[Tree], Speedup]:
+    """Return a reader of all forms; mistakes inside one are noted at their own places."""
+
+    def read(tree: Tree) -> Speedup:
+        if not isinstance(tree, Section) or len(tree.entries) != 1:
+            several = isinstance(tree, Section) and ", ".join(tree.entries)
+            raise InputError(f"must be {_EXAMPLE}, got {several or describe(tree)}")
+        fields = Fields(tree, mistakes, _FORMS, prefix="speedup.")
+        (form,) = tree.entries
+        return fields.read(form, lambda value: _form(form, value, mistakes), Linear())
+
+    return read
+
+
+def _form(form: str, tree: Tree, mistakes: Mistakes) -> Speedup:
+    if form == "amdahl":
+        return Amdahl(scalar(number)(tree))
+    if form == "power":
+        return Power(scalar(number)(tree))
+    if form == "linear":
+        return _linear(_mapping(tree, "alpha and beta"), mistakes)
+    if form == "table":
+        return _table(_mapping(tree, "widths to speedups"), mistakes)
+    # An unknown form has been noted as an unknown key.
+    return Linear()
+
+
+def _linear(tree: Section, mistakes: Mistakes) -> Linear:
+    fields = Fields(tree, mistakes, ("alpha", "beta"), prefix="speedup.linear.")
+    return Linear(fields.read("alpha", scalar(number), 1.0), fields.read("beta", scalar(number), 0.0))
+
+
+def _table(tree: Section, mistakes: Mistakes) -> Speedup:
+    points = []
+    for width, entry in tree.entries.items():
+        try:
+            points.append(_point(width, entry))
+        except InputError as error:
+            mistakes.add(entry.place, f"speedup.table: {error}")
+    # Without one good point the mistakes above say why; a complaint about none would only repeat it.
+    return Table(tuple(points)) if points else Linear()
+
+
+def _point(width: str, entry: Entry) -> tuple[float, float]:
+    if not width.isdecimal():
+        raise InputError(f"a width must be a whole number of GPUs, got {shown(width)}")
+    (gpus,) = parse_range(width)
+    rate = scalar(number)(entry.value)
+    if rate <= 0:
+        raise InputError(f"the speedup at {gpus} GPUs must be > 0, got {rate:g}")
+    return float(gpus), rate
+
+
+def _mapping(tree: Tree, of: str) -> Section:
+    if not isinstance(tree, Section) or not tree.entries:
+        raise InputError(f"must be a mapping of {of}, got {describe(tree)}")
+    return tree

@@ -1,0 +1,62 @@
+"""Markets and Arrow tables: the fast way in, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from slacktide.market.base import Floats, Ints, Market, Pool
+from slacktide.market.samples import (
+    COLUMNS,
+    MAX_SPOT_GPUS,
+    MAX_USD_PER_GPU_HOUR,
+    MICROS_PER_HOUR,
+    Place,
+    Samples,
+    micros_of,
+)
+
+
+def arrow_samples(table: Any, path: str, place: Callable[[int], Place]) -> Samples | None:
+    """Return what an Arrow table in our columns says; None if any number cannot be, or nothing is there."""
+    import pyarrow as pa
+
+    if len(table) == 0 or any(column.null_count for column in table.columns):
+        return None
+    pool = table["pool"].combine_chunks()
+    names = pool.dictionary.to_pylist()
+    gpus, spot, on_demand = (table[name].to_numpy() for name in COLUMNS[2:])
+    if not (all(name and name == name.strip() for name in names) and _possible(gpus, spot, on_demand)):
+        return None
+    codes = pool.indices.to_numpy().astype(np.int64)
+    micros = table["time_utc"].cast(pa.int64()).to_numpy()
+    return Samples(path, tuple(names), codes, micros, gpus, spot, on_demand, place)
+
+
+def _possible(gpus: Ints, spot: Floats, on_demand: Floats) -> bool:
+    # The comparisons are false for NaN, so they also refuse what is not a number.
+    prices = (bool(((usd >= 0) & (usd <= MAX_USD_PER_GPU_HOUR)).all()) for usd in (spot, on_demand))
+    return bool(gpus.min() >= 0 and gpus.max() <= MAX_SPOT_GPUS) and all(prices)
+
+
+def arrow_table(market: Market) -> Any:
+    """Return a market as an Arrow table in our columns, pool after pool."""
+    import pyarrow as pa
+
+    def joined(name: str) -> Any:
+        return pa.array(np.concatenate([getattr(pool, name) for pool in market.pools]))
+
+    times = pa.array(np.concatenate([_times(pool) for pool in market.pools]))
+    counts = [len(pool) for pool in market.pools]
+    codes = pa.array(np.repeat(np.arange(len(market), dtype=np.int32), counts))
+    names = pa.DictionaryArray.from_arrays(codes, pa.array(list(market)))
+    columns = [times.cast(pa.timestamp("us", tz="UTC")), names, *map(joined, COLUMNS[2:])]
+    return pa.table(columns, names=list(COLUMNS))
+
+
+def _times(pool: Pool) -> Ints:
+    """Return when every slot begins, to the microsecond."""
+    nanos = np.arange(len(pool)) * round(pool.slot_hours * MICROS_PER_HOUR * 1000)
+    return np.asarray(micros_of(pool.start) + (nanos + 500) // 1000, dtype=np.int64)

@@ -1,0 +1,135 @@
+"""Cells of a table: text with its place, turned into numbers or into an error that quotes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from slacktide.errors import FileError
+from slacktide.market.samples import (
+    COLUMNS,
+    MAX_SPOT_GPUS,
+    MAX_USD_PER_GPU_HOUR,
+    Place,
+    Samples,
+    micros_of,
+)
+
+Placing: TypeAlias = Callable[[int], Place]
+Record: TypeAlias = tuple[int, int, int, int, float, float]
+"""Number of the row, time, pool, GPUs, spot price, on-demand price."""
+
+
+class Row(NamedTuple):
+    """The cells of one record and its number: the line it begins on, or its place in the table."""
+
+    number: int
+    cells: list[str]
+
+
+class Cell(NamedTuple):
+    """One cell and where it stands, able to complain about itself."""
+
+    text: str
+    name: str
+    path: str
+    place: Place
+
+    def error(self, must: str) -> FileError:
+        """Make the error that says what must hold for this cell and what came."""
+        prefix = f"{self.place.words}: " if self.place.words else ""
+        return FileError(
+            f"{prefix}{self.name} {must}, got {self.text!r}", path=self.path, line=self.place.line
+        )
+
+    def given(self) -> str:
+        """Return the text, which must not be blank."""
+        if not self.text.strip():
+            raise self.error("must not be empty")
+        return self.text.strip()
+
+    def usd(self) -> float:
+        """Return an amount of money per hour: finite and not negative."""
+        number = self._number()
+        if not 0 <= number <= MAX_USD_PER_GPU_HOUR:
+            raise self.error(f"must be a number in 0..{MAX_USD_PER_GPU_HOUR:g}")
+        return number
+
+    def gpus(self) -> int:
+        """Return a count: whole and not negative."""
+        number = self._number()
+        if not 0 <= number <= MAX_SPOT_GPUS or number != int(number):
+            raise self.error("must be a whole number >= 0")
+        return int(number)
+
+    def micros(self) -> int:
+        """Return a time as microseconds since 1970; without zone it is UTC."""
+        try:
+            return micros_of(datetime.fromisoformat(self.text.strip()))
+        except (ValueError, OverflowError):
+            raise self.error("must be a time such as 2025-10-04T00:10:00Z") from None
+
+    def _number(self) -> float:
+        try:
+            # float() would also read 1_000, which nobody else does.
+            number = float(self.text) if "_" not in self.text else math.nan
+        except ValueError:
+            raise self.error("must be a number") from None
+        if not math.isfinite(number):
+            raise self.error("must be a finite number")
+        return number
+
+
+def in_lines(number: int) -> Place:
+    """Say where a row of a text file is."""
+    return Place(number)
+
+
+def in_rows(number: int) -> Place:
+    """Say where a row of a file without lines is."""
+    return Place(None, f"row {number}")
+
+
+def plain_samples(names: Sequence[str], rows: Iterable[Row], path: str, place: Placing) -> Samples:
+    """Read rows one by one into samples; raises FileError with the place of the first mistake."""
+    pools: dict[str, int] = {}
+    records = list(records_of(names, rows, pools, path, place))
+    if not records:
+        raise FileError("a table must have rows below its header, got none", path=path)
+    numbers, micros, codes, gpus, spot, on_demand = zip(*records, strict=True)
+    return Samples(
+        path,
+        tuple(pools),
+        np.array(codes, dtype=np.int64),
+        np.array(micros, dtype=np.int64),
+        np.array(gpus, dtype=np.int64),
+        np.array(spot, dtype=np.float64),
+        np.array(on_demand, dtype=np.float64),
+        lambda row: place(numbers[row]),
+    )
+
+
+def records_of(
+    names: Sequence[str], rows: Iterable[Row], pools: dict[str, int], path: str, place: Placing
+) -> Iterator[Record]:
+    """Yield rows as numbers, adding new pools to those known; raises FileError at the first mistake."""
+    where = [names.index(name) for name in COLUMNS]
+    return (_record(row, where, pools, path, place(row.number)) for row in rows)
+
+
+def _record(row: Row, where: list[int], pools: dict[str, int], path: str, place: Place) -> Record:
+    if len(row.cells) != len(where):
+        raise FileError(
+            f"a row must have {len(where)} cells like the header, got {len(row.cells)}",
+            path=path,
+            line=place.line,
+        )
+    time, pool, gpus, spot, on_demand = (
+        Cell(row.cells[index], name, path, place) for index, name in zip(where, COLUMNS, strict=True)
+    )
+    code = pools.setdefault(pool.given(), len(pools))
+    return row.number, time.micros(), code, gpus.gpus(), spot.usd(), on_demand.usd()

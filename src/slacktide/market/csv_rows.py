@@ -1,0 +1,47 @@
+"""CSV row by row: slower than Arrow, but it knows the line of every mistake."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from slacktide.errors import FileError, unknown_name
+from slacktide.market.cells import Row
+
+
+def rows_of(text: str, path: str, first_line: int = 1) -> Iterator[Row]:
+    """Yield the records of a CSV text, the header first; blank lines are passed over but counted."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    line = first_line
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield Row(line, cells)
+            line = first_line + reader.line_num
+    except csv.Error as error:
+        raise FileError(f"must be well-formed CSV, got: {error}", path=path, line=line) from None
+
+
+def header_of(rows: Iterator[Row], wanted: Sequence[str], path: str) -> list[str]:
+    """Take the header and return its names; raises FileError unless each wanted one is there once."""
+    header = next(rows, None)
+    if header is None:
+        raise FileError("a table must have a header, got no text", path=path)
+    names = [cell.strip() for cell in header.cells]
+    problem = header_problem(names, wanted)
+    if problem:
+        raise FileError(problem, path=path, line=header.number)
+    return names
+
+
+def header_problem(names: Sequence[str], wanted: Sequence[str]) -> str | None:
+    """Say what is wrong with the names of columns: unknown, missing or twice; None if nothing."""
+    for name in names:
+        if name not in wanted:
+            return unknown_name("a column", name, wanted)
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        return f"column {missing[0]!r} must be there, got only: {', '.join(names)}"
+    twice = [name for name in wanted if names.count(name) > 1]
+    return f"a column must come once, got {twice[0]!r} twice" if twice else None

@@ -1,0 +1,115 @@
+"""The table format as Parquet; it also keeps the assumptions and the exact slot, which CSV cannot."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from slacktide.errors import FileError
+from slacktide.market.arrow import arrow_samples, arrow_table
+from slacktide.market.base import Market, Pool
+from slacktide.market.cells import Row, in_rows, plain_samples
+from slacktide.market.csv_rows import header_problem
+from slacktide.market.samples import COLUMNS, Irregular, Samples
+from slacktide.market.series import regular
+
+_MAGIC = b"PAR1"
+_NOTE = b"slacktide"
+
+
+def is_parquet(data: bytes, path: str | Path) -> bool:
+    """Tell Parquet by its first bytes, or by the name of the file."""
+    return data[:4] == _MAGIC or Path(path).suffix == ".parquet"
+
+
+def read_parquet(data: bytes, path: str, irregular: Irregular, slot_hours: float | None) -> Market:
+    """Read a table in Parquet; raises FileError with the row of what is wrong."""
+    table = _table(data, path)
+    samples = _samples(table, path)
+    note = _note(table)
+    if slot_hours is None and len(samples.pools) == len(samples):
+        slot_hours = note.slot_hours  # single rows do not show how far apart they are
+    market = regular(samples, irregular, slot_hours)
+    pools = tuple(_exact(pool, note.slot_hours) for pool in market.pools)
+    return replace(market, pools=pools, assumptions=(*note.assumptions, *market.assumptions))
+
+
+def parquet_bytes(market: Market) -> bytes:
+    """Return a market as a Parquet file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    note = {"slot_hours": market.pools[0].slot_hours, "assumptions": list(market.assumptions)}
+    sink = pa.BufferOutputStream()
+    parquet.write_table(arrow_table(market).replace_schema_metadata({_NOTE: json.dumps(note)}), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _table(data: bytes, path: str) -> Any:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(pa.BufferReader(data))
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise FileError(f"must be readable Parquet, got: {reason}", path=path) from None
+    problem = header_problem(table.column_names, COLUMNS)
+    if problem:
+        raise FileError(problem, path=path)
+    return table.select(COLUMNS)
+
+
+def _samples(table: Any, path: str) -> Samples:
+    import pyarrow as pa
+
+    try:
+        fast = arrow_samples(_cast(table), path, lambda row: in_rows(row + 1))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        fast = None  # not our types: value by value we accept them, or say what is wrong
+    return fast or plain_samples(COLUMNS, _rows(table), path, in_rows)
+
+
+def _cast(table: Any) -> Any:
+    import pyarrow as pa
+
+    zone = getattr(table.schema.field("time_utc").type, "tz", None)
+    types = [pa.timestamp("us", tz=zone), pa.string(), pa.int64(), pa.float64(), pa.float64()]
+    columns = [column.cast(kind) for column, kind in zip(table.columns, types, strict=True)]
+    columns[1] = columns[1].dictionary_encode()
+    return pa.table(columns, names=list(COLUMNS)).unify_dictionaries()
+
+
+def _rows(table: Any) -> list[Row]:
+    columns = [column.to_pylist() for column in table.columns]
+    records = zip(*columns, strict=True)
+    return [
+        Row(number, ["" if value is None else str(value) for value in record])
+        for number, record in enumerate(records, start=1)
+    ]
+
+
+class _Note(NamedTuple):
+    """What we write beside the table."""
+
+    slot_hours: float | None = None
+    assumptions: tuple[str, ...] = ()
+
+
+def _note(table: Any) -> _Note:
+    """Return what was written beside the table; files of others have nothing."""
+    try:
+        found = json.loads((table.schema.metadata or {})[_NOTE])
+        return _Note(float(found["slot_hours"]), tuple(map(str, found["assumptions"])))
+    except (KeyError, TypeError, ValueError):
+        return _Note()
+
+
+def _exact(pool: Pool, written: float | None) -> Pool:
+    """Take the slot length that was written where the times, in whole microseconds, are just off it."""
+    if written is None or not math.isclose(written, pool.slot_hours, rel_tol=1e-6):
+        return pool
+    return replace(pool, slot_hours=written)

@@ -1,0 +1,93 @@
+"""What every reader makes of its file: samples in the file's own order, and how to point back at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from slacktide.errors import FileError, UnknownNameError
+from slacktide.market.base import Floats, Ints
+
+COLUMNS = ("time_utc", "pool", "spot_gpus", "spot_usd_per_gpu_hour", "on_demand_usd_per_gpu_hour")
+"""The columns of our own table format."""
+
+MICROS_PER_HOUR = 3_600_000_000
+MAX_SPOT_GPUS = 10**9
+MAX_USD_PER_GPU_HOUR = 1e9
+"""Greater numbers are slips, and could overflow sums."""
+
+_UNIX = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Irregular:
+    """What to do about gaps, rows out of order and rows given twice; all are refused by default."""
+
+    gaps: str = "refuse"
+    """`refuse`, `hold` (the last row stays true) or `empty` (no spot until the next row)."""
+    unsorted: str = "refuse"
+    """`refuse` or `sort`."""
+    duplicates: str = "refuse"
+    """`refuse`, or the one to keep: `first` or `last`."""
+
+    def __post_init__(self) -> None:
+        _one_of("gaps", self.gaps, ("refuse", "hold", "empty"))
+        _one_of("unsorted", self.unsorted, ("refuse", "sort"))
+        _one_of("duplicates", self.duplicates, ("refuse", "first", "last"))
+
+
+class Place(NamedTuple):
+    """Where a sample stands in its file: a line, or words where a file has no lines."""
+
+    line: int | None
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """What a file says about its pools, row by row in the file's order; numbers are already checked."""
+
+    path: str
+    pools: tuple[str, ...]
+    pool: Ints
+    """Index into `pools`."""
+    micros: Ints
+    """Microseconds since 1970, UTC."""
+    spot_gpus: Ints
+    spot_usd_per_gpu_hour: Floats
+    on_demand_usd_per_gpu_hour: Floats
+    place: Callable[[int], Place]
+    """Finds a row in the file; may be slow, for it is only asked when something is wrong."""
+
+    def __len__(self) -> int:
+        return len(self.micros)
+
+    def error(self, row: int, message: str) -> FileError:
+        """Make the error that names the file, the line and the pool of a row."""
+        line, words = self.place(row)
+        pool = self.pools[self.pool[row]]
+        prefix = f"{words}: " if words else ""
+        return FileError(f"{prefix}pool {pool!r}: {message}", path=self.path, line=line)
+
+
+def micros_of(time: datetime) -> int:
+    """Return microseconds since 1970; a time without zone is UTC."""
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return (aware - _UNIX) // timedelta(microseconds=1)
+
+
+def time_of(micros: int) -> datetime:
+    """Return the time of so many microseconds since 1970, in UTC."""
+    return _UNIX + timedelta(microseconds=int(micros))
+
+
+def stamp(micros: int) -> str:
+    """Write a time as in our files: `2025-10-04T00:10:00Z`."""
+    return time_of(micros).isoformat().replace("+00:00", "Z")
+
+
+def _one_of(name: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise UnknownNameError(name, given, known)

@@ -1,0 +1,110 @@
+"""Where a market comes from: a file in any format we know, or a seeded generator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from slacktide.errors import InputError, unknown_name
+from slacktide.market.aws_history import HISTORY_KEY, read_aws_history
+from slacktide.market.base import Market
+from slacktide.market.events import Assumed
+from slacktide.market.files import read_bytes
+from slacktide.market.price_events import EVENT_COLUMNS, read_price_events
+from slacktide.market.samples import Irregular
+from slacktide.market.series import resample
+from slacktide.market.skypilot import read_skypilot
+from slacktide.market.table import read_table
+
+SYNTHETIC = "synthetic"
+DEFAULT_DAYS = 30.0
+_ASSUMED = ("spot_usd", "on_demand_usd", "spot_gpus", "gpus_per_instance")
+
+
+def open_market(
+    spec: str,
+    *,
+    slot_hours: float | None = None,
+    gaps: str = "hold",
+    unsorted: str = "refuse",
+    duplicates: str = "refuse",
+    spot_usd: float | None = None,
+    on_demand_usd: float | None = None,
+    spot_gpus: int | None = None,
+    gpus_per_instance: int | None = None,
+) -> Market:
+    """Open a market: a path, or `synthetic:PROFILE?seed=3&days=14&slot=10m&pools=2`.
+
+    Money is in USD per GPU-hour. What a file leaves open is taken from the arguments or from
+    documented defaults, and said in the market's assumptions; so is every gap that was filled.
+    Raises InputError or FileError.
+    """
+    irregular = Irregular(gaps, unsorted, duplicates)
+    assumed = Assumed(spot_usd, on_demand_usd, spot_gpus, gpus_per_instance)
+    if spec == SYNTHETIC or spec.startswith(f"{SYNTHETIC}:"):
+        assumed.refuse(_ASSUMED, "a synthetic market")
+        return _synthetic(spec, slot_hours)
+    return _file(spec, irregular, assumed, slot_hours)
+
+
+def _file(path: str, irregular: Irregular, assumed: Assumed, slot_hours: float | None) -> Market:
+    data = read_bytes(path)
+    start = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start[:1] in (b"{", b"[") or Path(path).suffix == ".json":
+        if HISTORY_KEY.encode() in data:
+            return read_aws_history(
+                path, data=data, assumed=assumed, irregular=irregular, slot_hours=slot_hours
+            )
+        return read_skypilot(path, data=data, assumed=assumed, slot_hours=slot_hours)
+    header = {name.strip() for name in start.split(b"\n")[0].decode(errors="replace").split(",")}
+    if len(header & set(EVENT_COLUMNS)) >= 2:
+        return read_price_events(path, data=data, assumed=assumed, irregular=irregular, slot_hours=slot_hours)
+    assumed.refuse(_ASSUMED, "a table, which says it itself")
+    return read_table(path, data=data, irregular=irregular, slot_hours=slot_hours)
+
+
+def _synthetic(spec: str, slot_hours: float | None) -> Market:
+    from slacktide.market.profiles import DEFAULT_PROFILE, profile
+    from slacktide.market.synthetic import synthesize
+
+    name, _, query = spec.partition(":")[2].partition("?")
+    options = _options(spec, query)
+    market = synthesize(
+        profile(name or DEFAULT_PROFILE),
+        days=_number(spec, "days", options.get("days", str(DEFAULT_DAYS))),
+        seed=_whole(spec, "seed", options.get("seed", "0")),
+        slot_hours=_slot(options.get("slot")),
+        pools=_whole(spec, "pools", options.get("pools", "1")),
+    )
+    return market if slot_hours is None else resample(market, slot_hours)
+
+
+def _options(spec: str, query: str) -> dict[str, str]:
+    known = ("days", "pools", "seed", "slot")
+    pairs = parse_qsl(query, keep_blank_values=True)
+    for key, _ in pairs:
+        if key not in known:
+            raise InputError(f"{spec}: {unknown_name('an option', key, known)}")
+    return dict(pairs)
+
+
+def _number(spec: str, name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{spec}: {name} must be a number, got {text!r}") from None
+
+
+def _whole(spec: str, name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"{spec}: {name} must be a whole number, got {text!r}") from None
+
+
+def _slot(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from slacktide.units import parse_duration_hours
+
+    return parse_duration_hours(text)

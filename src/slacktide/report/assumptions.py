@@ -1,0 +1,76 @@
+"""What a back-test rests on, in sentences a reader can disagree with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slacktide.report import words
+from slacktide.types import Job
+
+if TYPE_CHECKING:
+    from slacktide.backtesting.compare import Comparison
+
+CLAIRVOYANT = (
+    "The clairvoyant knows the market's whole future. It plans the cheapest run in hindsight, checkpoints "
+    "just before every loss, and may pass the greatest cost. Nobody can run it: it is the yardstick, "
+    "not a choice."
+)
+FORESIGHT = "Every policy saw only the present and the past of the market when it decided."
+AVAILABLE = "On-demand GPUs could always be had. What the job took did not move prices or availability."
+AFTER_END = (
+    "After the last slot of the market there is no spot, and on demand costs what it cost last; only late "
+    "runs get there, because every start leaves the whole deadline inside the market."
+)
+
+
+def assumptions(comparison: Comparison) -> list[str]:
+    """Return what the source did not say and was assumed, then what the back-test itself assumes."""
+    return [
+        *(words.plain(sentence) for sentence in comparison.assumptions),
+        CLAIRVOYANT,
+        FORESIGHT,
+        AVAILABLE,
+        _deadline(comparison.job),
+        _changes(comparison.job),
+        _money(comparison.job),
+        AFTER_END,
+        "The range p10–p90 leaves out the cheapest and the dearest tenth of the starts.",
+        "The start shown in detail is the one where the last policy's bill is the median of its bills.",
+    ]
+
+
+def _deadline(job: Job) -> str:
+    fastest = words.count(job.fastest_width, "on-demand GPU")
+    late = f"Work left at the deadline is done on {fastest}."
+    if job.hard:
+        guard = (
+            "The deadline is hard, so every policy ran behind the deadline guard: at the last moment at "
+            "which on demand alone is still in time, the guard rents on demand."
+        )
+        return f"{guard} {late}"
+    worthless = words.duration(job.worthless_after_hours or job.deadline_hours)
+    return f"The deadline is soft: a result loses value after it and is worthless after {worthless}. {late}"
+
+
+def _changes(job: Job) -> str:
+    shrink = job.restart_hours if job.shrink_hours is None else job.shrink_hours
+    pause = (
+        f"Adding workers costs {words.duration(job.restart_hours)} without progress, "
+        f"only losing some {words.duration(shrink)}."
+    )
+    if job.checkpoint_hours > 0:
+        every = words.duration(job.checkpoint_hours)
+        return (
+            f"{pause} A preemption takes the work since the last checkpoint, written every {every} of work."
+        )
+    return f"{pause} A preemption costs no work that was done."
+
+
+def _money(job: Job) -> str:
+    billing = {
+        "second": "GPUs are paid to the second.",
+        "slot": "A slot in which GPUs are held is paid in full.",
+    }[job.billing]
+    if job.max_cost_usd is None:
+        return billing
+    return f"{billing} A job that reaches its greatest cost checkpoints and stops, done or not."

@@ -1,0 +1,104 @@
+"""A back-test in the terminal: the summary, one run's decisions, and both as plain text for pipes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from slacktide.report import grid, words
+from slacktide.report.decisions import decisions
+from slacktide.report.export import as_json, csv_text
+from slacktide.report.grid import Column, Grid
+from slacktide.report.verdict import best, caveats, verdict
+from slacktide.units import format_usd
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from slacktide.backtesting.compare import Comparison, PolicySummary
+    from slacktide.backtesting.plain import Run
+
+__all__ = [
+    "as_json", "csv_text", "decisions_table", "decisions_text", "summary", "summary_table", "summary_text"
+]  # fmt: skip
+
+
+def summary(comparison: Comparison) -> Grid:
+    """Return one line per policy: its bill, beside the clairvoyant's and on demand's, and its lateness."""
+    valued = comparison.job.value_usd > 0
+    columns: tuple[Column, ...] = (
+        Column("policy", right=False, breaks=True), Column("mean cost"),
+        Column("p10–p90"),
+        Column("× clairvoyant", narrow="× clair-\nvoyant"), Column("to on demand", narrow="to on\ndemand"),
+        Column("in time"), Column("mean finish"), Column("spot"), Column("preempted", narrow="pre-\nempted"),
+    )  # fmt: skip
+    if valued:
+        columns += (Column("mean utility"),)
+    rows = tuple(_line(comparison, one, valued) for one in comparison.summary)
+    return Grid(columns, rows, strong=comparison.summary.index(best(comparison)))
+
+
+def summary_table(comparison: Comparison) -> Table:
+    """Return the summary for a terminal, with the question above it and the verdict below."""
+    return grid.as_rich(
+        summary(comparison), title=_question(comparison), caption="\n".join(_answer(comparison))
+    )
+
+
+def summary_text(comparison: Comparison) -> str:
+    """Return the summary as plain aligned text."""
+    return "\n".join(
+        [_question(comparison), "", grid.as_text(summary(comparison)), "", *_answer(comparison), ""]
+    )
+
+
+def decisions_table(run: Run, comparison: Comparison) -> Table:
+    """Return one detailed run, decision by decision, for a terminal."""
+    return grid.as_rich(decisions(run, comparison), title=_heading(run, comparison))
+
+
+def decisions_text(run: Run, comparison: Comparison) -> str:
+    """Return one detailed run, decision by decision, as plain aligned text."""
+    return "\n".join([_heading(run, comparison), "", grid.as_text(decisions(run, comparison)), ""])
+
+
+def mean_finish(one: PolicySummary) -> str:
+    """Write the mean finish; a run that never finished leaves no mean."""
+    return words.duration(one.mean_finish_hours) if math.isfinite(one.mean_finish_hours) else "not always"
+
+
+def spot_share(one: PolicySummary) -> str:
+    """Write the share of GPU-hours that were spot."""
+    held = one.mean_spot_gpu_hours + one.mean_on_demand_gpu_hours
+    return words.percent(one.mean_spot_gpu_hours / held) if held > 0 else words.NOTHING
+
+
+def _line(comparison: Comparison, one: PolicySummary, valued: bool) -> tuple[str, ...]:
+    line = (
+        words.plain(one.policy, 60),
+        format_usd(one.mean_cost_usd),
+        words.usd_range(one.p10_cost_usd, one.p90_cost_usd),
+        words.ratio(one.cost_over_clairvoyant),
+        words.signed_percent(words.against_on_demand(comparison, one)),
+        words.in_time(comparison, one.policy).replace(" of ", "/"),
+        mean_finish(one),
+        spot_share(one),
+        f"{one.mean_preemptions:.1f}",
+    )
+    return (*line, format_usd(one.mean_utility_usd)) if valued else line
+
+
+def _question(comparison: Comparison) -> str:
+    job = comparison.job
+    return f"{words.plain(job.name, 60)}: {words.task(job)}; market {words.plain(comparison.market, 80)}"
+
+
+def _answer(comparison: Comparison) -> list[str]:
+    return [verdict(comparison), *caveats(comparison)]
+
+
+def _heading(run: Run, comparison: Comparison) -> str:
+    start = words.pool_of(comparison, run).time(run.start_slot)
+    place = f"pool {words.plain(run.pool, 60)}, from {words.long_time(start)}"
+    outcome = f"{format_usd(run.cost_usd)}, {words.finish(comparison.job, run.finish_hours)}"
+    return f"{words.plain(run.policy, 60)} in {place}: {outcome}"

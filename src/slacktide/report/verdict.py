@@ -1,0 +1,93 @@
+"""What a back-test comes to, in sentences: which policy to take, and what it rests on."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from slacktide.report import words
+from slacktide.types import Job
+from slacktide.units import format_usd
+
+if TYPE_CHECKING:
+    from slacktide.backtesting.compare import Comparison, PolicySummary
+
+
+def by_value(job: Job) -> bool:
+    """Whether policies are ranked by what is left of the result's value, not by time and cost."""
+    return not job.hard and job.value_usd > 0
+
+
+def best(comparison: Comparison) -> PolicySummary:
+    """Return the policy to take: in time most often, then cheapest; with a soft deadline worth most."""
+    able = [one for one in comparison.summary if one.policy != words.CLAIRVOYANT] or comparison.summary
+    if by_value(comparison.job):
+        return max(able, key=lambda one: one.mean_utility_usd)
+    return max(able, key=lambda one: (one.on_time_share, -one.mean_cost_usd))
+
+
+def verdict(comparison: Comparison) -> str:
+    """Say which policy did best and what it paid beside the clairvoyant and on demand."""
+    one = best(comparison)
+    if one.on_time_share <= 0 and not by_value(comparison.job):
+        starts = len(words.runs_of(comparison, one.policy))
+        return "No policy was in time" + (f" from any of {starts} starts." if starts > 1 else ".")
+    paid = f"paid {_beside_clairvoyant(one)}{_beside_on_demand(comparison, one)}"
+    worth = f", leaving {format_usd(one.mean_utility_usd)} of value" if by_value(comparison.job) else ""
+    return f"{words.plain(one.policy)} was {_when(comparison, one.policy)} and {paid}{worth}."
+
+
+def caveats(comparison: Comparison) -> list[str]:
+    """Say what the verdict alone would hide: lateness, cheaper but late policies, money that ended."""
+    one = best(comparison)
+    said = ["No policy was in time from every start."] if 0 < one.on_time_share < 1 else []
+    said += [_cheaper_but_late(comparison, one, other) for other in comparison.summary]
+    said += [_money_ended(comparison), _clairvoyant_late(comparison)]
+    return [sentence for sentence in said if sentence]
+
+
+def _when(comparison: Comparison, policy: str) -> str:
+    runs = words.runs_of(comparison, policy)
+    if len(runs) == 1:
+        return "in time" if runs[0].on_time else "late"
+    return f"in time from {words.in_time(comparison, policy)} starts"
+
+
+def _beside_clairvoyant(one: PolicySummary) -> str:
+    if not math.isfinite(one.cost_over_clairvoyant):
+        return f"{format_usd(one.mean_cost_usd)} where the clairvoyant paid nothing"
+    return f"{words.ratio(one.cost_over_clairvoyant)} the clairvoyant"
+
+
+def _beside_on_demand(comparison: Comparison, one: PolicySummary) -> str:
+    share = words.against_on_demand(comparison, one)
+    if share is None:
+        return ""
+    if round(share, 2) == 0:
+        return ", as much as on demand"
+    return f", {words.percent(abs(share))} {'less' if share < 0 else 'more'} than on demand"
+
+
+def _cheaper_but_late(comparison: Comparison, one: PolicySummary, other: PolicySummary) -> str:
+    later, cheaper = other.on_time_share < one.on_time_share, other.mean_cost_usd < one.mean_cost_usd
+    if other.policy == words.CLAIRVOYANT or not (later and cheaper):
+        return ""
+    late = sum(not run.on_time for run in words.runs_of(comparison, other.policy))
+    paid = f"{words.plain(other.policy)} paid less ({format_usd(other.mean_cost_usd)} on average)"
+    return f"{paid} but was late from {words.count(late, 'start')}."
+
+
+def _money_ended(comparison: Comparison) -> str:
+    said = []
+    for one in comparison.summary:
+        runs = words.runs_of(comparison, one.policy)
+        never = sum(not math.isfinite(run.finish_hours) for run in runs)
+        if never:
+            said.append(f"{words.plain(one.policy)} {never} of {len(runs)} times")
+    return f"The greatest cost was reached before the work was done: {', '.join(said)}." if said else ""
+
+
+def _clairvoyant_late(comparison: Comparison) -> str:
+    runs = words.runs_of(comparison, words.CLAIRVOYANT)
+    late = sum(not run.on_time for run in runs)
+    return f"Even the clairvoyant was late from {late} of {words.count(len(runs), 'start')}." if late else ""

@@ -1,0 +1,133 @@
+"""Numbers and verdicts as people say them; every page, picture and table uses the same words."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from slacktide.types import Job
+from slacktide.units import format_duration, format_usd
+
+if TYPE_CHECKING:
+    from slacktide.backtesting.compare import Comparison, PolicySummary
+    from slacktide.backtesting.plain import Run
+    from slacktide.market.base import Pool
+
+CLAIRVOYANT = "clairvoyant"
+ON_DEMAND = "on-demand"
+NOTHING = "–"
+
+
+def plain(text: str, limit: int = 0) -> str:
+    """Return text on one line without control characters, cut to a length if one is given.
+
+    Names come from users' files: a line break would tear a table, an escape sequence a terminal.
+    """
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return f"{line[: limit - 1]}…" if limit and len(line) > limit else line
+
+
+def duration(hours: float) -> str:
+    """Write hours as `11h20m`; from one hour up to the minute, below it as exact as it is."""
+    return format_duration(round(hours * 60) / 60 if 1 <= abs(hours) < math.inf else hours)
+
+
+def gpu_hours(amount: float) -> str:
+    """Write GPU-hours with one digit, without the unit."""
+    return f"{amount:,.1f}"
+
+
+def ratio(times: float) -> str:
+    """Write a multiple: `1.07×`, or `∞×` over nothing."""
+    return f"{times:,.2f}×" if math.isfinite(times) else "∞×"
+
+
+def percent(share: float) -> str:
+    """Write a share as whole per cent."""
+    return f"{share:.0%}".replace("%", " %")
+
+
+def count(number: int, noun: str) -> str:
+    """Write a count with its noun, in the plural when it needs one."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def usd_range(low: float, high: float) -> str:
+    """Write a range of money; one number when both ends read the same."""
+    ends = format_usd(low), format_usd(high)
+    if high >= 100:
+        ends = f"${low:,.0f}", f"${high:,.0f}"  # a range says more in whole dollars
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]}–{ends[1]}"
+
+
+def short_time(time: datetime) -> str:
+    """Write a time in UTC as `4 Oct 06:00`."""
+    utc = time.astimezone(UTC)
+    return f"{utc.day} {utc:%b %H:%M}" + (f"{utc:%S}".join((":", "")) if utc.second else "")
+
+
+def long_time(time: datetime) -> str:
+    """Write a time in UTC as `Sat 4 Oct 2025, 06:00 UTC`."""
+    utc = time.astimezone(UTC)
+    return f"{utc:%a} {utc.day} {utc:%b %Y, %H:%M} UTC"
+
+
+def widths(job: Job) -> str:
+    """Write the widths a job may have: `8`, `1..8` or `{1,2,4,8}`."""
+    low, high = job.widths[0], job.widths[-1]
+    if low == high:
+        return str(low)
+    if len(job.widths) == high - low + 1:
+        return f"{low}..{high}"
+    if len(job.widths) > 8:
+        return f"{low}..{high} ({len(job.widths)} widths)"
+    return "{" + ",".join(map(str, job.widths)) + "}"
+
+
+def task(job: Job) -> str:
+    """Say what is to be done by when on how many GPUs."""
+    noun = "GPU" if job.max_gpus == 1 else "GPUs"
+    return (
+        f"{job.work_gpu_hours:,g} GPU-hours of work within {duration(job.deadline_hours)} "
+        f"on {widths(job)} {noun}"
+    )
+
+
+def finish(job: Job, hours: float) -> str:
+    """Say when a run was done, and how late when it was."""
+    if not math.isfinite(hours):
+        return "never done"
+    late = "" if job.on_time(hours) else f", {duration(hours - job.deadline_hours)} late"
+    return f"done at {duration(hours)}{late}"
+
+
+def pool_of(comparison: Comparison, run: Run) -> Pool:
+    """Return the pool a run was in."""
+    return next(pool for pool in comparison.pools if pool.name == run.pool)
+
+
+def runs_of(comparison: Comparison, policy: str) -> list[Run]:
+    """Return all runs of one policy."""
+    return [run for run in comparison.runs if run.policy == policy]
+
+
+def in_time(comparison: Comparison, policy: str) -> str:
+    """Write from how many starts a policy was in time: `24 of 24`."""
+    runs = runs_of(comparison, policy)
+    return f"{sum(run.on_time for run in runs)} of {len(runs)}"
+
+
+def against_on_demand(comparison: Comparison, one: PolicySummary) -> float | None:
+    """Return a policy's mean cost relative to on demand's, less one; None when that cannot be said."""
+    usual = next((other for other in comparison.summary if other.policy == ON_DEMAND), None)
+    if usual is None or usual is one or usual.mean_cost_usd <= 0:
+        return None
+    return one.mean_cost_usd / usual.mean_cost_usd - 1
+
+
+def signed_percent(share: float | None) -> str:
+    """Write a difference as `−63 %` or `+4 %`."""
+    if share is None:
+        return NOTHING
+    return percent(abs(share)) if round(share, 2) == 0 else ("−" if share < 0 else "+") + percent(abs(share))

@@ -1,0 +1,168 @@
+"""Text to numbers and back: durations, money, work and GPU ranges, as people write them.
+
+A number without its unit is refused rather than guessed: `12` may be minutes to one reader and
+hours to another. Every parser raises InputError, and nothing else, on text it cannot read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+from slacktide.errors import InputError
+from slacktide.types import MAX_GPUS
+
+MAX_DURATION_HOURS = 87_600.0
+"""Ten years: a longer duration is a typing mistake."""
+
+MAX_WORK_GPU_HOURS = 1e9
+"""More than the largest training runs known, by far."""
+
+MAX_USD = 1e12
+"""More than anybody will spend here."""
+
+_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+# Commas are read only where they group thousands: `1,5` means 1.5 to half the world.
+_NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
+_BARE = re.compile(rf"[-+]?(?:{_NUMBER})(?:[eE][-+]?[0-9]+)?")
+# Possessive blanks: three plain ones in a row would try a long run of them in all ways.
+_DURATION = re.compile(
+    r"\s*+".join(rf"(?:(?P<{unit}>[0-9]+(?:\.[0-9]+)?|\.[0-9]+){unit})?" for unit in "dhms")
+)
+_CLOCK = re.compile(r"([0-9]{1,4}):([0-5][0-9])(?::00)?")
+_MONEY = re.compile(rf"\$\s*(?P<dollars>{_NUMBER})|(?P<usd>{_NUMBER})\s*usd", re.IGNORECASE)
+_WORK = re.compile(rf"(?P<work>{_NUMBER})\s*gpu[- ]?(?:hours|hour|h)", re.IGNORECASE)
+_GPU_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9._+-]*")
+_SPAN = re.compile(r"(?P<low>[0-9]+)\s*\.\.\s*(?P<high>[0-9]+)")
+_SET = re.compile(r"\{(?P<items>[^{}]*)\}")
+
+_DURATION_FORM = "a duration must be a number with its unit, such as 90s, 15m, 2h, 1d or 1h30m"
+_MONEY_FORM = "an amount of money must be a number with its unit, such as '600 usd' or $600"
+_WORK_FORM = "work must be a number with its unit, such as '40 gpu-hours'"
+_RANGE_FORM = "a range of GPUs must be written 8, 1..8 or {1,2,4,8}"
+_ACCELERATORS_FORM = "accelerators must be written H100, H100:8, H100:1..8 or H100:{1,2,4,8}"
+
+
+class Accelerators(NamedTuple):
+    """The GPU a job asks for and the widths it may have."""
+
+    gpu: str
+    widths: tuple[int, ...]
+
+
+def parse_duration_hours(text: str) -> float:
+    """Read a duration such as `90s`, `15m`, `1.5h`, `1d` or `1h30m` and return hours."""
+    found = _DURATION.fullmatch(text.strip())
+    parts = {unit: part for unit, part in found.groupdict().items() if part} if found else {}
+    if not parts:
+        # YAML 1.1 would read 12:30 as the number 750; people mean hours and minutes.
+        if clock := _CLOCK.fullmatch(text.strip()):
+            raise InputError(f"{_DURATION_FORM}, got {shown(text)}; write {clock[1]}h{clock[2]}m")
+        raise _refusal(_DURATION_FORM, text, "write {0}h for hours or {0}m for minutes")
+    seconds = sum(float(part) * _SECONDS[unit] for unit, part in parts.items())
+    return _at_most(seconds / 3_600, MAX_DURATION_HOURS, "a duration must be <= 3650d", text)
+
+
+def parse_money_usd(text: str) -> float:
+    """Read an amount such as `600 usd`, `$600` or `1,200.50 USD` and return dollars."""
+    found = _MONEY.fullmatch(text.strip())
+    if not found:
+        raise _refusal(_MONEY_FORM, text, "write '{0} usd'")
+    return _at_most(_number(found["dollars"] or found["usd"]), MAX_USD, "money must be <= 1e12 usd", text)
+
+
+def parse_work_gpu_hours(text: str) -> float:
+    """Read work such as `40 gpu-hours`, `1 gpu-hour` or `40 gpuh` and return GPU-hours."""
+    found = _WORK.fullmatch(text.strip())
+    if not found:
+        raise _refusal(_WORK_FORM, text, "write '{0} gpu-hours'")
+    return _at_most(_number(found["work"]), MAX_WORK_GPU_HOURS, "work must be <= 1e9 gpu-hours", text)
+
+
+def parse_range(text: str) -> tuple[int, ...]:
+    """Read widths such as `8`, `1..8` or `{1,2,4,8}` and return them, ascending and each once."""
+    stripped = text.strip()
+    if span := _SPAN.fullmatch(stripped):
+        low, high = _width(span["low"], text), _width(span["high"], text)
+        if low > high:
+            raise InputError(f"a range of GPUs must go upwards, got {shown(text)}")
+        return tuple(range(low, high + 1))
+    if items := _SET.fullmatch(stripped):
+        return tuple(sorted({_width(item, text) for item in items["items"].split(",")}))
+    return (_width(stripped, text),)
+
+
+def parse_accelerators(text: str) -> Accelerators:
+    """Read `H100:1..8`, `H100:{1,2,4,8}`, `H100:8` or `H100` (one GPU) into GPU and widths."""
+    gpu, colon, widths = (part.strip() for part in text.partition(":"))
+    if not _GPU_NAME.fullmatch(gpu) or (colon and not widths):
+        raise InputError(f"{_ACCELERATORS_FORM}, got {shown(text)}")
+    return Accelerators(gpu, parse_range(widths) if colon else (1,))
+
+
+def format_duration(hours: float) -> str:
+    """Write hours as `1d12h`, `1h30m` or `0.25s`: whole seconds, milliseconds under a minute.
+
+    What cannot be parsed back has a word or a sign: `never` for infinity, `unknown` for
+    not-a-number, `-5m` for a time that has passed.
+    """
+    seconds = abs(hours) * 3_600
+    if not math.isfinite(seconds):
+        return "never" if hours > 0 else "unknown"
+    sign = "-" if hours < 0 else ""
+    if round(seconds, 3) < 60:
+        text = f"{seconds:.3f}".rstrip("0").rstrip(".")
+        return f"{sign}{text}s" if text != "0" else "0s"
+    left, parts = round(seconds), []
+    for unit, size in _SECONDS.items():
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return sign + "".join(parts)
+
+
+def format_usd(usd: float) -> str:
+    """Write dollars as `$1,234.50`; amounts under a cent keep two significant digits."""
+    if not math.isfinite(usd):
+        return "unknown"
+    size = abs(usd)
+    digits = 2 if size >= 0.01 or size < 1e-9 else 1 - math.floor(math.log10(size))
+    text = f"{size:,.{digits}f}"
+    return f"-${text}" if usd < 0 and float(text.replace(",", "")) > 0 else f"${text}"
+
+
+def shown(text: str) -> str:
+    """Quote what came, cut to a length that keeps the message readable."""
+    return repr(text if len(text) <= 40 else f"{text[:37]}...")
+
+
+def _width(text: str, whole: str) -> int:
+    if not re.fullmatch(r"\s*[0-9]+\s*", text):
+        raise InputError(f"{_RANGE_FORM}, got {shown(whole)}")
+    # By way of a float: Python refuses to read whole numbers of thousands of digits.
+    width = float(text)
+    if not 1 <= width <= MAX_GPUS:
+        raise InputError(f"a width must be in 1..{MAX_GPUS}, got {shown(text.strip())}")
+    return int(width)
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def _at_most(number: float, limit: float, rule: str, text: str) -> float:
+    if not number <= limit:
+        raise InputError(f"{rule}, got {shown(text)}")
+    return number
+
+
+def _refusal(form: str, text: str, remedy: str) -> InputError:
+    """Say which form is read and what came; a bare number also gets the remedy."""
+    message = f"{form}, got {shown(text)}"
+    bare = text.strip()
+    if bare.startswith("-"):
+        return InputError(f"{message}; it must not be negative")
+    if len(bare) <= 20 and _BARE.fullmatch(bare):
+        return InputError(f"{message}; {remedy.format(bare)}")
+    return InputError(message)

@@ -1,0 +1,82 @@
+"""Every registered policy against every check of the contract."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slacktide.checks import POLICY_CHECKS, CheckFailed, cases, check_policy
+from slacktide.checks.policy import PolicyCheck
+from slacktide.policy.base import policies
+from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.policy.uniform_progress import UniformProgress
+from slacktide.types import Allocation, Policy, Reason, View
+
+EVERY = {
+    **{name: policies.make(name) for name in policies},
+    "uniform-progress, gang": UniformProgress(gang=True),
+    "guarded gang": DeadlineGuard(UniformProgress(gang=True)),
+    "guarded maximal-spot": DeadlineGuard(policies.make("maximal-spot")),
+}
+
+
+@pytest.mark.parametrize("check", POLICY_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("policy", EVERY.values(), ids=EVERY)
+def test_policy_keeps_the_contract(policy: Policy, check: PolicyCheck) -> None:
+    rng = np.random.default_rng(7)
+    for case in cases(7, 60):
+        check(policy, case, rng)
+
+
+class Greedy:
+    """Asks for more than is offered."""
+
+    def decide(self, view: View) -> Allocation:
+        return Allocation(view.quote.spot_gpus + 1, 0, reason=Reason("greedy"))
+
+
+class Mute:
+    """Does not say why."""
+
+    def decide(self, view: View) -> Allocation:
+        return Allocation()
+
+
+class Moody:
+    """Decides differently when asked twice."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def decide(self, view: View) -> Allocation:
+        self.asked += 1
+        width = view.allowed_width(view.quote.spot_gpus)
+        return Allocation(width if self.asked % 2 else 0, reason=Reason("moody"))
+
+
+class Seer:
+    """Reaches through the past for the future."""
+
+    def decide(self, view: View) -> Allocation:
+        pool = view.history._pool  # type: ignore[attr-defined]
+        tomorrow = pool.quote(len(view.history) + 1)
+        calm = tomorrow.spot_gpus >= view.quote.spot_gpus
+        return Allocation(
+            view.allowed_width(view.quote.spot_gpus) if calm else 0, reason=Reason("knows", {"calm": calm})
+        )
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [(Greedy(), "offered"), (Mute(), "reason"), (Moody(), "same view"), (Seer(), "future")],
+    ids=["greedy", "mute", "moody", "seer"],
+)
+def test_checks_catch_a_policy_that_breaks_the_contract(policy: Policy, words: str) -> None:
+    with pytest.raises(CheckFailed, match=words):
+        check_policy(policy)
+
+
+def test_check_catches_a_guard_that_does_not_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slacktide.policy.deadline_guard.guard", lambda sight, choice: choice)
+    with pytest.raises(CheckFailed, match="in time"):
+        check_policy(DeadlineGuard(UniformProgress()))

@@ -1,0 +1,124 @@
+"""The documentation says what the code does: its commands run, its code runs, nothing is left out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+from slacktide.cli import COMMANDS, run, slacktide
+from slacktide.policy.base import policies
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the examples in it, so that pages can be followed to the letter."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Return the code blocks of a page in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Return the arguments of every `slacktide` command in a page's console blocks."""
+    lines = [line.removeprefix("$ ") for block in blocks(page, "console") for line in block.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("slacktide ")]
+
+
+def follow(page: Path) -> None:
+    """Run a page's commands, then its Python blocks one after another."""
+    for arguments in commands(page):
+        assert run(arguments) == 0, f"slacktide {shlex.join(arguments)}"
+    module = sys.modules["page"] = ModuleType("page")
+    for block in blocks(page, "python"):
+        exec(compile(block, str(page), "exec"), module.__dict__)
+
+
+def test_tutorial_runs(sandbox: Path) -> None:
+    follow(ROOT / "docs/tutorial.md")
+    assert {"market.csv", "market.png", "report.html", "backtest.png"} <= {p.name for p in sandbox.iterdir()}
+
+
+def test_howto_for_policies_runs(sandbox: Path) -> None:
+    try:
+        follow(ROOT / "docs/howto/policy.md")
+        policies._classes.pop("patient")
+        (sandbox / "patient.py").write_text(blocks(ROOT / "docs/howto/policy.md", "python")[0])
+        assert run(["policies", "--check", "patient:Patient", "--examples", "5"]) == 0
+    finally:
+        policies._classes.pop("patient", None)
+
+
+def test_readme_commands_run(sandbox: Path) -> None:
+    assert run(["market", "synthesize", "h100", "trace.csv", "--days", "5"]) == 0
+    found = commands(ROOT / "README.md")
+    assert len(found) >= 5
+    for arguments in found:
+        assert run(arguments) == 0, f"slacktide {shlex.join(arguments)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_command_reference_is_current(golden: Callable[[Path, str], None]) -> None:
+    golden(ROOT / "docs/reference/cli.md", reference())
+
+
+def reference() -> str:
+    """Write the reference of all commands from their own help."""
+    parts = [
+        "# Commands\n",
+        "Written from the commands' own help; `-h` prints the same.\n",
+        "Exit codes: 0 done, 1 failed, 2 bad input, 3 infeasible, 4 back end. Results go to stdout, "
+        "everything else to stderr. `-o json` prints the [documented keys](json.md). "
+        "`NO_COLOR` turns colours off.\n",
+        "Machine code is kept in `~/.cache/slacktide`, or where `SLACKTIDE_CACHE` points; it may be deleted "
+        "at any time.\n",
+    ]
+    context = click.Context(slacktide, info_name="slacktide", terminal_width=100)
+    for name in sorted(COMMANDS):
+        command = slacktide.get_command(context, name)
+        assert command is not None
+        parts += section(command, context, name, "##")
+    return "\n".join(parts)
+
+
+def section(command: click.Command, parent: click.Context, name: str, heading: str) -> list[str]:
+    """Write one command, and the commands below it."""
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
+    parts = [f"{heading} `{context.command_path}`\n", f"```text\n{command.get_help(context)}\n```\n"]
+    if isinstance(command, click.Group):
+        for inner in command.list_commands(context):
+            found = command.get_command(context, inner)
+            assert found is not None
+            parts += section(found, context, inner, f"{heading}#")
+    return parts
+
+
+def test_every_command_says_what_its_one_sentence_says() -> None:
+    context = click.Context(slacktide, info_name="slacktide")
+    for name in COMMANDS:
+        command = slacktide.get_command(context, name)
+        assert command is not None
+        assert command.help
+
+
+def test_changelog_has_an_unreleased_part_or_the_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert "## [Unreleased]" in text

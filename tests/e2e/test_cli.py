@@ -1,0 +1,194 @@
+"""The command line as a user meets it: results on stdout, one line and the right code for a mistake."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slacktide.cli import run
+
+ROOT = Path(__file__).parents[2]
+JOB = str(ROOT / "examples" / "llama-lora.yaml")
+MARKET = "synthetic:h100?days=4&slot=30m&seed=5"
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    out = capsys.readouterr().out
+    for name in ("backtest", "market", "plan", "policies"):
+        assert name in out
+
+
+def test_version_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("slacktide 0.")
+
+
+def test_unknown_command_is_answered_with_a_guess(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["backtst"]) == 2
+    assert "did you mean 'backtest'" in capsys.readouterr().err
+
+
+def backtest_json(capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, Any]:
+    assert run([*TRY, "--starts", "3", "-o", "json", *more]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_backtest_prints_the_documented_json(capsys: pytest.CaptureFixture[str]) -> None:
+    document = backtest_json(capsys)
+    assert set(document) == {"job", "market", "runs", "summary"}
+    names = [row["policy"] for row in document["summary"]]
+    assert names == ["on-demand", "maximal-spot", "uniform-progress", "clairvoyant"]
+    keys = {
+        "policy", "start_slot", "cost_usd", "utility_usd", "finish_hours", "on_time", "spot_gpu_hours",
+        "on_demand_gpu_hours",
+    }  # fmt: skip
+    assert len(document["runs"]) == 12
+    assert all(keys <= set(row) for row in document["runs"])
+    keys = {"policy", "mean_cost_usd", "mean_utility_usd", "on_time_share", "cost_over_clairvoyant"}
+    assert all(keys <= set(row) for row in document["summary"])
+
+
+def test_backtest_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
+    document = backtest_json(capsys)
+    cheapest = {
+        row["start_slot"]: row["cost_usd"] for row in document["runs"] if row["policy"] == "clairvoyant"
+    }
+    for row in document["runs"]:
+        assert row["on_time"]
+        assert row["cost_usd"] >= cheapest[row["start_slot"]] * 0.999
+    for summary in document["summary"]:
+        costs = [row["cost_usd"] for row in document["runs"] if row["policy"] == summary["policy"]]
+        assert math.isclose(summary["mean_cost_usd"], sum(costs) / len(costs))
+
+
+def test_backtest_takes_policies_with_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    document = backtest_json(
+        capsys, "--policy", "on-demand,maximal-spot", "--policy", "{uniform-progress: {gang: true}}"
+    )
+    names = [row["policy"] for row in document["summary"]]
+    assert names == ["on-demand", "maximal-spot", "uniform-progress(gang=True)", "clairvoyant"]
+
+
+def test_backtest_prints_a_table_and_decisions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*TRY, "--starts", "2", "-v"]) == 0
+    out = capsys.readouterr().out
+    assert "uniform-progress" in out
+    assert "clairvoyant" in out
+    assert "take-spot" in out
+
+
+def test_backtest_prints_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*TRY, "--starts", "2", "-o", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 2 * 4
+    assert lines[0].startswith("policy,")
+
+
+def test_starts_every_so_often(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*TRY, "--starts", "every:20h", "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (
+        sorted({row["start_slot"] for row in document["runs"]})
+        == [0, 40, 80, 120, 160][: len(document["runs"]) // 4]
+    )
+
+
+def test_plan_prints_ranges_and_assumptions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", JOB, "--market", MARKET]) == 0
+    out = capsys.readouterr().out
+    assert "will probably cost" in out
+    assert "This assumes that" in out
+
+
+def test_plan_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", JOB, "--market", MARKET, "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    first = document["outlooks"][0]
+    assert first["policy"] == document["policy"]
+    assert first["cost_usd"]["p10"] <= first["cost_usd"]["p50"] <= first["cost_usd"]["p90"]
+    assert first["on_time_share"] == 1.0
+    assert document["outlooks"][-1]["policy"] == "clairvoyant"
+
+
+def job(folder: Path, text: str) -> str:
+    path = folder / "job.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+TIGHT = "resources: {accelerators: 'H100:1..8'}\nwork: 80 gpu-hours\n"
+
+
+def test_plan_refuses_what_cannot_be_met(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", job(tmp_path, TIGHT + "deadline: 9h\n"), "--market", MARKET]) == 3
+    err = capsys.readouterr().err
+    assert "nearest time that can be met is 10 h" in err
+    assert "9 GPUs would do" in err
+
+
+def test_plan_refuses_a_greatest_cost_nobody_could_keep(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = job(tmp_path, TIGHT + "deadline: 16h\nmax_cost: 20 usd\n")
+    assert run(["plan", path, "--market", MARKET]) == 3
+    assert "max_cost must allow at least" in capsys.readouterr().err
+
+
+TRY = ["backtest", JOB, "--market", MARKET]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["backtest", "nowhere.yaml"], "nowhere.yaml"),
+        (["backtest", JOB, "--market", "nowhere.csv"], "nowhere.csv"),
+        (["backtest", JOB, "--market", "synthetic:h10"], "did you mean 'h100'"),
+        ([*TRY, "--policy", "uniform"], "did you mean 'uniform-progress'"),
+        ([*TRY, "--policy", "{uniform-progress: {gan: 1}}"], "did you mean 'gang'"),
+        ([*TRY, "--policy", "{"], "--policy must be"),
+        ([*TRY, "--policy", "on-demand,on-demand"], "each policy must be given once"),
+        ([*TRY, "--starts", "0"], "starts must be >= 1, got 0"),
+        ([*TRY, "--starts", "often"], "--starts must be a number"),
+        ([*TRY, "--starts", "every:0h"], "must be > 0, got 0 h"),
+        ([*TRY, "--slot", "30"], "30"),
+        ([*TRY, "--pool", "mars"], "pool must be one of the known names"),
+        (["backtest", JOB, "--market", "synthetic:h100?days=0.5"], "must cover the deadline"),
+        (["backtest", JOB, "-o", "xml"], "xml"),
+        (["backtest"], "JOB"),
+        (["policies", "--check", "nobody"], "policy must be one of the known names"),
+        (["policies", "--check", "no.module:Class"], "module:Class"),
+        (["plan", JOB, "--policy", "nobody", "--market", MARKET], "known: "),
+    ],
+)  # fmt: skip
+def test_mistakes_get_code_2_and_one_clear_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+
+
+def test_policies_are_listed_and_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["policies", "-o", "json"]) == 0
+    assert {row["name"] for row in json.loads(capsys.readouterr().out)} >= {"on-demand", "deadline-guard"}
+    assert run(["policies"]) == 0
+    assert "uniform-progress" in capsys.readouterr().out
+    assert run(["policies", "--check", "on-demand", "--examples", "3"]) == 0
+    assert "keeps the contract" in capsys.readouterr().out
+
+
+def test_module_runs_and_pipes_may_close() -> None:
+    shell = f"{sys.executable} -m slacktide policies | head -1"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "deadline-guard"
+    assert done.stderr == ""

@@ -1,0 +1,110 @@
+"""Tables say what the runs say, align in a pipe and never read a name as an instruction."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from rich.console import Console
+
+from slacktide.backtesting.compare import Comparison
+from slacktide.report import tables
+from slacktide.report.decisions import spans
+from slacktide.report.verdict import best, caveats, verdict
+
+from .conftest import ODD, make
+
+
+def shown(thing: object, width: int = 200) -> str:
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(thing)
+    return capture.get()
+
+
+def test_summary_text_is_aligned_and_plain(comparison: Comparison) -> None:
+    text = tables.summary_text(comparison)
+    assert text.isprintable() or set(text) - {"\n"} == {char for char in text if char.isprintable()}
+    lines = text.splitlines()[2 : 3 + len(comparison.summary)]
+    assert len({len(line) for line in lines}) == 1, "the last column leans to the right"
+    for one, line in zip(comparison.summary, lines[1:], strict=True):
+        assert line.startswith(f"{one.policy} ")
+        assert f"{one.cost_over_clairvoyant:.2f}×" in line
+
+
+def test_rich_summary_has_every_policy_even_when_narrow(odd: Comparison) -> None:
+    for width in (80, 200):
+        text = shown(tables.summary_table(odd), width)
+        assert "\x1b" not in text
+        assert all(len(line) <= width for line in text.splitlines())
+    for one in odd.summary:
+        assert one.policy in text
+
+
+def test_decisions_cover_every_slot_once_and_all_the_money(odd: Comparison) -> None:
+    for run in odd.detail:
+        told = spans(run)
+        assert [record for span in told for record in span.records] == list(run.slots)
+        assert sum(span.cost_usd for span in told) == pytest.approx(run.cost_usd)
+        assert all(not record.lost_gpus for span in told for record in span.records[1:])
+
+
+def test_equal_consecutive_decisions_are_one_line(comparison: Comparison) -> None:
+    constant = comparison.detail[0]
+    assert constant.policy == "on-demand"
+    assert len(spans(constant)) == 1 < len(constant.slots)
+    last = len(constant.slots) - 1
+    assert f"0–{last}  4 Oct 22:40" in tables.decisions_text(
+        dataclasses.replace(constant, start_slot=0), comparison
+    )
+
+
+def test_decisions_tell_reason_and_loss(comparison: Comparison) -> None:
+    run = next(run for run in comparison.detail if run.policy == "maximal-spot")
+    text = tables.decisions_text(run, comparison)
+    assert "take-all-spot" in text
+    assert run.preemptions == text.count("lost ")
+    assert "take-all-spot" in shown(tables.decisions_table(run, comparison))
+
+
+def test_verdict_in_plain_words(comparison: Comparison) -> None:
+    one = best(comparison)
+    sentence = verdict(comparison)
+    assert sentence.startswith(f"{one.policy} was in time from 4 of 4 starts and paid ")
+    assert f"{one.cost_over_clairvoyant:.2f}× the clairvoyant" in sentence
+    assert not caveats(comparison)
+
+
+def test_verdict_prefers_being_in_time_to_being_cheap(comparison: Comparison) -> None:
+    cheap = comparison.summary[1].policy
+    summary = tuple(
+        dataclasses.replace(one, on_time_share=0.5, mean_cost_usd=0.01) if one.policy == cheap else one
+        for one in comparison.summary
+    )
+    runs = tuple(
+        dataclasses.replace(run, on_time=False) if run.policy == cheap else run for run in comparison.runs
+    )
+    changed = dataclasses.replace(comparison, summary=summary, runs=runs)
+    assert best(changed).policy != cheap
+    assert f"{cheap} paid less ($0.01 on average) but was late from 4 starts." in caveats(changed)
+
+
+def test_verdict_when_nobody_is_in_time() -> None:
+    assert verdict(ODD["late"]()) == "No policy was in time from any of 4 starts."
+    assert any("Even the clairvoyant was late" in said for said in caveats(ODD["late"]()))
+    assert any("greatest cost was reached" in said for said in caveats(ODD["money ends"]()))
+
+
+def test_verdict_by_value_when_the_deadline_is_soft() -> None:
+    soft = make(value_usd=300.0, worthless_after_hours=12.0)
+    able = [one for one in soft.summary if one.policy != "clairvoyant"]
+    assert best(soft).mean_utility_usd == max(one.mean_utility_usd for one in able)
+    assert verdict(soft).endswith("of value.")
+
+
+def test_a_free_clairvoyant_leaves_no_ratio(comparison: Comparison) -> None:
+    summary = tuple(dataclasses.replace(one, cost_over_clairvoyant=math.inf) for one in comparison.summary)
+    free = dataclasses.replace(comparison, summary=summary)
+    assert "where the clairvoyant paid nothing" in verdict(free)
+    assert "∞×" in tables.summary_text(free)
