@@ -50,7 +50,7 @@ def compare(name: str, job: Job, pool: Pool) -> None:
     other = time.perf_counter() - began
     print(f"{name}: {1 / batch:8.1f} instances/s ({1e3 * batch:.1f} ms each)")
     print(
-        f"    plain definition, coarse grid: {slow:8.2f} s, compiled {1e3 * fast:.1f} ms: {slow / fast:,.0f} x"
+        f"    plain Python, coarse grid:     {slow:8.2f} s, compiled {1e3 * fast:.1f} ms: {slow / fast:,.0f} x"
     )
     print(f"    MILP to a gap of 0.1 %:        {other:8.2f} s, {status.value}: {other / batch:,.0f} x")
 

@@ -51,6 +51,8 @@ class Allocation(NamedTuple):
     pool: str | None = None
     """The pool to be in; None means the one the job is in, or the only one."""
     reason: Reason = Reason("unexplained")
+    memory: tuple[float, ...] = ()
+    """What the policy wants to be shown again at the next slot; policies keep no other memory."""
 
     @property
     def gpus(self) -> int:
@@ -198,7 +200,15 @@ class View:
     """What is held and done; spot the market has just taken away is already gone from it."""
     history: Sequence[Quote] = ()
     """Quotes of earlier slots, oldest first, those before the job began included."""
+    forecast: Sequence[Quote] = ()
+    """Forecast quotes of the coming slots, the next one first, as far as the run looks ahead."""
+    neighbours: tuple[Sequence[Quote], ...] = ()
+    """What other pools of the market quoted before this slot, each oldest first."""
+    memory: tuple[float, ...] = ()
+    """What this policy put into its last allocation's memory; empty in the first slot."""
     pool: str = ""
+    hour_of_day: float = 0.0
+    """The time of day when this slot begins, in hours UTC."""
 
     @property
     def now_hours(self) -> float:

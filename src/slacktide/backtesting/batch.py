@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from slacktide import physics
 from slacktide.backtesting import plain
-from slacktide.backtesting.plain import Run
+from slacktide.backtesting.plain import USUAL, Run, Setting
 from slacktide.compiled import compilable, compiled
+from slacktide.forecast.base import forecast_table
 from slacktide.market.base import Floats, Ints, Pool
 from slacktide.physics import Terms, advance, lose
-from slacktide.policy.base import Choice, RulePolicy, Sight
+from slacktide.policy.base import Choice, Context, RulePolicy, Sight
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.types import Job, JobState, Policy, Quote
 
@@ -62,7 +63,7 @@ def run_starts(
                 lost_work += state.progress_gpu_hours - left.progress_gpu_hours
             choice = Choice(0, terms.fastest, 0)
             if slot < terms.deadline_slots:
-                choice = rule(parameters, Sight(terms, slot, left, quote))
+                choice = rule(parameters, Sight(terms, slot, left, quote, at))
             state, happened = advance(
                 terms, left, slot, quote, choice.spot_gpus, choice.on_demand_gpus, left.pool
             )
@@ -83,11 +84,14 @@ def can_compile(policy: Policy) -> bool:
     return can_compile(policy.inner) if isinstance(policy, DeadlineGuard) else isinstance(policy, RulePolicy)
 
 
-def run_table(job: Job, pool: Pool, policy: RulePolicy, starts: Sequence[int]) -> Floats:
+def run_table(
+    job: Job, pool: Pool, policy: RulePolicy, starts: Sequence[int], *, setting: Setting = USUAL
+) -> Floats:
     """Run a rule policy from many starts, compiled; one row per start, columns as in COLUMNS."""
     for start in (min(starts), max(starts)):
         plain.check_start(job, pool, start)
-    function, parameters = policy.rule()
+    context = Context(forecast_table(setting.forecaster, pool, setting.horizon))
+    function, parameters = policy.rule(context)
     out = np.empty((len(starts), len(COLUMNS)))
     compiled(run_starts, rule=function)(
         parameters,
@@ -101,10 +105,18 @@ def run_table(job: Job, pool: Pool, policy: RulePolicy, starts: Sequence[int]) -
     return out
 
 
-def run_many(job: Job, pool: Pool, policy: Policy, starts: Sequence[int], *, name: str = "") -> list[Run]:
+def run_many(
+    job: Job,
+    pool: Pool,
+    policy: Policy,
+    starts: Sequence[int],
+    *,
+    name: str = "",
+    setting: Setting = USUAL,
+) -> list[Run]:
     """Run a policy that `can_compile` from many starts, compiled."""
     assert isinstance(policy, RulePolicy)
-    return runs_of(job, pool, starts, run_table(job, pool, policy, starts), name=name)
+    return runs_of(job, pool, starts, run_table(job, pool, policy, starts, setting=setting), name=name)
 
 
 def runs_of(job: Job, pool: Pool, starts: Sequence[int], table: Floats, *, name: str) -> list[Run]:

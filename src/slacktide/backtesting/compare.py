@@ -11,8 +11,9 @@ import numpy as np
 
 from slacktide import physics
 from slacktide.backtesting import batch, plain
-from slacktide.backtesting.plain import Run
+from slacktide.backtesting.plain import Run, Setting
 from slacktide.errors import InputError
+from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies as register
 from slacktide.policy.deadline_guard import DeadlineGuard
@@ -129,6 +130,7 @@ def compare(
     *,
     pool: str | None = None,
     starts: Starts | Sequence[int] | None = None,
+    forecaster: Forecaster | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Run every policy, and the clairvoyant, from every start in every pool (or in one)."""
@@ -145,25 +147,42 @@ def compare(
     runs: list[Run] = []
     for place in pools:
         for name, policy in makers.items():
-            runs += run_many(job, place, policy, plans[place.name], name=name)
+            setting = setting_for(market, place, forecaster)
+            runs += run_many(job, place, policy, plans[place.name], name=name, setting=setting)
             report(len(runs), total)
         runs += run_clairvoyant(job, place, plans[place.name])
         report(len(runs), total)
     names = [*makers, CLAIRVOYANT]
     summary = tuple(_summarise(name, runs) for name in names)
-    detail = _typical(job, pools, makers, runs)
+    detail = _typical(job, market, pools, makers, runs, forecaster)
     return Comparison(job, market.source, pools, market.assumptions, tuple(runs), summary, detail)
 
 
-def run_many(job: Job, pool: Pool, policy: Policy, starts: Sequence[int], *, name: str) -> list[Run]:
+def setting_for(market: Market, pool: Pool, forecaster: Forecaster | None) -> Setting:
+    """Return what all policies share on one pool of a market: the forecaster and the other pools' past."""
+    others = tuple(other for other in market.pools if other is not pool)
+    return Setting(forecaster=forecaster or Setting().forecaster, neighbours=others)
+
+
+def run_many(
+    job: Job,
+    pool: Pool,
+    policy: Policy,
+    starts: Sequence[int],
+    *,
+    name: str,
+    setting: Setting = plain.USUAL,
+) -> list[Run]:
     """Run one policy from many starts: compiled where it can be, plain where it cannot."""
     acting = guarded(policy, job)
     if len(starts) < COMPILE_FROM or not batch.can_compile(acting):
         return [
-            dataclasses.replace(plain.run(job, pool, acting, start=start, name=name), slots=())
+            dataclasses.replace(
+                plain.run(job, pool, acting, start=start, name=name, setting=setting), slots=()
+            )
             for start in starts
         ]
-    return batch.run_many(job, pool, acting, starts, name=name)
+    return batch.run_many(job, pool, acting, starts, name=name, setting=setting)
 
 
 def run_clairvoyant(job: Job, pool: Pool, starts: Sequence[int]) -> list[Run]:
@@ -172,10 +191,12 @@ def run_clairvoyant(job: Job, pool: Pool, starts: Sequence[int]) -> list[Run]:
     return batch.runs_of(job, pool, starts, table, name=CLAIRVOYANT)
 
 
-def run_in_detail(job: Job, pool: Pool, policy: Policy | None, start: int, *, name: str) -> Run:
+def run_in_detail(
+    job: Job, pool: Pool, policy: Policy | None, start: int, *, name: str, setting: Setting = plain.USUAL
+) -> Run:
     """Run from one start and keep every slot; None stands for the clairvoyant."""
     if policy is not None:
-        return plain.run(job, pool, guarded(policy, job), start=start, name=name)
+        return plain.run(job, pool, guarded(policy, job), start=start, name=name, setting=setting)
     free = dataclasses.replace(job, checkpoint_hours=0.0, max_cost_usd=None)
     return plain.run(free, pool, Replay(clairvoyant(job, pool, start)), start=start, name=name)
 
@@ -213,13 +234,20 @@ def _summarise(name: str, runs: Sequence[Run]) -> PolicySummary:
 
 
 def _typical(
-    job: Job, pools: Sequence[Pool], makers: dict[str, Policy], runs: Sequence[Run]
+    job: Job,
+    market: Market,
+    pools: Sequence[Pool],
+    makers: dict[str, Policy],
+    runs: Sequence[Run],
+    forecaster: Forecaster | None,
 ) -> tuple[Run, ...]:
     """Run in detail the start where the last policy's bill is the median of its bills."""
     last = [run for run in runs if run.policy == list(makers)[-1]]
     middle = sorted(last, key=lambda run: run.cost_usd)[len(last) // 2]
     place = next(pool for pool in pools if pool.name == middle.pool)
     every: dict[str, Policy | None] = {**makers, CLAIRVOYANT: None}
+    setting = setting_for(market, place, forecaster)
     return tuple(
-        run_in_detail(job, place, policy, middle.start_slot, name=name) for name, policy in every.items()
+        run_in_detail(job, place, policy, middle.start_slot, name=name, setting=setting)
+        for name, policy in every.items()
     )

@@ -7,10 +7,15 @@ from typing import NamedTuple
 
 from slacktide import physics
 from slacktide.errors import InputError
+from slacktide.forecast.base import Forecaster, Forecasts, forecast_table, hour_of_day
+from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Pool
 from slacktide.types import Allocation, Job, JobState, Policy, Quote, Reason, View
 
 LATE = Reason("past-deadline")
+DEFAULT_FORECASTER: Forecaster = Persistence()
+DEFAULT_HORIZON = 5
+"""How far forecasts reach unless a run says otherwise: the longest window of the usual policies."""
 
 
 class SlotRecord(NamedTuple):
@@ -60,38 +65,74 @@ def check_start(job: Job, pool: Pool, start: int) -> None:
         )
 
 
-def run(job: Job, pool: Pool, policy: Policy, *, start: int = 0, name: str = "") -> Run:
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a run is given beside job, pool and policy; all policies of a comparison share it."""
+
+    forecaster: Forecaster = DEFAULT_FORECASTER
+    horizon: int = DEFAULT_HORIZON
+    """How many slots ahead forecasts reach."""
+    neighbours: tuple[Pool, ...] = ()
+    """Other pools whose past may be known."""
+
+
+USUAL = Setting()
+
+
+def run(
+    job: Job, pool: Pool, policy: Policy, *, start: int = 0, name: str = "", setting: Setting = USUAL
+) -> Run:
     """Run a job from a slot of the market on, until it ends, and keep every slot's record."""
     check_start(job, pool, start)
     terms = physics.terms(job, pool.slot_hours)
     state = JobState()
     records: list[SlotRecord] = []
+    memory: tuple[float, ...] = ()
     while not state.ended:
-        record = step(job, pool, policy, terms, state, start, len(records))
+        slot = len(records)
+        quote = pool.quote(start + slot)
+        left = physics.lose(terms, state, quote.spot_gpus)
+        if slot < terms.deadline_slots:
+            wanted = policy.decide(look(job, pool, setting, left, start, slot, memory))
+        else:
+            wanted = Allocation(0, terms.fastest, reason=LATE)
+        record = step(terms, state, left, quote, wanted, slot)
         records.append(record)
-        state = record.after
+        state, memory = record.after, wanted.memory
     return summarise(job, pool, records, start=start, name=name)
 
 
+def look(
+    job: Job,
+    pool: Pool,
+    setting: Setting,
+    state: JobState,
+    start: int,
+    slot: int,
+    memory: tuple[float, ...],
+) -> View:
+    """Return what a policy may know in a slot of a run: the present, the past and forecasts."""
+    at = start + slot
+    table = forecast_table(setting.forecaster, pool, setting.horizon)
+    return View(
+        job=job,
+        slot=slot,
+        slot_hours=pool.slot_hours,
+        quote=pool.quote(at),
+        state=state,
+        history=pool.history(at),
+        forecast=Forecasts(table[at]),
+        neighbours=tuple(other.history(other.slot_at(pool.time(at))) for other in setting.neighbours),
+        memory=memory,
+        pool=pool.name,
+        hour_of_day=hour_of_day(pool, at),
+    )
+
+
 def step(
-    job: Job, pool: Pool, policy: Policy, terms: physics.Terms, state: JobState, start: int, slot: int
+    terms: physics.Terms, state: JobState, left: JobState, quote: Quote, wanted: Allocation, slot: int
 ) -> SlotRecord:
-    """Live through one slot: lose, look, decide, advance."""
-    quote = pool.quote(start + slot)
-    left = physics.lose(terms, state, quote.spot_gpus)
-    if slot >= terms.deadline_slots:
-        wanted = Allocation(0, terms.fastest, reason=LATE)
-    else:
-        view = View(
-            job=job,
-            slot=slot,
-            slot_hours=pool.slot_hours,
-            quote=quote,
-            state=left,
-            history=pool.history(start + slot),
-            pool=pool.name,
-        )
-        wanted = policy.decide(view)
+    """Live through one slot with a decision taken."""
     after, happened = physics.advance(
         terms, left, slot, quote, wanted.spot_gpus, wanted.on_demand_gpus, left.pool
     )

@@ -129,14 +129,8 @@ def check_policy(policy: Policy, *, examples: int = 30, seed: int = 0) -> None:
 
 def _views(policy: Policy, case: Case) -> Iterator[View]:
     terms = physics.terms(case.job, case.pool.slot_hours)
+    memory: tuple[float, ...] = ()
     for record in plain.run(case.job, case.pool, policy).slots:
         if record.slot < terms.deadline_slots:
-            yield View(
-                job=case.job,
-                slot=record.slot,
-                slot_hours=case.pool.slot_hours,
-                quote=record.quote,
-                state=record.before,
-                history=case.pool.history(record.slot),
-                pool=case.pool.name,
-            )
+            yield plain.look(case.job, case.pool, plain.USUAL, record.before, 0, record.slot, memory)
+            memory = record.wanted.memory

@@ -68,6 +68,11 @@ class Pool:
         """Return when a slot begins."""
         return self.start + timedelta(hours=slot * self.slot_hours)
 
+    def slot_at(self, time: datetime) -> int:
+        """Return how many slots have begun before this time: the slots whose quotes are then past."""
+        begun = (time - self.start).total_seconds() / 3600.0 / self.slot_hours
+        return min(max(math.ceil(begun - 1e-9), 0), len(self))
+
     def quote(self, slot: int) -> Quote:
         """Return what the market offers in a slot; after the end only on demand, at its last price."""
         if slot < len(self):
@@ -106,6 +111,15 @@ class Past(Sequence[Quote]):
 
     def __len__(self) -> int:
         return self._length
+
+    def arrays(self) -> tuple[Floats, Floats, Ints]:
+        """Return spot prices, on-demand prices and spot GPUs of the past, without copying them."""
+        pool, end = self._pool, self._length
+        return (
+            pool.spot_usd_per_gpu_hour[:end],
+            pool.on_demand_usd_per_gpu_hour[:end],
+            pool.spot_gpus[:end],
+        )
 
     @overload
     def __getitem__(self, index: int) -> Quote: ...

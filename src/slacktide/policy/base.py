@@ -6,6 +6,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+
+from slacktide.market.base import Floats
 from slacktide.physics import Terms, terms
 from slacktide.register import Register
 from slacktide.types import Allocation, JobState, Policy, Quote, Reason, View
@@ -24,6 +27,18 @@ class Sight(NamedTuple):
     slot: int
     state: JobState
     quote: Quote
+    at: int
+    """Row of this slot in the forecasts."""
+
+
+class Context(NamedTuple):
+    """What a run gives to the rules it compiles, beside each slot's sight."""
+
+    forecasts: Floats
+    """[slot of the market, slots ahead - 1, (spot USD, on-demand USD, spot GPUs)]."""
+
+
+NO_FORECASTS = Context(np.zeros((1, 0, 3)))
 
 
 class Choice(NamedTuple):
@@ -42,8 +57,11 @@ class RulePolicy(Protocol):
     are to be back-tested millions of times.
     """
 
-    def rule(self) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
-        """Return the marked function `(parameters, sight) -> Choice` and its parameters."""
+    def rule(self, context: Context) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
+        """Return the marked function `(parameters, sight) -> Choice` and its parameters.
+
+        A rule that remembers keeps an array among its parameters and clears it in slot 0.
+        """
         ...
 
     def reasons(self) -> tuple[str, ...]:
@@ -53,12 +71,12 @@ class RulePolicy(Protocol):
 
 def sight(view: View) -> Sight:
     """Reduce a view to bare numbers."""
-    return Sight(_terms(view.job, view.slot_hours), view.slot, view.state, view.quote)
+    return Sight(_terms(view.job, view.slot_hours), view.slot, view.state, view.quote, 0)
 
 
 def decide_by_rule(policy: RulePolicy, view: View) -> Allocation:
     """Decide by a policy's rule, run as plain Python, and say why."""
-    function, parameters = policy.rule()
+    function, parameters = policy.rule(NO_FORECASTS)
     choice = function(parameters, sight(view))
     return Allocation(
         int(choice.spot_gpus),

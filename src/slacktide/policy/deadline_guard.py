@@ -9,7 +9,7 @@ from typing import Any
 from slacktide.compiled import compilable, compiled
 from slacktide.errors import InputError
 from slacktide.physics import can_still_wait, latest_start, rescue_width
-from slacktide.policy.base import Choice, RulePolicy, Sight, policies, sight, signals
+from slacktide.policy.base import Choice, Context, RulePolicy, Sight, policies, sight, signals
 from slacktide.types import Allocation, Policy, Reason, View
 
 GUARDED = 1000
@@ -65,13 +65,13 @@ class DeadlineGuard:
         if kept.why != GUARDED:
             return wanted
         reason = Reason("deadline-guard", signals(view))
-        return Allocation(0, int(kept.on_demand_gpus), wanted.pool, reason)
+        return Allocation(0, int(kept.on_demand_gpus), wanted.pool, reason, wanted.memory)
 
-    def rule(self) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
+    def rule(self, context: Context) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
         """Return the compiled rule; raises TypeError when the inner policy has none."""
         if not isinstance(self.inner, RulePolicy):
             raise TypeError(f"{self.inner!r} has no rule to compile")
-        function, parameters = self.inner.rule()
+        function, parameters = self.inner.rule(context)
         return compiled(guarded, inner=function), parameters
 
     def reasons(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from slacktide.compiled import compilable
 from slacktide.physics import can_still_wait, rescue_width
-from slacktide.policy.base import Choice, Sight, decide_by_rule, policies
+from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, policies
 from slacktide.types import Allocation, View
 
 
@@ -32,7 +32,7 @@ class MaximalSpot:
     def decide(self, view: View) -> Allocation:
         return decide_by_rule(self, view)
 
-    def rule(self) -> tuple[Any, tuple[()]]:
+    def rule(self, context: Context) -> tuple[Any, tuple[()]]:
         return all_spot_until_it_must_end, ()
 
     def reasons(self) -> tuple[str, ...]:

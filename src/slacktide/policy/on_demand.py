@@ -9,7 +9,7 @@ import numpy as np
 
 from slacktide.compiled import compilable
 from slacktide.physics import on_demand_finish
-from slacktide.policy.base import Choice, Sight, decide_by_rule, policies
+from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, policies
 from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, JobState, View
 
 
@@ -37,7 +37,7 @@ class OnDemand:
     def decide(self, view: View) -> Allocation:
         return decide_by_rule(self, view)
 
-    def rule(self) -> tuple[Any, tuple[()]]:
+    def rule(self, context: Context) -> tuple[Any, tuple[()]]:
         return smallest_constant_width, ()
 
     def reasons(self) -> tuple[str, ...]:

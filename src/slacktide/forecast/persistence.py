@@ -1,0 +1,42 @@
+"""Tomorrow will be as today: the forecast every other one has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slacktide.forecast.base import forecasters
+from slacktide.market.base import Floats, Pool
+from slacktide.types import Quote
+
+
+@forecasters.register
+@dataclass(frozen=True, slots=True)
+class Persistence:
+    """Forecast that the market stays as it is.
+
+    Hard to beat for prices, which move slowly; want something better for availability.
+    """
+
+    def begin(self, slot_hours: float, hour_of_day: float) -> _Last:
+        return _Last()
+
+    def table(self, pool: Pool, horizon: int) -> Floats:
+        columns = (pool.spot_usd_per_gpu_hour, pool.on_demand_usd_per_gpu_hour, pool.spot_gpus)
+        now = np.stack(columns, axis=1).astype(np.float64)
+        return np.repeat(now[:, None, :], horizon, axis=1)
+
+
+class _Last:
+    """The last quote."""
+
+    def __init__(self) -> None:
+        self._quote = Quote(0.0, 0.0, 0)
+
+    def learn(self, quote: Quote) -> None:
+        self._quote = quote
+
+    def forecast(self, horizon: int) -> Sequence[Quote]:
+        return [self._quote] * horizon
