@@ -50,9 +50,9 @@ def compare(name: str, job: Job, pool: Pool) -> None:
     other = time.perf_counter() - began
     print(f"{name}: {1 / batch:8.1f} instances/s ({1e3 * batch:.1f} ms each)")
     print(
-        f"    plain Python, coarse grid:     {slow:8.2f} s, compiled {1e3 * fast:.1f} ms: {slow / fast:,.0f} x"
+        f"    plain Python, coarse grid:     {slow:7.2f} s, compiled {1e3 * fast:.1f} ms: {slow / fast:.0f} x"
     )
-    print(f"    MILP to a gap of 0.1 %:        {other:8.2f} s, {status.value}: {other / batch:,.0f} x")
+    print(f"    MILP to a gap of 0.1 %:        {other:7.2f} s, {status.value}: {other / batch:,.0f} x")
 
 
 def main() -> None:

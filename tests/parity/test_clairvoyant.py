@@ -71,7 +71,7 @@ def instance(seed: int) -> Instance:
 def _speedup(rng: np.random.Generator) -> Speedup:
     choices: tuple[Speedup, ...] = (
         Linear(), Linear(0.8, 0.2), Linear(1.0, 0.5), Amdahl(0.9), Power(0.7),
-        Table(((1.0, 1.0), (2.0, 1.75), (4.0, 2.5))),
+        Table(((1.0, 1.0), (2.0, 1.75), (4.0, 2.5))), Table(((1.0, 1.0), (2.0, 1.5))),
     )  # fmt: skip
     return choices[rng.integers(len(choices))]
 

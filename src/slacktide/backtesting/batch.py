@@ -15,7 +15,7 @@ from slacktide.compiled import compilable, compiled
 from slacktide.forecast.base import forecast_table
 from slacktide.market.base import Floats, Ints, Pool
 from slacktide.physics import Terms, advance, lose
-from slacktide.policy.base import Choice, Context, RulePolicy, Sight
+from slacktide.policy.base import Choice, Context, PreparedPolicy, RulePolicy, Sight
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.types import Job, JobState, Policy, Quote
 
@@ -81,7 +81,23 @@ def run_starts(
 
 def can_compile(policy: Policy) -> bool:
     """Whether a policy, and any policy it wraps, is a rule that can be compiled."""
-    return can_compile(policy.inner) if isinstance(policy, DeadlineGuard) else isinstance(policy, RulePolicy)
+    if isinstance(policy, DeadlineGuard):
+        return can_compile(policy.inner)
+    return isinstance(policy, RulePolicy | PreparedPolicy)
+
+
+def prepare(policy: Policy, job: Job, pool: Pool, start: int, setting: Setting) -> Policy:
+    """Return a policy with everything worked out that a run from this start needs."""
+    if isinstance(policy, DeadlineGuard):
+        return DeadlineGuard(prepare(policy.inner, job, pool, start, setting))
+    if isinstance(policy, PreparedPolicy):
+        return policy.prepared(job, pool, start, setting.neighbours)
+    return policy
+
+
+def _needs_preparing(policy: Policy) -> bool:
+    inner = policy.inner if isinstance(policy, DeadlineGuard) else policy
+    return isinstance(inner, PreparedPolicy)
 
 
 def run_table(
@@ -115,6 +131,13 @@ def run_many(
     setting: Setting = USUAL,
 ) -> list[Run]:
     """Run a policy that `can_compile` from many starts, compiled."""
+    if _needs_preparing(policy):
+        rows = []
+        for start in starts:
+            ready = prepare(policy, job, pool, start, setting)
+            assert isinstance(ready, RulePolicy)
+            rows.append(run_table(job, pool, ready, [start], setting=setting))
+        return runs_of(job, pool, starts, np.concatenate(rows), name=name)
     assert isinstance(policy, RulePolicy)
     return runs_of(job, pool, starts, run_table(job, pool, policy, starts, setting=setting), name=name)
 

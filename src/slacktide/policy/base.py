@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from slacktide.market.base import Floats
+from slacktide.market.base import Floats, Pool
 from slacktide.physics import Terms, terms
 from slacktide.register import Register
-from slacktide.types import Allocation, JobState, Policy, Quote, Reason, View
+from slacktide.types import Allocation, Job, JobState, Policy, Quote, Reason, View
 
 policies: Register[Policy] = Register("policy", package="slacktide.policy", entry_points="slacktide.policies")
 """All known policies; `@policies.register` adds one."""
@@ -66,6 +66,15 @@ class RulePolicy(Protocol):
 
     def reasons(self) -> tuple[str, ...]:
         """Return the words for the numbers in `Choice.why`."""
+        ...
+
+
+@runtime_checkable
+class PreparedPolicy(Protocol):
+    """A policy whose compiled rule must be worked out for each start of a run."""
+
+    def prepared(self, job: Job, pool: Pool, start: int, neighbours: tuple[Pool, ...]) -> Policy:
+        """Return a rule policy that decides the same for a run from this start."""
         ...
 
 

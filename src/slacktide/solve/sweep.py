@@ -321,9 +321,9 @@ def raise_to_target(
 
 
 @compilable
-def close_edge(frame: Frame, top: int, most: float, value: float, row: Floats) -> None:
+def close_edge(frame: Frame, low: int, top: int, most: float, value: float, row: Floats) -> None:
     """Continue a row one point beyond its top, straight through the value at the edge itself."""
-    if not frame.hard or top >= frame.last or top < 0:
+    if not frame.hard or top >= frame.last or top < low:
         return
     gap = (most - frame.first_gpu_hours) / frame.cell_gpu_hours - top
     fall = min(0.0, value - row[top])
@@ -352,7 +352,7 @@ def step_back(
             raise_to_target(
                 frame, future, edge, slot, target, frame.restart, low, later, later_rows, anything
             )
-    close_edge(frame, top, edge.most_gpu_hours[slot, 0, 0], edge.value_usd[slot, 0, 0], anything)
+    close_edge(frame, low, top, edge.most_gpu_hours[slot, 0, 0], edge.value_usd[slot, 0, 0], anything)
     for left in range(lefts):
         fewer = frame.fewer[left]
         if fewer != frame.restart:
@@ -379,6 +379,7 @@ def step_back(
             raise_to(row[low : top + 1], anything[low : top + 1])
             close_edge(
                 frame,
+                low,
                 edge.top[slot, left, holding],
                 edge.most_gpu_hours[slot, left, holding],
                 edge.value_usd[slot, left, holding],

@@ -1,0 +1,121 @@
+"""`slacktide learn`: whom `policy: auto` trusts, why, and how to teach it."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli import options as common
+from slacktide.errors import InputError
+
+if TYPE_CHECKING:
+    from slacktide.learn.hedge import Hedge
+    from slacktide.learn.saved import Saved
+
+
+@click.command()
+@click.argument("job", type=click.Path(), metavar="[JOB]", required=False)
+@common.market_options
+@click.option("--jobs", type=int, default=200, show_default=True, help="How many jobs to teach it with.")
+@click.option(
+    "--pool-of",
+    type=click.Choice(["auto", "paper"]),
+    help="What to choose from when nothing is learned yet: the few of 'policy: auto', or the paper's 112.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed takes the same starts.")
+@click.option(
+    "--state", type=click.Path(), metavar="FILE", help="Where it is kept; otherwise your own state."
+)
+@click.option("--reset", is_flag=True, help="Forget everything first.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before forgetting.")
+@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Write a picture.")
+@common.output_option("table", "json")
+def learn(job: str | None, **given: Any) -> None:
+    """Show which policies were learned to be trusted, or teach them on a market's past.
+
+    With JOB, a YAML file, that job is started at random times of the market, --jobs of them; after each
+    one every policy is tried on the same stretch of market, and the trust moves to those that did well.
+    'policy: auto' then draws by it. Kept in $SLACKTIDE_HOME, else ~/.local/state/slacktide.
+    """
+    from slacktide.learn.saved import default_path
+
+    path = Path(given["state"]) if given["state"] else default_path()
+    if given["reset"]:
+        _reset(path, sure=given["yes"])
+    saved = _saved(path, given["pool_of"])
+    if job is not None:
+        _teach(job, saved, given)
+    _print(saved.read(), path, given["output"])
+    if given["plot"] is not None:
+        from slacktide.report.learn_plot import plot_learned
+
+        plot_learned(saved.read(), Path(given["plot"]))
+        click.echo(f"wrote {given['plot']}", err=True)
+
+
+def _reset(path: Path, *, sure: bool) -> None:
+    if not path.exists():
+        return
+    if not sure:
+        if not sys.stdin.isatty():
+            raise InputError(f"forgetting {path} must be confirmed, got no terminal to ask on; give -y")
+        click.confirm(f"forget all that was learned in {path}?", abort=True, err=True)
+    from slacktide.learn.saved import forget
+
+    forget(path)
+    click.echo(f"forgot {path}", err=True)
+
+
+def _saved(path: Path, wanted: str | None) -> Saved:
+    """Return the state, seen to be over the pool that was asked for."""
+    from slacktide.backtesting.selection import fresh
+    from slacktide.learn.pool import POOLS
+    from slacktide.learn.saved import Saved
+
+    def begin() -> Hedge:
+        return fresh(POOLS[wanted or "auto"])
+
+    saved = Saved(path, begin)
+    if wanted is not None and saved.read().arms != begin().arms:
+        raise InputError(
+            f"{path}: must have been learned over the pool {wanted!r}, got another; "
+            "forget it with --reset, or keep a second one with --state"
+        )
+    return saved
+
+
+def _teach(job: str, saved: Saved, given: dict[str, Any]) -> None:
+    from slacktide.backtesting.compare import setting_for
+    from slacktide.backtesting.selection import arms_of, random_tasks, select
+    from slacktide.service import check_feasible
+
+    job_file = common.open_job(job)
+    check_feasible(job_file.job)
+    market = common.open_job_market(job_file, given)
+    tasks = random_tasks(job_file.job, market, given["jobs"], pool=given["pool"], seed=given["seed"])
+    arms = arms_of(saved.read())
+    # Two streams may teach one state at the same time; their jobs need names of their own.
+    name = f"{job_file.job.name}-{secrets.token_hex(4)}"
+    with common.Bar("learning") as bar:
+        select(
+            tasks,
+            arms,
+            saved,
+            setting=lambda pool: setting_for(market, pool, None),
+            seed=given["seed"],
+            name=name,
+            progress=bar,
+        )
+
+
+def _print(hedge: Hedge, path: Path, output: str) -> None:
+    from slacktide.report import learned
+
+    if output == "json":
+        common.echo_json(learned.as_json(hedge, str(path)))
+    else:
+        common.show(*learned.page(hedge, str(path)))

@@ -1,0 +1,265 @@
+"""Look ahead to the deadline, over all markets that history makes likely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slacktide.compiled import compilable
+from slacktide.errors import InputError
+from slacktide.forecast import markov
+from slacktide.forecast.base import hour_of_day
+from slacktide.market.base import Floats, Ints, Past, Pool
+from slacktide.physics import Terms, terms
+from slacktide.policy.base import Choice, Context, Sight, policies, sight, signals
+from slacktide.solve import expected
+from slacktide.types import Allocation, Job, Quote, Reason, View
+
+LONGEST_AGE = 256
+"""Slots to look back for the age of a spell; older than the oldest bin."""
+MOST_ACTIONS = 60_000_000
+"""Bytes that the decisions of one refit may take; beyond it refits come sooner."""
+IDLE, SPOT, ON_DEMAND, BOTH = range(4)
+
+
+class Table(NamedTuple):
+    """The decisions of a stretch of slots, ready to be looked up."""
+
+    first: int
+    """The job's slot in which the stretch begins."""
+    actions: expected.Actions
+    market: Ints
+    """The market's state in each slot of the stretch, as far as it is known."""
+    spot: Ints
+    on_demand: Ints
+    cell: Ints
+    unit: int
+    pause: Floats
+    step: float
+    most: float
+
+
+@compilable
+def look_up(table: Table, sight: Sight) -> Choice:
+    """Return the decision for what is held, the pause ahead, the slack and the market's state."""
+    terms, state = sight.terms, sight.state
+    left = (terms.work_gpu_hours - state.progress_gpu_hours) / terms.rate[terms.fastest]
+    slack = terms.deadline_hours - sight.slot * terms.slot_hours - left
+    down = math.ceil((table.most - slack) / table.step - 1e-6)
+    down = min(max(down, 0), table.actions.shape[4] - 1)
+    pause = 0
+    for at in range(len(table.pause)):
+        if abs(table.pause[at] - state.pause_hours) < abs(table.pause[pause] - state.pause_hours):
+            pause = at
+    held = table.cell[state.spot_gpus // table.unit, state.on_demand_gpus // table.unit]
+    slot = sight.slot - table.first
+    best = table.actions[slot, table.market[slot], held, pause, down]
+    spot, on_demand = table.spot[best], table.on_demand[best]
+    why = (
+        BOTH if spot > 0 and on_demand > 0 else (SPOT if spot > 0 else (ON_DEMAND if on_demand > 0 else IDLE))
+    )
+    return Choice(spot, on_demand, why)
+
+
+@policies.register
+@dataclass(frozen=True, slots=True)
+class StochasticHorizon:
+    """Decide what is best on average over the markets that history makes likely, up to the deadline.
+
+    A Markov model of availability (level, age of the spell, time of day) and price is counted from the
+    past of this pool and its neighbours, and the expected utility to the deadline is maximised exactly.
+    Want it wherever there is some history; without any it starts from a prior.
+    """
+
+    refit_hours: float = 24.0  # how often the model learns from what has happened since
+    cells: int = 240  # how finely slack is told apart
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.refit_hours) and self.refit_hours > 0):
+            raise InputError(f"refit_hours must be > 0, got {self.refit_hours:g}")
+        if not 10 <= self.cells <= 10_000:
+            raise InputError(f"cells must be in 10..10000, got {self.cells}")
+
+    def decide(self, view: View) -> Allocation:
+        past = _past(view)
+        neighbours = tuple(other._pool for other in view.neighbours if isinstance(other, Past))
+        stretch = _stretch(self, view.job, view.slot_hours)
+        first = view.slot - view.slot % stretch
+        start = len(past) - view.slot
+        solved = _solved(self, view.job, past._pool, neighbours, start, first)
+        market = _market(solved, past, view.quote)
+        table = solved.table._replace(first=view.slot, actions=solved.table.actions[view.slot - first :])
+        choice = look_up(table._replace(market=np.array([market])), sight(view))
+        reason = Reason(
+            self.reasons()[choice.why], {**signals(view), "own_history_slots": solved.model.seen_slots}
+        )
+        return Allocation(int(choice.spot_gpus), int(choice.on_demand_gpus), reason=reason)
+
+    def reasons(self) -> tuple[str, ...]:
+        return ("waiting-pays", "spot-pays", "on-demand-pays", "both-pay")
+
+    def prepared(self, job: Job, pool: Pool, start: int, neighbours: tuple[Pool, ...]) -> Prepared:
+        """Return the same policy for one start, with every refit of the run solved ahead."""
+        stretch = _stretch(self, job, pool.slot_hours)
+        slots = terms(job, pool.slot_hours).deadline_slots
+        parts = [
+            _known(_solved(self, job, pool, neighbours, start, first), pool, start)
+            for first in range(0, slots, stretch)
+        ]
+        return Prepared(_joined(parts))
+
+
+class Prepared:
+    """A stochastic-horizon policy whose decisions for one start are all worked out."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def decide(self, view: View) -> Allocation:
+        choice = look_up(self._table, sight(view))
+        return Allocation(int(choice.spot_gpus), int(choice.on_demand_gpus), reason=Reason("worked-out"))
+
+    def rule(self, context: Context) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
+        return look_up, self._table
+
+    def reasons(self) -> tuple[str, ...]:
+        return StochasticHorizon().reasons()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """What one refit learned and decided."""
+
+    levels: markov.Levels
+    model: markov.Model
+    table: Table
+
+
+def _past(view: View) -> Past:
+    """Return the past as it is kept by markets; one kept otherwise is copied."""
+    if isinstance(view.history, Past):
+        return view.history
+    quotes = [*view.history, view.quote]
+    usd, on_demand, gpus = (np.array(column) for column in zip(*quotes, strict=True))
+    return Past(Pool("past", view.slot_hours, usd, on_demand, gpus), len(view.history))
+
+
+def _shape(policy: StochasticHorizon, job: Job, bare: Terms) -> tuple[expected.Lattice, expected.Slack]:
+    return expected.lattice(bare), expected.slack_grid(bare, hard=job.hard, cells=policy.cells)
+
+
+def _levels(shape: expected.Lattice) -> markov.Levels:
+    return markov.Levels.of(tuple(int(gpus) for gpus in np.unique(shape.spot)))
+
+
+@lru_cache(maxsize=64)
+def _stretch(policy: StochasticHorizon, job: Job, slot_hours: float) -> int:
+    """Return how many slots one refit serves: as long as asked for, or as memory allows."""
+    shape, slack = _shape(policy, job, terms(job, slot_hours))
+    levels = _levels(shape)
+    a_slot = len(levels.usable) * len(levels.bins) * 3 * len(shape.spot) * len(shape.pause) * slack.cells
+    return max(1, min(math.ceil(policy.refit_hours / slot_hours), MOST_ACTIONS // a_slot))
+
+
+@lru_cache(maxsize=8)
+def _solved(
+    policy: StochasticHorizon, job: Job, pool: Pool, neighbours: tuple[Pool, ...], start: int, first: int
+) -> Solved:
+    """Learn from all that is past in the job's slot `first`, and solve from there to the deadline."""
+    bare = terms(job, pool.slot_hours)
+    shape, slack = _shape(policy, job, bare)
+    levels = _levels(shape)
+    at = start + first
+    model = _fit(levels, pool, neighbours, at)
+    chain = _chain(levels, model, pool, at, bare.deadline_slots - first)
+    worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
+    worth = expected.Worth(job.value_usd, worthless, job.hard, pool.quote(at).on_demand_usd_per_gpu_hour)
+    slots = min(_stretch(policy, job, pool.slot_hours), bare.deadline_slots - first)
+    actions = expected.solve(bare, shape, chain, worth, slack, now=first, slots=slots)
+    table = Table(
+        first, actions, np.zeros(slots, np.int64), shape.spot, shape.on_demand, shape.cell, shape.unit,
+        shape.pause, slack.step, slack.most,
+    )  # fmt: skip
+    return Solved(levels, model, table)
+
+
+def _fit(levels: markov.Levels, pool: Pool, neighbours: tuple[Pool, ...], at: int) -> markov.Model:
+    counts = [_count(levels, pool, at)]
+    now = pool.time(at)
+    counts += [_count(levels, other, other.slot_at(now)) for other in neighbours if _alike(pool, other)]
+    recent = pool.spot_usd_per_gpu_hour[max(0, at - math.ceil(168 / pool.slot_hours)) : at]
+    usd = pool.quote(at).spot_usd_per_gpu_hour
+    return markov.fit(levels, counts[0], markov.together(counts), recent, usd, pool.slot_hours)
+
+
+def _alike(pool: Pool, other: Pool) -> bool:
+    """Whether another pool's spells can be counted together with this one's: in slots of one length."""
+    return abs(other.slot_hours / pool.slot_hours - 1.0) < 1e-6
+
+
+def _count(levels: markov.Levels, pool: Pool, until: int) -> markov.Counts:
+    return markov.count(levels, pool.spot_gpus[:until], _hours(pool, 0, until))
+
+
+def _hours(pool: Pool, first: int, last: int) -> Floats:
+    """Return the time of day of slots, in hours UTC."""
+    hours: Floats = (hour_of_day(pool) + np.arange(first, last) * pool.slot_hours) % 24.0
+    return hours
+
+
+def _chain(levels: markov.Levels, model: markov.Model, pool: Pool, at: int, slots: int) -> expected.Chain:
+    edges = markov.transitions(levels, model)
+    repeats = len(levels.bins) * len(model.prices)
+    return expected.Chain(
+        gpus=np.repeat(np.array(levels.usable, np.int64), repeats),
+        usd=np.tile(model.prices, len(levels.usable) * len(levels.bins)),
+        first=edges.first,
+        last=edges.last,
+        to=edges.to,
+        share=edges.share,
+        block=markov.block_of(_hours(pool, at, at + slots)),
+    )
+
+
+def _states(solved: Solved, spot_gpus: Ints, usd: Floats) -> Ints:
+    """Return the market's state in each of these slots; ages count from the first of them."""
+    levels, model = solved.levels, solved.model
+    level = levels.level(spot_gpus)
+    price = markov.price_level(model.prices, usd)
+    return markov.state_of(levels, model, level, levels.bin(markov.ages(level)), price)
+
+
+def _market(solved: Solved, past: Past, quote: Quote) -> int:
+    """Return the market's state in the present slot."""
+    usd, _, gpus = past.arrays()
+    recent = np.append(gpus[-LONGEST_AGE:], quote.spot_gpus)
+    prices = np.append(usd[-LONGEST_AGE:], quote.spot_usd_per_gpu_hour)
+    return int(_states(solved, recent, prices)[-1])
+
+
+def _known(solved: Solved, pool: Pool, start: int) -> Table:
+    """Return a refit's decisions with the market's states filled in."""
+    at, slots = start + solved.table.first, len(solved.table.actions)
+    seen = max(0, at - LONGEST_AGE)
+    states = _states(solved, pool.spot_gpus[seen : at + slots], pool.spot_usd_per_gpu_hour[seen : at + slots])
+    return solved.table._replace(market=states[at - seen :])
+
+
+def _joined(parts: list[Table]) -> Table:
+    """Put the decisions of all refits behind one another."""
+    if len(parts) == 1:
+        return parts[0]
+    states = max(part.actions.shape[1] for part in parts)
+    actions = np.concatenate([_padded(part.actions, states) for part in parts])
+    return parts[0]._replace(actions=actions, market=np.concatenate([part.market for part in parts]))
+
+
+def _padded(actions: expected.Actions, states: int) -> npt.NDArray[np.uint8]:
+    missing = states - actions.shape[1]
+    return np.pad(actions, ((0, 0), (0, missing), (0, 0), (0, 0), (0, 0))) if missing else actions

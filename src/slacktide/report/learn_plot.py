@@ -1,0 +1,97 @@
+"""A picture of learning: whom we trusted when, and what that cost against the best in hindsight."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slacktide.errors import InputError
+from slacktide.files import write_whole
+from slacktide.report.style import FAINT, INK, drawable, drawing, looks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from slacktide.learn.hedge import Hedge
+
+DRAWN = 8
+"""Arms with a colour of their own; the others are one grey band."""
+
+
+def plot_learned(hedge: Hedge, path: str | Path) -> None:
+    """Draw what was learned into a PNG file.
+
+    Raises InputError when nothing was learned, FileError when the file cannot be written.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    if not hedge.trail.points:
+        raise InputError("at least one job must have been learned from to draw it, got none; teach it first")
+    buffer = io.BytesIO()
+    with drawing():
+        figure = _figure(hedge)
+        FigureCanvasAgg(figure)
+        figure.savefig(buffer, format="png", dpi=120, facecolor="white")
+    write_whole(path, buffer.getvalue())
+
+
+def _figure(hedge: Hedge) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    rows = figure.add_gridspec(2, 1, height_ratios=(1.5, 1.0))
+    trust = figure.add_subplot(rows[0])
+    _weights(trust, hedge)
+    _regret(figure.add_subplot(rows[1], sharex=trust), hedge)
+    title = f"{hedge.ended} jobs, {len(hedge.arms)} policies: {drawable(hedge.leader, 70)} leads"
+    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.012, ha="left")
+    return figure
+
+
+def _weights(axes: Axes, hedge: Hedge) -> None:
+    """Stack the weights of the arms that ever mattered; the last leader lies at the bottom."""
+    points = hedge.trail.points
+    shares = np.zeros((len(points) + 1, len(hedge.arms)))
+    shares[0] = hedge.prior
+    for row, point in enumerate(points, start=1):
+        for arm, share in point.weights.items():
+            shares[row, arm] = share
+    jobs = [0, *(point.jobs for point in points)]
+    order = np.argsort(-(hedge.weights + 1e-3 * shares.max(axis=0)), kind="stable")[:DRAWN]
+    names = [drawable(hedge.arms[arm], 60) for arm in order]
+    colours = [look.colour for look in looks(names).values()]
+    axes.stackplot(jobs, shares[:, order].T, labels=names, colors=colours, alpha=0.85, linewidth=0)
+    if len(hedge.arms) > len(order):
+        base = shares[:, order].sum(axis=1)
+        label = f"{len(hedge.arms) - len(order)} others"
+        axes.fill_between(jobs, base, 1.0, color=FAINT, alpha=0.25, linewidth=0, label=label)
+    for change in hedge.leaders[1:]:
+        axes.axvline(change.jobs, color=INK, linewidth=0.7, linestyle=":")
+    axes.set(ylim=(0, 1), ylabel="share of trust", xlim=(0, max(jobs)))
+    axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    axes.set_title("Whom we trust (dotted: the leader changed)", loc="left", fontsize=9)
+    axes.tick_params(axis="x", labelbottom=False)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+
+
+def _regret(axes: Axes, hedge: Hedge) -> None:
+    points = hedge.trail.points
+    jobs = [0, *(point.jobs for point in points)]
+    axes.plot(
+        jobs,
+        [0.0, *(point.bound for point in points)],
+        color=FAINT,
+        linestyle="--",
+        label="the most it can be",
+    )
+    axes.plot(jobs, [0.0, *(point.regret for point in points)], color=INK, label="expected regret")
+    axes.axhline(0.0, color=FAINT, linewidth=0.6)
+    axes.set(xlabel="jobs ended", ylabel="scaled utility")
+    axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+    axes.set_title("Regret against the best single policy in hindsight", loc="left", fontsize=9)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+    axes.grid(axis="both")

@@ -1,0 +1,358 @@
+"""The best decisions when the future is a Markov chain: expected utility, by backward induction.
+
+State: (slot, market state, holding, pause left, slack). *Slack* is the time to the deadline less the time
+that the work left takes at the fastest width. Working at full speed keeps it, an idle slot costs a slot
+of it, a restart costs the restart: so most moves shift the grid by whole cells, the edge where on demand
+just makes a hard deadline lies still instead of receding with every rounding, and a tight deadline needs
+few cells.
+
+For each slot, backwards, and each market state:
+
+1. the expected future of every holding is the mixture of its values over the next market states, where a
+   loss of spot is already applied;
+2. holding h with a pause p costs its rent and shifts the slack by a constant;
+3. staying keeps the pause that is left, a subset waits at least the shrink pause, anything else restarts:
+   the best subset is a running maximum over the lattice of holdings, the best anything a global one.
+
+Slack between two cells is interpolated; a value is lost (`NEVER`) where its lower cell is, so nothing is
+promised that a hard deadline forbids. Work lost with spot is taken at its mean, half a checkpoint interval.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slacktide.compiled import compilable, compiled
+from slacktide.market.base import Floats, Ints
+from slacktide.physics import Terms
+
+NEVER = -1e15
+LATTICE_UNITS = 16
+"""Jobs wider than this are planned in blocks of GPUs; the 153 holdings of 16 still fit into a byte."""
+
+Actions = npt.NDArray[np.uint8]
+
+
+class Lattice(NamedTuple):
+    """What may be held and how long a pause may last, as bare numbers."""
+
+    spot: Ints
+    on_demand: Ints
+    allowed: npt.NDArray[np.bool_]
+    """Whether a holding is a width the job may have; others only arise from losses."""
+    cell: Ints
+    """cell[spot // unit, on demand // unit] = holding."""
+    unit: int
+    left: Floats
+    """Pauses that may be left at a slot's start, ascending from 0."""
+    pause: Floats
+    """Pauses that may lie ahead once a slot's holding is settled, ascending."""
+    stay: Ints
+    """stay[r]: index in `pause` of left[r]."""
+    shrink: Ints
+    """shrink[p]: index in `pause` of the longer of pause[p] and the shrink pause."""
+    restart: int
+    after: Ints
+    """after[p]: index in `left` of what remains of pause[p] after a slot."""
+
+
+class Chain(NamedTuple):
+    """A Markov market: what each state offers, and where it leads, by block of the day."""
+
+    gpus: Ints
+    """Spot GPUs of each state, in whole units of the lattice."""
+    usd: Floats
+    first: Ints
+    """first[block, state] .. last[block, state]: its transitions in `to` and `share`."""
+    last: Ints
+    to: Ints
+    share: Floats
+    block: Ints
+    """Block of the day of each slot, from the first one solved on."""
+
+
+class Worth(NamedTuple):
+    """What a result is worth when, and what on demand costs."""
+
+    value_usd: float
+    worthless_hours: float
+    hard: bool
+    on_demand_usd: float
+
+
+class Slack(NamedTuple):
+    """The grid of slack: cell i stands for `most - i * step` hours."""
+
+    cells: int
+    step: float
+    most: float
+
+
+def lattice(terms: Terms) -> Lattice:
+    """Lay out the holdings and pauses of a job."""
+    widest = len(terms.fit) - 1
+    unit = max(1, math.ceil(widest / LATTICE_UNITS))
+    size = widest // unit + 1
+    pairs = sorted(((a, b) for a in range(size) for b in range(size - a)), key=lambda pair: (sum(pair), pair))
+    cell = np.full((size, size), -1, dtype=np.int64)
+    for at, (a, b) in enumerate(pairs):
+        cell[a, b] = at
+    spot = np.array([a * unit for a, _ in pairs])
+    on_demand = np.array([b * unit for _, b in pairs])
+    width = spot + on_demand
+    left = _left_overs(terms)
+    pause = np.unique(np.round([*left, terms.shrink_hours, terms.restart_hours], 12))
+    return Lattice(
+        spot=spot,
+        on_demand=on_demand,
+        allowed=(width == 0) | (terms.fit[width] == width),
+        cell=cell,
+        unit=unit,
+        left=left,
+        pause=pause,
+        stay=np.array([_nearest(pause, hours) for hours in left]),
+        shrink=np.array([_nearest(pause, max(hours, terms.shrink_hours)) for hours in pause]),
+        restart=_nearest(pause, terms.restart_hours),
+        after=np.array([_nearest(left, max(0.0, hours - terms.slot_hours)) for hours in pause]),
+    )
+
+
+def _left_overs(terms: Terms) -> Floats:
+    """Return every pause that can be left when a slot begins."""
+    found = {0.0}
+    for hours in (terms.restart_hours, terms.shrink_hours):
+        whole = math.ceil(hours / terms.slot_hours - 1e-9)
+        found |= {round(hours - slots * terms.slot_hours, 12) for slots in range(1, whole)}
+    return np.array(sorted(found))
+
+
+def _nearest(values: Floats, value: float) -> int:
+    return int(np.abs(values - value).argmin())
+
+
+def slack_grid(terms: Terms, *, hard: bool, cells: int) -> Slack:
+    """Choose the grid: about this many cells, a whole number of them to a slot, the start's slack on top."""
+    most = terms.deadline_hours - terms.work_gpu_hours / terms.rate[terms.fastest]
+    least = 0.0 if hard else most - terms.deadline_slots * terms.slot_hours
+    extent = max(most - least, terms.slot_hours)
+    step = terms.slot_hours / max(1, round(cells * terms.slot_hours / extent))
+    return Slack(max(2, math.floor(extent / step + 1e-9) + 2), step, most)
+
+
+def solve(
+    terms: Terms, shape: Lattice, chain: Chain, worth: Worth, slack: Slack, *, now: int, slots: int
+) -> Actions:
+    """Return the best holding for each of the `slots` slots from `now` on.
+
+    Its axes: slot, market state, what the market left of the holding, pause ahead, cell of slack.
+    """
+    shape_of = (slots, len(chain.gpus), len(shape.spot), len(shape.pause), slack.cells)
+    actions = np.zeros(shape_of, dtype=np.uint8)
+    compiled(induce)(terms, shape, chain, worth, slack, now, actions)
+    return actions
+
+
+@compilable
+def value_at(worth: Worth, deadline_hours: float, finish_hours: float) -> float:
+    """Return what a result at this time is worth; NEVER when a hard deadline is missed."""
+    if finish_hours <= deadline_hours + 1e-6:
+        return worth.value_usd
+    if worth.hard:
+        return NEVER
+    if finish_hours >= worth.worthless_hours:
+        return 0.0
+    late = (finish_hours - deadline_hours) / (worth.worthless_hours - deadline_hours)
+    return worth.value_usd * (1.0 - late)
+
+
+@compilable
+def fill_end(terms: Terms, shape: Lattice, worth: Worth, slack: Slack, end: Floats) -> None:
+    """Fill the values at the deadline: the termination configuration does the rest, at its price."""
+    begun = terms.deadline_slots * terms.slot_hours
+    for holding in range(len(shape.spot)):
+        ready = shape.spot[holding] == 0 and shape.on_demand[holding] == terms.fastest
+        for rest in range(len(shape.left)):
+            pause = shape.left[rest] if ready else terms.restart_hours
+            for i in range(slack.cells):
+                need = terms.deadline_hours - begun - (slack.most - i * slack.step)
+                took = pause + max(need, 0.0)
+                if worth.hard:
+                    end[holding, rest, i] = NEVER
+                else:
+                    cost = worth.on_demand_usd * terms.fastest * took
+                    end[holding, rest, i] = value_at(worth, terms.deadline_hours, begun + took) - cost
+
+
+@compilable
+def fill_value(
+    terms: Terms,
+    worth: Worth,
+    slack: Slack,
+    slot: int,
+    width: int,
+    pause: float,
+    usd_per_hour: float,
+    future: Floats,
+    out: Floats,
+) -> None:
+    """Fill what holding a width through a slot is worth, for every cell of slack."""
+    length = terms.slot_hours
+    waited = min(pause, length)
+    best = terms.rate[terms.fastest]
+    gain = terms.rate[width] * (length - waited) / best if width > 0 else 0.0
+    shift = (length - gain) / slack.step
+    whole = math.floor(shift + 1e-6)
+    part = shift - whole
+    if part < 2e-6:
+        part = 0.0
+    left_hours = terms.deadline_hours - slot * length
+    rent = usd_per_hour * length
+    for i in range(slack.cells):
+        need = left_hours - (slack.most - i * slack.step)
+        if need <= gain + 1e-9 and width > 0:
+            took = waited + max(need, 0.0) * best / terms.rate[width]
+            billed = length if terms.whole_slots else took
+            value = value_at(worth, terms.deadline_hours, slot * length + took)
+            out[i] = value - usd_per_hour * billed if value > NEVER else NEVER
+        elif i + whole + (1 if part > 0.0 else 0) >= slack.cells:
+            out[i] = NEVER
+        elif part > 0.0:
+            low = future[i + whole + 1]
+            out[i] = (1.0 - part) * future[i + whole] + part * low - rent if low > NEVER else NEVER
+        else:
+            out[i] = future[i + whole] - rent if future[i + whole] > NEVER else NEVER
+
+
+@compilable
+def take_best(value: Floats, which: Actions, other: Floats, other_which: Actions) -> None:
+    """Keep the better of two values and the holding it belongs to, for every cell."""
+    for i in range(len(value)):
+        if other[i] > value[i]:
+            value[i] = other[i]
+            which[i] = other_which[i]
+
+
+@compilable
+def fill_expected(chain: Chain, shape: Lattice, block: int, state: int, nxt: Floats, out: Floats) -> None:
+    """Fill the expected value of every holding over the next market states."""
+    for holding in range(out.shape[0]):
+        if not shape.allowed[holding]:
+            continue
+        for rest in range(out.shape[1]):
+            row = out[holding, rest]
+            row[:] = 0.0
+            for edge in range(chain.first[block, state], chain.last[block, state]):
+                share = chain.share[edge]
+                source = nxt[chain.to[edge], holding, rest]
+                for i in range(len(row)):
+                    row[i] += share * source[i]
+            for i in range(len(row)):
+                if row[i] < 0.5 * NEVER * 1e-6:
+                    row[i] = NEVER
+
+
+@compilable
+def induce(
+    terms: Terms, shape: Lattice, chain: Chain, worth: Worth, slack: Slack, now: int, actions: Actions
+) -> None:
+    """Go backwards from the deadline to `now`; the slots that fit into `actions` are kept."""
+    holdings, lefts, pauses, cells = len(shape.spot), len(shape.left), len(shape.pause), slack.cells
+    states = len(chain.gpus)
+    after = np.empty((states, holdings, lefts, cells))
+    before = np.empty((states, holdings, lefts, cells))
+    expected = np.empty((holdings, lefts, cells))
+    value = np.empty((pauses, holdings, cells))
+    which = np.empty((pauses, holdings, cells), np.uint8)
+    subset = np.empty((pauses, holdings, cells))
+    subset_which = np.empty((pauses, holdings, cells), np.uint8)
+    any_value = np.empty(cells)
+    any_which = np.empty(cells, np.uint8)
+    for state in range(states):
+        fill_end(terms, shape, worth, slack, after[state])
+    for pause in range(pauses):
+        for holding in range(holdings):
+            which[pause, holding, :] = holding
+    lost_cells = 0.5 * terms.checkpoint_hours / (terms.rate[terms.fastest] * slack.step)
+    scrap = np.empty(cells, np.uint8)
+    decided = np.empty((holdings, pauses, cells))
+
+    for slot in range(terms.deadline_slots - 1, now - 1, -1):
+        for state in range(states):
+            offered = chain.gpus[state]
+            fill_expected(chain, shape, chain.block[slot - now], state, after, expected)
+            for holding in range(holdings):
+                spot, on_demand = shape.spot[holding], shape.on_demand[holding]
+                width = spot + on_demand
+                usable = shape.allowed[holding] and spot <= offered
+                rent = chain.usd[state] * spot + worth.on_demand_usd * on_demand
+                for pause in range(pauses):
+                    if not usable:
+                        value[pause, holding, :] = NEVER
+                    elif width == 0 and pause > 0:
+                        value[pause, holding, :] = value[0, holding, :]
+                    else:
+                        rest = shape.after[pause] if width > 0 else 0
+                        hours = shape.pause[pause] if width > 0 else 0.0
+                        fill_value(
+                            terms, worth, slack, slot, width, hours, rent,
+                            expected[holding, rest], value[pause, holding],
+                        )  # fmt: skip
+            any_value[:] = NEVER
+            any_which[:] = 0
+            for holding in range(holdings):
+                row, column = shape.spot[holding] // shape.unit, shape.on_demand[holding] // shape.unit
+                for pause in range(pauses):
+                    best, best_which = subset[pause, holding], subset_which[pause, holding]
+                    best[:] = value[pause, holding]
+                    best_which[:] = holding
+                    if row > 0:
+                        other = shape.cell[row - 1, column]
+                        take_best(best, best_which, subset[pause, other], subset_which[pause, other])
+                    if column > 0:
+                        other = shape.cell[row, column - 1]
+                        take_best(best, best_which, subset[pause, other], subset_which[pause, other])
+                take_best(any_value, any_which, value[shape.restart, holding], which[shape.restart, holding])
+            keep = slot - now < len(actions)
+            for holding in range(holdings):
+                if shape.spot[holding] > offered:
+                    continue
+                for pause in range(pauses):
+                    best = decided[holding, pause]
+                    chosen = actions[slot - now, state, holding, pause] if keep else scrap
+                    shrunk = shape.shrink[pause]
+                    best[:] = value[pause, holding]
+                    chosen[:] = holding
+                    take_best(best, chosen, subset[shrunk, holding], subset_which[shrunk, holding])
+                    take_best(best, chosen, any_value, any_which)
+            for holding in range(holdings):
+                if shape.allowed[holding]:
+                    fill_before(terms, shape, offered, lost_cells, holding, decided, before[state, holding])
+        after, before = before, after
+
+
+@compilable
+def fill_before(
+    terms: Terms,
+    shape: Lattice,
+    offered: int,
+    lost_cells: float,
+    holding: int,
+    decided: Floats,
+    out: Floats,
+) -> None:
+    """Fill the value of entering a slot with a holding, less what the market takes of it."""
+    spot, on_demand = shape.spot[holding], shape.on_demand[holding]
+    kept = shape.cell[min(spot, offered) // shape.unit, on_demand // shape.unit]
+    forced = spot > offered
+    lost = math.ceil(lost_cells * terms.rate[spot + on_demand]) if forced else 0
+    for rest in range(len(shape.left)):
+        pause = shape.shrink[shape.stay[rest]] if forced else shape.stay[rest]
+        source = decided[kept, pause]
+        cells = len(source)
+        # Work lost with the spot leaves less slack: the value is that of a cell further down.
+        for i in range(cells):
+            out[rest, i] = source[i + lost] if i + lost < cells else NEVER

@@ -1,0 +1,135 @@
+"""The window programme of AHAP: the best integer plan for a few slots, found exactly.
+
+Given a job in the middle of its work and quotes for the coming slots (the first observed, the others
+forecast), choose spot and on-demand GPUs for each slot so as to maximise
+
+    reserve * (progress at the window's end - the line there) - cost
+
+among the plans that end on the line Z_exp(t) = W min(t, d) / d or above it; where no plan does, take
+the one of most progress, the cheapest of those. Details, all as `physics` counts them:
+
+- a window that reaches past the deadline is cut at it; of a slot with the deadline inside only the
+  hours before it do work and are paid (all of it when whole slots are billed);
+- progress ends at W: a job that is done stops costing there and then (or at the slot's end);
+- staying keeps what is left of a pause, fewer workers make it a shrink at least, any added one a
+  restart; availability that falls below what is held is a loss, which is nothing but fewer workers;
+- checkpoint losses and the job's greatest cost are left out: who foresees a loss checkpoints before it;
+- the pause at the window's start is at most a restart, as it is for a job that stays in its pool.
+
+**How.** Let g be a plan's progress and c its cost, and a <= g <= b the limits (line and end of the
+work). At a price of work `worth`, F(worth) = max (worth g - c) is a small dynamic programme
+(`window_values`) and, by weak duality, F(worth) + (reserve - worth) * limit bounds every plan, for the
+line if worth > reserve and for the end of the work if worth < reserve. At worth = reserve the bound is
+the plan's own value: if it keeps both limits it is the answer. Otherwise the tightest price lies where
+the hull of all (g, c) crosses the limit that was broken; a secant search finds that edge in a few
+evaluations. Plans between hull points are found by labels under that bound (`window_labels`).
+
+**Ties.** Prices carry a tilt of 1e-8 of the dearest one: of plans that cost the same, the one with
+less on demand, then with spot sooner and on demand later; then the one with fewer changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.compiled import compilable, compiled
+from slacktide.market.base import Ints, Floats
+from slacktide.physics import Terms, terms
+from slacktide.solve.window_frame import MOST_WORK, Frame, frame
+from slacktide.solve.window_labels import SAME_COST, SAME_WORK, search
+from slacktide.solve.window_values import Point, Values, empty_values, evaluate
+from slacktide.types import Job, JobState, Quote
+
+FREE, LINE_BINDS, OUT_OF_REACH = range(3)
+"""What decided a plan: the reserve alone, the line that had to be reached, or that it could not be."""
+
+MOST_EDGES = 100
+"""A hull has fewer edges than this; only rounding errors could make the search for one go on."""
+
+
+class WindowPlan(NamedTuple):
+    """What to hold in each slot of a window, and what decided it."""
+
+    spot_gpus: Ints
+    on_demand_gpus: Ints
+    case: int
+
+
+@compilable
+def plan_window(
+    terms: Terms, state: JobState, slot: int, quotes: Floats, reserve_usd: float, plan: Floats
+) -> int:
+    """Write the best plan from this slot on into `plan` ([slot, (spot, on demand)]); return what decided it.
+
+    `state` is what `physics.lose` left, `quotes` has rows (spot USD, on-demand USD, spot GPUs). Slots
+    past the deadline are planned empty.
+    """
+    plan[:] = 0.0
+    if slot >= terms.deadline_slots or len(quotes) == 0:
+        return FREE
+    window = frame(terms, state, slot, quotes, reserve_usd)
+    cells = np.zeros(window.slots, dtype=np.int64)
+    case = solve(window, cells)
+    for k in range(window.slots):
+        plan[k, 0], plan[k, 1] = cells[k] // window.side, cells[k] % window.side
+    return case
+
+
+@compilable
+def solve(window: Frame, plan: Ints) -> int:
+    """Write the cells of the best plan and return what decided it."""
+    values = empty_values(window)
+    tolerance = SAME_WORK * window.high
+    free = evaluate(window, values, window.reserve, plan)
+    if free.gain > window.high + tolerance:
+        idle = Point(0.0, 0.0, 0.0, 0.0, 0.0)
+        between(window, values, idle, free, window.high, plan)
+        return FREE
+    if free.gain >= window.low - tolerance:
+        return FREE
+    most = evaluate(window, values, MOST_WORK * window.dearest, plan)
+    if most.gain < window.low - tolerance:
+        return OUT_OF_REACH
+    between(window, values, free, most, window.low, plan)
+    return LINE_BINDS
+
+
+@compilable
+def between(window: Frame, values: Values, less: Point, more: Point, limit: float, plan: Ints) -> None:
+    """Write the best plan where the hull crosses a limit on progress, between two plans on the hull.
+
+    `plan` comes in as the cells of `more`, the one plan of the two that keeps the limits.
+    """
+    found = plan.copy()
+    best = window.reserve * more.real_gain - more.real_cost
+    tolerance = SAME_WORK * window.high
+    slack = SAME_COST * window.dearest * window.side * window.billed.sum()
+    worth = window.reserve
+    for _ in range(MOST_EDGES):
+        worth = (more.cost - less.cost) / (more.gain - less.gain)
+        point = evaluate(window, values, worth, found)
+        value = window.reserve * point.real_gain - point.real_cost
+        if point.real_gain >= window.low - tolerance and value > best + slack:
+            best = value
+            plan[:] = found
+        if point.value <= worth * less.gain - less.cost + slack:
+            break
+        if point.gain < limit - tolerance:
+            less = point
+        else:
+            more = point
+    search(window, values, worth, limit, best, plan)
+
+
+def window_plan(
+    job: Job, slot_hours: float, state: JobState, slot: int, quotes: Sequence[Quote], reserve_usd: float
+) -> WindowPlan:
+    """Return the best plan for the coming slots, the first quote being the one observed, compiled."""
+    rows = np.array([list(quote) for quote in quotes], dtype=np.float64).reshape(-1, 3)
+    plan = np.zeros((len(rows), 2))
+    case = compiled(plan_window)(terms(job, slot_hours), state, slot, rows, reserve_usd, plan)
+    spot, on_demand = plan.astype(np.int64).T
+    return WindowPlan(spot, on_demand, int(case))
