@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("backtest", "clairvoyant", "market_load")
+NAMES = ("backtest", "clairvoyant", "market_load", "deadline")
 
 
 def main(names: list[str]) -> None:

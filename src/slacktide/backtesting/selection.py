@@ -89,8 +89,8 @@ def arms_of(hedge: Hedge) -> dict[str, Policy]:
 
 
 def fresh(pool: Sequence[Spec] = arms.AUTO_POOL) -> Hedge:
-    """Return a learner that has learned nothing, over the specs of a pool whose policies are known."""
-    names = tuple(arms.name_of(spec) for spec in pool if _policy_name(spec) in register)
+    """Return a learner over a pool that has learned nothing, with the prior of the first day."""
+    names = tuple(arms.name_of(spec) for spec in pool)
     return Hedge(names, prior=arms.prior_of(names))
 
 
@@ -216,10 +216,6 @@ def _record(job: str, drawn: str, found: Replayed, hedge: Hedge) -> Selected:
         regret=regret.expected,
         bound=regret.bound,
     )
-
-
-def _policy_name(spec: Spec) -> str:
-    return spec if isinstance(spec, str) else str(next(iter(spec)))
 
 
 __all__ = [

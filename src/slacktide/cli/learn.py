@@ -39,7 +39,7 @@ def learn(job: str | None, **given: Any) -> None:
 
     With JOB, a YAML file, that job is started at random times of the market, --jobs of them; after each
     one every policy is tried on the same stretch of market, and the trust moves to those that did well.
-    'policy: auto' then draws by it. Kept in $SLACKTIDE_HOME, else ~/.local/state/slacktide.
+    'policy: auto' then draws by it. Kept as learn.json in $SLACKTIDE_HOME, else in ~/.local/state/slacktide.
     """
     from slacktide.learn.saved import default_path
 

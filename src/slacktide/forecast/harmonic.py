@@ -14,7 +14,7 @@ from slacktide.forecast.regression import Fixed, blank, fill, fixed, step, waves
 from slacktide.market.base import Floats, Pool
 from slacktide.types import Quote
 
-BELIEVE_GPUS = 9
+BELIEVE_GPUS = 1.1
 """Availability by the regression is used unless it was clearly worse than persistence of late."""
 BELIEVE_PRICE = 0.98
 """Prices mostly stand still, and a mean is then always a little wrong: used only where it was better."""
@@ -44,9 +44,7 @@ class Harmonic:
         if self.harmonics < 0:
             raise InputError(f"harmonics must be >= 0, got {self.harmonics}")
         if min(self.levels, self.reach_slots) < 1:
-            raise InputError(
-                f"levels and reach_slots must be >= 1, got {self.levels} and {self.reach_slots}"
-            )
+            raise InputError(f"levels and reach_slots must be >= 1, got {self.levels} and {self.reach_slots}")
 
     def begin(self, slot_hours: float, hour_of_day: float) -> _Online:
         return _Online(self, slot_hours, hour_of_day)
@@ -57,7 +55,9 @@ class Harmonic:
         hours = hour_of_day(pool) + np.arange(len(pool)) * pool.slot_hours
         angles = waves(hours, self.harmonics)
         reach = max(1, min(horizon, self.reach_slots))
-        for column, amounts, how in zip((PRICE, GPUS), _series(pool), self.models(pool.slot_hours), strict=True):
+        for column, amounts, how in zip(
+            (PRICE, GPUS), _series(pool), self.models(pool.slot_hours), strict=True
+        ):
             filled = np.empty((len(pool), horizon))
             compiled(fill)(how, blank(reach, self.harmonics, how.levels), amounts, angles, filled)
             out[:, :, column] = filled
@@ -99,7 +99,9 @@ class _Online:
         hour = self._first_hour + np.arange(self._slots, self._slots + 1) * self._slot_hours
         wave = waves(hour, self._how.harmonics)[0]
         amounts = (float(quote.spot_usd_per_gpu_hour), float(quote.spot_gpus))
-        for model, memory, amount, out in zip(self._models, self._memories, amounts, self._ahead, strict=True):
+        for model, memory, amount, out in zip(
+            self._models, self._memories, amounts, self._ahead, strict=True
+        ):
             compiled(step)(model, memory, amount, wave, out)
         self._on_demand_usd = quote.on_demand_usd_per_gpu_hour
         self._slots += 1

@@ -23,7 +23,7 @@ MEAN_HOURS = (2.0, 8.0, 24.0)
 """Time constants of the running means that the present is compared with."""
 PRIOR = 0.3
 """How freely coefficients leave nought: their first covariance. Results hardly change from 0.1 to 1."""
-LOSS_DAYS = 7
+LOSS_DAYS = 14.0
 """How long the record of past errors reaches that decides whether the regression is believed."""
 
 MOST, LAST, SLOTS = range(3)

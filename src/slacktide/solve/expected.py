@@ -135,11 +135,19 @@ def _nearest(values: Floats, value: float) -> int:
 
 
 def slack_grid(terms: Terms, *, hard: bool, cells: int) -> Slack:
-    """Choose the grid: about this many cells, a whole number of them to a slot, the start's slack on top."""
+    """Choose the grid: about this many cells, whole numbers of them to a slot and, if it can be, to a pause.
+
+    The start's slack is the top cell.
+    """
     most = terms.deadline_hours - terms.work_gpu_hours / terms.rate[terms.fastest]
     least = 0.0 if hard else most - terms.deadline_slots * terms.slot_hours
     extent = max(most - least, terms.slot_hours)
-    step = terms.slot_hours / max(1, round(cells * terms.slot_hours / extent))
+    fewest = max(1, round(cells * terms.slot_hours / extent))
+    pauses = np.array([terms.restart_hours, terms.shrink_hours]) / terms.slot_hours
+    fitting = (
+        k for k in range(fewest, 3 * fewest) if np.allclose(k * pauses, np.round(k * pauses), atol=1e-6)
+    )
+    step = terms.slot_hours / next(fitting, fewest)
     return Slack(max(2, math.floor(extent / step + 1e-9) + 2), step, most)
 
 
@@ -183,7 +191,9 @@ def fill_end(terms: Terms, shape: Lattice, worth: Worth, slack: Slack, end: Floa
                 if worth.hard:
                     end[holding, rest, i] = NEVER
                 else:
-                    cost = worth.on_demand_usd * terms.fastest * took
+                    whole = math.ceil(took / terms.slot_hours - 1e-9) * terms.slot_hours
+                    billed = whole if terms.whole_slots else took
+                    cost = worth.on_demand_usd * terms.fastest * billed
                     end[holding, rest, i] = value_at(worth, terms.deadline_hours, begun + took) - cost
 
 

@@ -100,7 +100,9 @@ def slot_lengths(terms: Terms, slot: int, slots: int) -> tuple[Floats, Floats]:
     """Return the hours that count in each slot, and those that are paid."""
     hours = np.full(slots, terms.slot_hours)
     if slot + slots == terms.deadline_slots:
-        hours[slots - 1] = min(terms.slot_hours, terms.deadline_hours - (terms.deadline_slots - 1) * terms.slot_hours)
+        hours[slots - 1] = min(
+            terms.slot_hours, terms.deadline_hours - (terms.deadline_slots - 1) * terms.slot_hours
+        )
     billed = np.full(slots, terms.slot_hours) if terms.whole_slots else hours.copy()
     return hours, billed
 

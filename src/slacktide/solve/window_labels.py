@@ -104,6 +104,8 @@ def move_label(
     gain, cost = labels.real[label, GAIN], labels.real[label, COST]
     held_spot, held_on_demand = cell // side, cell % side
     bound = worth * gain - cost + offset - slack
+    nearly = frame.high * (1.0 - 1e-6)
+    near = gain + frame.rate.max() * frame.hours[slot] >= nearly
     stay, shrink, restart = values.stay[slot, level], values.shrink[slot, level], values.restart[slot]
     for spot in range(frame.offered[slot] + 1):
         for on_demand in range(side - spot):
@@ -111,17 +113,15 @@ def move_label(
                 continue
             target = spot * side + on_demand
             if spot > held_spot or on_demand > held_on_demand:
-                if bound + restart[target] <= best.value:
-                    continue
-                pause, after = frame.restart, frame.restart_next
+                value, pause, after = restart[target], frame.restart, frame.restart_next
             elif target == cell:
-                if bound + stay[target] <= best.value:
-                    continue
-                pause, after = frame.left[level], frame.stay_next[level]
+                value, pause, after = stay[target], frame.left[level], frame.stay_next[level]
             else:
-                if bound + shrink[target] <= best.value:
-                    continue
-                pause, after = frame.shrunk[level], frame.shrink_next[level]
+                value, pause, after = shrink[target], frame.shrunk[level], frame.shrink_next[level]
+            # A last slot may be left early, and then be worth more than the whole of it.
+            ends = near and gain + frame.rate[spot + on_demand] * (frame.hours[slot] - pause) >= nearly
+            if bound + value <= best.value and not ends:
+                continue
             new_gain, new_cost, done = live(frame, slot, target, pause, gain, cost)
             if done or slot == frame.slots - 1:
                 value = frame.reserve * new_gain - new_cost

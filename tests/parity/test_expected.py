@@ -1,0 +1,220 @@
+"""Expected utility against plain enumeration, and against the clairvoyant where nothing is random."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+
+from slacktide import physics
+from slacktide.market.base import Pool
+from slacktide.policy.base import Sight
+from slacktide.policy.stochastic_horizon import Table, look_up
+from slacktide.solve import expected
+from slacktide.solve.clairvoyant import clairvoyant
+from slacktide.speedup import Amdahl, Linear
+from slacktide.types import Job, JobState, Quote
+
+ON_DEMAND_USD = 4.0
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A tiny job on a tiny Markov market."""
+
+    job: Job
+    chain: expected.Chain
+    start: int
+
+    @property
+    def terms(self) -> physics.Terms:
+        return physics.terms(self.job, 0.5)
+
+    def quote(self, state: int) -> Quote:
+        return Quote(float(self.chain.usd[state]), ON_DEMAND_USD, int(self.chain.gpus[state]))
+
+    def next_states(self, slot: int, state: int) -> list[tuple[int, float]]:
+        block = self.chain.block[slot]
+        edges = range(self.chain.first[block, state], self.chain.last[block, state])
+        return [(int(self.chain.to[edge]), float(self.chain.share[edge])) for edge in edges]
+
+
+def random_chain(rng: np.random.Generator, states: int, slots: int, gpus: int) -> expected.Chain:
+    blocks = 2
+    share = rng.dirichlet(np.ones(states), size=(blocks, states))
+    first = np.arange(blocks * states).reshape(blocks, states) * states
+    return expected.Chain(
+        gpus=rng.integers(0, gpus + 1, states),
+        usd=rng.uniform(0.5, 3.0, states),
+        first=first,
+        last=first + states,
+        to=np.tile(np.arange(states), blocks * states),
+        share=share.reshape(-1),
+        block=rng.integers(0, blocks, slots + 1),
+    )
+
+
+def random_instance(seed: int, *, hard: bool) -> Instance:
+    rng = np.random.default_rng(seed)
+    slots, gpus = 4, int(rng.integers(1, 3))
+    widths = tuple(range(1, gpus + 1)) if rng.random() < 0.7 else (gpus,)
+    restart = float(rng.choice([0.0, 0.125, 0.25, 0.625]))
+    fastest = Linear()(gpus)
+    work = fastest * max(0.25, float(rng.choice([0.5, 0.75, 1.0])) * (0.5 * slots - restart))
+    job = Job(
+        work_gpu_hours=work,
+        deadline_hours=0.5 * slots,
+        widths=widths,
+        restart_hours=restart,
+        shrink_hours=restart * float(rng.choice([0.0, 1.0])),
+        value_usd=0.0 if hard else float(rng.uniform(2, 20)),
+        worthless_after_hours=None if hard else 0.5 * slots * float(rng.choice([1.25, 2.0])),
+        billing="slot" if rng.random() < 0.2 else "second",
+    )
+    return Instance(job, random_chain(rng, 3, slots, gpus), int(rng.integers(3)))
+
+
+def table_of(instance: Instance, cells: int) -> Table:
+    terms, job = instance.terms, instance.job
+    shape = expected.lattice(terms)
+    slack = expected.slack_grid(terms, hard=job.hard, cells=cells)
+    worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
+    worth = expected.Worth(job.value_usd, worthless, job.hard, ON_DEMAND_USD)
+    slots = terms.deadline_slots
+    actions = expected.solve(terms, shape, instance.chain, worth, slack, now=0, slots=slots)
+    return Table(
+        0, actions, np.zeros(slots, np.int64), shape.spot, shape.on_demand, shape.cell, shape.unit,
+        shape.pause, slack.step, slack.most,
+    )  # fmt: skip
+
+
+def utility(instance: Instance, state: JobState) -> float:
+    if instance.job.hard and not instance.job.on_time(state.finish_hours):
+        return -1e6 - state.cost_usd
+    return instance.job.value_at(state.finish_hours) - state.cost_usd
+
+
+def finish_late(instance: Instance, state: JobState, slot: int) -> float:
+    """Follow the termination configuration to the end."""
+    quote = Quote(0.0, ON_DEMAND_USD, 0)
+    state = physics.lose(instance.terms, state, 0)
+    while not state.ended:
+        state, _ = physics.advance(instance.terms, state, slot, quote, 0, 0, 0)
+        slot += 1
+    return utility(instance, state)
+
+
+def best_expected(instance: Instance) -> float:
+    """Enumerate every decision in every state of the market."""
+    terms = instance.terms
+    widest = instance.job.max_gpus
+    choices = [(a, b) for a in range(widest + 1) for b in range(widest + 1 - a)]
+
+    @cache
+    def value(slot: int, market: int, state: JobState) -> float:
+        if state.ended:
+            return utility(instance, state)
+        if slot == terms.deadline_slots:
+            return finish_late(instance, state, slot)
+        quote = instance.quote(market)
+        left = physics.lose(terms, state, quote.spot_gpus)
+        outcomes = {
+            physics.advance(terms, left, slot, quote, spot, on_demand, 0)[0]
+            for spot, on_demand in choices
+            if spot <= quote.spot_gpus and spot + on_demand in (0, *instance.job.widths)
+        }
+        return max(
+            sum(share * value(slot + 1, then, after) for then, share in instance.next_states(slot, market))
+            for after in outcomes
+        )
+
+    return value(0, instance.start, JobState())
+
+
+def followed_expected(instance: Instance, table: Table) -> float:
+    """Follow the table's decisions through every state of the market."""
+    terms = instance.terms
+
+    def value(slot: int, market: int, state: JobState) -> float:
+        if state.ended:
+            return utility(instance, state)
+        if slot == terms.deadline_slots:
+            return finish_late(instance, state, slot)
+        quote = instance.quote(market)
+        left = physics.lose(terms, state, quote.spot_gpus)
+        states = np.full(terms.deadline_slots, market)
+        choice = look_up(table._replace(market=states), Sight(terms, slot, left, quote, 0))
+        after, _ = physics.advance(terms, left, slot, quote, choice.spot_gpus, choice.on_demand_gpus, 0)
+        return sum(share * value(slot + 1, then, after) for then, share in instance.next_states(slot, market))
+
+    return value(0, instance.start, JobState())
+
+
+@pytest.mark.parametrize("hard", [True, False], ids=["hard", "soft"])
+@pytest.mark.parametrize("seed", range(40))
+def test_decisions_are_as_good_as_enumeration(seed: int, hard: bool) -> None:
+    instance = random_instance(seed, hard=hard)
+    best = best_expected(instance)
+    cells = round(8 * 2 * instance.terms.deadline_slots)  # a cell is a multiple of every step of progress
+    assert followed_expected(instance, table_of(instance, cells)) == pytest.approx(best, abs=1e-6)
+
+
+def certain(pool: Pool) -> expected.Chain:
+    """A chain without chance: one state a slot, each leading to the next."""
+    slots = len(pool)
+    first = np.arange(slots)[None, :]
+    return expected.Chain(
+        gpus=np.array(pool.spot_gpus),
+        usd=np.array(pool.spot_usd_per_gpu_hour),
+        first=first,
+        last=first + 1,
+        to=np.minimum(np.arange(slots) + 1, slots - 1),
+        share=np.ones(slots),
+        block=np.zeros(slots + 1, np.int64),
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("hard", [True, False], ids=["hard", "soft"])
+def test_without_chance_it_is_the_clairvoyant(seed: int, hard: bool) -> None:
+    rng = np.random.default_rng(seed)
+    slots = 16
+    gpus = np.repeat(rng.integers(0, 5, slots // 2), 2)
+    pool = Pool("p", 0.5, rng.uniform(0.8, 1.6, slots), np.full(slots, ON_DEMAND_USD), gpus)
+    job = Job(
+        work_gpu_hours=float(rng.uniform(8, 24)),
+        deadline_hours=8.0,
+        widths=(1, 2, 3, 4),
+        speedup=Amdahl(0.97) if seed % 2 else Linear(),
+        restart_hours=0.1,
+        value_usd=0.0 if hard else 70.0,
+        worthless_after_hours=None if hard else 12.0,
+    )
+    instance = Instance(job, certain(pool), 0)
+    followed = followed_expected(instance, table_of(instance, 600))
+    best = clairvoyant(job, pool).utility_usd
+    assert followed <= best + 1e-6
+    assert followed >= best - 0.01 * max(abs(best), 20.0)
+
+
+def test_compiled_and_plain_decide_alike() -> None:
+    instance = random_instance(3, hard=True)
+    terms = instance.terms
+    shape = expected.lattice(terms)
+    slack = expected.slack_grid(terms, hard=True, cells=64)
+    worth = expected.Worth(0.0, instance.job.deadline_hours, True, ON_DEMAND_USD)
+    fast = expected.solve(terms, shape, instance.chain, worth, slack, now=0, slots=4)
+    plain = np.zeros_like(fast)
+    expected.induce(terms, shape, instance.chain, worth, slack, 0, plain)
+    assert (fast == plain).all()
+
+
+def test_wide_jobs_are_planned_in_blocks() -> None:
+    job = Job(work_gpu_hours=100, deadline_hours=8, widths=tuple(range(1, 65)))
+    shape = expected.lattice(physics.terms(job, 0.5))
+    assert shape.unit == 4
+    assert len(shape.spot) == 153
+    assert math.isclose(shape.spot.max(), 64)
