@@ -45,12 +45,12 @@ def test_backtest_prints_the_documented_json(capsys: pytest.CaptureFixture[str])
     document = backtest_json(capsys)
     assert set(document) == {"job", "market", "runs", "summary"}
     names = [row["policy"] for row in document["summary"]]
-    assert names == ["on-demand", "maximal-spot", "uniform-progress", "clairvoyant"]
+    assert names == ["on-demand", "maximal-spot", "uniform-progress", "stochastic-horizon", "clairvoyant"]
     keys = {
         "policy", "start_slot", "cost_usd", "utility_usd", "finish_hours", "on_time", "spot_gpu_hours",
         "on_demand_gpu_hours",
     }  # fmt: skip
-    assert len(document["runs"]) == 12
+    assert len(document["runs"]) == 15
     assert all(keys <= set(row) for row in document["runs"])
     keys = {"policy", "mean_cost_usd", "mean_utility_usd", "on_time_share", "cost_over_clairvoyant"}
     assert all(keys <= set(row) for row in document["summary"])
@@ -88,7 +88,7 @@ def test_backtest_prints_a_table_and_decisions(capsys: pytest.CaptureFixture[str
 def test_backtest_prints_csv(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*TRY, "--starts", "2", "-o", "csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 1 + 2 * 4
+    assert len(lines) == 1 + 2 * 5
     assert lines[0].startswith("policy,")
 
 
@@ -97,14 +97,16 @@ def test_starts_every_so_often(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(capsys.readouterr().out)
     assert (
         sorted({row["start_slot"] for row in document["runs"]})
-        == [0, 40, 80, 120, 160][: len(document["runs"]) // 4]
+        == [0, 40, 80, 120, 160][: len(document["runs"]) // 5]
     )
 
 
 def test_plan_prints_ranges_and_assumptions(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", JOB, "--market", MARKET]) == 0
     out = capsys.readouterr().out
-    assert "will probably cost" in out
+    assert "probably" in out
+    assert "GPUs held over time" in out
+    assert "Begun now it would hold" in out
     assert "This assumes that" in out
 
 
@@ -113,8 +115,11 @@ def test_plan_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(capsys.readouterr().out)
     first = document["outlooks"][0]
     assert first["policy"] == document["policy"]
-    assert first["cost_usd"]["p10"] <= first["cost_usd"]["p50"] <= first["cost_usd"]["p90"]
-    assert first["on_time_share"] == 1.0
+    for part in ("futures", "history"):
+        cost = first[part]["cost_usd"]
+        assert cost["p10"] <= cost["p50"] <= cost["p90"]
+        assert first[part]["on_time_share"] == 1.0
+    assert document["gpus_over_time"][0]["hours"] == 0.0
     assert document["outlooks"][-1]["policy"] == "clairvoyant"
 
 

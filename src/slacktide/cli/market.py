@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli import options as common
+from slacktide.cli.market_forecast import Share, compare, print_scores
+from slacktide.cli.market_forecast import as_json as scores_as_json
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
@@ -109,6 +111,54 @@ def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
 
     _check_out(out, force)
     _write(make(named(profile), **given), out)
+
+
+@market.command()
+@click.argument("source", metavar="MARKET")
+@click.option("--pool", metavar="POOL", help="Only this pool.")
+@reading(gaps="hold")
+@click.option(
+    "--forecaster",
+    "wanted",
+    multiple=True,
+    metavar="NAMES",
+    help="Names with commas between them, or {name: {parameter: value}}; otherwise harmonic,seasonal.",
+)
+@click.option(
+    "--horizon", type=click.IntRange(1, 1000), default=12, show_default=True, help="How many slots ahead."
+)
+@click.option(
+    "--warmup",
+    type=Share(),
+    default="30%",
+    show_default=True,
+    help="Share of the market that is learnt from before forecasts are scored.",
+)
+@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw a picture.")
+@common.output_option("table", "json")
+def forecast(
+    source: str,
+    pool: str | None,
+    wanted: tuple[str, ...],
+    horizon: int,
+    warmup: float,
+    plot: str | None,
+    output: str,
+    **given: Any,
+) -> None:
+    """Compare forecasters on MARKET and say how far ahead any of them beats "stays as it is"."""
+    found = _only(_open(source, given), pool)
+    each = compare(found, wanted, horizon, warmup)
+    if output == "json":
+        common.echo_json(scores_as_json(found, each, warmup))
+    else:
+        print_scores(found, each)
+    if plot is not None:
+        from slacktide.forecast.score import overall
+        from slacktide.report.forecast_plot import plot_forecasts
+
+        plot_forecasts(found.source, overall(each) if len(each) > 1 else each[0], plot)
+        click.echo(f"wrote {plot}", err=True)
 
 
 def as_json(found: Market) -> dict[str, Any]:

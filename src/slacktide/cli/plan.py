@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--policy", metavar="NAME", help="The policy to plan with; otherwise the job file's.")
 @common.output_option("table", "json")
 def plan(job: str, **given: Any) -> None:
-    """Say what JOB would cost and when it would be done, from recent starts of the market.
+    """Say what JOB would cost and when it would be done: over drawn futures and from recent starts.
 
     Never spends. Leaves with 3 when the deadline cannot be met, and says what can.
     """
@@ -35,4 +35,4 @@ def plan(job: str, **given: Any) -> None:
     if given["output"] == "json":
         common.echo_json(report.as_json(result))
     else:
-        common.show(*report.page(result))
+        click.echo(report.page(result))

@@ -27,7 +27,11 @@ class Arima:
     value, it is persistence; `notes` says how often. Needs the extra `arima` (statsmodels).
     """
 
-    order: tuple[int, int, int] = (2, 0, 1)  # lags, differences, moving averages
+    order: tuple[int, int, int] = (
+        2,
+        1,
+        1,
+    )  # lags, differences (so that forecasts begin at the present), moving averages
     window_hours: float = 168.0
     refit_hours: float = 24.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import warnings
 from collections import Counter, deque
@@ -22,13 +23,13 @@ FEWEST = 20
 def estimator() -> Callable[..., Any]:
     """Return the library's maximum-likelihood estimator; raises InputError when it is not installed."""
     try:
-        from statsmodels.tsa.arima.estimators.innovations import innovations_mle
+        library = importlib.import_module("statsmodels.tsa.arima.estimators.innovations")
     except ImportError as error:
         raise InputError(
             "the forecaster 'arima' needs statsmodels, which is not installed; "
             "install it with: pip install 'slacktide[arima]'"
         ) from error
-    found: Callable[..., Any] = innovations_mle
+    found: Callable[..., Any] = library.innovations_mle
     return found
 
 

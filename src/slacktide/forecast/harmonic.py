@@ -52,8 +52,8 @@ class Harmonic:
     def table(self, pool: Pool, horizon: int) -> Floats:
         out = np.empty((len(pool), horizon, 3))
         out[:, :, ON_DEMAND] = pool.on_demand_usd_per_gpu_hour[:, None]
-        hours = hour_of_day(pool) + np.arange(len(pool)) * pool.slot_hours
-        angles = waves(hours, self.harmonics)
+        first = hour_of_day(pool)
+        angles = waves([first + slot * pool.slot_hours for slot in range(len(pool))], self.harmonics)
         reach = max(1, min(horizon, self.reach_slots))
         for column, amounts, how in zip(
             (PRICE, GPUS), _series(pool), self.models(pool.slot_hours), strict=True
@@ -96,8 +96,7 @@ class _Online:
         self._on_demand_usd = 0.0
 
     def learn(self, quote: Quote) -> None:
-        hour = self._first_hour + np.arange(self._slots, self._slots + 1) * self._slot_hours
-        wave = waves(hour, self._how.harmonics)[0]
+        wave = waves([self._first_hour + self._slots * self._slot_hours], self._how.harmonics)[0]
         amounts = (float(quote.spot_usd_per_gpu_hour), float(quote.spot_gpus))
         for model, memory, amount, out in zip(
             self._models, self._memories, amounts, self._ahead, strict=True

@@ -12,6 +12,7 @@ Plain loops throughout, so that plain and compiled code round alike.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,9 @@ MEAN_HOURS = (2.0, 8.0, 24.0)
 """Time constants of the running means that the present is compared with."""
 PRIOR = 0.3
 """How freely coefficients leave nought: their first covariance. Results hardly change from 0.1 to 1."""
+DOUBT = 0.05
+"""A level is said to change only with odds this far beyond even: nearer, little is won, and the odds are
+only estimates."""
 LOSS_DAYS = 14.0
 """How long the record of past errors reaches that decides whether the regression is believed."""
 
@@ -86,10 +90,10 @@ def blank(horizon: int, harmonics: int, levels: int) -> Memory:
     )
 
 
-def waves(hours: Floats, harmonics: int) -> Floats:
+def waves(hours: Sequence[float], harmonics: int) -> Floats:
     """Return sine and cosine of the time of day and of its multiples, a row per hour given."""
     # One sine at a time: NumPy's is not the same for one number as for many, in the last digit.
-    angles = [2.0 * math.pi * hour / 24.0 for hour in hours.tolist()]
+    angles = [2.0 * math.pi * hour / 24.0 for hour in hours]
     rows = [
         [wave(number * angle) for number in range(1, harmonics + 1) for wave in (math.sin, math.cos)]
         for angle in angles
@@ -179,7 +183,7 @@ def guess(fixed: Fixed, memory: Memory, value: float) -> None:
             total = now
             for one in range(features):
                 total += memory.coefficients[ahead, level, one] * row[one]
-            reached += 1 if total > 0.5 else 0
+            reached += 1 if total > 0.5 + (DOUBT if now < 0.5 else -DOUBT) else 0
             present += 1 if now > 0.5 else 0
         if fixed.levels == 0:
             memory.guesses[here, ahead] = min(max(total, 0.0), 1.0)

@@ -20,14 +20,16 @@ BIN_HOURS = 0.5
 @forecasters.register
 @dataclass(frozen=True, slots=True)
 class Seasonal:
-    """Forecast the mean of the last days at the same time of day, blended with the present.
+    """Forecast what the last days had at the same time of day, blended with the present.
 
-    The present fades with the horizon, by half in `half_life_hours`. Want it where the day has a
-    strong and steady shape; where nothing is known about a time of day yet, it is persistence.
+    A vote: the present and each of the last days at that time of day have weights, and the
+    weighted median wins, because the mean of all and nothing is seldom offered. The present's
+    weight halves every `half_life_hours` ahead, and the days share the rest. Want it where the day
+    has a strong and steady shape; for a time of day not seen yet it is persistence.
     """
 
     days: int = 7  # a whole week, so that every weekday counts once
-    half_life_hours: float = 12.0
+    half_life_hours: float = 6.0  # until then the present outvotes all days together
 
     def __post_init__(self) -> None:
         if self.days < 1:
@@ -56,7 +58,6 @@ class _Days:
         self._sums = np.zeros((how.days, self._bins, 2))
         self._counts = np.zeros((how.days, self._bins, 1))
         self._day = self._slots = 0
-        self._most = np.zeros(2)
         self._quote = Quote(0.0, 0.0, 0)
 
     def learn(self, quote: Quote) -> None:
@@ -64,22 +65,21 @@ class _Days:
         for past in range(max(self._day + 1, day - len(self._sums) + 1), day + 1):
             self._sums[past % len(self._sums)] = self._counts[past % len(self._sums)] = 0.0
         self._day = day
-        now = self._present(quote)
-        self._sums[day % len(self._sums), place] += now
+        self._sums[day % len(self._sums), place] += self._present(quote)
         self._counts[day % len(self._sums), place] += 1.0
-        self._most = np.maximum(self._most, now)
         self._quote = quote
         self._slots += 1
 
     def forecast(self, horizon: int) -> Sequence[Quote]:
-        now = self._present(self._quote)
+        now = np.broadcast_to(self._present(self._quote), (1, horizon, 2))
         places = [self._place(self._slots - 1 + ahead)[1] for ahead in range(1, horizon + 1)]
-        counts = self._counts[:, places].sum(axis=0)
-        usual = np.where(counts > 0, self._sums[:, places].sum(axis=0) / np.maximum(counts, 1.0), now)
-        fading = 0.5 ** (np.arange(1, horizon + 1)[:, None] / self._half_life)
-        blend = np.clip(usual + fading * (now - usual), 0.0, self._most)
+        counts = self._counts[:, places]
+        days = self._sums[:, places] / np.maximum(counts, 1.0)
+        present = 0.5 ** (np.arange(1, horizon + 1)[None, :, None] / self._half_life)
+        votes = (1.0 - present) * (counts > 0) / np.maximum((counts > 0).sum(axis=0), 1)
+        middle = _middle(np.concatenate([now, days]), np.concatenate([present, votes]))
         on_demand = self._quote.on_demand_usd_per_gpu_hour
-        return [Quote(usd, on_demand, round(gpus)) for usd, gpus in blend.tolist()]
+        return [Quote(usd, on_demand, round(gpus)) for usd, gpus in middle.tolist()]
 
     def _place(self, slot: int) -> tuple[int, int]:
         day, hour = divmod(self._first_hour + slot * self._slot_hours + 1e-9, 24.0)
@@ -88,3 +88,12 @@ class _Days:
     @staticmethod
     def _present(quote: Quote) -> Floats:
         return np.array([quote.spot_usd_per_gpu_hour, quote.spot_gpus], dtype=np.float64)
+
+
+def _middle(values: Floats, weights: Floats) -> Floats:
+    """Return the weighted median over the first axis."""
+    order = np.argsort(values, axis=0, kind="stable")
+    ranked, heavy = np.take_along_axis(values, order, 0), np.broadcast_to(weights, values.shape)
+    sums = np.cumsum(np.take_along_axis(heavy, order, 0), axis=0)
+    first = np.argmax(sums >= 0.5 * sums[-1], axis=0)
+    return np.asarray(np.take_along_axis(ranked, first[None], 0)[0])

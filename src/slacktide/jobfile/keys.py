@@ -15,6 +15,7 @@ from typing import Any
 from slacktide.errors import InputError, unknown_name
 from slacktide.jobfile.fields import plain, scalar, section
 from slacktide.jobfile.tree import Mistakes, Scalar, Section, Tree, describe
+from slacktide.learn.pool import AUTO
 from slacktide.policy.base import policies
 from slacktide.register import Spec
 from slacktide.types import Billing
@@ -28,7 +29,6 @@ from slacktide.units import (
     shown,
 )
 
-AUTO = "auto"
 """The policy that is chosen by learning; whoever runs the job says which one that is."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

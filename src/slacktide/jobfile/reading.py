@@ -28,7 +28,7 @@ from slacktide.units import (
     parse_work_gpu_hours,
 )
 
-DEFAULT_POLICY = "uniform-progress"
+DEFAULT_POLICY = "auto"
 DEFAULT_BILLING: Billing = "second"
 DEFAULT_GRACE_HOURS = 30 / 3600
 """The shortest notice that a large cloud gives before it takes a spot machine away."""

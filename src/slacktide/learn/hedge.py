@@ -5,16 +5,17 @@ sums of utilities so far and π the prior, the weights are
 
     w ∝ π · exp(η G)
 
-where η is the rate of the next job (see `rate`). They depend on the *set* of ended jobs alone: jobs may
-overlap, and end in any order. Utilities are kept to 2⁻³², so that their sums are exact and the weights the
-same to the last bit in whatever order the jobs ended.
+where η is the rate of the next job (see `rate`). Jobs may overlap, and end in any order. Utilities are
+kept to 2⁻³², so that their sums are exact: with a fixed or anytime rate the weights depend on the *set* of
+ended jobs alone, to the last bit; the adaptive rate itself depends a little on the order.
 
-Why the regret is bounded. Let Φ_η(G) = (1/η) ln Σ π exp(ηG). A job drawn with rate η, whose utilities lie
-within a spread s, is expected to earn at least Φ_η(G + u) − Φ_η(G) − η s²/8 (Hoeffding). Φ grows with η,
-and η never does, so the sum over jobs telescopes to Φ(G_K) − Σ η s²/8 or more, and Φ(G_K) is at least the
-best arm's sum less ln(1/π)/η. A job that was drawn before others ended is drawn with older weights; this
-costs at most the total variation between those and the ones it would have been drawn with had it begun
-just before it ended, which is added up as `delay`. The bound is the sum of the three parts.
+Why the regret is bounded. Let Φ_η(G) = (1/η) ln Σ π exp(ηG). A job drawn with weights w is expected to
+earn w·u, which is Φ_η(G + u) − Φ_η(G) less the *mixability gap* of the job; the gap is at most η s²/8 when
+the utilities lie within a spread s (Hoeffding), and usually far less. Φ grows with η, and η never does, so
+the sum over jobs telescopes to Φ(G_K) − Σ gaps or more, and Φ(G_K) is at least the best arm's sum less
+ln(1/π)/η. A job that was drawn before others ended is drawn with older weights; this costs at most the total
+variation between those and the ones it would have been drawn with had it begun just before it ended,
+which is added up as `delay`. The bound is the sum of the three parts: prior, gaps and delay.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slacktide.errors import InputError
-from slacktide.learn.rate import Rate, Spread
+from slacktide.learn.rate import Adaptive, Rate
 from slacktide.learn.trail import Leader, Trail
 
 Floats = npt.NDArray[np.float64]
@@ -56,10 +57,8 @@ class Tally(NamedTuple):
     """What the draws were expected to earn."""
     realised: float = 0.0
     """What they earned."""
-    spread: float = 0.0
-    """Squared spreads of the utilities."""
-    penalty: float = 0.0
-    """η s²/8 of every job."""
+    gap: float = 0.0
+    """Mixability gaps."""
     delay: float = 0.0
     """What drawing before others had ended can have cost."""
     eta: float = math.inf
@@ -88,7 +87,7 @@ class Hedge:
         if not self.arms or len(set(self.arms)) != len(self.arms):
             raise InputError(f"arms must be at least one name, each given once, got {list(self.arms)[:9]}")
         self.prior = _normalised(self.arms, prior)
-        self.rate: Rate = Spread() if rate is None else rate
+        self.rate: Rate = Adaptive() if rate is None else rate
         self.utility: Floats = np.zeros(len(self.arms))
         self.tally = Tally()
         self.open: dict[str, Open] = {}
@@ -104,14 +103,17 @@ class Hedge:
     @property
     def eta(self) -> float:
         """The rate with which the next job is drawn."""
-        return self.rate.eta(len(self.arms), self.ended, self.tally.spread)
+        return self.rate.eta(len(self.arms), self.ended, self.tally.gap)
 
     @property
     def weights(self) -> Floats:
         """The share of trust in each arm, in the order of `arms`."""
-        logs = np.log(self.prior) + self.eta * self.utility
-        raw = np.exp(logs - logs.max())
-        return np.asarray(raw / raw.sum())
+        return _shares(self._logs)
+
+    @property
+    def _logs(self) -> Floats:
+        """The logarithms of the weights, up to a constant; weights themselves may underflow to 0."""
+        return np.asarray(np.log(self.prior) + self.eta * self.utility)
 
     @property
     def leader(self) -> str:
@@ -161,7 +163,7 @@ class Hedge:
         most = float(self.utility[best])
         tally = self.tally
         prior = math.log(1.0 / self.prior[best]) / tally.eta if self.prior[best] < 1.0 else 0.0
-        bound = prior + tally.penalty + tally.delay if self.ended else 0.0
+        bound = prior + tally.gap + tally.delay if self.ended else 0.0
         return Regret(self.arms[best], most - tally.expected, most - tally.realised, bound)
 
     def changing(self) -> AbstractContextManager[Hedge]:
@@ -169,17 +171,14 @@ class Hedge:
         return nullcontext(self)
 
     def _add(self, drawn: Open, earned: Floats) -> None:
-        now, eta, tally = self.weights, self.eta, self.tally
-        squared = float(np.ptp(earned)) ** 2
+        logs, eta, tally = self._logs, self.eta, self.tally
         self.utility = self.utility + earned
         self.tally = Tally(
             ended=tally.ended + 1,
             expected=tally.expected + float(drawn.weights @ earned),
             realised=tally.realised + float(earned[drawn.arm]),
-            # As exact as the sums of utilities, for the rate is to be free of order, too.
-            spread=tally.spread + round(squared / GRAIN) * GRAIN,
-            penalty=tally.penalty + eta * squared / 8.0,
-            delay=tally.delay + 0.5 * float(np.abs(now - drawn.weights).sum()),
+            gap=tally.gap + _gap(logs, earned, eta),
+            delay=tally.delay + 0.5 * float(np.abs(_shares(logs) - drawn.weights).sum()),
             eta=eta,
         )
 
@@ -204,6 +203,24 @@ class Hedge:
             arm = self.arms[wrong[0]]
             raise InputError(f"utilities must be scaled to 0..1, got {earned[wrong[0]]} for {arm!r}")
         return np.asarray(np.round(earned / GRAIN) * GRAIN)
+
+
+def _gap(logs: Floats, earned: Floats, eta: float) -> float:
+    """Return the mixability gap, (1/η) ln Σ w exp(ηu) − w·u, from the logarithms of the weights."""
+    if len(logs) == 1:
+        return 0.0
+    mixed = (_log_sum(logs + eta * earned) - _log_sum(logs)) / eta
+    # At least 0 by Jensen, but not always after rounding.
+    return max(0.0, mixed - float(_shares(logs) @ earned))
+
+
+def _shares(logs: Floats) -> Floats:
+    raw = np.exp(logs - logs.max())
+    return np.asarray(raw / raw.sum())
+
+
+def _log_sum(logs: Floats) -> float:
+    return float(logs.max()) + math.log(float(np.exp(logs - logs.max()).sum()))
 
 
 def _normalised(arms: Sequence[str], prior: Mapping[str, float] | None) -> Floats:

@@ -46,9 +46,9 @@ AUTO_POOL: tuple[Spec, ...] = (
     "on-demand",
     ahap(3, 1, 0.5),
     ahap(5, 1, 0.7),
-    ahap(5, 3, 0.7),
-    ahap(5, 5, 0.9),
-    ahanp(0.5),
+    ahap(2, 1, 0.9),
+    ahap(5, 2, 0.5),
+    ahanp(0.4),
     ahanp(0.8),
 )
 """What `policy: auto` chooses from: few enough to be learned in weeks, different enough to matter."""

@@ -6,10 +6,15 @@ Each rate comes with the regret it can never pass (uniform prior, feedback at on
 |---|---|---|
 | fixed | √(8 ln M / K), K known beforehand | √(K ln M / 2) after K jobs |
 | anytime | √(8 ln M / k) for the k-th job | 1.5 √(K ln M / 2) after any K |
-| spread | √(8 ln M / (1 + S)), S = sum of squared spreads of the utilities so far | the same, with S for K |
+| adaptive | ln M / (0.1 + Δ), Δ = sum of the mixability gaps so far | √(S ln M) + 2.1, S ≤ K |
 
-Policies differ by cents where the scale is in hundreds of dollars, so the utilities of one job lie close
-together; `spread` measures how close, and learns as much faster as that allows, for the same promise.
+Real policies earn nearly the same from most jobs, and one that is hopeless is so from the first: far
+from the worst case, for which the first two rates are made. The mixability gap of a job (`hedge` defines
+it) is what drawing cost beyond what a learner who need not draw would have paid; `adaptive` slows down
+only as such costs come up (AdaHedge: de Rooij et al., JMLR 2014). S is the sum of the squared spreads of
+each job's utilities. Why the bound holds: a gap is at most η s²/8 and at most 1, so
+Δ_k² − Δ_{k−1}² = (2 Δ_{k−1} + gap) gap ≤ s² ln M / 4 + gap, which sums to Δ ≤ √(S ln M) / 2 + 1; and the
+regret is at most ln M / η + Δ ≤ 0.1 + 2 Δ.
 """
 
 from __future__ import annotations
@@ -21,12 +26,15 @@ from typing import Any, Protocol
 
 from slacktide.errors import InputError, unknown_name
 
+CAUTION = 0.1
+"""What the adaptive rate takes the gaps to be before the first one: it should not believe a single job."""
+
 
 class Rate(Protocol):
     """The rate of the next job, from what has ended so far; it never grows."""
 
-    def eta(self, arms: int, ended: int, spread: float) -> float:
-        """Return η for `arms` arms after `ended` jobs whose squared spreads sum to `spread`."""
+    def eta(self, arms: int, ended: int, gap: float) -> float:
+        """Return η for `arms` arms after `ended` jobs whose mixability gaps sum to `gap`."""
         ...
 
     def worst_regret(self, arms: int, ended: int) -> float:
@@ -44,7 +52,7 @@ class Fixed:
         if self.jobs < 1:
             raise InputError(f"jobs must be >= 1, got {self.jobs}")
 
-    def eta(self, arms: int, ended: int, spread: float) -> float:
+    def eta(self, arms: int, ended: int, gap: float) -> float:
         return math.sqrt(8.0 * math.log(arms) / self.jobs)
 
     def worst_regret(self, arms: int, ended: int) -> float:
@@ -55,7 +63,7 @@ class Fixed:
 class Anytime:
     """A rate that falls with the number of jobs, so that it need not be known."""
 
-    def eta(self, arms: int, ended: int, spread: float) -> float:
+    def eta(self, arms: int, ended: int, gap: float) -> float:
         return math.sqrt(8.0 * math.log(arms) / (ended + 1))
 
     def worst_regret(self, arms: int, ended: int) -> float:
@@ -63,26 +71,26 @@ class Anytime:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """A rate that falls only as far as the arms have really differed."""
+class Adaptive:
+    """A rate that falls only as far as drawing has really cost something."""
 
-    def eta(self, arms: int, ended: int, spread: float) -> float:
-        return math.sqrt(8.0 * math.log(arms) / (1.0 + spread))
+    def eta(self, arms: int, ended: int, gap: float) -> float:
+        return math.log(arms) / (CAUTION + gap)
 
     def worst_regret(self, arms: int, ended: int) -> float:
-        return 1.5 * math.sqrt(ended * math.log(arms) / 2.0)
+        return math.sqrt(ended * math.log(arms)) + 2.0 + CAUTION
 
 
-RATES: dict[str, type[Fixed] | type[Anytime] | type[Spread]] = {
+RATES: dict[str, type[Fixed] | type[Anytime] | type[Adaptive]] = {
     "fixed": Fixed,
     "anytime": Anytime,
-    "spread": Spread,
+    "adaptive": Adaptive,
 }
 
 
 def written(rate: Rate) -> dict[str, Any]:
     """Return a rate as `{name: {parameter: value}}`."""
-    assert isinstance(rate, Fixed | Anytime | Spread)
+    assert isinstance(rate, Fixed | Anytime | Adaptive)
     return {type(rate).__name__.lower(): asdict(rate)}
 
 

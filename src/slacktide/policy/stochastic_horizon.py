@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ from slacktide.types import Allocation, Job, Quote, Reason, View
 
 LONGEST_AGE = 256
 """Slots to look back for the age of a spell; older than the oldest bin."""
-MOST_ACTIONS = 60_000_000
-"""Bytes that the decisions of one refit may take; beyond it refits come sooner."""
+MOST_ACTIONS = 30_000_000
+"""Bytes that one table of decisions may take; a longer job is solved in several stretches."""
 IDLE, SPOT, ON_DEMAND, BOTH = range(4)
 
 
@@ -154,42 +155,79 @@ def _shape(policy: StochasticHorizon, job: Job, bare: Terms) -> tuple[expected.L
     return expected.lattice(bare), expected.slack_grid(bare, hard=job.hard, cells=policy.cells)
 
 
-def _levels(shape: expected.Lattice) -> markov.Levels:
+def levels_of(job: Job, slot_hours: float) -> markov.Levels:
+    """Return how availability is cut into levels for a job: what it could use."""
+    shape = expected.lattice(terms(job, slot_hours))
     return markov.Levels.of(tuple(int(gpus) for gpus in np.unique(shape.spot)))
 
 
 @lru_cache(maxsize=64)
 def _stretch(policy: StochasticHorizon, job: Job, slot_hours: float) -> int:
-    """Return how many slots one refit serves: as long as asked for, or as memory allows."""
+    """Return how many slots one table of decisions serves: until the next refit, or as memory allows."""
     shape, slack = _shape(policy, job, terms(job, slot_hours))
-    levels = _levels(shape)
+    levels = levels_of(job, slot_hours)
     a_slot = len(levels.usable) * len(levels.bins) * 3 * len(shape.spot) * len(shape.pause) * slack.cells
-    return max(1, min(math.ceil(policy.refit_hours / slot_hours), MOST_ACTIONS // a_slot))
+    return max(1, min(_refit_slots(policy, slot_hours), MOST_ACTIONS // a_slot))
 
 
-@lru_cache(maxsize=8)
+def _refit_slots(policy: StochasticHorizon, slot_hours: float) -> int:
+    return max(1, math.ceil(min(policy.refit_hours, 1e6) / slot_hours))
+
+
 def _solved(
     policy: StochasticHorizon, job: Job, pool: Pool, neighbours: tuple[Pool, ...], start: int, first: int
 ) -> Solved:
-    """Learn from all that is past in the job's slot `first`, and solve from there to the deadline."""
-    bare = terms(job, pool.slot_hours)
+    """Learn from what was past at the last refit, and solve from the job's slot `first` to the deadline."""
+    refit = _refit_slots(policy, pool.slot_hours)
+    learned = _learned(job, pool, neighbours, start + first - first % refit)
+    hour = round(hour_of_day(pool, start + first), 9)
+    table = _decisions(policy, job, pool.slot_hours, first, hour, learned)
+    return Solved(learned.levels, learned.model, table)
+
+
+class Learned:
+    """A fitted model; two that say the same are the same, however the history behind them was stored."""
+
+    def __init__(self, levels: markov.Levels, model: markov.Model, on_demand_usd: float) -> None:
+        self.levels, self.model, self.on_demand_usd = levels, model, on_demand_usd
+        numbers = b"".join(np.asarray(part).tobytes() for part in model)
+        self._digest = hashlib.blake2b(numbers).digest(), levels, on_demand_usd
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Learned) and self._digest == other._digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+
+@lru_cache(maxsize=256)
+def _learned(job: Job, pool: Pool, neighbours: tuple[Pool, ...], at: int) -> Learned:
+    levels = levels_of(job, pool.slot_hours)
+    model = model_of(levels, pool, neighbours, at)
+    return Learned(levels, model, pool.quote(at).on_demand_usd_per_gpu_hour)
+
+
+@lru_cache(maxsize=12)
+def _decisions(
+    policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: Learned
+) -> Table:
+    """Solve from the job's slot `first` on, which begins at this hour of the day."""
+    bare = terms(job, slot_hours)
     shape, slack = _shape(policy, job, bare)
-    levels = _levels(shape)
-    at = start + first
-    model = _fit(levels, pool, neighbours, at)
-    chain = _chain(levels, model, pool, at, bare.deadline_slots - first)
+    hours = _clock(hour, bare.deadline_slots - first, slot_hours)
+    chain = _chain(learned.levels, learned.model, hours)
     worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
-    worth = expected.Worth(job.value_usd, worthless, job.hard, pool.quote(at).on_demand_usd_per_gpu_hour)
-    slots = min(_stretch(policy, job, pool.slot_hours), bare.deadline_slots - first)
+    worth = expected.Worth(job.value_usd, worthless, job.hard, learned.on_demand_usd)
+    slots = min(_stretch(policy, job, slot_hours), bare.deadline_slots - first)
     actions = expected.solve(bare, shape, chain, worth, slack, now=first, slots=slots)
-    table = Table(
+    return Table(
         first, actions, np.zeros(slots, np.int64), shape.spot, shape.on_demand, shape.cell, shape.unit,
         shape.pause, slack.step, slack.most,
     )  # fmt: skip
-    return Solved(levels, model, table)
 
 
-def _fit(levels: markov.Levels, pool: Pool, neighbours: tuple[Pool, ...], at: int) -> markov.Model:
+def model_of(levels: markov.Levels, pool: Pool, neighbours: tuple[Pool, ...], at: int) -> markov.Model:
+    """Learn the market from what is past in slot `at`, whose own quote is known."""
     counts = [_count(levels, pool, at)]
     now = pool.time(at)
     counts += [_count(levels, other, other.slot_at(now)) for other in neighbours if _alike(pool, other)]
@@ -204,16 +242,15 @@ def _alike(pool: Pool, other: Pool) -> bool:
 
 
 def _count(levels: markov.Levels, pool: Pool, until: int) -> markov.Counts:
-    return markov.count(levels, pool.spot_gpus[:until], _hours(pool, 0, until))
+    return markov.count(levels, pool.spot_gpus[:until], _clock(hour_of_day(pool), until, pool.slot_hours))
 
 
-def _hours(pool: Pool, first: int, last: int) -> Floats:
-    """Return the time of day of slots, in hours UTC."""
-    hours: Floats = (hour_of_day(pool) + np.arange(first, last) * pool.slot_hours) % 24.0
-    return hours
+def _clock(hour: float, slots: int, slot_hours: float) -> Floats:
+    """Return the time of day of slots from one at this hour on, in hours UTC."""
+    return np.mod(hour + np.arange(slots, dtype=np.float64) * slot_hours, 24.0)
 
 
-def _chain(levels: markov.Levels, model: markov.Model, pool: Pool, at: int, slots: int) -> expected.Chain:
+def _chain(levels: markov.Levels, model: markov.Model, hours: Floats) -> expected.Chain:
     edges = markov.transitions(levels, model)
     repeats = len(levels.bins) * len(model.prices)
     return expected.Chain(
@@ -223,7 +260,7 @@ def _chain(levels: markov.Levels, model: markov.Model, pool: Pool, at: int, slot
         last=edges.last,
         to=edges.to,
         share=edges.share,
-        block=markov.block_of(_hours(pool, at, at + slots)),
+        block=markov.block_of(hours),
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SHOWN = 15
 """Arms in the table; a pool of a hundred is not read to its end."""
-CHANGES = 8
+CHANGES = 5
 """Changes of the leader in the text, the last ones."""
 
 
@@ -99,7 +99,7 @@ def _regret(hedge: Hedge) -> str:
     share = f" ({regret.expected / regret.bound:.0%} of it)" if regret.bound > 0 else ""
     return (
         f"regret so far against {_escape(regret.best)}: {regret.expected:.3f} expected, "
-        f"{regret.realised:.3f} realised; it cannot pass {regret.bound:.3f}{share}\n"
+        f"{regret.realised:.3f} realised; the expected one cannot pass {regret.bound:.3f}{share}\n"
         "[dim]utility is scaled for each job: 0 is all GPUs on demand for nothing, "
         "1 the full value for no money[/dim]"
     )
@@ -107,9 +107,9 @@ def _regret(hedge: Hedge) -> str:
 
 def _changes(hedge: Hedge) -> str:
     last = hedge.leaders[-CHANGES:]
-    words = ", ".join(f"{_escape(arm)} from job {jobs + 1}" for jobs, arm in last)
     left = len(hedge.leaders) - len(last)
-    return f"leaders: {f'({left} earlier) ' if left else ''}{words}"
+    lines = [f"  from job {jobs + 1:>5}  {_escape(arm)}" for jobs, arm in last]
+    return "\n".join([f"leaders{f' (after {left} earlier ones)' if left else ''}:", *lines])
 
 
 def _escape(text: str) -> str:

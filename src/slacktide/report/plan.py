@@ -4,92 +4,156 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from slacktide.backtesting.outlook import HeldAt, JobPlan, Outlook, Range, Spread
 
-    from slacktide.service import JobPlan, Outlook, Range
+BAR_WIDTH = 24
+TIME_ROWS = 8
+COLUMNS = (
+    "policy",
+    "cost p10",
+    "p50",
+    "p90",
+    "done p50",
+    "p90",
+    "in time",
+    "spot",
+    "on dem.",
+    "past p50",
+    "in time",
+)
 
 
-def page(plan: JobPlan) -> list[Any]:
-    """Return the plan as things to print: what will happen, the policies side by side, the assumptions."""
-    return [
-        f"[bold]{_escape(plan.job.name)}[/bold]: {_verdict(plan)}",
-        "",
-        _table(plan),
-        "",
-        *_footnotes(plan),
-    ]
+def page(plan: JobPlan) -> str:
+    """Return the plan as text: what will happen, why, the policies side by side, and the assumptions."""
+    parts = [_verdict(plan), _now(plan), _table(plan), _gpus(plan), _pools(plan), _assumptions(plan)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def as_json(plan: JobPlan) -> dict[str, Any]:
     """Return the plan under its documented keys."""
-    return {
+    first = plan.first
+    document = {
         "job": plan.job.name,
         "market": plan.market,
+        "pool": plan.pool,
         "policy": plan.policy,
-        "starts": plan.starts,
-        "outlooks": [_finite(dataclasses.asdict(outlook)) for outlook in plan.outlooks],
+        "first_decision": {
+            "spot_gpus": first.spot_gpus,
+            "on_demand_gpus": first.on_demand_gpus,
+            "reason": str(first.reason),
+        },
+        "outlooks": [dataclasses.asdict(outlook) for outlook in plan.outlooks],
+        "gpus_over_time": [dataclasses.asdict(held) for held in plan.gpus],
+        "pools": [{"name": name, "history_p50_cost_usd": usd} for name, usd in plan.pools],
         "assumptions": list(plan.assumptions),
     }
+    finite: dict[str, Any] = _finite(document)
+    return finite
 
 
 def _verdict(plan: JobPlan) -> str:
     chosen = plan.outlooks[0]
-    cost, finish = chosen.cost_usd, chosen.finish_hours
+    cost, finish = chosen.futures.cost_usd, chosen.futures.finish_hours
     return (
-        f"{_escape(chosen.policy)} will probably cost {_usd(cost.p50)} ({_usd(cost.p10)} to {_usd(cost.p90)})"
-        f" and be done after {_hours(finish.p50)} ({_hours(finish.p10)} to {_hours(finish.p90)}) of "
-        f"{format_duration(plan.job.deadline_hours)}; in time from {chosen.on_time_share:.0%} of "
-        f"{plan.starts} recent starts."
+        f"{plan.job.name} with {plan.policy} in {plan.pool}: probably {_usd(cost.p50)} "
+        f"({_usd(cost.p10)} to {_usd(cost.p90)}), done after {_hours(finish.p50)} ({_hours(finish.p10)} to "
+        f"{_hours(finish.p90)}) of {format_duration(plan.job.deadline_hours)}.\n"
+        f"In time in {_of(chosen.futures)} drawn futures and from {_of(chosen.history)} recent starts. "
+        f"{_beside(plan)}"
     )
 
 
-def _table(plan: JobPlan) -> Table:
-    from rich import box
-    from rich.table import Table
+def _beside(plan: JobPlan) -> str:
+    """Compare the chosen policy's mean with on demand and the clairvoyant."""
+    named = {outlook.policy: outlook.futures.mean_cost_usd for outlook in plan.outlooks}
+    mine, words = named[plan.policy], []
+    if named.get("on-demand"):
+        words.append(f"{1 - mine / named['on-demand']:.0%} less than on demand")
+    if named.get("clairvoyant"):
+        words.append(f"{mine / named['clairvoyant']:.2f}x what one who knows the future would pay")
+    return f"On average {', '.join(words)}." if words else ""
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in (
-        "policy",
-        "cost p10",
-        "p50",
-        "p90 USD",
-        "done p10",
-        "p50",
-        "p90",
-        "in time",
-        "spot",
-        "on demand GPU-h",
-    ):
-        table.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)
-    for outlook in plan.outlooks:
-        table.add_row(*_row(outlook, chosen=outlook.policy == plan.policy))
-    return table
+
+def _now(plan: JobPlan) -> str:
+    first = plan.first
+    held = (
+        f"{first.spot_gpus} spot and {first.on_demand_gpus} on-demand GPUs" if first.gpus else "nothing yet"
+    )
+    return f"Begun now it would hold {held}: {first.reason}."
+
+
+def _table(plan: JobPlan) -> str:
+    rows = [_row(outlook, chosen=outlook.policy == plan.policy) for outlook in plan.outlooks]
+    head = "Over drawn futures (USD; GPU-hours); at the right, from recent starts:"
+    foot = "clairvoyant: one who knows the future; nobody can do better."
+    return "\n".join((head, *_aligned([list(COLUMNS), *rows]), foot))
 
 
 def _row(outlook: Outlook, *, chosen: bool) -> list[str]:
-    name = _escape(outlook.policy)
+    ahead, past = outlook.futures, outlook.history
     return [
-        f"[bold]{name} <[/bold]" if chosen else name,
-        *(f"{value:.2f}" for value in _three(outlook.cost_usd)),
-        *(_hours(value) for value in _three(outlook.finish_hours)),
-        f"{outlook.on_time_share:.0%}",
-        f"{outlook.mean_spot_gpu_hours:.1f}",
-        f"{outlook.mean_on_demand_gpu_hours:.1f}",
+        f"{outlook.policy}{' <' if chosen else ''}",
+        *(f"{value:.2f}" for value in _three(ahead.cost_usd)),
+        _hours(ahead.finish_hours.p50),
+        _hours(ahead.finish_hours.p90),
+        f"{ahead.on_time_share:.0%}",
+        f"{ahead.mean_spot_gpu_hours:.1f}",
+        f"{ahead.mean_on_demand_gpu_hours:.1f}",
+        f"{past.cost_usd.p50:.2f}",
+        f"{past.on_time_share:.0%}",
     ]
 
 
-def _footnotes(plan: JobPlan) -> list[str]:
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
-        "clairvoyant: what one who knows the future would have paid; nobody can do better.",
-        "This assumes that",
-        *(f"  - {_escape(sentence)}" for sentence in plan.assumptions),
-        f"  - market: {_escape(plan.market)}",
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
     ]
+
+
+def _gpus(plan: JobPlan) -> str:
+    """Draw the mean GPUs held over time: spot as '#', on demand as 'o'."""
+    rows = [_bar(part, plan.job.max_gpus) for part in _parts(plan.gpus)]
+    return "\n".join(("GPUs held over time, on average (# spot, o on demand):", *rows))
+
+
+def _parts(held: Sequence[HeldAt]) -> list[Sequence[HeldAt]]:
+    size = math.ceil(len(held) / TIME_ROWS)
+    return [held[at : at + size] for at in range(0, len(held), size)]
+
+
+def _bar(part: Sequence[HeldAt], widest: int) -> str:
+    spot = sum(held.spot_gpus for held in part) / len(part)
+    on_demand = sum(held.on_demand_gpus for held in part) / len(part)
+    marks = "#" * round(BAR_WIDTH * spot / widest) + "o" * round(BAR_WIDTH * on_demand / widest)
+    counts = f"{spot:5.1f} spot {on_demand:5.1f} on demand"
+    return f"  from {_hours(part[0].hours):>7}  {marks:<{BAR_WIDTH + 1}} {counts}"
+
+
+def _pools(plan: JobPlan) -> str:
+    if len(plan.pools) < 2:
+        return ""
+    tried = ", ".join(f"{name} {usd:.2f}" for name, usd in plan.pools)
+    return f"Pools by the median bill of recent starts (USD): {tried}."
+
+
+def _assumptions(plan: JobPlan) -> str:
+    market = f"  - market: {plan.market}"
+    return "\n".join(("This assumes that", *(f"  - {sentence}" for sentence in plan.assumptions), market))
+
+
+def _of(spread: Spread) -> str:
+    return f"{round(spread.on_time_share * spread.runs)} of {spread.runs}"
 
 
 def _three(values: Range) -> tuple[float, float, float]:
@@ -104,16 +168,12 @@ def _hours(value: float) -> str:
     return format_duration(value) if math.isfinite(value) else "never"
 
 
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
-
-
 def _finite(document: Any) -> Any:
     """Replace what JSON cannot say: a time that never comes becomes null."""
     if isinstance(document, dict):
         return {key: _finite(value) for key, value in document.items()}
+    if isinstance(document, list | tuple):
+        return [_finite(value) for value in document]
     if isinstance(document, float) and not math.isfinite(document):
         return None
     return document

@@ -22,7 +22,8 @@ work). At a price of work `worth`, F(worth) = max (worth g - c) is a small dynam
 line if worth > reserve and for the end of the work if worth < reserve. At worth = reserve the bound is
 the plan's own value: if it keeps both limits it is the answer. Otherwise the tightest price lies where
 the hull of all (g, c) crosses the limit that was broken; a secant search finds that edge in a few
-evaluations. Plans between hull points are found by labels under that bound (`window_labels`).
+evaluations. Plans between hull points are found by labels under that bound, and under another that
+knows whole GPUs but no pauses (`window_labels`, `window_steps`).
 
 **Ties.** Prices carry a tilt of 1e-8 of the dearest one: of plans that cost the same, the one with
 less on demand, then with spot sooner and on demand later; then the one with fewer changes.
@@ -38,8 +39,8 @@ import numpy as np
 from slacktide.compiled import compilable, compiled
 from slacktide.market.base import Ints, Floats
 from slacktide.physics import Terms, terms
-from slacktide.solve.window_frame import MOST_WORK, Frame, frame
-from slacktide.solve.window_labels import SAME_COST, SAME_WORK, search
+from slacktide.solve.window_frame import MOST_WORK, Frame, copy_plan, frame, outcome
+from slacktide.solve.window_labels import SAME_WORK, least_difference, search
 from slacktide.solve.window_values import Point, Values, empty_values, evaluate
 from slacktide.types import Job, JobState, Quote
 
@@ -67,7 +68,8 @@ def plan_window(
     `state` is what `physics.lose` left, `quotes` has rows (spot USD, on-demand USD, spot GPUs). Slots
     past the deadline are planned empty.
     """
-    plan[:] = 0.0
+    for k in range(len(plan)):
+        plan[k, 0] = plan[k, 1] = 0.0
     if slot >= terms.deadline_slots or len(quotes) == 0:
         return FREE
     window = frame(terms, state, slot, quotes, reserve_usd)
@@ -86,42 +88,78 @@ def solve(window: Frame, plan: Ints) -> int:
     free = evaluate(window, values, window.reserve, plan)
     if free.gain > window.high + tolerance:
         idle = Point(0.0, 0.0, 0.0, 0.0, 0.0)
-        between(window, values, idle, free, window.high, plan)
+        between(window, values, idle, free, window.high, np.zeros_like(plan), plan)
         return FREE
     if free.gain >= window.low - tolerance:
         return FREE
+    less = plan.copy()
     most = evaluate(window, values, MOST_WORK * window.dearest, plan)
     if most.gain < window.low - tolerance:
         return OUT_OF_REACH
-    between(window, values, free, most, window.low, plan)
+    between(window, values, free, most, window.low, less, plan)
     return LINE_BINDS
 
 
 @compilable
-def between(window: Frame, values: Values, less: Point, more: Point, limit: float, plan: Ints) -> None:
+def between(
+    window: Frame, values: Values, less: Point, more: Point, limit: float, less_plan: Ints, plan: Ints
+) -> None:
     """Write the best plan where the hull crosses a limit on progress, between two plans on the hull.
 
     `plan` comes in as the cells of `more`, the one plan of the two that keeps the limits.
     """
-    found = plan.copy()
+    found, more_plan = plan.copy(), plan.copy()
     best = window.reserve * more.real_gain - more.real_cost
     tolerance = SAME_WORK * window.high
-    slack = SAME_COST * window.dearest * window.side * window.billed.sum()
+    slack = least_difference(window)
     worth = window.reserve
     for _ in range(MOST_EDGES):
         worth = (more.cost - less.cost) / (more.gain - less.gain)
         point = evaluate(window, values, worth, found)
-        value = window.reserve * point.real_gain - point.real_cost
-        if point.real_gain >= window.low - tolerance and value > best + slack:
-            best = value
-            plan[:] = found
         if point.value <= worth * less.gain - less.cost + slack:
             break
         if point.gain < limit - tolerance:
             less = point
+            copy_plan(found, less_plan)
         else:
             more = point
+            copy_plan(found, more_plan)
+    best = guess(window, less_plan, more_plan, best, plan)
     search(window, values, worth, limit, best, plan)
+
+
+@compilable
+def guess(window: Frame, less: Ints, more: Ints, best: float, plan: Ints) -> float:
+    """Try plans that lie near both ends of the edge; return the best value and keep its plan.
+
+    The narrower the gap between what is known and the bound, the fewer labels it takes. Tried are:
+    the cells of `more` cut to a width; those of `less` filled up to a width with on demand from some
+    slot on; all offered spot filled up likewise.
+    """
+    side, fit = window.side, window.fit
+    enough = window.low - SAME_WORK * window.high
+    tried = np.zeros(window.slots, dtype=np.int64)
+    for width in range(side):
+        if fit[width] != width:
+            continue
+        for since in range(-1, 2 * window.slots):
+            for slot in range(window.slots):
+                cell = more[slot] if since < 0 else less[slot]
+                spot, on_demand = cell // side, cell % side
+                if since < 0:
+                    spot = min(spot, width)
+                    on_demand = min(on_demand, width - spot)
+                elif slot >= since % window.slots:
+                    if since >= window.slots:
+                        spot, on_demand = min(window.offered[slot], width), 0
+                    on_demand = max(on_demand, width - spot)
+                tried[slot] = spot * side + on_demand if fit[spot + on_demand] == spot + on_demand else cell
+            gain, cost, _, _ = outcome(window, tried)
+            value = window.reserve * gain - cost
+            if gain >= enough and value > best:
+                best = value
+                copy_plan(tried, plan)
+    return best
 
 
 def window_plan(

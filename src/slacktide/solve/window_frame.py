@@ -22,6 +22,9 @@ MOST_WORK = 1e6
 
 SAME_PAUSE_HOURS = 1e-9
 
+STAY, SHRINK, RESTART = range(3)
+"""The kinds of move from one holding to another, by the pause they cost."""
+
 
 class Frame(NamedTuple):
     """A window in bare numbers.
@@ -43,18 +46,15 @@ class Frame(NamedTuple):
     offered: Ints
     """[slot]: spot GPUs, no more than the widest width."""
     rate: Floats
+    most: Floats
+    """[width]: the greatest rate of this or any smaller width."""
     fit: Ints
     whole_slots: bool
     restart: float
-    left: Floats
-    """[level]: hours of pause still to come."""
-    shrunk: Floats
-    """[level]: hours of pause after workers were only let go."""
-    stay_next: Ints
-    """[level]: the level after a slot without change."""
-    shrink_next: Ints
-    """[level]: the level after a slot that began by letting workers go."""
-    restart_next: int
+    pauses: Floats
+    """[level, kind of move]: the pause that the move leaves ahead."""
+    nexts: Ints
+    """[level, kind of move]: the level at the slot's end."""
     root_cell: int
     root_level: int
     low: float
@@ -82,13 +82,16 @@ def frame(terms: Terms, state: JobState, slot: int, quotes: Floats, reserve: flo
         usd[k, 0] = quotes[k, 0] + TILT * dearest * k
         usd[k, 1] = quotes[k, 1] + TILT * dearest * (2 * slots - k)
         offered[k] = min(max(int(np.rint(quotes[k, 2])), 0), side - 1)
-    left, shrunk, stay_next, shrink_next, restart_next = pause_levels(terms, state, slots)
+    pauses, nexts = pause_levels(terms, state, slots)
+    most = terms.rate.copy()
+    for width in range(1, side):
+        most[width] = max(most[width - 1], terms.rate[terms.fit[width]])
     end = min((slot + slots) * terms.slot_hours, terms.deadline_hours)
     done = state.progress_gpu_hours
     return Frame(
-        slots, side, side * side, hours, billed, usd, offered, terms.rate, terms.fit, terms.whole_slots,
-        terms.restart_hours, left, shrunk, stay_next, shrink_next, restart_next,
-        state.spot_gpus * side + state.on_demand_gpus, len(left) - 1,
+        slots, side, side * side, hours, billed, usd, offered, terms.rate, most, terms.fit, terms.whole_slots,
+        terms.restart_hours, pauses, nexts,
+        state.spot_gpus * side + state.on_demand_gpus, len(pauses) - 1,
         terms.work_gpu_hours * end / terms.deadline_hours - done, terms.work_gpu_hours - done,
         # Spot at just the reserve is to be taken, whatever its last binary digit and the tilt say.
         reserve * (1.0 + 20.0 * TILT), dearest,
@@ -108,11 +111,12 @@ def slot_lengths(terms: Terms, slot: int, slots: int) -> tuple[Floats, Floats]:
 
 
 @compilable
-def pause_levels(terms: Terms, state: JobState, slots: int) -> tuple[Floats, Floats, Ints, Ints, int]:
-    """Return the pauses that can be left at a slot's start, and how one leads to the next.
+def pause_levels(terms: Terms, state: JobState, slots: int) -> tuple[Floats, Ints]:
+    """Return, for each pause that can be left at a slot's start, the pause after each kind of move
+    and the level that it leads to.
 
-    They are what remains of a restart, of a shrink or of the pause at the window's start after
-    whole slots. The last level is the pause at the window's start itself.
+    What can be left is the rest of a restart, of a shrink or of the pause at the window's start
+    after whole slots. The last level is the pause at the window's start itself.
     """
     slot_hours = terms.slot_hours
     first = min(state.pause_hours, terms.restart_hours)
@@ -121,60 +125,90 @@ def pause_levels(terms: Terms, state: JobState, slots: int) -> tuple[Floats, Flo
     for whole in (terms.restart_hours, terms.shrink_hours, first):
         rest = whole - slot_hours
         for _ in range(slots):
-            if rest <= SAME_PAUSE_HOURS:
-                break
-            if np.abs(left[:count] - rest).min() > SAME_PAUSE_HOURS:
+            if rest > SAME_PAUSE_HOURS and level_of(left[:count], rest) < 0:
                 left[count] = rest
                 count += 1
             rest -= slot_hours
     left[count] = first
-    left = left[: count + 1].copy()
-    shrunk = np.maximum(left, terms.shrink_hours)
-    stay_next = np.empty(count + 1, dtype=np.int64)
-    shrink_next = np.empty(count + 1, dtype=np.int64)
+    pauses, nexts = np.empty((count + 1, 3)), np.zeros((count + 1, 3), dtype=np.int64)
     for level in range(count + 1):
-        stay_next[level] = level_of(left, left[level] - slot_hours)
-        shrink_next[level] = level_of(left, shrunk[level] - slot_hours)
-    return left, shrunk, stay_next, shrink_next, level_of(left, terms.restart_hours - slot_hours)
+        pauses[level, STAY] = left[level]
+        pauses[level, SHRINK] = max(left[level], terms.shrink_hours)
+        pauses[level, RESTART] = terms.restart_hours
+        for kind in range(3):
+            nexts[level, kind] = max(level_of(left[:count], pauses[level, kind] - slot_hours), 0)
+    return pauses, nexts
 
 
 @compilable
 def level_of(left: Floats, rest: float) -> int:
-    """Return the level of a pause; the root's own is not among them."""
-    for level in range(len(left) - 1):
-        if abs(left[level] - max(rest, 0.0)) <= SAME_PAUSE_HOURS:
+    """Return the level of a pause, or -1."""
+    for level in range(len(left)):
+        if abs(left[level] - rest) <= SAME_PAUSE_HOURS:
             return level
-    return 0
+    return -1
 
 
 @compilable
-def pause_of(frame: Frame, level: int, cell: int, target: int) -> tuple[float, int]:
-    """Return the pause that moving from a holding to another costs, and the level at the slot's end."""
-    if target == 0:
-        return 0.0, 0
-    if target == cell:
-        return frame.left[level], frame.stay_next[level]
-    side = frame.side
-    if target // side <= cell // side and target % side <= cell % side:
-        return frame.shrunk[level], frame.shrink_next[level]
-    return frame.restart, frame.restart_next
+def kind_of_move(held_spot: int, held_on_demand: int, spot: int, on_demand: int) -> int:
+    """Return whether a move keeps all workers, only lets some go, or adds any."""
+    if spot > held_spot or on_demand > held_on_demand:
+        return RESTART
+    return STAY if spot == held_spot and on_demand == held_on_demand else SHRINK
 
 
 @compilable
 def live(
-    frame: Frame, slot: int, target: int, pause: float, gain: float, cost: float
-) -> tuple[float, float, bool]:
+    rate: float, usd_per_hour: float, hours: float, billed: float, whole_slots: bool, pause: float,
+    high: float, gain: float, cost: float,
+) -> tuple[float, float, bool]:  # fmt: skip
     """Return progress and cost after a slot, and whether the job ended in it; as `physics.advance` counts."""
-    if target == 0:
-        return gain, cost, False
-    spot, on_demand = target // frame.side, target % frame.side
-    rate = frame.rate[spot + on_demand]
-    usd_per_hour = frame.usd[slot, 0] * spot + frame.usd[slot, 1] * on_demand
-    productive = frame.hours[slot] - pause
-    if productive <= 0.0:
-        return gain, cost + usd_per_hour * frame.billed[slot], False
-    needed = (frame.high - gain) / rate
+    productive = hours - pause
+    if rate <= 0.0 or productive <= 0.0:
+        return gain, cost + usd_per_hour * billed, False
+    needed = (high - gain) / rate
     if needed > productive + WORK_TOLERANCE_HOURS:
-        return gain + rate * productive, cost + usd_per_hour * frame.billed[slot], False
-    held = frame.billed[slot] if frame.whole_slots else pause + min(needed, productive)
-    return frame.high, cost + usd_per_hour * held, True
+        return gain + rate * productive, cost + usd_per_hour * billed, False
+    held = billed if whole_slots else pause + min(needed, productive)
+    return high, cost + usd_per_hour * held, True
+
+
+@compilable
+def outcome(frame: Frame, plan: Ints) -> tuple[float, float, float, float]:
+    """Return what a plan's cells come to: progress and cost until the job is done, and as if it never were."""
+    side, rates, usd, pauses, nexts = (
+        frame.side, frame.rate, frame.usd, frame.pauses, frame.nexts
+    )  # fmt: skip
+    held_spot, held_on_demand, level = frame.root_cell // side, frame.root_cell % side, frame.root_level
+    gain = cost = endless_gain = endless_cost = 0.0
+    done = False
+    for slot in range(frame.slots):
+        spot, on_demand = plan[slot] // side, plan[slot] % side
+        kind = kind_of_move(held_spot, held_on_demand, spot, on_demand)
+        pause = pauses[level, kind]
+        level = nexts[level, kind] if plan[slot] > 0 else 0
+        rate = rates[spot + on_demand]
+        usd_per_hour = usd[slot, 0] * spot + usd[slot, 1] * on_demand
+        endless_gain += rate * max(0.0, frame.hours[slot] - pause)
+        endless_cost += usd_per_hour * frame.billed[slot]
+        if not done:
+            gain, cost, done = live(
+                rate, usd_per_hour, frame.hours[slot], frame.billed[slot], frame.whole_slots, pause,
+                frame.high, gain, cost,
+            )  # fmt: skip
+        held_spot, held_on_demand = spot, on_demand
+    return gain, cost, endless_gain, endless_cost
+
+
+@compilable
+def copy_plan(source: Ints, target: Ints) -> None:
+    """Copy one plan's cells over another's; a loop compiles faster than an assignment of slices."""
+    for slot in range(len(source)):
+        target[slot] = source[slot]
+
+
+@compilable
+def fill(array: Floats, number: float) -> None:
+    """Write a number everywhere; a loop compiles faster than an assignment of slices."""
+    for index in range(len(array)):
+        array[index] = number

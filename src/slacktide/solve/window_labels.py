@@ -1,9 +1,13 @@
-"""The window programme where a limit binds: exact label setting under a Lagrangian bound.
+"""The window programme where a limit binds: exact label setting under two bounds.
 
-A label is a way to a state (slot, holding, pause left) with its progress and cost. From the root, all
-labels of a slot are moved to all holdings of it; those that cannot beat the best plan known, even at
-the price of work that makes the bound tightest, are dropped, as are those with a rival in the same
-state that has done no less and paid no more.
+A label is a way to a state (slot, holding, pause left) with its progress and cost. From the root on,
+the labels of each slot are moved to all its holdings. A label is dropped when
+
+- it cannot beat the best plan known, even at the price of work that makes the Lagrangian bound tightest;
+- it cannot beat it even if no pause were to come (`window_steps`: that bound knows whole GPUs);
+- a rival in the same state has done no less and paid no more;
+- a rival in any state has done more, by all that a restart could cost it, and paid no more: it can
+  follow whatever the other will do and not fall behind.
 """
 
 from __future__ import annotations
@@ -14,12 +18,16 @@ import numpy as np
 
 from slacktide.compiled import compilable
 from slacktide.market.base import Floats, Ints
-from slacktide.solve.window_frame import Frame, live
+from slacktide.solve.window_frame import RESTART, SHRINK, STAY, Frame, fill, live
+from slacktide.solve.window_steps import Steps, count_steps, steps_of
 from slacktide.solve.window_values import Values
 
 CELL, LEVEL, PARENT, NEXT = range(4)
 GAIN, COST = range(2)
-FIRST_LABELS = 256
+
+BUCKETS = 256
+"""Amounts of progress that labels of any state are compared by."""
+
 SAME_WORK = 1e-10
 """Progress that makes no difference, as a share of the work left."""
 
@@ -28,14 +36,35 @@ SAME_COST = 1e-12
 
 
 class Labels(NamedTuple):
-    """All labels of a search; `count` of them are in use."""
+    """All labels of a search, in the order in which they were found."""
 
     whole: Ints
     """[label, (cell, level, parent, next label of the same state)]."""
     real: Floats
     """[label, (gain, cost)]."""
-    head: Ints
+    newest: Ints
     """[state]: its newest label."""
+    cheapest: Floats
+    """[bucket]: least cost of the labels at hand that have done this much or more."""
+
+
+class Bounds(NamedTuple):
+    """What labels are measured by."""
+
+    worth: float
+    """The price of work at which `Values` were computed."""
+    offset: float
+    """What the Lagrangian bound adds for the limit on progress."""
+    enough: float
+    """Progress that is on the line."""
+    nearly: float
+    """Progress that may end the job."""
+    slack: float
+    """Cost that makes no difference."""
+    bucket: float
+    """Progress that one bucket stands for."""
+    whole: bool
+    """Whether the job cannot end in the window: then each slot is paid in full."""
 
 
 class Best(NamedTuple):
@@ -43,18 +72,55 @@ class Best(NamedTuple):
 
     value: float
     slot: int
-    """Where its last label was moved; -1 while the plan is the one the search began with."""
+    """The slot of its last move; -1 while it is the plan that the search began with."""
     label: int
+    """The label that was moved."""
     target: int
+
+
+@compilable
+def search(frame: Frame, values: Values, worth: float, limit: float, known: float, plan: Ints) -> int:
+    """Write the best plan's cells over `plan` if one beats the `known` value; return the labels it took.
+
+    `values` are those at the price `worth`; a plan that makes `limit` of progress at least (or at
+    most) is worth no more than its value there less what that price adds to the limit.
+    """
+    most = frame.hours.sum() * frame.most[frame.side - 1]
+    bounds = Bounds(
+        worth, (frame.reserve - worth) * limit, frame.low - SAME_WORK * frame.high, frame.high * (1.0 - 1e-6),
+        least_difference(frame), most / BUCKETS, most < frame.high,
+    )  # fmt: skip
+    steps = count_steps(frame)
+    labels = empty_labels(frame)
+    best = Best(known, -1, -1, 0)
+    first, count = np.int64(0), np.int64(1)  # of one type from the start, so that `move` compiles once
+    for slot in range(frame.slots):
+        last = count
+        note_cheapest(labels, first, last, bounds.bucket)
+        for label in range(first, last):
+            if is_promising(frame, values, bounds, steps, labels, slot, label, best.value):
+                while count + frame.cells > len(labels.whole):
+                    labels = grown(labels)
+                count, best = move(frame, values, bounds, steps, labels, slot, label, last, count, best)
+        first = last
+    unroll(labels, best, plan)
+    return count
+
+
+@compilable
+def least_difference(frame: Frame) -> float:
+    """Return the cost that is more than a rounding error."""
+    return SAME_COST * frame.dearest * frame.side * frame.billed.sum()
 
 
 @compilable
 def empty_labels(frame: Frame) -> Labels:
     """Make room for labels, the root among them."""
-    whole = np.full((FIRST_LABELS, 4), -1)
-    real = np.zeros((FIRST_LABELS, 2))
+    room = 1 + 2 * frame.cells
+    whole = np.full((room, 4), -1)
     whole[0, CELL], whole[0, LEVEL] = frame.root_cell, frame.root_level
-    return Labels(whole, real, np.full(len(frame.left) * frame.cells, -1))
+    newest = np.full(len(frame.pauses) * frame.cells, -1)
+    return Labels(whole, np.zeros((room, 2)), newest, np.empty(BUCKETS + 1))
 
 
 @compilable
@@ -62,111 +128,131 @@ def grown(labels: Labels) -> Labels:
     """Return the same labels with room for twice as many."""
     count = len(labels.whole)
     whole, real = np.full((2 * count, 4), -1), np.zeros((2 * count, 2))
-    whole[:count], real[:count] = labels.whole, labels.real
-    return Labels(whole, real, labels.head)
+    for label in range(count):
+        for column in range(4):
+            whole[label, column] = labels.whole[label, column]
+        real[label, GAIN], real[label, COST] = labels.real[label, GAIN], labels.real[label, COST]
+    return Labels(whole, real, labels.newest, labels.cheapest)
 
 
 @compilable
-def search(
-    frame: Frame, values: Values, worth: float, target_gain: float, known: float, plan: Ints
-) -> tuple[float, int]:
-    """Write the best plan's cells over `plan` if one beats the `known` value.
+def note_cheapest(labels: Labels, first: int, last: int, width: float) -> None:
+    """Note the least cost of the labels of a slot that have done this much or more."""
+    cheapest = labels.cheapest
+    fill(cheapest, np.inf)
+    for label in range(first, last):
+        bucket = min(int(labels.real[label, GAIN] / width), BUCKETS)
+        cheapest[bucket] = min(cheapest[bucket], labels.real[label, COST])
+    for bucket in range(BUCKETS - 1, -1, -1):
+        cheapest[bucket] = min(cheapest[bucket], cheapest[bucket + 1])
 
-    `values` are those at the price `worth`; a plan that makes `target_gain` at least (or at most)
-    is worth no more than its value there less what the price adds to that gain. Returns the best
-    value and the number of labels it took.
+
+@compilable
+def is_promising(
+    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, slot: int, label: int,
+    known: float,
+) -> bool:  # fmt: skip
+    """Whether a label may lead to a plan better than the one known, and better than any rival's."""
+    cell, level = labels.whole[label, CELL], labels.whole[label, LEVEL]
+    gain, cost = labels.real[label, GAIN], labels.real[label, COST]
+    slip = frame.restart * frame.most[cell // frame.side + cell % frame.side]
+    bucket = min(int((gain + slip) / bounds.bucket) + 1, BUCKETS)
+    if labels.cheapest[bucket] <= cost:
+        return False
+    if not bounds.whole:
+        return True
+    to_beat = known + bounds.slack
+    if bounds.worth * gain - cost + bounds.offset + values.ahead[slot, level, cell] <= to_beat:
+        return False
+    need = min(max(steps_of(bounds.enough - gain, steps.step), 0), steps.worth.shape[1] - 1)
+    return frame.reserve * gain - cost + steps.worth[slot, need] > to_beat
+
+
+@compilable
+def move(
+    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, slot: int, label: int,
+    first: int, count: int, best: Best,
+) -> tuple[int, Best]:  # fmt: skip
+    """Move one label to every holding of its slot that may lead to the best plan.
+
+    New labels are written from `count` on, where there is room for one per holding; those of the
+    next slot begin at `first`.
     """
-    labels = empty_labels(frame)
-    offset = (frame.reserve - worth) * target_gain
-    slack = SAME_COST * frame.dearest * frame.side * frame.billed.sum()
-    best = Best(known, -1, -1, 0)
-    first, count = 0, 1
-    for slot in range(frame.slots):
-        last = count
-        for label in range(first, last):
-            if labels.real[label, COST] < np.inf:
-                labels, count, best = move_label(
-                    frame, values, slot, label, worth, offset, slack, labels, last, count, best
-                )
-        first = last
-    unroll(frame, labels, best, plan)
-    return best.value, count
-
-
-@compilable
-def move_label(
-    frame: Frame, values: Values, slot: int, label: int, worth: float, offset: float, slack: float,
-    labels: Labels, first: int, count: int, best: Best,
-) -> tuple[Labels, int, Best]:  # fmt: skip
-    """Move one label to every holding of its slot that could still lead to the best plan."""
-    side = frame.side
+    side, fit, rates, hours, billed = frame.side, frame.fit, frame.rate, frame.hours[slot], frame.billed[slot]
+    spot_usd, on_demand_usd, reserve = frame.usd[slot, 0], frame.usd[slot, 1], frame.reserve
     cell, level = labels.whole[label, CELL], labels.whole[label, LEVEL]
     gain, cost = labels.real[label, GAIN], labels.real[label, COST]
     held_spot, held_on_demand = cell // side, cell % side
-    bound = worth * gain - cost + offset - slack
-    nearly = frame.high * (1.0 - 1e-6)
-    near = gain + frame.rate.max() * frame.hours[slot] >= nearly
-    stay, shrink, restart = values.stay[slot, level], values.shrink[slot, level], values.restart[slot]
+    table, pauses, nexts = values.by_kind[slot, level], frame.pauses[level], frame.nexts[level]
+    completion, step, slack, whole = steps.worth[slot + 1], steps.step, bounds.slack, bounds.whole
+    out_of_reach = len(completion) - 1
+    enough, nearly, last = bounds.enough, bounds.nearly, slot == frame.slots - 1
+    bound = bounds.worth * gain - cost + bounds.offset - slack
+    top = best.value
     for spot in range(frame.offered[slot] + 1):
         for on_demand in range(side - spot):
-            if frame.fit[spot + on_demand] != spot + on_demand:
+            width, target = spot + on_demand, spot * side + on_demand
+            if fit[width] != width:
                 continue
-            target = spot * side + on_demand
+            kind = SHRINK
             if spot > held_spot or on_demand > held_on_demand:
-                value, pause, after = restart[target], frame.restart, frame.restart_next
+                kind = RESTART
             elif target == cell:
-                value, pause, after = stay[target], frame.left[level], frame.stay_next[level]
-            else:
-                value, pause, after = shrink[target], frame.shrunk[level], frame.shrink_next[level]
+                kind = STAY
             # A last slot may be left early, and then be worth more than the whole of it.
-            ends = near and gain + frame.rate[spot + on_demand] * (frame.hours[slot] - pause) >= nearly
-            if bound + value <= best.value and not ends:
+            if bound + table[kind, target] <= top and (
+                whole or gain + rates[width] * (hours - pauses[kind]) < nearly
+            ):
                 continue
-            new_gain, new_cost, done = live(frame, slot, target, pause, gain, cost)
-            if done or slot == frame.slots - 1:
-                value = frame.reserve * new_gain - new_cost
-                if new_gain >= frame.low - SAME_WORK * frame.high and value > best.value + slack:
-                    best = Best(value, slot, label, target)
+            new_gain, new_cost, done = live(
+                rates[width], spot_usd * spot + on_demand_usd * on_demand, hours, billed, frame.whole_slots,
+                pauses[kind], frame.high, gain, cost,
+            )  # fmt: skip
+            value = reserve * new_gain - new_cost
+            if done or last:
+                if new_gain >= enough and value > top + slack:
+                    best, top = Best(value, slot, label, target), value
                 continue
-            if target == 0:
-                after = 0
-            if count == len(labels.whole):
-                labels = grown(labels)
-            if add_label(frame, labels, first, count, target, after, new_gain, new_cost, slack):
-                labels.whole[count, PARENT] = label
+            need = min(max(steps_of(enough - new_gain, step), 0), out_of_reach)
+            if whole and value + completion[need] <= top + slack:
+                continue
+            after = nexts[kind] if target > 0 else 0
+            if add(frame, labels, first, count, label, target, after, new_gain, new_cost, slack):
                 count += 1
-    return labels, count, best
+    return count, best
 
 
 @compilable
-def add_label(
-    frame: Frame, labels: Labels, first: int, count: int, cell: int, level: int, gain: float, cost: float,
-    slack: float,
+def add(
+    frame: Frame, labels: Labels, first: int, count: int, parent: int, cell: int, level: int,
+    gain: float, cost: float, slack: float,
 ) -> bool:  # fmt: skip
-    """Write a label at `count` unless a rival in its state is as good; drop rivals that it beats."""
+    """Write a label at `count` unless a rival in its state is as good; void the rivals that it beats."""
     # Without pauses it does not matter what is held: all holdings are one state.
     state = level * frame.cells + cell if frame.restart > 0.0 else 0
     same = SAME_WORK * frame.high
-    rival = labels.head[state]
+    whole, real = labels.whole, labels.real
+    rival = labels.newest[state]
     while rival >= first:
-        if labels.real[rival, GAIN] >= gain - same and labels.real[rival, COST] <= cost + slack:
+        if real[rival, GAIN] >= gain - same and real[rival, COST] <= cost + slack:
             return False
-        if labels.real[rival, GAIN] <= gain + same and labels.real[rival, COST] >= cost - slack:
-            labels.real[rival, COST] = np.inf
-        rival = labels.whole[rival, NEXT]
-    labels.whole[count, CELL], labels.whole[count, LEVEL] = cell, level
-    labels.real[count, GAIN], labels.real[count, COST] = gain, cost
-    labels.whole[count, NEXT] = labels.head[state]
-    labels.head[state] = count
+        if real[rival, GAIN] <= gain + same and real[rival, COST] >= cost - slack:
+            real[rival, COST] = np.inf
+        rival = whole[rival, NEXT]
+    whole[count, CELL], whole[count, LEVEL], whole[count, PARENT] = cell, level, parent
+    whole[count, NEXT] = labels.newest[state]
+    real[count, GAIN], real[count, COST] = gain, cost
+    labels.newest[state] = count
     return True
 
 
 @compilable
-def unroll(frame: Frame, labels: Labels, best: Best, plan: Ints) -> None:
+def unroll(labels: Labels, best: Best, plan: Ints) -> None:
     """Write the cells of the best plan, if the search found one."""
     if best.slot < 0:
         return
-    plan[:] = 0
+    for slot in range(len(plan)):
+        plan[slot] = 0
     plan[best.slot] = best.target
     label = best.label
     for slot in range(best.slot - 1, -1, -1):

@@ -15,18 +15,14 @@ import numpy as np
 
 from slacktide.compiled import compilable
 from slacktide.market.base import Floats, Ints
-from slacktide.solve.window_frame import Frame, live, pause_of
+from slacktide.solve.window_frame import RESTART, SHRINK, STAY, Frame, outcome
 
 
 class Values(NamedTuple):
     """What holdings are worth at one price of work; filled by `evaluate`."""
 
-    stay: Floats
-    """[slot, level, cell]: value of the slot and all later ones when the cell is kept."""
-    shrink: Floats
-    """[slot, level, cell]: the same when the cell is reached by letting workers go."""
-    restart: Floats
-    """[slot, cell]: the same when the cell is reached by a restart."""
+    by_kind: Floats
+    """[slot, level, kind of move, cell]: value of holding the cell, and of the best from there on."""
     ahead: Floats
     """[slot, level, cell]: value of the slot and all later ones of who comes with this cell."""
     move: Ints
@@ -52,128 +48,102 @@ class Point(NamedTuple):
 @compilable
 def empty_values(frame: Frame) -> Values:
     """Make room for the values of a window."""
-    shape = (frame.slots, len(frame.left), frame.cells)
+    slots, levels, cells = frame.slots, len(frame.pauses), frame.cells
     return Values(
-        np.empty(shape),
-        np.empty(shape),
-        np.empty((frame.slots, frame.cells)),
-        np.zeros((frame.slots + 1, len(frame.left), frame.cells)),
-        np.zeros(shape, dtype=np.int64),
-        np.empty(frame.cells),
-        np.empty(frame.cells, dtype=np.int64),
+        np.empty((slots, levels, 3, cells)),
+        np.zeros((slots + 1, levels, cells)),
+        np.empty((slots, levels, cells), dtype=np.int64),
+        np.empty(cells),
+        np.empty(cells, dtype=np.int64),
     )
 
 
 @compilable
 def evaluate(frame: Frame, values: Values, worth: float, plan: Ints) -> Point:
     """Value everything at this price of work, write the best plan's cells, and say what it comes to."""
-    root = frame.root_level
-    for slot in range(frame.slots - 1, 0, -1):
-        best = value_restarts(frame, values, slot, worth)
-        for level in range(root):
-            value_others(frame, values, slot, level, worth)
-            value_sources(frame, values, slot, level, best)
-    best = value_restarts(frame, values, 0, worth)
-    value_others(frame, values, 0, root, worth)
-    value_source(frame, values, 0, root, frame.root_cell, best)
-    return follow(frame, values, plan)
+    for slot in range(frame.slots - 1, -1, -1):
+        for level in range(frame.root_level if slot == 0 else 0, len(frame.pauses)):
+            if slot == 0 or level < frame.root_level:
+                best = value_targets(frame, values, slot, level, worth)
+                value_sources(frame, values, slot, level, best)
+    cell, level = frame.root_cell, frame.root_level
+    for slot in range(frame.slots):
+        plan[slot] = values.move[slot, level, cell]
+        level = next_level(frame, level, cell, plan[slot])
+        cell = plan[slot]
+    real_gain, real_cost, gain, cost = outcome(frame, plan)
+    return Point(values.ahead[0, frame.root_level, frame.root_cell], gain, cost, real_gain, real_cost)
 
 
 @compilable
-def value_restarts(frame: Frame, values: Values, slot: int, worth: float) -> int:
-    """Value every holding of a slot as reached by a restart; return the best, the idle one first."""
-    side, fit = frame.side, frame.fit
-    restart, after = values.restart[slot], values.ahead[slot + 1]
-    productive = max(0.0, frame.hours[slot] - frame.restart)
+def value_targets(frame: Frame, values: Values, slot: int, level: int, worth: float) -> int:
+    """Value every holding of a slot by the kind of move that leads to it, and the best shrink within each.
+
+    Returns the best target of a restart, the idle one where nothing is better.
+    """
+    side, fit, rates, nexts = frame.side, frame.fit, frame.rate, frame.nexts[level]
+    within, within_cell, after = values.within, values.within_cell, values.ahead[slot + 1]
+    table = values.by_kind[slot, level]
+    stay, shrink, restart = table[STAY], table[SHRINK], table[RESTART]
+    after_stay, after_shrink, after_restart = after[nexts[STAY]], after[nexts[SHRINK]], after[nexts[RESTART]]
+    hours, pauses = frame.hours[slot], frame.pauses[level]
+    work_stay = worth * max(0.0, hours - pauses[STAY])
+    work_shrink = worth * max(0.0, hours - pauses[SHRINK])
+    work_restart = worth * max(0.0, hours - pauses[RESTART])
     spot_usd = frame.usd[slot, 0] * frame.billed[slot]
     on_demand_usd = frame.usd[slot, 1] * frame.billed[slot]
-    restart[0] = after[0, 0]
-    best = 0
+    stay[0] = shrink[0] = restart[0] = after[0, 0]
+    best, best_value = 0, after[0, 0]
     for spot in range(frame.offered[slot] + 1):
-        for width in range(max(spot, 1), side):
-            if fit[width] == width:
-                cell = spot * side + width - spot
-                work = worth * frame.rate[width] * productive
-                paid = spot_usd * spot + on_demand_usd * (width - spot)
-                restart[cell] = work - paid + after[frame.restart_next, cell]
-                if restart[cell] > restart[best]:
-                    best = cell
+        for on_demand in range(side - spot):
+            cell, width = spot * side + on_demand, spot + on_demand
+            top, top_cell = -np.inf, 0
+            if width == 0:
+                top = after[0, 0]
+            elif fit[width] == width:
+                paid = spot_usd * spot + on_demand_usd * on_demand
+                stay[cell] = work_stay * rates[width] - paid + after_stay[cell]
+                shrink[cell] = work_shrink * rates[width] - paid + after_shrink[cell]
+                restart[cell] = work_restart * rates[width] - paid + after_restart[cell]
+                if restart[cell] > best_value:
+                    best, best_value = cell, restart[cell]
+                top, top_cell = shrink[cell], cell
+            if spot > 0 and within[cell - side] >= top:
+                top, top_cell = within[cell - side], within_cell[cell - side]
+            if on_demand > 0 and within[cell - 1] >= top:
+                top, top_cell = within[cell - 1], within_cell[cell - 1]
+            within[cell], within_cell[cell] = top, top_cell
     return best
 
 
 @compilable
-def value_others(frame: Frame, values: Values, slot: int, level: int, worth: float) -> None:
-    """Value every holding of a slot as kept and as shrunk to, and the best shrink within each."""
-    side, fit = frame.side, frame.fit
-    stay, shrink, after = values.stay[slot, level], values.shrink[slot, level], values.ahead[slot + 1]
-    within, within_cell = values.within, values.within_cell
-    kept = worth * max(0.0, frame.hours[slot] - frame.left[level])
-    shrunk = worth * max(0.0, frame.hours[slot] - frame.shrunk[level])
-    stay_next, shrink_next = frame.stay_next[level], frame.shrink_next[level]
-    spot_usd = frame.usd[slot, 0] * frame.billed[slot]
-    on_demand_usd = frame.usd[slot, 1] * frame.billed[slot]
-    for spot in range(frame.offered[slot] + 1):
-        for width in range(spot, side):
-            cell = spot * side + width - spot
-            best, best_cell = -np.inf, 0
-            if spot > 0 and within[cell - side] > best:
-                best, best_cell = within[cell - side], within_cell[cell - side]
-            if width > spot and within[cell - 1] > best:
-                best, best_cell = within[cell - 1], within_cell[cell - 1]
-            if width == 0:
-                stay[0] = shrink[0] = after[0, 0]
-                best = after[0, 0]
-            elif fit[width] == width:
-                paid = spot_usd * spot + on_demand_usd * (width - spot)
-                stay[cell] = kept * frame.rate[width] - paid + after[stay_next, cell]
-                shrink[cell] = shrunk * frame.rate[width] - paid + after[shrink_next, cell]
-                if shrink[cell] > best:
-                    best, best_cell = shrink[cell], cell
-            within[cell], within_cell[cell] = best, best_cell
-
-
-@compilable
 def value_sources(frame: Frame, values: Values, slot: int, level: int, best: int) -> None:
-    """Find the best move out of every holding that the slot before could end with."""
-    for spot in range(frame.offered[slot - 1] + 1):
-        for width in range(spot, frame.side):
-            if frame.fit[width] == width:
-                value_source(frame, values, slot, level, spot * frame.side + width - spot, best)
+    """Find the best move out of every holding one can come with; on equal values staying wins, then shrinking."""
+    last_spot = frame.root_cell // frame.side if slot == 0 else frame.offered[slot - 1]
+    side, fit, offered = frame.side, frame.fit, frame.offered[slot]
+    within, within_cell = values.within, values.within_cell
+    stay, restart = values.by_kind[slot, level, STAY], values.by_kind[slot, level, RESTART, best]
+    ahead, move = values.ahead[slot, level], values.move[slot, level]
+    for spot in range(last_spot + 1):
+        kept_spot = min(spot, offered)
+        for on_demand in range(side - spot):
+            cell, kept = spot * side + on_demand, kept_spot * side + on_demand
+            value, target = within[kept], within_cell[kept]
+            # What the market takes in this slot makes the move a shrink already; else one may stay.
+            if kept == cell and fit[spot + on_demand] == spot + on_demand and stay[cell] >= value:
+                value, target = stay[cell], cell
+            if restart > value:
+                value, target = restart, best
+            ahead[cell], move[cell] = value, target
 
 
 @compilable
-def value_source(frame: Frame, values: Values, slot: int, level: int, cell: int, best: int) -> None:
-    """Find the best move out of one holding; on equal values staying wins, then shrinking."""
+def next_level(frame: Frame, level: int, cell: int, target: int) -> int:
+    """Return the level at the end of a slot that began with a move from one cell to another."""
+    if target == 0:
+        return 0
     side = frame.side
-    spot, on_demand = cell // side, cell % side
-    kept = min(spot, frame.offered[slot]) * side + on_demand
-    value, move = values.within[kept], values.within_cell[kept]
-    # What the market takes in this slot makes the move a shrink already; else one may stay.
-    if kept == cell and frame.fit[spot + on_demand] == spot + on_demand:
-        if values.stay[slot, level, cell] >= value:
-            value, move = values.stay[slot, level, cell], cell
-    if values.restart[slot, best] > value:
-        value, move = values.restart[slot, best], best
-    values.ahead[slot, level, cell] = value
-    values.move[slot, level, cell] = move
-
-
-@compilable
-def follow(frame: Frame, values: Values, plan: Ints) -> Point:
-    """Follow the best moves from the root; write the cells and add up what they come to."""
-    cell, level = frame.root_cell, frame.root_level
-    value = values.ahead[0, level, cell]
-    gain = cost = real_gain = real_cost = 0.0
-    done = False
-    for slot in range(frame.slots):
-        target = values.move[slot, level, cell]
-        plan[slot] = 0 if done else target
-        spot, on_demand = target // frame.side, target % frame.side
-        pause, level = pause_of(frame, level, cell, target)
-        if target > 0:
-            gain += frame.rate[spot + on_demand] * max(0.0, frame.hours[slot] - pause)
-            cost += (frame.usd[slot, 0] * spot + frame.usd[slot, 1] * on_demand) * frame.billed[slot]
-        if not done:
-            real_gain, real_cost, done = live(frame, slot, target, pause, real_gain, real_cost)
-        cell = target
-    return Point(value, gain, cost, real_gain, real_cost)
+    kind = RESTART
+    if target // side <= cell // side and target % side <= cell % side:
+        kind = STAY if target == cell else SHRINK
+    return frame.nexts[level, kind]

@@ -15,7 +15,7 @@ import pytest
 from slacktide.errors import FileError, InputError
 from slacktide.learn.document import from_json, to_json
 from slacktide.learn.hedge import Hedge
-from slacktide.learn.rate import Anytime, Fixed, Rate, Spread
+from slacktide.learn.rate import Adaptive, Anytime, Fixed, Rate
 from slacktide.learn.saved import Saved, default_path, forget, load, locked, save
 
 ARMS = tuple(f"arm-{number}" for number in range(7))
@@ -32,7 +32,7 @@ def step(hedge: Hedge, number: int) -> None:
         hedge.end(f"job-{number - 3}", np.random.default_rng(number).random(len(ARMS)))
 
 
-@pytest.mark.parametrize("rate", [Fixed(40), Anytime(), Spread()], ids=lambda rate: type(rate).__name__)
+@pytest.mark.parametrize("rate", [Fixed(40), Anytime(), Adaptive()], ids=lambda rate: type(rate).__name__)
 def test_saving_and_resuming_equals_never_stopping(rate: Rate) -> None:
     whole, resumed = fresh(rate), fresh(rate)
     for number in range(40):

@@ -1,0 +1,1 @@
+"""The papers' experiments as plain functions: settings in, rows of numbers out."""

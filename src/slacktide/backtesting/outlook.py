@@ -1,0 +1,254 @@
+"""What a job will probably cost and when it will be done: from drawn futures and from recent starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slacktide.backtesting import batch, compare, plain
+from slacktide.backtesting.compare import CLAIRVOYANT, Progress, Starts, label
+from slacktide.backtesting.plain import Run, Setting
+from slacktide.backtesting.scenarios import scenarios
+from slacktide.market.base import Market, Pool
+from slacktide.policy.stochastic_horizon import StochasticHorizon
+from slacktide.types import Allocation, Job, JobState, Policy
+
+RECENT_HOURS = 14 * 24.0
+"""How far back recent starts reach."""
+RECENT_STARTS = 24
+POOL_STARTS = 8
+"""Starts per pool when the best one is looked for."""
+FUTURES = 50
+"""Futures that are drawn from the model."""
+SHOWN_FUTURES = 12
+"""Futures that are run slot by slot, to show the GPUs held over time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A quantity that is not known yet: its tenth, fiftieth and ninetieth percentile."""
+
+    p10: float
+    p50: float
+    p90: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a set of runs came out."""
+
+    runs: int
+    cost_usd: Range
+    finish_hours: Range
+    on_time_share: float
+    mean_cost_usd: float
+    mean_spot_gpu_hours: float
+    mean_on_demand_gpu_hours: float
+    mean_preemptions: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What one policy would probably do for a job."""
+
+    policy: str
+    futures: Spread
+    """Starting now, over futures drawn from the model of the market."""
+    history: Spread
+    """From recent starts of the real market."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAt:
+    """The GPUs that will probably be held at a time."""
+
+    hours: float
+    spot_gpus: float
+    on_demand_gpus: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """What will probably happen to a job before anyone pays, and what that rests on."""
+
+    job: Job
+    market: str
+    pool: str
+    policy: str
+    """The policy that would run."""
+    outlooks: tuple[Outlook, ...]
+    """Every policy that was tried, the chosen one first, the clairvoyant last."""
+    pools: tuple[tuple[str, float], ...]
+    """Every pool that was tried, with the chosen policy's median bill from recent starts, cheapest first."""
+    first: Allocation
+    """What would be held if the job began now, and why."""
+    gpus: tuple[HeldAt, ...]
+    assumptions: tuple[str, ...]
+
+
+def look_ahead(
+    job: Job,
+    market: Market,
+    policies: Sequence[Policy],
+    *,
+    pool: str | None,
+    progress: Progress | None = None,
+) -> JobPlan:
+    """Plan a job with the first of these policies, the others beside it, in one pool or in the best one."""
+    report = progress or (lambda done, total: None)
+    steps = len(policies) + 2
+    pools = _ranked(job, market, policies[0], pool)
+    place = market.pool(pools[0][0])
+    neighbours = tuple(other for other in market.pools if other is not place)
+    drawn, start = scenarios(job, place, neighbours, paths=FUTURES)
+    report(1, steps)
+    outlooks = []
+    for done, policy in enumerate(policies):
+        outlooks.append(_outlook(job, market, place, policy, drawn, start))
+        report(done + 2, steps)
+    outlooks.append(_clairvoyant(job, place, drawn, start))
+    report(steps, steps)
+    setting = Setting(neighbours=neighbours)
+    return JobPlan(
+        job=job,
+        market=market.source,
+        pool=place.name,
+        policy=label(policies[0]),
+        outlooks=tuple(outlooks),
+        pools=pools,
+        first=_first(job, policies[0], drawn[0], start, setting),
+        gpus=_held(job, policies[0], drawn[:SHOWN_FUTURES], start, setting),
+        assumptions=_assumptions(job, market, place, neighbours, outlooks[0]),
+    )
+
+
+def recent(pool: Pool, job: Job) -> Pool:
+    """Return the end of a pool that holds the recent starts and their deadlines."""
+    slots = math.ceil((RECENT_HOURS + job.deadline_hours) / pool.slot_hours)
+    return pool.window(max(0, len(pool) - slots), len(pool))
+
+
+def _ranked(job: Job, market: Market, policy: Policy, pool: str | None) -> tuple[tuple[str, float], ...]:
+    """Return the pools by the median bill of recent starts; only the one asked for, if one is."""
+    places = market.pools if pool is None else (market.pool(pool),)
+    bills = {place.name: _from_history(job, market, place, policy, POOL_STARTS) for place in places}
+    ranked = sorted(bills, key=lambda name: _value(bills[name]))
+    return tuple((name, float(np.median([run.cost_usd for run in bills[name]]))) for name in ranked)
+
+
+def _value(runs: Sequence[Run]) -> tuple[float, float]:
+    """Rank by being in time, then by utility."""
+    return -float(np.mean([run.on_time for run in runs])), -float(
+        np.median([run.utility_usd for run in runs])
+    )
+
+
+def _from_history(job: Job, market: Market, place: Pool, policy: Policy, count: int) -> list[Run]:
+    # Starts lie in the recent part, but what is known at each is the whole past before it.
+    first = len(place) - len(recent(place, job))
+    starts = [first + start for start in Starts(count).of(job, recent(place, job))]
+    setting = compare.setting_for(market, place, None)
+    return compare.run_many(job, place, policy, starts, name=label(policy), setting=setting)
+
+
+def _outlook(
+    job: Job, market: Market, place: Pool, policy: Policy, drawn: Sequence[Pool], start: int
+) -> Outlook:
+    setting = compare.setting_for(market, place, None)
+    acting = compare.guarded(_steady(policy), job)
+    runs = [_one(job, future, acting, start, setting) for future in drawn]
+    return Outlook(
+        label(policy), spread(runs), spread(_from_history(job, market, place, policy, RECENT_STARTS))
+    )
+
+
+def _steady(policy: Policy) -> Policy:
+    """Return a policy that learns up to the start only, so that all futures share what was learned."""
+    if isinstance(policy, StochasticHorizon):
+        return dataclasses.replace(policy, refit_hours=1e6)
+    return policy
+
+
+def _one(job: Job, future: Pool, acting: Policy, start: int, setting: Setting) -> Run:
+    if batch.can_compile(acting):
+        return batch.run_many(job, future, acting, [start], setting=setting)[0]
+    return plain.run(job, future, acting, start=start, setting=setting)
+
+
+def _clairvoyant(job: Job, place: Pool, drawn: Sequence[Pool], start: int) -> Outlook:
+    runs = [compare.run_clairvoyant(job, future, [start])[0] for future in drawn]
+    window = recent(place, job)
+    past = compare.run_clairvoyant(job, window, Starts(RECENT_STARTS).of(job, window))
+    return Outlook(CLAIRVOYANT, spread(runs), spread(past))
+
+
+def spread(runs: Sequence[Run]) -> Spread:
+    """Sum up runs."""
+    return Spread(
+        runs=len(runs),
+        cost_usd=_range([run.cost_usd for run in runs]),
+        finish_hours=_range([run.finish_hours for run in runs]),
+        on_time_share=float(np.mean([run.on_time for run in runs])),
+        mean_cost_usd=float(np.mean([run.cost_usd for run in runs])),
+        mean_spot_gpu_hours=float(np.mean([run.spot_gpu_hours for run in runs])),
+        mean_on_demand_gpu_hours=float(np.mean([run.on_demand_gpu_hours for run in runs])),
+        mean_preemptions=float(np.mean([run.preemptions for run in runs])),
+    )
+
+
+def _range(values: Sequence[float]) -> Range:
+    # "nearest" keeps an unfinished run's infinity from spoiling its finite neighbours.
+    return Range(*(float(value) for value in np.percentile(values, (10, 50, 90), method="nearest")))
+
+
+def _first(job: Job, policy: Policy, future: Pool, start: int, setting: Setting) -> Allocation:
+    view = plain.look(job, future, setting, JobState(), start, 0, ())
+    return compare.guarded(_steady(policy), job).decide(view)
+
+
+def _held(
+    job: Job, policy: Policy, drawn: Sequence[Pool], start: int, setting: Setting
+) -> tuple[HeldAt, ...]:
+    """Return the mean GPUs held in each slot until the deadline."""
+    acting = compare.guarded(_steady(policy), job)
+    slots = math.ceil(job.deadline_hours / drawn[0].slot_hours - 1e-6)
+    held = np.zeros((2, slots))
+    for future in drawn:
+        ready = batch.prepare(acting, job, future, start, setting)
+        for record in plain.run(job, future, ready, start=start, setting=setting).slots[:slots]:
+            share = record.happened.held_hours / future.slot_hours
+            held[:, record.slot] += (
+                np.array([record.happened.spot_gpus, record.happened.on_demand_gpus]) * share
+            )
+    held /= len(drawn)
+    return tuple(
+        HeldAt(slot * drawn[0].slot_hours, float(held[0, slot]), float(held[1, slot]))
+        for slot in range(slots)
+    )
+
+
+def _assumptions(
+    job: Job, market: Market, place: Pool, neighbours: Sequence[Pool], chosen: Outlook
+) -> tuple[str, ...]:
+    window = recent(place, job)
+    words = [
+        f"futures go on as pool {place.name!r} and {len(neighbours)} other pools did up to "
+        f"{place.end:%Y-%m-%d %H:%M} UTC: {place.hours / 24:.3g} days of own history, "
+        f"{sum(other.hours for other in neighbours) / 24:.3g} days of others'",
+        f"the {chosen.history.runs} recent starts lie in the last {window.hours / 24:.3g} days and overlap: "
+        f"they are worth about {max(1, int(window.hours / job.deadline_hours))} independent ones",
+        f"after workers are added nothing is done for {job.restart_hours * 60:g} min, and it is paid",
+        "on-demand GPUs can always be had at the last price seen",
+    ]
+    if job.hard:
+        words.append("the deadline is hard: every policy runs behind the deadline guard")
+    if job.checkpoint_hours > 0:
+        words.append(
+            f"a loss of spot takes back the work since the last checkpoint, "
+            f"at most {job.checkpoint_hours * 60:g} min of it"
+        )
+    return (*words, *market.assumptions)

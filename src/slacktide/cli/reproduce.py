@@ -1,0 +1,68 @@
+"""`slacktide reproduce`: the papers' experiments, as a page with figures and tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from slacktide.cli import options as common
+
+if TYPE_CHECKING:
+    from slacktide.backtesting.experiments.rows import Reproduction
+
+
+@click.group()
+def reproduce() -> None:
+    """Run the experiments of the papers that the policies come from; see what holds."""
+
+
+@reproduce.command()
+@click.option(
+    "--out",
+    default="reproduction",
+    show_default=True,
+    type=click.Path(),
+    metavar="DIR",
+    help="Where to write.",
+)
+@click.option("--quick", is_flag=True, help="A small size, done in about a minute: to look at, not to cite.")
+@click.option(
+    "--data",
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Real traces to use beside the synthetic markets; otherwise $SLACKTIDE_DATA.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
+@click.option("--force", is_flag=True, help="Write into a folder that holds other things.")
+@common.output_option("table", "json")
+def deadline(out: str, quick: bool, data: str | None, seed: int, force: bool, output: str) -> None:
+    """Reproduce Kong et al. 2025: AHAP, AHANP and the online selection beside their baselines.
+
+    Utility against the tightness of the deadline, the volatility of the market, the quality of
+    forecasts and the parameters, and the convergence of the selection. Writes a page, and a figure
+    and a CSV file for each experiment.
+    """
+    from slacktide.backtesting.experiments.deadline import reproduce as run
+    from slacktide.report.reproduce import check_folder, write_reproduction
+
+    folder = Path(out)
+    check_folder(folder, force=force)
+    with common.Bar("experiments") as bar:
+        result = run(quick=quick, seed=seed, data=Path(data) if data else None, progress=bar)
+    _print(result, write_reproduction(result, folder), output)
+
+
+def _print(result: Reproduction, files: list[Path], output: str) -> None:
+    from slacktide.report.grid import as_text
+    from slacktide.report.reproduce import as_json
+    from slacktide.report.reproduce_words import gains_grid, headline
+
+    if output == "json":
+        common.echo_json({**as_json(result), "files": [str(file) for file in files]})
+        return
+    click.echo("\n".join([*headline(result), "", as_text(gains_grid(result.gains)), ""]))
+    for note in result.notes:
+        click.echo(note)
+    click.echo(f"Page: {files[0]}; figures and tables beside it ({len(files) - 1} files).")

@@ -1,0 +1,100 @@
+"""A picture of forecasters compared: how much better than persistence, by how far ahead."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slacktide.files import write_whole
+from slacktide.forecast.score import Score, Scores
+from slacktide.report.forecast_verdict import skills, verdicts
+from slacktide.report.style import CLAIRVOYANT, INK, PALETTE, drawable, drawing, tick_hours
+from slacktide.units import format_duration
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LOWEST = -0.6
+"""Worse than this is drawn at the edge: one hopeless forecaster must not flatten the others."""
+
+
+def plot_forecasts(source: str, scores: Scores, path: str | Path) -> None:
+    """Draw skill by horizon into a PNG file; raises FileError when it cannot be written."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    buffer = io.BytesIO()
+    with drawing():
+        figure = _figure(source, scores)
+        FigureCanvasAgg(figure)
+        figure.savefig(buffer, format="png", dpi=120, facecolor="white")
+    write_whole(path, buffer.getvalue())
+
+
+def _figure(source: str, scores: Scores) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for axes, what, sentence in zip((left, right), ("availability", "price"), verdicts(scores), strict=True):
+        _panel(axes, scores, what)
+        axes.set_title(
+            f"{what.capitalize()}\n{textwrap.fill(drawable(sentence), 78)}", loc="left", fontsize=9
+        )
+    left.set_ylabel("error avoided, against persistence")
+    left.yaxis.set_major_formatter(lambda share, _: f"{share:+.0%}" if share else "0")
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)))
+    title = (
+        f"{drawable(Path(source).name, 50)}: {drawable(scores.pool, 40)}, {scores.slots:,} forecasts scored"
+    )
+    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.012, ha="left")
+    return figure
+
+
+def _panel(axes: Axes, scores: Scores, what: str) -> None:
+    end = scores.horizon * scores.slot_hours
+    axes.axhline(0.0, color=INK, linewidth=1.6, label="persistence")
+    for number, score in enumerate(scores.scores[1:]):
+        _line(axes, scores, score, what, PALETTE[number % len(PALETTE)])
+    ticks = [hours for hours in tick_hours(end, 8) if hours > 0]
+    axes.set_xticks(ticks, [format_duration(hours) for hours in ticks])
+    drawn = [skill for score in scores.scores for skill in skills(score, what) if skill is not None]
+    if not drawn:
+        axes.text(0.5, 0.42, "nothing to forecast", transform=axes.transAxes, ha="center", color=CLAIRVOYANT)
+    axes.set(xlim=(0, end * 1.02), xlabel="how far ahead")
+    axes.set_ylim(max(LOWEST, min(-0.1, *_bounds(scores))), min(1.02, max(0.1, *_bounds(scores))))
+    axes.grid(axis="both")
+
+
+def _bounds(scores: Scores) -> tuple[float, float]:
+    """Return the lowest and highest skill of all panels, with some air."""
+    found = [
+        skill
+        for score in scores.scores
+        for what in ("availability", "price")
+        for skill in skills(score, what)
+        if skill is not None
+    ]
+    return (min(found, default=0.0) - 0.02, max(found, default=0.0) + 0.02)
+
+
+def _line(axes: Axes, scores: Scores, score: Score, what: str, colour: str) -> None:
+    points = [
+        ((ahead + 1) * scores.slot_hours, max(skill, LOWEST))
+        for ahead, skill in enumerate(skills(score, what))
+        if skill is not None
+    ]
+    told = " (knows the future)" if score.knows_the_future else ""
+    axes.plot(
+        [hours for hours, _ in points],
+        [skill for _, skill in points],
+        color=CLAIRVOYANT if score.knows_the_future else colour,
+        ls=":" if score.knows_the_future else "-",
+        marker="o",
+        markersize=3.5,
+        linewidth=1.5,
+        label=drawable(score.forecaster, 40) + told,
+    )
