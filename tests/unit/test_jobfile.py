@@ -44,7 +44,7 @@ def test_the_smallest_job_has_the_documented_defaults() -> None:
     assert (job.value_usd, job.worthless_after_hours, job.max_cost_usd) == (0, None, None)
     assert job.speedup == Linear()
     assert job.hard
-    assert (found.gpu, found.policy, found.market) == ("H100", "uniform-progress", None)
+    assert (found.gpu, found.policy, found.market) == ("H100", "auto", None)
     assert (found.run, found.setup, found.workdir, found.envs, found.secrets) == (None, None, None, {}, {})
     assert (found.checkpoint_dir, found.path) == (None, "small.yaml")
     assert found.grace_hours == pytest.approx(30 / 3600)
