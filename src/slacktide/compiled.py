@@ -9,6 +9,7 @@ named by the sources' digest, so a change in any of them can never meet stale co
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import os
 import shutil
@@ -60,7 +61,9 @@ def _rebound(fn: Callable[..., Any], twins: dict[str, Any]) -> types.FunctionTyp
     """Copy a function so that the marked functions it calls are compiled ones."""
     assert isinstance(fn, types.FunctionType)
     scope = dict(fn.__globals__)
-    for name in fn.__code__.co_names:
+    # Only names that are loaded as globals: an attribute may share its name with a marked function.
+    called = {step.argval for step in dis.get_instructions(fn) if step.opname == "LOAD_GLOBAL"}
+    for name in sorted(called):
         if name in twins:
             scope[name] = twins[name]
         elif is_compilable(scope.get(name)):

@@ -106,3 +106,6 @@ def _market(market: Market | Pool | str, slot_hours: float | None) -> Market:
     if isinstance(market, Pool):
         market = Market((market,), source=market.name)
     return market if slot_hours is None else resample(market, slot_hours)
+
+
+__all__ = ["JobPlan", "Starts", "backtest", "check_feasible", "plan"]

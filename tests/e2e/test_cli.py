@@ -120,6 +120,9 @@ def test_plan_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
         assert cost["p10"] <= cost["p50"] <= cost["p90"]
         assert first[part]["on_time_share"] == 1.0
     assert document["gpus_over_time"][0]["hours"] == 0.0
+    text = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
+    for key in [*document, *first, *first["futures"], *document["first_decision"], *document["pools"][0]]:
+        assert f"`{key}`" in text
     assert document["outlooks"][-1]["policy"] == "clairvoyant"
 
 

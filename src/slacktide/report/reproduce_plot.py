@@ -46,8 +46,8 @@ def point_figure(points: Sequence[Point]) -> bytes:
 
 def _panel(ax: Axes, panel: str, points: Sequence[Point], colours: dict[str, str]) -> None:
     ticks = {point.x: point.x_label for point in points}
-    # Ticks that are named, or that double from one to the next, stand at equal distances.
-    even = panel == BARS or points[0].experiment == "volatility"
+    # Places that are named, or lie ever further apart, stand at equal distances.
+    even = points[0].experiment in ("tightness", "volatility")
     places = {x: float(turn) if even else x for turn, x in enumerate(sorted(ticks))}
     far = _far_below(points)
     for name, colour in colours.items():

@@ -64,7 +64,8 @@ def headline(result: Reproduction) -> list[str]:
         f"{percent(gain.typical)}, ahead at {words.percent(gain.ahead_share)} of {gain.points} points."
         for gain in best
     ]
-    return [*said, _selected(result), CAUTION]
+    names = dict.fromkeys(gain.challenger for gain in result.gains if gain.challenger.startswith("selection"))
+    return [*said, *(_selected(result, name) for name in names), CAUTION]
 
 
 CAUTION = (
@@ -74,12 +75,12 @@ CAUTION = (
 )
 
 
-def _selected(result: Reproduction) -> str:
-    found = [gain for gain in result.gains if gain.challenger == "selection"]
+def _selected(result: Reproduction, name: str) -> str:
+    found = [gain for gain in result.gains if gain.challenger == name]
     parts = ", ".join(
         f"{percent(gain.largest)} above {gain.baseline} (typically {percent(gain.typical)})" for gain in found
     )
-    return f"The online selection with the paper's rate, its learning included, lies at most {parts}."
+    return f"Online {name}, what learning costs included: at most {parts}."
 
 
 def gains_grid(gains: Sequence[Gain]) -> Grid:

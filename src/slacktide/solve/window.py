@@ -124,7 +124,7 @@ def between(
         else:
             more = point
             copy_plan(found, more_plan)
-    best = guess(window, less_plan, more_plan, best, plan)
+    pass
     search(window, values, worth, limit, best, plan)
 
 

@@ -28,6 +28,11 @@ GAIN, COST = range(2)
 BUCKETS = 256
 """Amounts of progress that labels of any state are compared by."""
 
+FIRST_LOOK = 16
+"""Labels of a slot that a first look follows."""
+
+ALL = 1 << 40
+
 SAME_WORK = 1e-10
 """Progress that makes no difference, as a share of the work left."""
 
@@ -79,32 +84,67 @@ class Best(NamedTuple):
 
 
 @compilable
-def search(frame: Frame, values: Values, worth: float, limit: float, known: float, plan: Ints) -> int:
-    """Write the best plan's cells over `plan` if one beats the `known` value; return the labels it took.
+def search(frame: Frame, values: Values, worth: float, limit: float, known: float, plan: Ints) -> None:
+    """Write the best plan's cells over `plan` if one beats the `known` value.
 
     `values` are those at the price `worth`; a plan that makes `limit` of progress at least (or at
-    most) is worth no more than its value there less what that price adds to the limit.
+    most) is worth no more than its value there less what that price adds to the limit. A first look
+    follows a few labels only: a better plan known makes the whole search shorter, or superfluous.
     """
     most = frame.hours.sum() * frame.most[frame.side - 1]
     bounds = Bounds(
         worth, (frame.reserve - worth) * limit, frame.low - SAME_WORK * frame.high, frame.high * (1.0 - 1e-6),
         least_difference(frame), most / BUCKETS, most < frame.high,
     )  # fmt: skip
-    steps = count_steps(frame)
-    labels = empty_labels(frame)
+    steps, labels = count_steps(frame), empty_labels(frame)
+    known, complete = follow_labels(frame, values, bounds, steps, labels, FIRST_LOOK, known, plan)
+    if not complete:
+        follow_labels(frame, values, bounds, steps, labels, ALL, known, plan)
+
+
+@compilable
+def follow_labels(
+    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, at_most: int, known: float,
+    plan: Ints,
+) -> tuple[float, bool]:  # fmt: skip
+    """Move at most this many labels of each slot; return the best value, and whether none was left out."""
+    for state in range(len(labels.newest)):
+        labels.newest[state] = -1
     best = Best(known, -1, -1, 0)
+    complete = True
     first, count = np.int64(0), np.int64(1)  # of one type from the start, so that `move` compiles once
     for slot in range(frame.slots):
         last = count
         note_cheapest(labels, first, last, bounds.bucket)
-        for label in range(first, last):
-            if is_promising(frame, values, bounds, steps, labels, slot, label, best.value):
+        chosen = choose(frame, values, bounds, steps, labels, slot, first, last, best.value)
+        complete = complete and len(chosen) <= at_most
+        for label in chosen[:at_most]:
+            if promise(frame, values, bounds, steps, labels, slot, label) > best.value + bounds.slack:
                 while count + frame.cells > len(labels.whole):
                     labels = grown(labels)
                 count, best = move(frame, values, bounds, steps, labels, slot, label, last, count, best)
         first = last
     unroll(labels, best, plan)
-    return count
+    return best.value, complete
+
+
+@compilable
+def choose(
+    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, slot: int, first: int,
+    last: int, known: float,
+) -> Ints:  # fmt: skip
+    """Return the labels of a slot that promise more than what is known and than any rival, best first."""
+    promises = np.empty(last - first)
+    chosen = np.empty(last - first, dtype=np.int64)
+    count = 0
+    for label in range(first, last):
+        if not is_outdone(frame, labels, label, bounds.bucket):
+            value = promise(frame, values, bounds, steps, labels, slot, label)
+            if value > known + bounds.slack:
+                promises[count], chosen[count] = -value, label
+                count += 1
+    order = np.argsort(promises[:count], kind="mergesort")  # stable, so that ties have one order
+    return chosen[:count][order]
 
 
 @compilable
@@ -119,7 +159,7 @@ def empty_labels(frame: Frame) -> Labels:
     room = 1 + 2 * frame.cells
     whole = np.full((room, 4), -1)
     whole[0, CELL], whole[0, LEVEL] = frame.root_cell, frame.root_level
-    newest = np.full(len(frame.pauses) * frame.cells, -1)
+    newest = np.empty(len(frame.pauses) * frame.cells, dtype=np.int64)
     return Labels(whole, np.zeros((room, 2)), newest, np.empty(BUCKETS + 1))
 
 
@@ -148,24 +188,27 @@ def note_cheapest(labels: Labels, first: int, last: int, width: float) -> None:
 
 
 @compilable
-def is_promising(
-    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, slot: int, label: int,
-    known: float,
-) -> bool:  # fmt: skip
-    """Whether a label may lead to a plan better than the one known, and better than any rival's."""
+def is_outdone(frame: Frame, labels: Labels, label: int, width: float) -> bool:
+    """Whether a rival in any state can follow whatever this label will do, and is no worse off."""
+    cell, gain = labels.whole[label, CELL], labels.real[label, GAIN]
+    slip = frame.restart * frame.most[cell // frame.side + cell % frame.side]
+    bucket = min(int((gain + slip) / width) + 1, BUCKETS)
+    return bool(labels.cheapest[bucket] <= labels.real[label, COST])
+
+
+@compilable
+def promise(
+    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, slot: int, label: int
+) -> float:
+    """Return the most that a plan through this label can be worth."""
     cell, level = labels.whole[label, CELL], labels.whole[label, LEVEL]
     gain, cost = labels.real[label, GAIN], labels.real[label, COST]
-    slip = frame.restart * frame.most[cell // frame.side + cell % frame.side]
-    bucket = min(int((gain + slip) / bounds.bucket) + 1, BUCKETS)
-    if labels.cheapest[bucket] <= cost:
-        return False
+    at_price: float = bounds.worth * gain - cost + bounds.offset + values.ahead[slot, level, cell]
     if not bounds.whole:
-        return True
-    to_beat = known + bounds.slack
-    if bounds.worth * gain - cost + bounds.offset + values.ahead[slot, level, cell] <= to_beat:
-        return False
+        # The last slot may be left early: then idling from here on bounds what is still to come.
+        return max(at_price, bounds.worth * gain - cost + bounds.offset)
     need = min(max(steps_of(bounds.enough - gain, steps.step), 0), steps.worth.shape[1] - 1)
-    return frame.reserve * gain - cost + steps.worth[slot, need] > to_beat
+    return min(at_price, frame.reserve * gain - cost + steps.worth[slot, need])
 
 
 @compilable

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slacktide.backtesting.experiments import convergence, places, rows, sweeps
-from slacktide.backtesting.experiments.gains import BEST, gains
+from slacktide.backtesting.experiments.gains import BEST, STRONGEST, gains
 from slacktide.backtesting.experiments.measure import Cell, point
 from slacktide.backtesting.experiments.rows import Chosen, Gain, Point
 from slacktide.backtesting.plain import Run
@@ -44,6 +44,9 @@ def ended(**changes: object) -> Chosen:
     return one._replace(**changes)  # type: ignore[arg-type]
 
 
+ENDS = [ended(), ended(rate=rows.OWN_RATE, utility_usd=80.0)]
+
+
 def found(all_gains: list[Gain], challenger: str, baseline: str) -> Gain:
     (one,) = [gain for gain in all_gains if (gain.challenger, gain.baseline) == (challenger, baseline)]
     return one
@@ -65,7 +68,7 @@ def test_gains_are_taken_place_by_place() -> None:
         *everyone(12.0, od=10.0, msu=50.0, up=60.0, arima=75.0, noisy=90.0, ahanp=66.0),
         *everyone(14.0, od=10.0, msu=40.0, up=80.0, arima=60.0, noisy=90.0, ahanp=72.0),
     ]
-    made = gains(points, [ended()])
+    made = gains(points, ENDS)
     best = found(made, BEST, rows.UNIFORM)
     assert best.largest == pytest.approx(0.25)
     assert best.where == "tightness: here, 12 h"
@@ -73,12 +76,14 @@ def test_gains_are_taken_place_by_place() -> None:
     assert best.ahead_share == 0.5
     assert best.typical_points == pytest.approx((15.0 - 8.0) / 2 / 100.0)
     assert found(made, rows.AHANP, rows.MAXIMAL_SPOT).largest == pytest.approx(0.8)
-    assert found(made, rows.SELECTION, rows.UNIFORM).largest == pytest.approx(0.2)
+    assert found(made, BEST, STRONGEST).largest == pytest.approx(0.25)
+    assert found(made, rows.SELECTIONS[rows.OWN_RATE], STRONGEST).largest == pytest.approx(0.6)
+    assert found(made, rows.SELECTIONS[rows.PAPER_RATE], rows.UNIFORM).largest == pytest.approx(0.2)
 
 
 def test_a_baseline_that_earns_nothing_is_left_out_and_counted() -> None:
     points = everyone(12.0, od=1.0, msu=-5.0, up=60.0, arima=75.0, noisy=90.0, ahanp=66.0)
-    made = found(gains(points, [ended()]), BEST, rows.MAXIMAL_SPOT)
+    made = found(gains(points, ENDS), BEST, rows.MAXIMAL_SPOT)
     assert math.isnan(made.largest)
     assert (made.points, made.left_out, made.ahead_share) == (1, 1, 1.0)
 
@@ -86,7 +91,7 @@ def test_a_baseline_that_earns_nothing_is_left_out_and_counted() -> None:
 def test_other_experiments_do_not_count_in_the_gains() -> None:
     points = everyone(12.0, od=10.0, msu=50.0, up=60.0, arima=75.0, noisy=90.0, ahanp=66.0)
     other = at(rows.UNIFORM, 1.0, experiment=rows.NOISE)
-    assert gains([*points, other], [ended()]) == gains(points, [ended()])
+    assert gains([*points, other], ENDS) == gains(points, ENDS)
 
 
 def table(best: int, *, starts: int = 6, arms: int = 4) -> convergence.Earned:

@@ -36,10 +36,11 @@ def gains(points: Iterable[Point], chosen: Iterable[Chosen]) -> list[Gain]:
         for challenger in (BEST, rows.AHAP_ARIMA, rows.AHAP_NOISY, rows.AHANP)
         for baseline in (*rows.BASELINES, STRONGEST)
     ]
-    ends = [one for one in chosen if one.rate == rows.PAPER_RATE]
+    ends = list(chosen)
     return found + [
-        _gain(rows.SELECTION, base, [_selected(one, base) for one in ends])
-        for base in (*rows.BASELINES, STRONGEST)
+        _gain(name, baseline, [_selected(one, baseline) for one in ends if one.rate == rate])
+        for rate, name in rows.SELECTIONS.items()
+        for baseline in (*rows.BASELINES, STRONGEST)
     ]
 
 

@@ -10,10 +10,10 @@ from slacktide.types import Job
 ON_DEMAND, MAXIMAL_SPOT, UNIFORM = "on-demand", "maximal-spot", "uniform-progress"
 AHAP_ARIMA, AHAP_NOISY, AHANP = "AHAP, ARIMA forecasts", "AHAP, forecasts 10 % off", "AHANP"
 HORIZON = "stochastic-horizon"
-SELECTION = "selection"
 BASELINES = (ON_DEMAND, MAXIMAL_SPOT, UNIFORM)
 PAPER_RATE, OWN_RATE = "paper", "own"
 """Learning rates: the paper's, for a number of jobs known beforehand, and the one `policy: auto` uses."""
+SELECTIONS = {PAPER_RATE: "selection, paper's rate", OWN_RATE: "selection, our rate"}
 TIGHTNESS, VOLATILITY, NOISE, PARAMETERS = "tightness", "volatility", "noise", "parameters"
 
 
