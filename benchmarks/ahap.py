@@ -38,7 +38,8 @@ class Truth:
         columns = (pool.spot_usd_per_gpu_hour, pool.on_demand_usd_per_gpu_hour, pool.spot_gpus)
         now = np.stack(columns, axis=1).astype(np.float64)
         ahead = np.minimum(np.arange(len(pool))[:, None] + 1 + np.arange(horizon), len(pool) - 1)
-        return now[ahead]
+        table: Floats = now[ahead]
+        return table
 
 
 def job_of(gpus: int) -> Job:
@@ -69,7 +70,9 @@ def main(source: str = MARKET) -> None:
 
 def print_speed(pools: Sequence[Pool], job: Job) -> None:
     """Print decisions/s of some windows and commitments over all pools, compiled and plain."""
-    print(f"\n{'policy on ' + str(job.max_gpus) + ' GPUs':<52} {'batch /s':>10} {'plain /s':>10} {'ratio':>7}")
+    print(
+        f"\n{'policy on ' + str(job.max_gpus) + ' GPUs':<52} {'batch /s':>10} {'plain /s':>10} {'ratio':>7}"
+    )
     for window, commitment in ((1, 1), (3, 2), (5, 1), (5, 3), (5, 5)):
         for threshold in (0.3, 0.6, 0.9):
             policy = Ahap(window, commitment, threshold)
@@ -127,11 +130,14 @@ def print_quality(pools: Sequence[Pool]) -> None:
                 for pool, slots in zip(pools, starts, strict=True)
                 for run in batch.run_many(job, pool, guarded(policy, job), slots, setting=setting)
             ]
-            cost, utility = (float(np.mean([getattr(run, f"{k}_usd") for run in runs])) for k in ("cost", "utility"))
+            cost, utility = (
+                float(np.mean([getattr(run, f"{k}_usd") for run in runs])) for k in ("cost", "utility")
+            )
             in_time = np.mean([run.on_time for run in runs])
             forecast = type(setting.forecaster).__name__.lower()
             print(
-                f"{label(policy):<46} {forecast:<12} {cost:8.2f} {cost / paid:6.3f} {utility:8.2f} {in_time:8.1%}"
+                f"{label(policy):<46} {forecast:<12} {cost:8.2f} {cost / paid:6.3f} "
+                f"{utility:8.2f} {in_time:8.1%}"
             )
 
 

@@ -24,7 +24,8 @@ MOST_PLANS = 4_000
 """Above this many plans a window is not enumerated."""
 
 SPEEDUPS: tuple[Speedup, ...] = (
-    Linear(), Linear(), Linear(0.8, 0.2), Amdahl(0.9), Power(0.7), Table(((1.0, 1.0), (2.0, 1.75), (4.0, 2.5))),
+    Linear(), Linear(), Linear(0.8, 0.2), Amdahl(0.9), Power(0.7),
+    Table(((1.0, 1.0), (2.0, 1.75), (4.0, 2.5))),
 )  # fmt: skip
 WIDTHS = ((1,), (1, 2), (1, 2, 3), (2, 3), (1, 2, 4), (3,), (1, 2, 3, 4))
 

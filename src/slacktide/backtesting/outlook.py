@@ -101,8 +101,9 @@ def look_ahead(
     """Plan a job with the first of these policies, the others beside it, in one pool or in the best one."""
     report = progress or (lambda done, total: None)
     steps = len(policies) + 2
-    pools = _ranked(job, market, policies[0], pool)
-    place = market.pool(pools[0][0])
+    places = market.pools if pool is None else (market.pool(pool),)
+    pools = _ranked(job, market, policies[0], places) if len(places) > 1 else ()
+    place = market.pool(pools[0][0]) if pools else places[0]
     neighbours = tuple(other for other in market.pools if other is not place)
     drawn, start = scenarios(job, place, neighbours, paths=FUTURES)
     report(1, steps)
@@ -119,7 +120,7 @@ def look_ahead(
         pool=place.name,
         policy=label(policies[0]),
         outlooks=tuple(outlooks),
-        pools=pools,
+        pools=pools or ((place.name, outlooks[0].history.cost_usd.p50),),
         first=_first(job, policies[0], drawn[0], start, setting),
         gpus=_held(job, policies[0], drawn[:SHOWN_FUTURES], start, setting),
         assumptions=_assumptions(job, market, place, neighbours, outlooks[0]),
@@ -132,9 +133,10 @@ def recent(pool: Pool, job: Job) -> Pool:
     return pool.window(max(0, len(pool) - slots), len(pool))
 
 
-def _ranked(job: Job, market: Market, policy: Policy, pool: str | None) -> tuple[tuple[str, float], ...]:
-    """Return the pools by the median bill of recent starts; only the one asked for, if one is."""
-    places = market.pools if pool is None else (market.pool(pool),)
+def _ranked(
+    job: Job, market: Market, policy: Policy, places: Sequence[Pool]
+) -> tuple[tuple[str, float], ...]:
+    """Return pools with the median bill of some recent starts, the best one first."""
     bills = {place.name: _from_history(job, market, place, policy, POOL_STARTS) for place in places}
     ranked = sorted(bills, key=lambda name: _value(bills[name]))
     return tuple((name, float(np.median([run.cost_usd for run in bills[name]]))) for name in ranked)

@@ -62,7 +62,7 @@ def _print(result: Reproduction, files: list[Path], output: str) -> None:
     if output == "json":
         common.echo_json({**as_json(result), "files": [str(file) for file in files]})
         return
-    click.echo("\n".join([*headline(result), "", as_text(gains_grid(result.gains)), ""]))
-    for note in result.notes:
-        click.echo(note)
+    # Names of traces are in these lines: an escape sequence in one must not reach the terminal.
+    for line in (*headline(result), "", *as_text(gains_grid(result.gains)).splitlines(), "", *result.notes):
+        click.echo("".join(char if char.isprintable() else " " for char in line))
     click.echo(f"Page: {files[0]}; figures and tables beside it ({len(files) - 1} files).")

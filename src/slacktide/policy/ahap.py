@@ -25,7 +25,7 @@ class Parameters(NamedTuple):
     price_threshold: float
     forecasts: Floats
     plans: Floats
-    """[age, slot of the plan, (spot, on demand)]: the plans made in this slot and before; the rule's memory."""
+    """[age, slot of the plan, (spot, on demand)]: the plans made in this slot and before: its memory."""
 
 
 @compilable

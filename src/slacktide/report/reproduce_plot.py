@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from slacktide.report.style import FAINT, INK, PALETTE, drawing
+from slacktide.report.style import FAINT, INK, PALETTE, drawable, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +56,7 @@ def _panel(ax: Axes, panel: str, points: Sequence[Point], colours: dict[str, str
             _line(ax, [places[point.x] for point in mine], mine, colour, joined=panel != BARS)
     ax.set_xticks(list(places.values()), [ticks[x] for x in places])
     ax.tick_params(axis="x", labelrotation=30 if len(ticks) > 5 or panel == BARS else 0)
-    ax.set_title(panel, loc="left", fontsize=9)
+    ax.set_title(drawable(panel, 40), loc="left", fontsize=9)
     ax.set_xlabel(X_LABELS[points[0].experiment])
     ax.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     ax.grid(axis="both")

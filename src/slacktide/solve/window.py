@@ -25,8 +25,9 @@ the hull of all (g, c) crosses the limit that was broken; a secant search finds 
 evaluations. Plans between hull points are found by labels under that bound, and under another that
 knows whole GPUs but no pauses (`window_labels`, `window_steps`).
 
-**Ties.** Prices carry a tilt of 1e-8 of the dearest one: of plans that cost the same, the one with
-less on demand, then with spot sooner and on demand later; then the one with fewer changes.
+**Ties.** Prices carry a tilt of about 1e-8 of the dearest one: of plans that cost the same, the one with
+less on demand, then with spot sooner and on demand later. What is still equal is decided by the fixed
+order of the search, staying before changing; plain and compiled code are one source and agree.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.compiled import compilable, compiled
-from slacktide.market.base import Ints, Floats
+from slacktide.market.base import Floats, Ints
 from slacktide.physics import Terms, terms
 from slacktide.solve.window_frame import MOST_WORK, Frame, copy_plan, frame, outcome
 from slacktide.solve.window_labels import SAME_WORK, least_difference, search
@@ -124,42 +125,48 @@ def between(
         else:
             more = point
             copy_plan(found, more_plan)
-    pass
+    best = guess(window, less_plan, more_plan, best, plan)
     search(window, values, worth, limit, best, plan)
 
 
 @compilable
 def guess(window: Frame, less: Ints, more: Ints, best: float, plan: Ints) -> float:
-    """Try plans that lie near both ends of the edge; return the best value and keep its plan.
+    """Try plain plans near both ends of an edge of the hull; return the best value and keep its plan.
 
-    The narrower the gap between what is known and the bound, the fewer labels it takes. Tried are:
-    the cells of `more` cut to a width; those of `less` filled up to a width with on demand from some
-    slot on; all offered spot filled up likewise.
+    The narrower the gap between what is known and the bound, the fewer labels the search takes.
     """
-    side, fit = window.side, window.fit
     enough = window.low - SAME_WORK * window.high
     tried = np.zeros(window.slots, dtype=np.int64)
-    for width in range(side):
-        if fit[width] != width:
-            continue
-        for since in range(-1, 2 * window.slots):
-            for slot in range(window.slots):
-                cell = more[slot] if since < 0 else less[slot]
-                spot, on_demand = cell // side, cell % side
-                if since < 0:
-                    spot = min(spot, width)
-                    on_demand = min(on_demand, width - spot)
-                elif slot >= since % window.slots:
-                    if since >= window.slots:
-                        spot, on_demand = min(window.offered[slot], width), 0
-                    on_demand = max(on_demand, width - spot)
-                tried[slot] = spot * side + on_demand if fit[spot + on_demand] == spot + on_demand else cell
-            gain, cost, _, _ = outcome(window, tried)
-            value = window.reserve * gain - cost
-            if gain >= enough and value > best:
-                best = value
-                copy_plan(tried, plan)
+    for width in range(window.side):
+        if window.fit[width] == width:
+            for since in range(-1, 2 * window.slots):
+                shape(window, less, more, width, since, tried)
+                gain, cost, _, _ = outcome(window, tried)
+                value = window.reserve * gain - cost
+                if gain >= enough and value > best:
+                    best = value
+                    copy_plan(tried, plan)
     return best
+
+
+@compilable
+def shape(window: Frame, less: Ints, more: Ints, width: int, since: int, tried: Ints) -> None:
+    """Write a plan of about one width: `more` cut to it if `since` is negative, else `less` from a slot on
+    filled up to it with on demand; or, counting on past the window's end, with all offered spot first.
+    """
+    side, slots = window.side, window.slots
+    for slot in range(slots):
+        cell = more[slot] if since < 0 else less[slot]
+        spot, on_demand = cell // side, cell % side
+        if since < 0:
+            spot = min(spot, width)
+            on_demand = min(on_demand, width - spot)
+        elif slot >= since % slots:
+            if since >= slots:
+                spot, on_demand = min(window.offered[slot], width), 0
+            on_demand = max(on_demand, width - spot)
+        allowed = window.fit[spot + on_demand] == spot + on_demand
+        tried[slot] = spot * side + on_demand if allowed else cell
 
 
 def window_plan(

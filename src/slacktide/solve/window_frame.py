@@ -175,7 +175,7 @@ def live(
 
 @compilable
 def outcome(frame: Frame, plan: Ints) -> tuple[float, float, float, float]:
-    """Return what a plan's cells come to: progress and cost until the job is done, and as if it never were."""
+    """Return a plan's progress and cost until the job is done, and as if it never were."""
     side, rates, usd, pauses, nexts = (
         frame.side, frame.rate, frame.usd, frame.pauses, frame.nexts
     )  # fmt: skip

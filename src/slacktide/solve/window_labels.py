@@ -28,7 +28,7 @@ GAIN, COST = range(2)
 BUCKETS = 256
 """Amounts of progress that labels of any state are compared by."""
 
-FIRST_LOOK = 16
+FIRST_LOOK = 8
 """Labels of a slot that a first look follows."""
 
 ALL = 1 << 40
@@ -112,7 +112,8 @@ def follow_labels(
         labels.newest[state] = -1
     best = Best(known, -1, -1, 0)
     complete = True
-    first, count = np.int64(0), np.int64(1)  # of one type from the start, so that `move` compiles once
+    # Of one type from the start, so that `move` compiles once.
+    first, count = int(labels.whole[0, PARENT]) + 1, int(labels.whole[0, PARENT]) + 2
     for slot in range(frame.slots):
         last = count
         note_cheapest(labels, first, last, bounds.bucket)
@@ -150,7 +151,7 @@ def choose(
 @compilable
 def least_difference(frame: Frame) -> float:
     """Return the cost that is more than a rounding error."""
-    return SAME_COST * frame.dearest * frame.side * frame.billed.sum()
+    return float(SAME_COST * frame.dearest * frame.side * frame.billed.sum())
 
 
 @compilable
@@ -206,9 +207,9 @@ def promise(
     at_price: float = bounds.worth * gain - cost + bounds.offset + values.ahead[slot, level, cell]
     if not bounds.whole:
         # The last slot may be left early: then idling from here on bounds what is still to come.
-        return max(at_price, bounds.worth * gain - cost + bounds.offset)
+        return float(max(at_price, bounds.worth * gain - cost + bounds.offset))
     need = min(max(steps_of(bounds.enough - gain, steps.step), 0), steps.worth.shape[1] - 1)
-    return min(at_price, frame.reserve * gain - cost + steps.worth[slot, need])
+    return float(min(at_price, frame.reserve * gain - cost + steps.worth[slot, need]))
 
 
 @compilable

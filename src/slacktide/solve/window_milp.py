@@ -21,6 +21,9 @@ from slacktide.physics import terms
 from slacktide.solve.milp import Limits, Model, Status, run
 from slacktide.types import Job, JobState, Quote
 
+MOST_WORK_USD = 1e5
+"""What a GPU-hour is worth where nothing but work counts, and cost among equals."""
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -80,12 +83,13 @@ def _most_progress(window: Window, limits: Limits) -> Optimum:
     """Return the cheapest of the plans of most progress."""
     model = build(window)
     work = _work(window, model)
-    model.gain = dict(work)
-    _, _, most = run(model, limits)
-    model = build(window)
-    model.at_least(most - 1e-6, work)  # the solver keeps rows no closer
-    _, _, value = run(model, limits)
-    return Optimum(False, window.state.progress_gpu_hours + most, -value)
+    prices = dict(model.gain)
+    for column, rate in work:
+        model.gain[column] = MOST_WORK_USD * rate
+    _, columns, _ = run(model, limits)
+    progress = sum(float(columns[column]) * rate for column, rate in work)
+    cost = -sum(float(columns[column]) * price for column, price in prices.items())
+    return Optimum(False, window.state.progress_gpu_hours + progress, cost)
 
 
 def build(window: Window) -> Model:

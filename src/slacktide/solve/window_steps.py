@@ -54,8 +54,8 @@ def step_of(frame: Frame) -> float:
     for width in range(1, frame.side):
         times = frame.rate[width] / frame.rate[1]
         if frame.fit[width] == width and abs(times - np.rint(times)) > SAME_STEP:
-            return frame.hours.sum() * frame.most[frame.side - 1] / STEPS
-    return frame.rate[1] * frame.hours[0]
+            return float(frame.hours.sum() * frame.most[frame.side - 1] / STEPS)
+    return float(frame.rate[1] * frame.hours[0])
 
 
 @compilable

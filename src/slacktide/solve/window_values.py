@@ -118,7 +118,7 @@ def value_targets(frame: Frame, values: Values, slot: int, level: int, worth: fl
 
 @compilable
 def value_sources(frame: Frame, values: Values, slot: int, level: int, best: int) -> None:
-    """Find the best move out of every holding one can come with; on equal values staying wins, then shrinking."""
+    """Find the best move out of every holding; of equal ones staying wins, then shrinking."""
     last_spot = frame.root_cell // frame.side if slot == 0 else frame.offered[slot - 1]
     side, fit, offered = frame.side, frame.fit, frame.offered[slot]
     within, within_cell = values.within, values.within_cell
@@ -146,4 +146,5 @@ def next_level(frame: Frame, level: int, cell: int, target: int) -> int:
     kind = RESTART
     if target // side <= cell // side and target % side <= cell % side:
         kind = STAY if target == cell else SHRINK
-    return frame.nexts[level, kind]
+    after: int = frame.nexts[level, kind]
+    return after

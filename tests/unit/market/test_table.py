@@ -222,6 +222,9 @@ def test_a_broken_header_is_named(tmp_path: Path, header: str, words: list[str])
         assert word in str(error)
 
 
+LONG = "\n".join([HEADER, *ROWS * 50])
+
+
 @pytest.mark.parametrize(
     ("name", "data", "words"),
     [
@@ -233,7 +236,7 @@ def test_a_broken_header_is_named(tmp_path: Path, header: str, words: list[str])
         ("m.csv", HEADER.encode("utf-16"), ["UTF-8"]),
         ("m.csv", (HEADER + "\n" + ROWS[0] + "\0\n").encode(), ["zero byte"]),
         ("m.csv.gz", (HEADER + "\n").encode(), [".gz", "gzip"]),
-        ("m.csv.gz", gzip.compress("\n".join([HEADER, *ROWS * 50]).encode(), mtime=0)[:-20], ["gzip", "truncated"]),
+        ("m.csv.gz", gzip.compress(LONG.encode(), mtime=0)[:-20], ["gzip", "truncated"]),
         ("m.csv.gz", b"\x1f\x8b garbage and more garbage", ["gzip"]),
         ("m.csv.gz", gzip.compress(b"", mtime=0), ["empty"]),
         ("m.parquet", b"PAR1 this is no Parquet PAR1", ["Parquet"]),
