@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("backtest", "clairvoyant", "market_load", "deadline")
+NAMES = ("backtest", "clairvoyant", "market_load", "ahap", "deadline", "selection")
 
 
 def main(names: list[str]) -> None:

@@ -71,7 +71,8 @@ def headline(result: Reproduction) -> list[str]:
 CAUTION = (
     "How large such a percentage is depends on the value given to a result: with one worth little more than "
     "its on-demand bill, on-demand earns next to nothing and any saving looks huge beside it. The last "
-    "column of the table measures gains by the clairvoyant's utility instead, which is free of this."
+    "column of the table measures gains by the clairvoyant's utility instead: that depends on the value, "
+    "too, but is never near nothing."
 )
 
 

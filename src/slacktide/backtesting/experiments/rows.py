@@ -102,7 +102,7 @@ class Gain(NamedTuple):
     ahead_share: float
     """Share of the points where the challenger is ahead."""
     typical_points: float
-    """The median difference as a share of the clairvoyant's utility, which no choice of value inflates."""
+    """The median difference as a share of the clairvoyant's utility, which is never near nothing."""
     points: int
     left_out: int
     """Points where the baseline earns next to nothing, so that a relative gain says nothing."""
