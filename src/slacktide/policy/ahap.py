@@ -103,9 +103,9 @@ class Ahap:
     each new plan at once, one as long as the window trusts a single forecast least.
     """
 
-    window: int = 4
+    window: int = 5
     """Slots looked at, the present one included."""
-    commitment: int = 2
+    commitment: int = 1
     """How many slots a plan has a say."""
     price_threshold: float = 0.6
     """What banked work may cost, as a share of the on-demand price."""

@@ -112,7 +112,7 @@ def follow_labels(
         labels.newest[state] = -1
     best = Best(known, -1, -1, 0)
     complete = True
-    # Of one type from the start, so that `move` compiles once.
+    # Counted from the parent of the root, -1, both are of one type from the start: `move` compiles once.
     first, count = int(labels.whole[0, PARENT]) + 1, int(labels.whole[0, PARENT]) + 2
     for slot in range(frame.slots):
         last = count
