@@ -1,0 +1,67 @@
+"""Seconds to solve `stochastic-horizon`, and to take the first decision of a cold process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from benchmarks.timing import best
+from slacktide import physics
+from slacktide.compiled import compiled
+from slacktide.solve import expected
+from slacktide.types import Job
+
+SLOTS = 96
+JOB = Job(work_gpu_hours=280.0, deadline_hours=48.0, widths=tuple(range(1, 9)), restart_hours=0.05)
+FIRST = """
+from slacktide import open_market, policies, read_job_file
+from slacktide.backtesting.plain import USUAL, look
+from slacktide.types import Job, JobState
+job = Job(work_gpu_hours=80.0, deadline_hours=13.0, widths=tuple(range(1, 9)), restart_hours=0.05)
+pool = open_market("synthetic:h100?slot=30m").pools[0]
+print(policies.make("stochastic-horizon").decide(look(job, pool, USUAL, JobState(), 700, 0, ())).gpus)
+"""
+
+
+def chain(levels: int, rng: np.random.Generator) -> expected.Chain:
+    """Make a chain of this many levels that leads from each to each."""
+    share = rng.dirichlet(np.ones(levels), size=(1, levels))
+    first = np.arange(levels)[None, :] * levels
+    return expected.Chain(
+        gpus=np.arange(levels),
+        usd=np.full(levels, 2.0),
+        first=first,
+        last=first + levels,
+        to=np.tile(np.arange(levels), levels),
+        share=share.reshape(-1),
+        block=np.zeros(SLOTS + 1, np.int64),
+    )
+
+
+def main() -> None:
+    """Print the time of a solve beside the plain definition's, and of a first decision."""
+    terms = physics.terms(JOB, 0.5)
+    shape = expected.lattice(terms)
+    worth = expected.Worth(0.0, JOB.deadline_hours, True, 10.0)
+    market = chain(9, np.random.default_rng(0))
+    slack = expected.slack_grid(terms, hard=True, cells=240)
+    expected.solve(terms, shape, market, worth, slack, now=SLOTS - 1, slots=1)
+    took, _ = best(lambda: expected.solve(terms, shape, market, worth, slack, now=0, slots=SLOTS))
+    print(f"{SLOTS} slots, 8 GPUs, 9 levels, {slack.cells} cells of slack: {took:.3f} s")
+    coarse = expected.slack_grid(terms, hard=True, cells=10)
+    actions = np.zeros((1, 9, len(shape.spot), len(shape.pause), coarse.cells), np.uint8)
+    slow, _ = best(lambda: expected.induce(terms, shape, market, worth, coarse, SLOTS - 1, actions), tries=1)
+    fast, _ = best(lambda: compiled(expected.induce)(terms, shape, market, worth, coarse, SLOTS - 1, actions))
+    ratio = f"plain {slow:.2f} s, compiled {fast * 1e3:.2f} ms: {slow / fast:,.0f} x"
+    print(f"one slot on {coarse.cells} cells: {ratio}")
+    for word in ("machine code being loaded", "again"):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", FIRST], check=True, capture_output=True)
+        print(f"first decision of a new process ({word}): {time.perf_counter() - began:.2f} s")
+
+
+if __name__ == "__main__":
+    main()
