@@ -91,7 +91,9 @@ def reference() -> str:
         "Machine code is kept in `~/.cache/slacktide`, or where `SLACKTIDE_CACHE` points; it may be deleted "
         "at any time.\n",
     ]
-    context = click.Context(slacktide, info_name="slacktide", terminal_width=100)
+    context = click.Context(
+        slacktide, info_name="slacktide", terminal_width=100, **slacktide.context_settings
+    )
     for name in sorted(COMMANDS):
         command = slacktide.get_command(context, name)
         assert command is not None

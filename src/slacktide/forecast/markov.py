@@ -25,7 +25,7 @@ PRIOR_HAZARD_SHARE, PRIOR_HAZARD_HOURS = 0.5, 0.3
 """The prior hazard at age a hours is share / (a + hours) per hour."""
 PRIOR_EVENTS, POOLED_EVENTS, BLOCK_EVENTS, JUMP_EVENTS = 3.0, 8.0, 30.0, 5.0
 """How many observed events the prior, the pooled figures, the day's mean and pooled jumps count for."""
-PRICE_SPREAD = 0.15
+PRICE_SPREAD = 0.2
 """Prices closer than this share are one level."""
 
 
@@ -151,12 +151,15 @@ def _jumps(own: Counts, pooled: Counts) -> Floats:
 
 
 def price_levels(prices: Floats, now_usd: float) -> Floats:
-    """Return up to three levels of the spot price: the present one, and what is usual below and above it."""
-    centres = [now_usd]
-    for quantile in np.quantile(prices, (0.15, 0.85)) if len(prices) else ():
-        if abs(quantile - now_usd) > PRICE_SPREAD * max(now_usd, 1e-9):
-            centres.append(float(quantile))
-    return np.array(sorted(centres))
+    """Return the present spot price and, if prices have been far from it, where they usually were then.
+
+    Two levels at the most: each multiplies the states, and prices move slowly.
+    """
+    usual = np.quantile(prices, (0.15, 0.85)) if len(prices) else np.array([now_usd])
+    other = float(usual[np.abs(usual - now_usd).argmax()])
+    if abs(other - now_usd) <= PRICE_SPREAD * max(now_usd, 1e-9):
+        return np.array([now_usd])
+    return np.array(sorted((now_usd, other)))
 
 
 def price_level(centres: Floats, usd: Floats | float) -> Ints:

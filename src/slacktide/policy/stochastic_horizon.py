@@ -79,7 +79,7 @@ class StochasticHorizon:
     """
 
     refit_hours: float = 24.0  # how often the model learns from what has happened since
-    cells: int = 240  # how finely slack is told apart
+    cells: int = 120  # how finely slack is told apart
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.refit_hours) and self.refit_hours > 0):
@@ -166,7 +166,7 @@ def _stretch(policy: StochasticHorizon, job: Job, slot_hours: float) -> int:
     """Return how many slots one table of decisions serves: until the next refit, or as memory allows."""
     shape, slack = _shape(policy, job, terms(job, slot_hours))
     levels = levels_of(job, slot_hours)
-    a_slot = len(levels.usable) * len(levels.bins) * 3 * len(shape.spot) * len(shape.pause) * slack.cells
+    a_slot = len(levels.usable) * len(levels.bins) * 2 * len(shape.spot) * len(shape.pause) * slack.cells
     return max(1, min(_refit_slots(policy, slot_hours), MOST_ACTIONS // a_slot))
 
 
