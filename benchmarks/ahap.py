@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,9 +11,9 @@ from benchmarks.timing import best
 from slacktide.backtesting import batch, plain
 from slacktide.backtesting.compare import guarded, label
 from slacktide.backtesting.plain import Setting
-from slacktide.forecast.base import Learner
+from slacktide.forecast.noisy_truth import NoisyTruth
 from slacktide.forecast.persistence import Persistence
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 from slacktide.market.source import open_market
 from slacktide.policy.ahanp import Ahanp
 from slacktide.policy.ahap import Ahap
@@ -25,21 +24,6 @@ from slacktide.types import Job, Policy
 MARKET = "synthetic:h100?days=60&slot=30m"
 PLAIN_STARTS = 2
 COST, SLOTS = (batch.COLUMNS.index(name) for name in ("cost_usd", "slots"))
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """Forecast what will be."""
-
-    def begin(self, slot_hours: float, hour_of_day: float) -> Learner:
-        return Persistence().begin(slot_hours, hour_of_day)
-
-    def table(self, pool: Pool, horizon: int) -> Floats:
-        columns = (pool.spot_usd_per_gpu_hour, pool.on_demand_usd_per_gpu_hour, pool.spot_gpus)
-        now = np.stack(columns, axis=1).astype(np.float64)
-        ahead = np.minimum(np.arange(len(pool))[:, None] + 1 + np.arange(horizon), len(pool) - 1)
-        table: Floats = now[ahead]
-        return table
 
 
 def job_of(gpus: int) -> Job:
@@ -143,7 +127,7 @@ def print_quality(pools: Sequence[Pool]) -> None:
 
 def contenders() -> Iterator[tuple[Policy, Setting]]:
     """Yield policies with the forecasts they are given."""
-    for forecaster in (Truth(), Persistence()):
+    for forecaster in (NoisyTruth(level=0.0), Persistence()):
         for window, commitment in ((4, 2), (5, 1), (5, 3), (5, 5)):
             for threshold in (0.3, 0.6, 0.9):
                 yield Ahap(window, commitment, threshold), Setting(forecaster=forecaster)

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slacktide import physics
-from slacktide.backtesting import compare
+from slacktide.backtesting import compare, plain
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.policy.base import policies
@@ -95,7 +94,7 @@ def _line(slack: str, cells: Sequence[str], aim: str, late: str, took: str) -> s
 
 
 def _starts(job: Job, pool: Pool, count: int) -> list[int]:
-    last = len(pool) - physics.terms(job, pool.slot_hours).deadline_slots
+    last = plain.last_start(job, pool)
     return [round(start) for start in np.linspace(LEARN_SHARE * len(pool), last, count)]
 
 

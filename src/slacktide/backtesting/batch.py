@@ -107,11 +107,16 @@ def run_table(
     for start in (min(starts), max(starts)):
         plain.check_start(job, pool, start)
     context = Context(forecast_table(setting.forecaster, pool, setting.horizon))
+    return run_rule(physics.terms(job, pool.slot_hours), pool, policy, context, starts)
+
+
+def run_rule(terms: Terms, pool: Pool, policy: RulePolicy, context: Context, starts: Sequence[int]) -> Floats:
+    """Do what `run_table` does with what many policies of a run share already made; starts are trusted."""
     function, parameters = policy.rule(context)
     out = np.empty((len(starts), len(COLUMNS)))
     compiled(run_starts, rule=function)(
         parameters,
-        physics.terms(job, pool.slot_hours),
+        terms,
         pool.spot_usd_per_gpu_hour,
         pool.on_demand_usd_per_gpu_hour,
         pool.spot_gpus,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slacktide import physics
 from slacktide.backtesting import batch, plain
 from slacktide.backtesting.plain import Run, Setting
 from slacktide.errors import InputError
@@ -44,7 +43,7 @@ class Starts:
 
     def of(self, job: Job, pool: Pool) -> list[int]:
         """Return the starts in this pool that leave the whole deadline inside the market."""
-        last = len(pool) - physics.terms(job, pool.slot_hours).deadline_slots
+        last = plain.last_start(job, pool)
         if last < 0:
             raise InputError(
                 f"pool {pool.name!r}: the market must cover the deadline of {job.deadline_hours:g} h, "

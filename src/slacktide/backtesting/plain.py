@@ -55,9 +55,14 @@ class Run:
     slots: tuple[SlotRecord, ...] = ()
 
 
+def last_start(job: Job, pool: Pool) -> int:
+    """Return the last slot from which the market covers the job's deadline; negative when none does."""
+    return len(pool) - physics.terms(job, pool.slot_hours).deadline_slots
+
+
 def check_start(job: Job, pool: Pool, start: int) -> None:
     """Raise InputError unless the market covers the job from this start to its deadline."""
-    last = len(pool) - physics.terms(job, pool.slot_hours).deadline_slots
+    last = last_start(job, pool)
     if not 0 <= start <= last:
         raise InputError(
             f"pool {pool.name!r}: a start must leave {job.deadline_hours:g} h of market, so lie in "

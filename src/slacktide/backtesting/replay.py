@@ -16,7 +16,6 @@ from slacktide import physics
 from slacktide.backtesting import batch, plain
 from slacktide.backtesting.compare import guarded
 from slacktide.backtesting.plain import USUAL, Setting
-from slacktide.compiled import compiled
 from slacktide.forecast.base import forecast_table
 from slacktide.market.base import Floats, Pool
 from slacktide.policy.base import Context, RulePolicy
@@ -43,7 +42,7 @@ def replay(
     for row, policy in enumerate(policies.values()):
         acting = batch.prepare(guarded(policy, job), job, pool, start, setting)
         if batch.can_compile(acting) and isinstance(acting, RulePolicy):
-            bills[row] = _compiled(terms, pool, start, acting, context)
+            bills[row] = batch.run_rule(terms, pool, acting, context, [start])[0, :2]
         else:
             run = plain.run(job, pool, acting, start=start, setting=setting)
             bills[row] = run.cost_usd, run.finish_hours
@@ -62,24 +61,6 @@ def bounds_usd(job: Job, pool: Pool, start: int) -> tuple[float, float]:
     slots = math.ceil(hours / pool.slot_hours - TIME_TOLERANCE_HOURS)
     dearest = float(pool.on_demand_usd_per_gpu_hour[start : start + slots].max())
     return -dearest * job.max_gpus * hours, job.value_usd
-
-
-def _compiled(
-    terms: physics.Terms, pool: Pool, start: int, policy: RulePolicy, context: Context
-) -> tuple[float, float]:
-    # Like batch.run_table, but what all arms share is made once and not once per arm.
-    function, parameters = policy.rule(context)
-    out = np.empty((1, len(batch.COLUMNS)))
-    compiled(batch.run_starts, rule=function)(
-        parameters,
-        terms,
-        pool.spot_usd_per_gpu_hour,
-        pool.on_demand_usd_per_gpu_hour,
-        pool.spot_gpus,
-        np.array([start], dtype=np.int64),
-        out,
-    )
-    return float(out[0, 0]), float(out[0, 1])
 
 
 def _shares(job: Job, pool: Pool, start: int, utility: Floats, finish: Floats) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 
 from slacktide import physics
 from slacktide.forecast import markov
-from slacktide.forecast.base import hour_of_day
+from slacktide.forecast.base import clock, hour_of_day
 from slacktide.market.base import Floats, Ints, Pool
 from slacktide.policy.stochastic_horizon import levels_of, model_of
 from slacktide.types import Job
@@ -28,9 +28,9 @@ def scenarios(
     at = len(pool) - 1
     model = model_of(levels, pool, neighbours, at)
     slots = physics.terms(job, pool.slot_hours).deadline_slots
-    clock = np.mod(hour_of_day(pool, at) + np.arange(slots) * pool.slot_hours, 24.0)
+    hours = clock(hour_of_day(pool, at), slots, pool.slot_hours)
     level, price = markov.simulate(
-        levels, model, _now(levels, model, pool, at), markov.block_of(clock), paths=paths, seed=seed
+        levels, model, _now(levels, model, pool, at), markov.block_of(hours), paths=paths, seed=seed
     )
     first = max(0, at - math.ceil(PAST_HOURS / pool.slot_hours))
     usable = np.array(levels.usable)

@@ -98,7 +98,7 @@ def runs_in_batch_as_it_does_plainly(policy: Policy, case: Case, rng: np.random.
     """A policy with a compiled rule takes the same decisions, and costs the same, in a batch."""
     if not batch.can_compile(policy):
         return
-    last = len(case.pool) - physics.terms(case.job, case.pool.slot_hours).deadline_slots
+    last = plain.last_start(case.job, case.pool)
     starts = sorted({0, last, int(rng.integers(0, last + 1))})
     for row, start in zip(batch.run_many(case.job, case.pool, policy, starts), starts, strict=True):
         run = plain.run(case.job, case.pool, policy, start=start)

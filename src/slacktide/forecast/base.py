@@ -65,6 +65,11 @@ def hour_of_day(pool: Pool, slot: int = 0) -> float:
     return (first + slot * pool.slot_hours) % 24.0
 
 
+def clock(hour: float, slots: int, slot_hours: float) -> Floats:
+    """Return the time of day of slots from one at this hour on, in hours UTC."""
+    return np.mod(hour + np.arange(slots, dtype=np.float64) * slot_hours, 24.0)
+
+
 def forecast_table(forecaster: Forecaster, pool: Pool, horizon: int) -> Floats:
     """Return the forecasts made in every slot of a pool, that slot's quote known.
 

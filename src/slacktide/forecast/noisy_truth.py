@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from slacktide.errors import InputError
-from slacktide.forecast.base import GPUS, PRICE, forecasters
+from slacktide.forecast.base import GPUS, PRICE, Learner, forecasters
+from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Floats, Pool
-from slacktide.types import Quote
 
 TAIL = 2.0
 """Degrees of freedom of heavy-tailed noise (Student's t): its mean exists, its variance does not."""
@@ -46,8 +45,9 @@ class NoisyTruth:
         if self.scale not in ("magnitude", "fixed"):
             raise InputError(f"scale must be magnitude or fixed, got {self.scale!r}")
 
-    def begin(self, slot_hours: float, hour_of_day: float) -> _Blind:
-        return _Blind()
+    def begin(self, slot_hours: float, hour_of_day: float) -> Learner:
+        # Without the future at hand nothing is left of the truth but the last quote.
+        return Persistence().begin(slot_hours, hour_of_day)
 
     def table(self, pool: Pool, horizon: int) -> Floats:
         truth = _truth(pool, horizon)
@@ -73,16 +73,3 @@ def _truth(pool: Pool, horizon: int) -> Floats:
     gpus = np.where(slots < len(pool), pool.spot_gpus[at], 0)
     columns = (pool.spot_usd_per_gpu_hour[at], pool.on_demand_usd_per_gpu_hour[at], gpus)
     return np.stack(columns, axis=2).astype(np.float64)
-
-
-class _Blind:
-    """The last quote: what is left of the truth when the future is not at hand."""
-
-    def __init__(self) -> None:
-        self._quote = Quote(0.0, 0.0, 0)
-
-    def learn(self, quote: Quote) -> None:
-        self._quote = quote
-
-    def forecast(self, horizon: int) -> Sequence[Quote]:
-        return [self._quote] * horizon

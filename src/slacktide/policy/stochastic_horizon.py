@@ -15,7 +15,7 @@ import numpy.typing as npt
 from slacktide.compiled import compilable
 from slacktide.errors import InputError
 from slacktide.forecast import markov
-from slacktide.forecast.base import hour_of_day
+from slacktide.forecast.base import clock, hour_of_day
 from slacktide.market.base import Floats, Ints, Past, Pool
 from slacktide.physics import Terms, terms
 from slacktide.policy.base import Choice, Context, Sight, policies, sight, signals
@@ -214,7 +214,7 @@ def _decisions(
     """Solve from the job's slot `first` on, which begins at this hour of the day."""
     bare = terms(job, slot_hours)
     shape, slack = _shape(policy, job, bare)
-    hours = _clock(hour, bare.deadline_slots - first, slot_hours)
+    hours = clock(hour, bare.deadline_slots - first, slot_hours)
     chain = _chain(learned.levels, learned.model, hours)
     worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
     worth = expected.Worth(job.value_usd, worthless, job.hard, learned.on_demand_usd)
@@ -242,12 +242,7 @@ def _alike(pool: Pool, other: Pool) -> bool:
 
 
 def _count(levels: markov.Levels, pool: Pool, until: int) -> markov.Counts:
-    return markov.count(levels, pool.spot_gpus[:until], _clock(hour_of_day(pool), until, pool.slot_hours))
-
-
-def _clock(hour: float, slots: int, slot_hours: float) -> Floats:
-    """Return the time of day of slots from one at this hour on, in hours UTC."""
-    return np.mod(hour + np.arange(slots, dtype=np.float64) * slot_hours, 24.0)
+    return markov.count(levels, pool.spot_gpus[:until], clock(hour_of_day(pool), until, pool.slot_hours))
 
 
 def _chain(levels: markov.Levels, model: markov.Model, hours: Floats) -> expected.Chain:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -11,9 +9,7 @@ from slacktide.backtesting import batch, plain
 from slacktide.backtesting.plain import Setting
 from slacktide.checks import check_policy
 from slacktide.errors import InputError
-from slacktide.forecast.base import Learner
-from slacktide.forecast.persistence import Persistence
-from slacktide.market.base import Floats, Pool
+from slacktide.forecast.noisy_truth import NoisyTruth
 from slacktide.market.source import open_market
 from slacktide.physics import terms
 from slacktide.policy.ahap import Ahap, feasible, mean_wish
@@ -23,21 +19,6 @@ from slacktide.types import Allocation, Job, JobState, Policy, Quote, View
 
 JOB = Job(work_gpu_hours=40.0, deadline_hours=20.0, widths=(1, 2, 3, 4), restart_hours=0.1)
 CHEAP, NONE = Quote(0.5, 2.0, 4), Quote(0.5, 2.0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """Forecast what will be."""
-
-    def begin(self, slot_hours: float, hour_of_day: float) -> Learner:
-        return Persistence().begin(slot_hours, hour_of_day)
-
-    def table(self, pool: Pool, horizon: int) -> Floats:
-        columns = (pool.spot_usd_per_gpu_hour, pool.on_demand_usd_per_gpu_hour, pool.spot_gpus)
-        now = np.stack(columns, axis=1).astype(np.float64)
-        ahead = np.minimum(np.arange(len(pool))[:, None] + 1 + np.arange(horizon), len(pool) - 1)
-        table: Floats = now[ahead]
-        return table
 
 
 def decide(
@@ -159,7 +140,7 @@ def test_knowing_the_next_slots_beats_uniform_progress() -> None:
     pool = open_market("synthetic:h100?days=30&slot=30m").pools[0]
     job = Job(work_gpu_hours=80.0, deadline_hours=12.5, widths=tuple(range(1, 9)), restart_hours=0.05)
     starts = list(range(0, len(pool) - 25, 9))
-    knowing = Setting(forecaster=Truth())
+    knowing = Setting(forecaster=NoisyTruth(level=0.0))
     ahap = batch.run_many(job, pool, DeadlineGuard(Ahap(5, 1)), starts, setting=knowing)
     up = batch.run_many(job, pool, DeadlineGuard(UniformProgress()), starts)
     assert all(run.on_time for run in ahap)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide import physics
+from slacktide.backtesting.plain import last_start
 from slacktide.errors import InputError
 from slacktide.market.base import Market, Pool
 from slacktide.market.profiles import PROFILES, Profile
@@ -111,7 +111,7 @@ def job_of(pool: Pool, deadline_hours: float) -> Job:
 
 def starts_of(job: Job, pool: Pool, count: int) -> tuple[int, ...]:
     """Return starts evenly spread over the market after the part that forecasts learn from."""
-    last = len(pool) - physics.terms(job, pool.slot_hours).deadline_slots
+    last = last_start(job, pool)
     first = min(round(LEARN_SHARE * len(pool)), last)
     return tuple(sorted({first + (last - first) * turn // max(1, count - 1) for turn in range(count)}))
 
