@@ -1,0 +1,221 @@
+"""What can happen to a job: the facts that the journal keeps, and from which all state is folded.
+
+Every event says when (hours on the run's market clock), to which job, who did it, and why. An
+event is a plain frozen value of numbers, texts and the nouns of `slacktide.types`; a store writes it
+down and gives it back unchanged. Names are past participles: a fact, not an order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, NamedTuple, TypeAlias
+
+from slacktide.types import JobState, Quote
+
+Actor: TypeAlias = Literal["engine", "market", "user", "worker"]
+Status: TypeAlias = Literal["succeeded", "failed", "cancelled", "budget_exhausted", "deadline_missed"]
+Health: TypeAlias = Literal["on-time", "at-risk", "late"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened."""
+
+    job: str = ""
+    """The job's id; empty for what concerns the controller."""
+    at_hours: float
+    """Hours on the market clock since the clock was set."""
+    actor: Actor = "engine"
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSet(Event):
+    """The market clock was set: hour 0 is `epoch_utc`, and it runs `speed` times as fast as the wall's."""
+
+    epoch_utc: str
+    speed: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened(Event):
+    """A controller took charge of the journal."""
+
+    pid: int
+    host: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed(Event):
+    """A controller let go of the journal; nothing is held any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted(Event):
+    """A job was handed in."""
+
+    text: str
+    """The job file as it was read."""
+    path: str
+    """Where it lay: relative paths in it are meant from there."""
+    policy: str
+    """The policy that will run it, as JSON: a name or {name: {parameter: value}}."""
+    learning: bool = False
+    """Whether the learner chose the policy and is to be told the outcome."""
+    market: str = ""
+    """What to open the market with, as JSON: source and options."""
+    pool: str = ""
+    slot_hours: float
+    start_slot: int
+    """The slot of the market at which the job's own slot 0 lies."""
+    envs: Mapping[str, str] = field(default_factory=dict)
+    """Variables taken over from where the job was submitted; never secrets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preempted(Event):
+    """Spot workers were taken away."""
+
+    slot: int
+    spot_before: int
+    spot_left: int
+    lost_gpu_hours: float
+    """Work since the last checkpoint that went with them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided(Event):
+    """What a job is to hold from now on; written before anyone acts on it."""
+
+    slot: int
+    quote: Quote
+    state: JobState
+    """What the job held and had done; spot that the market took is already gone from it."""
+    spot_gpus: int
+    on_demand_gpus: int
+    """The GPUs the job will have: the wish, cut to what can be had."""
+    wanted_spot_gpus: int
+    wanted_on_demand_gpus: int
+    signals: Mapping[str, float] = field(default_factory=dict)
+    """What the rule in `why` read."""
+    memory: tuple[float, ...] = ()
+    attempt: int
+    """Number of the set of workers; a new one begins whenever the set changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lived(Event):
+    """A stretch of time passed with one holding: what it did and cost. The bill is the sum of these."""
+
+    slot: int
+    from_hours: float
+    to_hours: float
+    spot_gpus: int
+    on_demand_gpus: int
+    spot_usd: float
+    on_demand_usd: float
+    pause_hours: float
+    """Hours without progress though GPUs were held."""
+    productive_hours: float
+    state: JobState
+    """The job at the end of the stretch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFailed(Event):
+    """A worker ended although nobody asked it to."""
+
+    attempt: int
+    rank: int
+    exit_code: int
+    """Negative: the signal that ended it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stalled(Event):
+    """A job reported no progress for longer than it may."""
+
+    attempt: int
+    silent_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarted(Event):
+    """The same holding was begun again with new workers, after a failure."""
+
+    attempt: int
+    delay_s: float
+    """How long to wait before, in seconds of the wall clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionAsked(Event):
+    """A user asked that spot workers be taken away, to see what happens."""
+
+    spot_gpus: int | None = None
+    """How many; None means all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancellationAsked(Event):
+    """A user asked that a job be ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthChanged(Event):
+    """The outlook of a job changed."""
+
+    health: Health
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released(Event):
+    """All workers of a job were let go though it has not ended: the controller stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockJumped(Event):
+    """The clock moved in a way that time does not; slots that nobody saw were lived as they were held."""
+
+    from_hours: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(Event):
+    """A job is over."""
+
+    status: Status
+    finish_hours: float
+    """Hours from the job's start until the work was done; infinite when it was not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned(Event):
+    """The choice among policies learned from a job that ended."""
+
+    policy: str
+    share: float
+    """What it earned between the least and the most it could have, in [0, 1]."""
+
+
+KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in (
+        ClockSet, Opened, Closed, Submitted, Preempted, Decided, Lived, WorkerFailed, Stalled, Restarted,
+        PreemptionAsked, CancellationAsked, HealthChanged, Released, ClockJumped, Ended, Learned,
+    )
+}  # fmt: skip
+"""Every kind of event by its name, which is how a store writes it."""
+
+
+class Record(NamedTuple):
+    """An event as it stands in a journal."""
+
+    seq: int
+    """Its place; 1 is the first."""
+    time_utc: datetime
+    """When it was written, by the wall clock."""
+    event: Event
