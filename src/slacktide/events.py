@@ -16,6 +16,10 @@ from slacktide.types import JobState, Quote
 
 Actor: TypeAlias = Literal["engine", "market", "user", "worker"]
 Status: TypeAlias = Literal["succeeded", "failed", "cancelled", "budget_exhausted", "deadline_missed"]
+Ending: TypeAlias = Literal[
+    "succeeded", "failed", "cancelled", "budget_exhausted", "deadline_missed", "released"
+]
+"""What a job is about to be: over in one of the ways above, or let go until a controller takes it up."""
 Health: TypeAlias = Literal["on-time", "at-risk", "late"]
 
 
@@ -59,6 +63,8 @@ class Submitted(Event):
 
     text: str
     """The job file as it was read."""
+    submitted_utc: str
+    """When it was handed in, by the wall clock; absolute deadlines are counted from here."""
     path: str
     """Where it lay: relative paths in it are meant from there."""
     policy: str
@@ -99,11 +105,15 @@ class Decided(Event):
     """The GPUs the job will have: the wish, cut to what can be had."""
     wanted_spot_gpus: int
     wanted_on_demand_gpus: int
+    from_hours: float
+    """From when on, in hours since the job began."""
     signals: Mapping[str, float] = field(default_factory=dict)
     """What the rule in `why` read."""
     memory: tuple[float, ...] = ()
     attempt: int
     """Number of the set of workers; a new one begins whenever the set changes."""
+    ending: Ending | None = None
+    """Set when the workers are being let go for good: what the job will be once they are gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +123,7 @@ class Lived(Event):
     slot: int
     from_hours: float
     to_hours: float
+    """Both in hours since the job began; a stretch begins where the last one ended."""
     spot_gpus: int
     on_demand_gpus: int
     spot_usd: float
@@ -132,6 +143,8 @@ class WorkerFailed(Event):
     rank: int
     exit_code: int
     """Negative: the signal that ended it."""
+    checkpointed_gpu_hours: float
+    """Work that was safe at that moment; failures without any in between count as one row of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +153,7 @@ class Stalled(Event):
 
     attempt: int
     silent_s: float
+    checkpointed_gpu_hours: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

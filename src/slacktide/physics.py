@@ -133,6 +133,12 @@ def pause_after(terms: Terms, state: JobState, spot: int, on_demand: int, pool: 
 
 
 @compilable
+def usd_per_hour(quote: Quote, spot: int, on_demand: int) -> float:
+    """Return what an hour with these GPUs costs."""
+    return quote.spot_usd_per_gpu_hour * spot + quote.on_demand_usd_per_gpu_hour * on_demand
+
+
+@compilable
 def advance(
     terms: Terms, state: JobState, slot: int, quote: Quote, spot: int, on_demand: int, pool: int
 ) -> tuple[JobState, Happened]:
@@ -159,17 +165,17 @@ def advance(
     if width == 0:
         productive = 0.0
 
-    usd_per_hour = quote.spot_usd_per_gpu_hour * spot + quote.on_demand_usd_per_gpu_hour * on_demand
+    hourly = usd_per_hour(quote, spot, on_demand)
     fee = terms.move_usd if moving else 0.0
     billed = terms.slot_hours if terms.whole_slots and width > 0 else held
-    cost = usd_per_hour * billed + fee
+    cost = hourly * billed + fee
     exhausted = state.cost_usd + cost > terms.max_cost_usd + 1e-9
     if exhausted:
         # The job checkpoints and stops at the moment its money ends.
         left = max(0.0, terms.max_cost_usd - state.cost_usd - fee)
-        held = 0.0 if terms.whole_slots or usd_per_hour <= 0.0 else left / usd_per_hour
+        held = 0.0 if terms.whole_slots or hourly <= 0.0 else left / hourly
         fee = fee if held > 0.0 else 0.0
-        cost = usd_per_hour * held + fee
+        cost = hourly * held + fee
         waited = min(waited, held)
         productive = held - waited
         finished = False
@@ -190,6 +196,12 @@ def advance(
         exhausted,
     )
     return after, Happened(spot, on_demand, waited if width > 0 else 0.0, productive, held, cost)
+
+
+def on_demand_usd(terms: Terms, quote: Quote, happened: Happened) -> float:
+    """Return the part of a slot's cost that on-demand GPUs made; spot made the rest."""
+    billed = terms.slot_hours if terms.whole_slots and happened.held_hours > 0.0 else happened.held_hours
+    return quote.on_demand_usd_per_gpu_hour * happened.on_demand_gpus * billed
 
 
 @compilable

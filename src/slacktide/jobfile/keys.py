@@ -70,6 +70,13 @@ def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
     return read
 
 
+def count(text: str) -> int:
+    """Read a whole number that may be zero."""
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise InputError(f"must be a whole number >= 0, got {shown(text)}")
+    return int(text)
+
+
 def accelerators(tree: Tree) -> Accelerators:
     """Read `H100:1..8` and its kin, or the mapping `{H100: 8}`."""
     if isinstance(tree, Section) and len(tree.entries) == 1:

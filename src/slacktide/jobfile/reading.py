@@ -21,6 +21,7 @@ from slacktide.register import Spec
 from slacktide.speedup import Linear
 from slacktide.types import Billing, Job
 from slacktide.units import (
+    MAX_DURATION_HOURS,
     Accelerators,
     format_duration,
     parse_duration_hours,
@@ -32,6 +33,11 @@ DEFAULT_POLICY = "auto"
 DEFAULT_BILLING: Billing = "second"
 DEFAULT_GRACE_HOURS = 30 / 3600
 """The shortest notice that a large cloud gives before it takes a spot machine away."""
+
+DEFAULT_HANG_HOURS = 10 / 60
+
+NO_DEADLINE_HOURS = MAX_DURATION_HOURS
+"""The deadline of a job of a stream, which has none."""
 
 JOB_KEYS = (
     "name",
@@ -53,6 +59,9 @@ JOB_KEYS = (
     "billing",
     "policy",
     "market",
+    "retries",
+    "hang_after",
+    "class",
 )
 """All keys of a job file."""
 
@@ -80,6 +89,15 @@ _REQUIRED = {
 _ONE_GPU = Accelerators("GPU", (1,))
 
 
+class Retries(NamedTuple):
+    """How often a job is begun again before it is given up."""
+
+    failures: int = 3
+    """Failures of its own in a row, without new checkpointed work between them."""
+    preemptions: int | None = None
+    """Times that spot workers may be taken; None means any number."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFile:
     """All that a job file says."""
@@ -101,6 +119,11 @@ class JobFile:
     checkpoint_dir: str | None = None
     grace_hours: float = DEFAULT_GRACE_HOURS
     """From the request to stop to the kill."""
+    retries: Retries = field(default_factory=Retries)
+    hang_after_hours: float = DEFAULT_HANG_HOURS
+    """Without progress for this long, by the wall clock, the job counts as hung."""
+    fleet_class: str | None = None
+    """The class of a job that is part of a stream; such a job needs no deadline."""
     path: str = "<text>"
 
 
@@ -142,7 +165,8 @@ def _root(tree: Tree | None, path: object) -> Section:
 
 def _read(fields: Fields, now: datetime) -> JobFile:
     for key, example in _REQUIRED.items():
-        fields.require(key, example)
+        if key != "deadline" or "class" not in fields:
+            fields.require(key, example)
     mistakes, text = fields.mistakes, scalar(keys.words)
     gpus = fields.read("resources", lambda tree: _resources(tree, mistakes), _ONE_GPU)
     checkpoint = fields.read("checkpoint", lambda tree: _checkpoint(tree, mistakes), _Checkpoint())
@@ -157,6 +181,11 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         secrets=fields.read("secrets", keys.variables(mistakes), {}),
         checkpoint_dir=checkpoint.dir,
         grace_hours=checkpoint.grace_hours,
+        retries=fields.read("retries", lambda tree: _retries(tree, mistakes), Retries()),
+        hang_after_hours=fields.read(
+            "hang_after", scalar(keys.positive(parse_duration_hours)), DEFAULT_HANG_HOURS
+        ),
+        fleet_class=fields.read("class", scalar(keys.name), None),
         path=mistakes.path,
         # Last: a job is made only of a file without mistakes.
         job=_job(fields, gpus.widths, checkpoint.every_hours, now),
@@ -179,12 +208,21 @@ def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
     )
 
 
+def _retries(tree: Tree, mistakes: Mistakes) -> Retries:
+    fields = Fields(section(tree), mistakes, ("failures", "preemptions"), prefix="retries.")
+    usual = Retries()
+    return Retries(
+        fields.read("failures", scalar(keys.count), usual.failures),
+        fields.read("preemptions", scalar(keys.count), usual.preemptions),
+    )
+
+
 def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: datetime) -> Job:
     """Read the numbers of a job; raises FileError if there is any mistake in the file so far."""
     moment, duration = scalar(keys.moment(now)), scalar(parse_duration_hours)
     # A number that could not be read is not-a-number: no comparison with it complains again.
     work = fields.read("work", scalar(keys.positive(parse_work_gpu_hours)), math.nan)
-    deadline = fields.read("deadline", moment, math.nan)
+    deadline = fields.read("deadline", moment, math.nan if "deadline" in fields else NO_DEADLINE_HOURS)
     worthless_after = fields.read("worthless_after", moment, None)
     restart = fields.read("restart", duration, math.nan if "restart" in fields else 0.0)
     shrink = fields.read("shrink", duration, None)

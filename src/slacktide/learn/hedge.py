@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slacktide.errors import InputError
+from slacktide.errors import InputError, UnknownNameError
 from slacktide.learn.rate import Adaptive, Rate
 from slacktide.learn.trail import Leader, Trail
 
@@ -124,16 +124,21 @@ class Hedge:
         """Return an arm drawn by weight; the same key, seed and weights draw the same arm."""
         return self.arms[_drawn(self.weights, key, seed)]
 
-    def begin(self, job: str, *, key: str | None = None, seed: int = 0) -> str:
+    def begin(self, job: str, *, key: str | None = None, seed: int = 0, arm: str | None = None) -> str:
         """Draw the arm for a job; repeated for a job that is open, it returns the arm drawn before.
 
-        Raises InputError for a job that has ended.
+        `arm` names one to take in place of a draw. Raises InputError for a job that has ended.
         """
+        if arm is not None and arm not in self.arms:
+            raise UnknownNameError("an arm", arm, self.arms)
         if job in self.recent:
             raise InputError(f"a job must begin once, got {job!r}, which has ended; give it a new name")
         if job not in self.open:
             weights = self.weights
-            self.open[job] = Open(_drawn(weights, job if key is None else key, seed), weights)
+            drawn = (
+                _drawn(weights, job if key is None else key, seed) if arm is None else self.arms.index(arm)
+            )
+            self.open[job] = Open(drawn, weights)
         return self.arms[self.open[job].arm]
 
     def end(self, job: str, utilities: Mapping[str, float] | Sequence[float] | Floats) -> None:

@@ -1,0 +1,303 @@
+"""Running jobs for real: hand in, run, resume; and what clients ask of a journal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from slacktide.backend.base import Backend
+from slacktide.backtesting.plain import last_start
+from slacktide.backtesting.selection import fresh
+from slacktide.engine.clock import Clock
+from slacktide.engine.engine import Engine
+from slacktide.engine.lane import lane_of
+from slacktide.engine.lessons import begin_learning, drop_lesson, learn_from
+from slacktide.engine.loop import POLL_S, live
+from slacktide.engine.world import Track, World
+from slacktide.errors import InputError, UnknownNameError
+from slacktide.events import CancellationAsked, ClockSet, Closed, Opened, PreemptionAsked, Submitted
+from slacktide.jobfile.reading import parse_job
+from slacktide.jobfile.redact import without_secrets
+from slacktide.jobfile.tree import read_text
+from slacktide.learn.pool import AUTO
+from slacktide.learn.saved import Saved, default_path
+from slacktide.market.base import Pool
+from slacktide.market.source import open_market
+from slacktide.register import Spec
+from slacktide.service import DEFAULT_MARKET, check_feasible
+from slacktide.store.base import Store
+from slacktide.store.lease import Lease
+from slacktide.store.sqlite import SqliteStore
+from slacktide.types import Job
+
+ROOM_SHARE = 0.25
+"""How much of a job's time a replayed market should still have after its deadline, where it has a choice."""
+
+BackendMaker = Callable[[Path, float], Backend]
+"""Makes the back end of a journal: given the folder for its workers and the clock's speed."""
+
+
+class Session:
+    """A controller of one journal, from taking charge of it to letting go.
+
+    Raises LeaseError when the journal has a controller already.
+    """
+
+    def __init__(
+        self,
+        journal: Path,
+        *,
+        speed: float | None = None,
+        notice_s: float = 0.0,
+        backend: BackendMaker | None = None,
+        learned: Path | None = None,
+    ) -> None:
+        """Name the journal; `speed` is how many times faster than the wall's the market's clock runs."""
+        self.journal = journal.absolute()
+        self.speed, self._notice_s = speed, notice_s
+        self._make = backend or self._local
+        self._learned = Saved(learned or default_path(), fresh)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(Lease(self.journal))
+            self.store: Store = stack.enter_context(SqliteStore(self.journal))
+            self.clock = self._clock()
+            self.engine = Engine(self.store, self._make(runs_of(self.journal), self.clock.speed))
+            self.engine.write([self._opened()])
+            self.engine.recover()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if kind is None and self.engine.idle:
+                self.engine.write([Closed(at_hours=self.engine.world.now_hours)])
+
+    def submit(self, path: str, given: Mapping[str, Any]) -> Track:
+        """Hand in a job file, or take up the same one again if it has not ended."""
+        text, now = read_text(path), datetime.now(UTC)
+        for track in self.world.active:
+            if track.submitted.path == str(Path(path).absolute()):
+                return track
+        name = parse_job(text, path=path, now=now).job.name
+        asked = submission(
+            text, path, given, job_id=free_id(self.world, name), at_hours=self.clock.hours(), now=now
+        )
+        submitted = begin_learning(asked, name, self._learned)
+        try:
+            self.engine.submit(submitted)
+        except BaseException:
+            drop_lesson(submitted, self._learned)
+            raise
+        return self.world.jobs[submitted.job]
+
+    def run(
+        self,
+        *,
+        show: Callable[[float], None] = lambda now_hours: None,
+        stopping: Callable[[], bool] = lambda: False,
+        poll_s: float = POLL_S,
+    ) -> None:
+        """Run until every job has ended, or until all is let go once `stopping` says so; then learn."""
+        live(self.engine, self.clock, show=show, stopping=stopping, poll_s=poll_s)
+        for track in self.world.jobs.values():
+            if track.ended is not None and track.submitted.learning and not track.learned:
+                learn_from(self.engine, track, self._learned)
+
+    @property
+    def world(self) -> World:
+        """All that the journal tells."""
+        return self.engine.world
+
+    def _clock(self) -> Clock:
+        """Go on with the clock of jobs that have not ended, or set it anew."""
+        world = read_world(self.store)
+        if world.active and world.clock is not None:
+            speed = world.clock.speed
+            if self.speed is not None and self.speed != speed:
+                raise InputError(
+                    f"speed must stay {speed:g} while jobs of this journal go on, got {self.speed:g}; "
+                    "leave it out, or give another journal with --journal"
+                )
+            return Clock(datetime.fromisoformat(world.clock.epoch_utc), speed)
+        epoch = datetime.now(UTC)
+        clock = Clock(epoch, self.speed or 1.0)
+        self.store.append([ClockSet(at_hours=0.0, epoch_utc=epoch.isoformat(), speed=clock.speed)])
+        return clock
+
+    def _opened(self) -> Opened:
+        return Opened(
+            at_hours=self.engine.world.now_hours,
+            pid=os.getpid(),
+            host=platform.node(),
+            version=version("slacktide"),
+        )
+
+    def _local(self, folder: Path, speed: float) -> Backend:
+        from slacktide.backend.local.holding import Local
+
+        owner = hashlib.sha256(str(self.journal).encode()).hexdigest()[:16]
+        return Local(folder, owner, speed=speed, notice_s=self._notice_s)
+
+
+def submission(
+    text: str, path: str, given: Mapping[str, Any], *, job_id: str, at_hours: float, now: datetime
+) -> Submitted:
+    """Say all that the journal must know to run a job file, also after a crash and on another day.
+
+    `given` may hold market, pool, slot_hours, gaps, spot_usd, on_demand_usd, policy and start. Raises
+    InputError or InfeasibleError when the job cannot be run.
+    """
+    file = parse_job(text, path=path, now=now)
+    check_feasible(file.job)
+    if file.run is None:
+        raise InputError(f"{path}: a job must say what to run, got no 'run'; write 'run: python train.py'")
+    market = _market_options(given, file.market)
+    opened = open_market(**market)
+    pool = opened.pool(given["pool"]) if given.get("pool") else opened.pools[0]
+    policy: Spec = given.get("policy") or file.policy
+    return Submitted(
+        job=job_id,
+        at_hours=at_hours,
+        actor="user",
+        text=without_secrets(text),
+        submitted_utc=now.isoformat(),
+        path=str(Path(path).absolute()),
+        policy=json.dumps(policy),
+        learning=policy == AUTO,
+        market=json.dumps(market),
+        pool=pool.name,
+        slot_hours=pool.slot_hours,
+        start_slot=start_of(file.job, pool, given.get("start")),
+        envs=_taken_over(file.envs),
+    )
+
+
+def _market_options(given: Mapping[str, Any], written: str | None) -> dict[str, Any]:
+    spec = given.get("market") or written or DEFAULT_MARKET
+    if not spec.startswith("synthetic"):
+        spec = str(Path(spec).absolute())
+    names = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
+    return {"spec": spec, **{name: given[name] for name in names if given.get(name) is not None}}
+
+
+def start_of(job: Job, pool: Pool, start: int | None) -> int:
+    """Return the slot of a replayed market at which a job begins: as late as leaves it room, or as asked.
+
+    Late, so that the past is long. Raises InputError when the market does not reach to the deadline.
+    """
+    last = last_start(job, pool)
+    if start is not None:
+        if not 0 <= start <= last:
+            raise InputError(
+                f"start must leave {job.deadline_hours:g} h of market, so lie in 0..{last}, got {start}; "
+                "use a longer market or a nearer deadline"
+            )
+        return start
+    if last < 0:
+        raise InputError(
+            f"pool {pool.name!r}: the market must cover the deadline of {job.deadline_hours:g} h, got "
+            f"{pool.hours:g} h of it; use a longer market or a nearer deadline"
+        )
+    room = round(ROOM_SHARE * job.deadline_hours / pool.slot_hours)
+    return max(0, last - room) if last >= 2 * room else last
+
+
+def _taken_over(envs: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the variables that are to be as they are where the job is handed in."""
+    found = {name: os.environ.get(name) for name, value in envs.items() if value is None}
+    for name, value in found.items():
+        if value is None:
+            raise InputError(
+                f"variable {name} must be set here or given a value in the job file, got neither"
+            )
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def free_id(world: World, name: str) -> str:
+    """Return the job's name, with a number if an earlier job has it."""
+    if name not in world.jobs:
+        return name
+    return next(free for number in range(2, 10**9) if (free := f"{name}-{number}") not in world.jobs)
+
+
+def runs_of(journal: Path) -> Path:
+    """Return the folder below which the workers of a journal have theirs."""
+    return journal.absolute().with_suffix(".runs")
+
+
+def read_world(store: Store) -> World:
+    """Read a journal from its beginning."""
+    world = World()
+    for record in store.read():
+        world.apply(record)
+    return world
+
+
+def open_journal(journal: Path) -> SqliteStore:
+    """Open a journal that must be there, to read it or to ask something of its controller."""
+    if not journal.exists():
+        raise InputError(f"{journal}: there must be a journal, found none; name it with --journal")
+    return SqliteStore(journal, create=False)
+
+
+def track_of(world: World, job: str) -> Track:
+    """Return a job of a journal; raises UnknownNameError with a guess."""
+    if job not in world.jobs:
+        raise UnknownJobError("a job", job, world.jobs)
+    return world.jobs[job]
+
+
+class UnknownJobError(UnknownNameError):
+    """A job is not in the journal."""
+
+    exit_code = 102
+    http_status = 404
+
+
+def ask_preemption(store: Store, job: str, gpus: int | None) -> None:
+    """Ask the controller to take spot workers from a job, as the market would."""
+    world = _asked_of(store, job)
+    store.append([PreemptionAsked(job=job, at_hours=world.now_hours, actor="user", spot_gpus=gpus)])
+
+
+def ask_cancellation(store: Store, job: str) -> None:
+    """Ask the controller to end a job."""
+    world = _asked_of(store, job)
+    store.append([CancellationAsked(job=job, at_hours=world.now_hours, actor="user")])
+
+
+def _asked_of(store: Store, job: str) -> World:
+    world = read_world(store)
+    track = track_of(world, job)
+    if not track.active:
+        raise InputError(f"job {job!r} must not have ended, but it has: {track.status}")
+    return world
+
+
+__all__ = [
+    "Session",
+    "UnknownJobError",
+    "ask_cancellation",
+    "ask_preemption",
+    "lane_of",
+    "open_journal",
+    "read_world",
+    "runs_of",
+    "start_of",
+    "submission",
+    "track_of",
+]

@@ -1,0 +1,130 @@
+"""What was back-tested is what runs: the engine on the replay back end takes the same decisions and cents."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from slacktide.backend.replay import Replay
+from slacktide.backtesting import plain
+from slacktide.backtesting.compare import setting_for
+from slacktide.engine.bill import audit
+from slacktide.engine.engine import Engine
+from slacktide.engine.lane import Lane, make_lane
+from slacktide.engine.world import World
+from slacktide.events import Decided, Lived, Preempted, Submitted
+from slacktide.market.base import Market
+from slacktide.market.source import open_market
+from slacktide.policy.base import policies
+from slacktide.speedup import Amdahl
+from slacktide.store.memory import MemoryStore
+from slacktide.types import Job
+
+JOBS = {
+    "hard": Job(
+        work_gpu_hours=20, deadline_hours=8, widths=(1, 2, 4), speedup=Amdahl(0.95), restart_hours=0.2,
+        shrink_hours=0.1, checkpoint_hours=0.3,
+    ),
+    "soft": Job(
+        work_gpu_hours=18, deadline_hours=5, widths=tuple(range(1, 5)), restart_hours=0.1, value_usd=90,
+        worthless_after_hours=9,
+    ),
+    "poor": Job(
+        work_gpu_hours=30, deadline_hours=10, widths=(1, 2, 3, 4), restart_hours=0.05, max_cost_usd=20,
+    ),
+    "whole slots": Job(
+        work_gpu_hours=9, deadline_hours=6, widths=(1, 2, 4), restart_hours=0.7, billing="slot",
+    ),
+}  # fmt: skip
+
+
+def market(seed: int) -> Market:
+    return open_market(f"synthetic:volatile?seed={seed}&days=3&slot=30m&pools=2")
+
+
+def submission(job: str, lane: Lane) -> Submitted:
+    return Submitted(
+        job=job,
+        at_hours=0.0,
+        text="",
+        submitted_utc="2026-01-01T00:00:00+00:00",
+        path="",
+        policy=json.dumps("x"),
+        slot_hours=lane.terms.slot_hours,
+        start_slot=lane.start_slot,
+    )
+
+
+def run_engine(lane: Lane) -> tuple[MemoryStore, Engine]:
+    store = MemoryStore()
+    engine = Engine(store, Replay(), open_lane=lambda _: lane)
+    engine.submit(submission("job", lane))
+    slot = 0
+    while engine.world.active:
+        engine.step(slot * lane.terms.slot_hours)
+        slot += 1
+    return store, engine
+
+
+@pytest.mark.parametrize("policy", sorted(policies))
+@pytest.mark.parametrize("kind", sorted(JOBS))
+def test_engine_on_replay_is_the_back_test(policy: str, kind: str) -> None:
+    job = JOBS[kind]
+    for seed in (3, 4):
+        where = market(seed)
+        pool, start = where.pools[1], 20
+        lane = make_lane(job, where, pool, policies.make(policy), start)
+        told = plain.run(job, pool, lane.policy, start=start, setting=setting_for(where, pool, None))
+        store, engine = run_engine(lane)
+        events = [record.event for record in store.read()]
+        decided = [event for event in events if isinstance(event, Decided)]
+        lived = [event for event in events if isinstance(event, Lived)]
+        assert len(decided) == len(lived) == len(told.slots)
+        for mine, paid, theirs in zip(decided, lived, told.slots, strict=True):
+            assert mine.state == theirs.before
+            assert (mine.wanted_spot_gpus, mine.wanted_on_demand_gpus) == theirs.wanted[:2]
+            assert (mine.spot_gpus, mine.on_demand_gpus) == theirs.happened[:2]
+            assert mine.why == theirs.wanted.reason.rule
+            assert paid.state == theirs.after
+            assert paid.spot_usd + paid.on_demand_usd == pytest.approx(theirs.happened.cost_usd, abs=1e-12)
+        track = engine.world.jobs["job"]
+        assert track.state.cost_usd == told.cost_usd
+        assert sum(isinstance(event, Preempted) for event in events) == told.preemptions
+        assert track.lost_gpu_hours == pytest.approx(told.lost_gpu_hours)
+        assert track.ended is not None
+        assert track.ended.finish_hours == told.finish_hours
+        checked = audit(track, lane, store.read())
+        assert checked.clean, checked
+        assert checked.cost_usd == pytest.approx(told.cost_usd, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", sorted(JOBS))
+def test_stepping_more_often_changes_nothing(kind: str) -> None:
+    where = market(3)
+    lane = make_lane(JOBS[kind], where, where.pools[0], policies.make("uniform-progress"), 5)
+    often = MemoryStore()
+    engine = Engine(often, Replay(), open_lane=lambda _: lane)
+    engine.submit(submission("job", lane))
+    tick = 0
+    while engine.world.active:
+        engine.step(tick * lane.terms.slot_hours / 4)
+        tick += 1
+    rarely, _ = run_engine(lane)
+    first, second = (
+        [r.event for r in store.read() if isinstance(r.event, Decided)] for store in (often, rarely)
+    )
+    assert [(one.slot, one.spot_gpus, one.on_demand_gpus) for one in first] == [
+        (one.slot, one.spot_gpus, one.on_demand_gpus) for one in second
+    ]
+
+
+def test_the_world_is_a_fold_over_the_journal() -> None:
+    where = market(4)
+    lane = make_lane(JOBS["hard"], where, where.pools[0], policies.make("maximal-spot"), 0)
+    store, engine = run_engine(lane)
+    again = World()
+    for record in store.read():
+        again.apply(record)
+    assert dataclasses.asdict(again) == dataclasses.asdict(engine.world)
