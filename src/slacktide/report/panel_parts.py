@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from slacktide.report import words
-from slacktide.report.scene import Scene
+from slacktide.report.scene import Backdrop
 from slacktide.report.style import INK
 from slacktide.units import format_usd
 
@@ -37,7 +37,7 @@ def legend_above(ax: Axes, keys: Iterable[Artist] | None = None) -> None:
     ax.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.4)
 
 
-def deadline(ax: Axes, scene: Scene, *, label: bool = False) -> None:
+def deadline(ax: Axes, scene: Backdrop, *, label: bool = False) -> None:
     """Mark the deadline, and when a late result is worth nothing, if that is in sight."""
     job = scene.job
     marks = {"deadline": job.deadline_hours}
