@@ -87,6 +87,12 @@ class Engine:
         """From now on let go of everything, keeping the jobs; `idle` says when it is done."""
         self._releasing = True
 
+    def abandon(self) -> None:
+        """Let go of all workers though the journal cannot be told; the next controller will see them gone."""
+        for track in self.world.active:
+            if track.order is not None:
+                self.backend.hold(track.order._replace(ending=True))
+
     @property
     def idle(self) -> bool:
         """Whether nothing is held and nothing is to be done."""
@@ -132,6 +138,8 @@ class Engine:
             elif not track.released:
                 self.write([Released(job=track.job, at_hours=now_hours, why="the controller stops")])
             return
+        # "Make it so" may be repeated, so what was written but not acted on is made up for here.
+        self.backend.hold(track.order)
         if self.lane(track).slot(hours) > track.order.slot:
             self._turn(track, hours)
         else:
