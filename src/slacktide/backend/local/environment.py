@@ -1,0 +1,85 @@
+"""The variables that a worker is given."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from slacktide.backend.local.folder import Intent
+from slacktide.backend.local.launch import Launch
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_HOST = "127.0.0.1"
+
+
+def job_variables(base: Mapping[str, str], launch: Launch, progress: Path) -> dict[str, str]:
+    """Return what every command of a job sees: the controller's own, the user's, then ours."""
+    variables = {"OMP_NUM_THREADS": "1", **base, "PYTHONUNBUFFERED": "1"}
+    variables.pop(_VISIBLE, None)
+    return {
+        **variables,
+        **launch.envs,
+        **launch.secrets,
+        "SLACKTIDE_JOB_ID": launch.job_id,
+        "SLACKTIDE_CHECKPOINT_DIR": os.path.abspath(launch.checkpoint_dir),
+        "SLACKTIDE_PROGRESS": os.path.abspath(progress),
+        "SLACKTIDE_GRACE_SECONDS": f"{launch.grace_s:g}",
+        "SKYPILOT_TASK_ID": launch.job_id,
+    }
+
+
+def rank_variables(intent: Intent, rank: int) -> dict[str, str]:
+    """Return what only this worker sees.
+
+    A worker stands for a machine with one GPU, so it is the first and only one of its machine. A script
+    that picks its GPU by LOCAL_RANK and one that takes the first it sees then both find the right one.
+    """
+    workers = len(intent.kinds)
+    device = {_VISIBLE: intent.devices[rank]} if intent.devices else {}
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(workers),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": _HOST,
+        "MASTER_PORT": str(intent.master_port),
+        "SLACKTIDE_ATTEMPT": str(intent.attempt),
+        "SLACKTIDE_CAPACITY_TYPE": intent.kinds[rank],
+        "SKYPILOT_NODE_RANK": str(rank),
+        "SKYPILOT_NUM_NODES": str(workers),
+        "SKYPILOT_NUM_GPUS_PER_NODE": "1",
+        "SKYPILOT_NODE_IPS": "\n".join([_HOST] * workers),
+        **device,
+    }
+
+
+def machine_devices(base: Mapping[str, str], folder: Path = Path("/dev")) -> tuple[str, ...]:
+    """Return the GPUs we may use: those the controller was given, else all of the machine."""
+    if _VISIBLE in base:
+        return tuple(filter(None, (name.strip() for name in base[_VISIBLE].split(","))))
+    numbers = (path.name.removeprefix("nvidia") for path in folder.glob("nvidia[0-9]*"))
+    return tuple(sorted((number for number in numbers if number.isdecimal()), key=int))
+
+
+def least_used(devices: tuple[str, ...], used: Iterable[str], workers: int) -> tuple[str, ...]:
+    """Return a GPU for each worker: free ones first, and none shared by more workers than needed."""
+    if not devices:
+        return ()
+    load = Counter(used)
+    chosen = []
+    for _ in range(workers):
+        device = min(devices, key=lambda name: load[name])
+        load[device] += 1
+        chosen.append(device)
+    return tuple(chosen)
+
+
+def free_port() -> int:
+    """Return a port of the loopback that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,103 @@
+"""The processes of this machine: told apart by pid and start time, and found by a variable they carry.
+
+A pid alone names nothing for long: it is given again to someone else. Whoever may be signalled is therefore
+known by its start time as well, or by the variable that every worker hands down to what it starts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+MARKER = "SLACKTIDE_WORKER"
+"""The variable that says `owner/job/attempt/rank` in a worker and in all that it starts."""
+
+_PROC = Path("/proc")
+_LINUX = (_PROC / "self" / "stat").exists()
+_KEY = MARKER.encode() + b"="
+
+
+class Process(NamedTuple):
+    """One process, not to be mixed up with a later one of the same pid."""
+
+    pid: int
+    started: str
+    """When it began, in the words of the system."""
+
+
+class Seen(NamedTuple):
+    """A process found while looking through all of them."""
+
+    process: Process
+    group: int
+    session: int
+    marker: str | None
+
+
+def alive(process: Process) -> bool:
+    """Say whether this very process still runs; a zombie does not."""
+    if _LINUX:
+        stat = _stat(process.pid)
+        return stat is not None and stat[0] not in b"ZX" and stat[19].decode() == process.started
+    return _ps_started(process.pid) == process.started
+
+
+def scan() -> Iterator[Seen]:
+    """Yield every living process but this one; none where the system has no /proc of Linux's kind."""
+    if not _LINUX:
+        return
+    for entry in os.listdir(_PROC):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        stat = _stat(int(entry))
+        if stat is None or stat[0] in b"ZX":
+            continue
+        process = Process(int(entry), stat[19].decode())
+        yield Seen(process, int(stat[2]), int(stat[3]), _marker(process.pid))
+
+
+def send(process: Process, number: signal.Signals) -> None:
+    """Signal one process if it is still the one that was meant."""
+    if alive(process):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process.pid, number)
+
+
+def send_group(leader_pid: int, number: signal.Signals) -> None:
+    """Signal a process group; its being gone, or not ours to signal, is left for the next look to find."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader_pid, number)
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """Return the fields of a process's stat from its state on (the third of the manual), None when gone."""
+    try:
+        line = (_PROC / str(pid) / "stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):  # hidden processes are not ours
+        return None
+    # The command in brackets before may hold blanks and brackets of its own.
+    return line[line.rindex(b")") + 2 :].split()
+
+
+def _marker(pid: int) -> str | None:
+    try:
+        environ = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:  # gone meanwhile, or someone else's
+        return None
+    for entry in environ.split(b"\0") if _KEY in environ else ():
+        if entry.startswith(_KEY):
+            return entry[len(_KEY) :].decode(errors="replace")
+    return None
+
+
+def _ps_started(pid: int) -> str | None:
+    """Ask ps, in the same words as the supervisor does; None when gone or a zombie."""
+    environ = {**os.environ, "LC_ALL": "C", "TZ": "UTC0"}
+    command = ["ps", "-o", "state=,lstart=", "-p", str(pid)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, env=environ).stdout.split()
+    return " ".join(answer[1:]) if answer and answer[0][0] not in "ZX" else None

@@ -1,0 +1,150 @@
+"""The training processes of many jobs on this machine: started, watched, stopped, and found again."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from slacktide.backend.local import environment, folder, sweeping
+from slacktide.backend.local.job import Job, Order
+from slacktide.backend.local.launch import Kind, Launch, check_launch, check_name
+from slacktide.backend.local.sighting import LogFile, Sighting, Stray
+from slacktide.errors import BackendError, InputError
+
+
+class Processes:
+    """Holds for every job the workers that were last ordered.
+
+    Every call returns at once and may be repeated; `tick` does what takes time, a step at a time, and is to
+    be called every 20 to 100 ms. One controller at a time may use an owner's name; workers outlive it, and
+    the next one finds them with `sweep`.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        owner: str,
+        now: Callable[[], float] = time.monotonic,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """Look after the jobs under `root`; `environ` is what workers inherit. Raises InputError."""
+        check_name("an owner's name", owner)
+        self._root = Path(os.path.abspath(root))
+        self._owner = owner
+        self._now = now
+        self._environ = environ
+        self._jobs: dict[str, Job] = {}
+
+    def register(self, launch: Launch) -> None:
+        """Make a job known, with its folders; told again, the new launch counts from the next start on.
+
+        Raises InputError for what cannot be run, BackendError when our own folder cannot be written.
+        """
+        check_launch(launch)
+        try:
+            folder.own(self._root / launch.job_id, self._owner)
+        except OSError as error:
+            raise BackendError(
+                f"the folder of job {launch.job_id} must be writable, got: {error}; check the disk and rights"
+            ) from error
+        workdir = Path(os.path.abspath(launch.workdir))
+        self._job(launch.job_id).launch = replace(launch, workdir=workdir)
+
+    def hold(self, job_id: str, attempt: int, kinds: tuple[Kind, ...], not_before: float = -math.inf) -> None:
+        """Order these workers, rank i of kind `kinds[i]`; no kinds: none at all, whatever the attempt.
+
+        The same attempt again changes nothing. Another one ends the workers that there are and then, from
+        `not_before` on, starts the new ones. Attempts only grow. Raises InputError.
+        """
+        job = self._registered(job_id)
+        before = job.order.attempt if job.order else 0
+        if attempt < max(1, before):
+            raise InputError(f"an attempt must be >= {max(1, before)}, the last one ordered, got {attempt}")
+        if attempt != before or not kinds:
+            job.order = Order(attempt, kinds, not_before)
+
+    def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
+        """Let the market take the highest-ranked spot workers beyond `spot_left`, after some notice.
+
+        They get SIGTERM and when the notice is over SIGKILL; without notice SIGKILL at once. The others of
+        the attempt get SIGTERM and the grace period, since the set has to re-form. Nothing is started until
+        another attempt is ordered. Raises InputError.
+        """
+        if spot_left < 0 or not notice_s >= 0:
+            raise InputError(f"spot_left and notice_s must be >= 0, got {spot_left} and {notice_s}")
+        self._known(job_id).take(spot_left, notice_s, self._now())
+
+    def tick(self) -> None:
+        """Take the next steps for all jobs; raises BackendError, after all had theirs, if some failed."""
+        now = self._now()
+        failures: list[Exception] = []
+        for job in self._jobs.values():
+            try:
+                job.advance(now, self._pick_devices)
+            except (BackendError, OSError) as error:
+                failures.append(error)
+        if failures:
+            raise BackendError("; ".join(map(str, failures))) from failures[0]
+
+    def look(self, job_id: str) -> Sighting:
+        """Return what the last tick saw of a job; raises InputError when it is not known."""
+        return self._known(job_id).look(self._now())
+
+    def sweep(self, keep: Mapping[str, int]) -> None:
+        """Take charge of what an earlier controller left: keep these attempts, end all else.
+
+        Kept workers are watched and signalled as if we had started them, and the missing ones of a set
+        that was only half begun are started when the same attempt is held again. To be called before the
+        first order. What is to go gets SIGTERM now, and SIGKILL from a later tick.
+        """
+        marked = sweeping.marked(self._owner)
+        on_disk = {place.name for place in folder.jobs(self._root, self._owner)}
+        for job_id in sorted(on_disk | set(marked)):
+            sweeping.sweep(self._job(job_id), keep.get(job_id), marked.get(job_id, {}), self._now())
+
+    def strays(self) -> list[Stray]:
+        """Return what `sweep` found, is to go and has not gone."""
+        return [
+            Stray(job_id, band.attempt, worker.rank, pid)
+            for job_id, job in self._jobs.items()
+            for band in job.going
+            for worker in band.workers
+            for pid in worker.pids
+        ]
+
+    def logs(self, job_id: str) -> list[LogFile]:
+        """Return where the output of a job's set-up and workers is, oldest attempt first."""
+        check_name("a job id", job_id)
+        place = self._root / job_id
+        found = [LogFile(0, 0, path) for path in place.glob("setup.log")]
+        for attempt in folder.attempts(place):
+            paths = folder.attempt_folder(place, attempt).glob("rank-*.log")
+            ranked = [LogFile(attempt, int(path.stem.removeprefix("rank-")), path) for path in paths]
+            found += sorted(ranked)
+        return found
+
+    def _job(self, job_id: str) -> Job:
+        if job_id not in self._jobs:
+            place, prefix = self._root / job_id, f"{self._owner}/{job_id}"
+            self._jobs[job_id] = Job(place, prefix, self._environ, self._now())
+        return self._jobs[job_id]
+
+    def _known(self, job_id: str) -> Job:
+        if job_id not in self._jobs:
+            raise InputError(f"a job must be known here, got {job_id!r}; register it first")
+        return self._jobs[job_id]
+
+    def _registered(self, job_id: str) -> Job:
+        job = self._known(job_id)
+        if job.launch is None:
+            raise InputError(f"a job must be registered before it is held, got {job_id!r}; register it first")
+        return job
+
+    def _pick_devices(self, workers: int) -> tuple[str, ...]:
+        intents = (job.intent for job in self._jobs.values() if job.intent)
+        used = (device for intent in intents for device in intent.devices)
+        return environment.least_used(environment.machine_devices(self._environ), used, workers)

@@ -1,0 +1,60 @@
+"""What is seen of a job's processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+Phase: TypeAlias = Literal["none", "setting-up", "starting", "running", "stopping", "exited"]
+"""none: nothing is held · setting-up: the set-up command runs · starting: workers are ordered and not all
+have begun · running: all have begun and some live · stopping: they were told to end, or ended by themselves,
+and something of theirs still lives · exited: all ended, or the set-up failed, or the market took the workers
+before they began."""
+
+
+class Sighting(NamedTuple):
+    """What was there at the last tick.
+
+    All of it is about `attempt`, which is the old one for as long as its workers have not gone: compare it
+    with the attempt that was ordered. An attempt has one generation, written down with it: workers that
+    re-form in place would raise it and keep the attempt.
+    """
+
+    attempt: int
+    phase: Phase
+    spot_gpus: int
+    on_demand_gpus: int
+    """Workers alive, also those that were told to end."""
+    exit_codes: tuple[int | None, ...]
+    """By rank; None while it lives or when it never began, negative for the signal that ended it."""
+    failed_rank: int | None
+    """The first worker that ended with anything but 0 though nobody had asked it to."""
+    done_share: float
+    checkpointed_share: float
+    metrics: Mapping[str, float]
+    silent_s: float
+    """Seconds since the progress file last grew or the attempt's workers were started, whichever is less."""
+    setup_exit: int | None
+    """How the set-up ended; None when it has not, or when there is none."""
+    broken_lines: int
+    """Lines of the progress file that could not be read, since this controller began to read it."""
+
+
+class Stray(NamedTuple):
+    """A process that is to go and has not gone."""
+
+    job_id: str
+    attempt: int
+    """0 for the set-up."""
+    rank: int
+    pid: int
+
+
+class LogFile(NamedTuple):
+    """Where the output of a worker is."""
+
+    attempt: int
+    """0 for the set-up."""
+    rank: int
+    path: Path

@@ -1,0 +1,140 @@
+"""One supervised process, started by us or found again, and all that it started."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from slacktide.backend.local import folder, machine
+from slacktide.backend.local.launch import Kind
+from slacktide.backend.local.supervisor import exit_code
+
+VANISHED = -int(signal.SIGKILL)
+"""The exit code of a worker that left no word: nothing but SIGKILL keeps a supervisor from writing it."""
+
+
+class Worker:
+    """A rank of an attempt: whether it lives, how it ended, and when the patience with it ends.
+
+    The command of a user may end before what it started has: a shell dies of SIGTERM at once while the
+    training under it still saves. Such leftovers have the same patience, and the worker is there until they
+    have gone.
+    """
+
+    def __init__(self, rank: int, kind: Kind, marker: str, stem: Path) -> None:
+        self.rank = rank
+        self.kind: Kind = kind
+        self.marker = marker
+        self.stem = stem
+        self.child: int | None = None
+        """Its pid while it is a child of ours that was not waited for: nobody else can have this pid."""
+        self.process: machine.Process | None = None
+        """As it registered itself."""
+        self.exit_code: int | None = None
+        self.ended_ns = 0
+        """When it ended by the wall clock, once it has."""
+        self.asked = False
+        """Whether it was told to end while it lived."""
+        self.kill_at = math.inf
+        self.leftovers: list[machine.Process] = []
+        self.cleared = False
+        """Whether it has ended and nothing of it was found any more."""
+        self._told: set[machine.Process] = set()
+        self._seen_alive = False
+
+    @property
+    def awaited(self) -> bool:
+        """Nothing is known of it: not started, or started by a controller that died before it registered."""
+        return self.child is None and self.process is None and self.exit_code is None
+
+    @property
+    def alive(self) -> bool:
+        """It lived when last polled."""
+        return self.exit_code is None and not self.awaited
+
+    @property
+    def present(self) -> bool:
+        """It or something that it started lived when last polled."""
+        return self.alive or bool(self.leftovers)
+
+    @property
+    def pid(self) -> int | None:
+        """The leader of its session and process group."""
+        return self.process.pid if self.process else self.child
+
+    @property
+    def pids(self) -> list[int]:
+        """What of it lived when last polled: its leader, or what outlived that."""
+        return [self.pid] if self.alive and self.pid else [process.pid for process in self.leftovers]
+
+    def poll(self) -> None:
+        """See whether it registered and whether it ended."""
+        if self.exit_code is not None:
+            return
+        status = self._reap()
+        if self.process is None:
+            self.process = folder.read_process(self.stem)
+        if self.child is not None or (self.process is not None and machine.alive(self.process)):
+            self._seen_alive = True
+        elif self.process is not None or status is not None:
+            self._end(status)
+
+    def tell(self, number: signal.Signals, seen: Iterable[machine.Seen]) -> None:
+        """Signal its whole process group if it lives, and those of its processes that left the group."""
+        self.poll()
+        mine = [other for other in seen if self._owns(other)]
+        if self.alive and self.pid is not None:
+            self.asked = True
+            machine.send_group(self.pid, number)
+        for other in mine:
+            if not self.alive or other.group != self.pid:
+                machine.send(other.process, number)
+        self._told.update(other.process for other in mine)
+
+    def clear(self, now: float, grace_s: float, seen: Iterable[machine.Seen]) -> None:
+        """Look for what outlived it, and end that: SIGTERM unless it was told before, patience, SIGKILL."""
+        self.leftovers = [other.process for other in seen if self._owns(other)]
+        self.cleared = not self.leftovers
+        if self.cleared:
+            return
+        self.kill_at = min(self.kill_at, now + grace_s)
+        for process in self.leftovers:
+            if now >= self.kill_at:
+                machine.send(process, signal.SIGKILL)
+            elif process not in self._told:
+                machine.send(process, signal.SIGTERM)
+        self._told.update(self.leftovers)
+
+    def _owns(self, other: machine.Seen) -> bool:
+        """Say whether a process is ours: by the marker, or, where it wiped that out, by the session.
+
+        The session counts only if we saw its leader alive: an old note may name a pid that is another's now.
+        """
+        if other.marker is not None:
+            return other.marker == self.marker
+        return self._seen_alive and other.session == self.pid and other.process.pid != self.pid
+
+    def _reap(self) -> int | None:
+        """Return how our child ended; None while it lives, or when it never was ours."""
+        if self.child is None:
+            return None
+        try:
+            pid, status = os.waitpid(self.child, os.WNOHANG)
+        except ChildProcessError:  # someone else waited for it
+            self.child = None
+            return VANISHED
+        if pid == 0:
+            return None
+        self.child = None
+        return os.waitstatus_to_exitcode(status)
+
+    def _end(self, status: int | None) -> None:
+        """Note how it ended: by its own word first, then by what the system says."""
+        written = folder.read_exit(self.stem)
+        word = written if written is not None else status
+        self.exit_code = VANISHED if word is None else exit_code(word)
+        self.ended_ns = folder.age_ns(Path(f"{self.stem}.exit")) or time.time_ns()

@@ -1,0 +1,107 @@
+"""A machine of its own for each test: real processes, a clock set by hand, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from slacktide.backend.local import Kind, Launch, Processes, Sighting
+from slacktide.backend.local.machine import Seen, scan
+
+PATIENCE_S = 20.0
+"""How long a test waits for the machine before it fails; far longer than anything takes."""
+
+
+def wait_for(condition: Callable[[], object], step: Callable[[], object] = lambda: None) -> None:
+    """Take steps until a condition holds; fails when the machine takes too long."""
+    give_up = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up, "the machine took too long"
+        step()
+        time.sleep(0.003)
+
+
+class Stage:
+    """A controller, its folders and its clock, with words for what tests do again and again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.owner = f"test-{uuid.uuid4().hex[:12]}"
+        self.time_s = 1000.0
+        self.processes = self.controller()
+
+    def controller(self) -> Processes:
+        """Return a new controller of the same owner, as after a restart."""
+        return Processes(self.folder / "root", self.owner, now=lambda: self.time_s)
+
+    def restart(self, keep: dict[str, int]) -> None:
+        """Forget the controller, as if it had died, and let a new one sweep."""
+        self.processes = self.controller()
+        self.processes.sweep(keep)
+
+    def register(self, run: str, job_id: str = "job", **more: object) -> None:
+        """Make a job known, with ordinary folders and an hour of grace."""
+        given: dict[str, object] = {
+            "workdir": self.folder,
+            "checkpoint_dir": self.folder / "checkpoints",
+            "grace_s": 3600.0,
+            **more,
+        }
+        self.processes.register(Launch(job_id=job_id, run=run, **given))  # type: ignore[arg-type]
+
+    def hold(self, attempt: int, kinds: Sequence[Kind], **more: float) -> None:
+        self.processes.hold("job", attempt, tuple(kinds), **more)
+
+    def look(self) -> Sighting:
+        return self.processes.look("job")
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Tick until a condition holds."""
+        wait_for(condition, self.processes.tick)
+
+    def until_phase(self, phase: str, attempt: int | None = None) -> Sighting:
+        """Tick until a job is in a phase, of an attempt if given, and return what is seen then."""
+        self.until(lambda: self.look().phase == phase and attempt in {None, self.look().attempt})
+        return self.look()
+
+    def until_file(self, name: str) -> str:
+        """Tick until a worker has written a whole file, and return it."""
+        path = self.folder / name
+        self.until(lambda: path.exists() and path.read_text().endswith("\n"))
+        return path.read_text()
+
+    def ticks(self, count: int = 20) -> None:
+        """Tick for a moment in which nothing is to happen."""
+        for _ in range(count):
+            self.processes.tick()
+            time.sleep(0.003)
+
+    def log(self, rank: int = 0, attempt: int = 1) -> str:
+        logs = {(log.attempt, log.rank): log.path for log in self.processes.logs("job")}
+        return logs[attempt, rank].read_text()
+
+    def marked(self) -> list[Seen]:
+        """Return every living process that this stage's workers started."""
+        return [seen for seen in scan() if (seen.marker or "").startswith(f"{self.owner}/")]
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    """A stage that ends all its workers the way a controller does, and sees that this leaves nobody."""
+    stage = Stage(tmp_path)
+    try:
+        yield stage
+        stage.restart({})
+        stage.time_s += 1e6
+        wait_for(lambda: not stage.marked(), stage.processes.tick)
+    finally:
+        for seen in stage.marked():
+            with suppress(ProcessLookupError):
+                os.kill(seen.process.pid, signal.SIGKILL)
