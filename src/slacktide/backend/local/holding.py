@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 
+from slacktide import physics
+from slacktide.backend.base import Failure, Order, Seen
 from slacktide.backend.local.launch import Kind, Launch
 from slacktide.backend.local.processes import Processes
 from slacktide.backend.local.sighting import Sighting
-
-from slacktide import physics
-from slacktide.backend.base import Failure, Order, Seen
 from slacktide.errors import InputError
 from slacktide.jobfile import JobFile, read_job_file
 from slacktide.types import JobState
