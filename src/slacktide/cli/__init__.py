@@ -19,6 +19,7 @@ COMMANDS = {
     "market": "Show, import and synthesize spot markets.",
     "plan": "Say what a job would cost and when it would be done; never spends.",
     "policies": "List the known policies, or check that one keeps the contract.",
+    "speedup": "Fit speedups to measured throughput, for job and fleet files.",
     "reproduce": "Run the experiments of the papers: figures, tables and what holds.",
 }
 """Every command with its sentence; `slacktide.cli.NAME` holds it as NAME."""
