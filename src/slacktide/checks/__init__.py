@@ -1,5 +1,6 @@
 """Contracts that ship with Slacktide: what every plug-in must satisfy, as checks anyone can run."""
 
+from slacktide.checks.backend import check_backend
 from slacktide.checks.cases import Case, cases
 from slacktide.checks.forecaster import FORECASTER_CHECKS, check_forecaster
 from slacktide.checks.policy import POLICY_CHECKS, CheckFailed, check_policy
@@ -10,6 +11,7 @@ __all__ = [
     "Case",
     "CheckFailed",
     "cases",
+    "check_backend",
     "check_forecaster",
     "check_policy",
 ]
