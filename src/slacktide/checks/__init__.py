@@ -3,13 +3,16 @@
 from slacktide.checks.cases import Case, cases
 from slacktide.checks.forecaster import FORECASTER_CHECKS, check_forecaster
 from slacktide.checks.policy import POLICY_CHECKS, CheckFailed, check_policy
+from slacktide.checks.store import STORE_CHECKS, check_store
 
 __all__ = [
     "FORECASTER_CHECKS",
     "POLICY_CHECKS",
+    "STORE_CHECKS",
     "Case",
     "CheckFailed",
     "cases",
     "check_forecaster",
     "check_policy",
+    "check_store",
 ]
