@@ -3,8 +3,9 @@
 Amdahl's law and power laws have closed forms. Straight pieces (linear speedups, measured tables) are
 straight in the plane of GPU-hours and hours too, so their corners are enough. Any other speedup is
 searched from a fine grid on by golden sections. Classes whose phases hang together walk through a grid of
-GRID widths in equal ratios, with all whole widths and all corners of tables: their optimum is missed by
-less than 1e-5 of it, as costs are flat near their least.
+GRID widths in equal ratios, with all allowed whole widths and all corners of tables. What that misses is
+small, as costs are flat near their least: on 450 random fleets with widths from 1 to 64, at most 4e-6 of
+the mean response against a grid eight times as fine.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from slacktide.errors import SlacktideError, unknown_name
 
 COMMANDS = {
     "backtest": "Try policies on a market's past, beside one who knows the future.",
+    "budget": "Say how wide each class of a fleet should run, and what the next dollar would buy.",
     "learn": "Show which policies were learned to be trusted, or teach them on a market's past.",
     "market": "Show, import and synthesize spot markets.",
     "plan": "Say what a job would cost and when it would be done; never spends.",
