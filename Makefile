@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+TORCH_READY := .venv/.ready-torch
 
 .PHONY: help setup demo test check bench clean
 
@@ -18,6 +19,11 @@ $(READY): pyproject.toml requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $(READY)
 
+$(TORCH_READY): $(READY) requirements-torch.lock
+	@echo "adding PyTorch for the tests of examples/lora (once: 0.2 GB where pip is offered a build for CPUs, else 2.7 GB)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-torch.lock
+	@touch $(TORCH_READY)
+
 demo: $(READY)  ## back-test the example job on the embedded market: a table and a picture
 	@$(BIN)/slacktide backtest examples/llama-lora.yaml --starts 24 --report demo/report.html --plot demo/backtest.png
 
@@ -27,7 +33,7 @@ check: $(READY)  ## style, types and import layers
 	$(BIN)/mypy
 	$(BIN)/pytest tests/architecture
 
-test: check  ## all checks and tests
+test: check $(if $(filter no,$(TORCH)),,$(TORCH_READY))  ## all checks and tests; TORCH=no leaves PyTorch out
 	$(BIN)/pytest -n 2 --dist worksteal
 
 bench: $(READY)  ## throughput and quality figures beside their references

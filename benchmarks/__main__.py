@@ -5,7 +5,18 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("backtest", "clairvoyant", "market_load", "ahap", "horizon", "deadline", "selection")
+NAMES = (
+    "backtest",
+    "clairvoyant",
+    "market_load",
+    "ahap",
+    "horizon",
+    "deadline",
+    "selection",
+    "budget_solver",
+    "engine",
+    "local_start",
+)
 
 
 def main(names: list[str]) -> None:

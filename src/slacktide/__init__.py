@@ -13,9 +13,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slacktide.budget.classes import JobClass, Phase
+    from slacktide.budget.widths import optimal_widths
     from slacktide.checks import check_policy
     from slacktide.errors import InfeasibleError, InputError, SlacktideError
-    from slacktide.jobfile import read_job_file
+    from slacktide.jobfile import read_fleet_file, read_job_file
     from slacktide.market.base import Market, Pool
     from slacktide.market.source import open_market
     from slacktide.policy.base import policies
@@ -25,9 +27,11 @@ if TYPE_CHECKING:
     from slacktide.types import Allocation, Job, JobState, Policy, Quote, Reason, View
 
 _HOMES = {
+    "slacktide.budget.classes": ("JobClass", "Phase"),
+    "slacktide.budget.widths": ("optimal_widths",),
     "slacktide.checks": ("check_policy",),
     "slacktide.errors": ("InfeasibleError", "InputError", "SlacktideError"),
-    "slacktide.jobfile": ("read_job_file",),
+    "slacktide.jobfile": ("read_fleet_file", "read_job_file"),
     "slacktide.market.base": ("Market", "Pool"),
     "slacktide.market.source": ("open_market",),
     "slacktide.policy.base": ("policies",),
@@ -44,9 +48,11 @@ __all__ = [
     "InfeasibleError",
     "InputError",
     "Job",
+    "JobClass",
     "JobState",
     "Linear",
     "Market",
+    "Phase",
     "Policy",
     "Pool",
     "Power",
@@ -60,8 +66,10 @@ __all__ = [
     "check_policy",
     "clairvoyant",
     "open_market",
+    "optimal_widths",
     "plan",
     "policies",
+    "read_fleet_file",
     "read_job_file",
 ]
 

@@ -6,6 +6,7 @@ SlacktideError                1 / 500   anything we raise on purpose
 │   └── UnknownNameError      2 / 400   a name that is not registered, with "did you mean"
 ├── InfeasibleError           3 / 409   well-formed, but it cannot be met
 └── BackendError              4 / 502   the machinery underneath failed
+    └── LeaseError            4 / 502   another controller is in charge already
 
 Wording: what must hold, then what came, then the remedy.
 """
@@ -69,6 +70,10 @@ class BackendError(SlacktideError):
 
     exit_code = 4
     http_status = 502
+
+
+class LeaseError(BackendError):
+    """Another controller is in charge already."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:

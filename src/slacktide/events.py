@@ -77,6 +77,9 @@ class Submitted(Event):
     slot_hours: float
     start_slot: int
     """The slot of the market at which the job's own slot 0 lies."""
+    fleet: str = ""
+    """The fleet file of the stream that the job is one of, as it was read; empty for a job by itself."""
+    fleet_path: str = ""
     envs: Mapping[str, str] = field(default_factory=dict)
     """Variables taken over from where the job was submitted; never secrets."""
 

@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Files written whole or not at all, and where they are kept when nobody says otherwise."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ import secrets
 from pathlib import Path
 
 from slacktide.errors import FileError
+
+
+def state_dir() -> Path:
+    """Return where Slacktide keeps its state: $SLACKTIDE_HOME, else the user's folder for state (XDG)."""
+    home = os.environ.get("SLACKTIDE_HOME")
+    if home:
+        return Path(home).absolute()  # workers run elsewhere and must mean the same folder
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(state).absolute() / "slacktide"
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:

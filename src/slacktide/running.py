@@ -22,10 +22,11 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.lane import lane_of
 from slacktide.engine.lessons import begin_learning, drop_lesson, learn_from
 from slacktide.engine.loop import POLL_S, live
+from slacktide.engine.streams import DEFAULT_STREAM_POLICY, check_member
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError, UnknownNameError
 from slacktide.events import CancellationAsked, ClockSet, Closed, Opened, PreemptionAsked, Submitted
-from slacktide.jobfile.reading import parse_job
+from slacktide.jobfile.reading import NO_DEADLINE_HOURS, JobFile, parse_job
 from slacktide.jobfile.redact import without_secrets
 from slacktide.jobfile.tree import read_text
 from slacktide.learn.pool import AUTO
@@ -158,8 +159,9 @@ def submission(
 ) -> Submitted:
     """Say all that the journal must know to run a job file, also after a crash and on another day.
 
-    `given` may hold market, pool, slot_hours, gaps, spot_usd, on_demand_usd, policy and start. Raises
-    InputError or InfeasibleError when the job cannot be run.
+    `given` may hold market, pool, slot_hours, gaps, spot_usd, on_demand_usd, policy and start; with
+    fleet, the path of a fleet file, the job is one of its stream. Raises InputError or InfeasibleError when
+    the job cannot be run.
     """
     file = parse_job(text, path=path, now=now)
     check_feasible(file.job)
@@ -168,6 +170,10 @@ def submission(
     market = _market_options(given, file.market)
     opened = open_market(**market)
     pool = opened.pool(given["pool"]) if given.get("pool") else opened.pools[0]
+    if given.get("fleet"):
+        return _member_of(given, text, path, file, market, pool, job_id=job_id, at_hours=at_hours, now=now)
+    if file.job.deadline_hours >= NO_DEADLINE_HOURS:
+        raise InputError(f"{path}: a job without a deadline must be one of a stream; give its --fleet")
     policy: Spec = given.get("policy") or file.policy
     return Submitted(
         job=job_id,
@@ -184,6 +190,39 @@ def submission(
         start_slot=start_of(file.job, pool, given.get("start")),
         envs=_taken_over(file.envs),
     )
+
+
+def _member_of(
+    given: Mapping[str, Any],
+    text: str,
+    path: str,
+    file: JobFile,
+    market: dict[str, Any],
+    pool: Pool,
+    *,
+    job_id: str,
+    at_hours: float,
+    now: datetime,
+) -> Submitted:
+    """Say all that the journal must know of a job of a stream; its stream's policy decides about it."""
+    submitted = Submitted(
+        job=job_id,
+        at_hours=at_hours,
+        actor="user",
+        text=without_secrets(text),
+        submitted_utc=now.isoformat(),
+        path=str(Path(path).absolute()),
+        policy=json.dumps(given.get("policy") or DEFAULT_STREAM_POLICY),
+        market=json.dumps(market),
+        pool=pool.name,
+        slot_hours=pool.slot_hours,
+        start_slot=given.get("start") or 0,
+        fleet=read_text(given["fleet"]),
+        fleet_path=str(Path(given["fleet"]).absolute()),
+        envs=_taken_over(file.envs),
+    )
+    check_member(submitted)
+    return submitted
 
 
 def _market_options(given: Mapping[str, Any], written: str | None) -> dict[str, Any]:

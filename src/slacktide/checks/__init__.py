@@ -1,15 +1,20 @@
 """Contracts that ship with Slacktide: what every plug-in must satisfy, as checks anyone can run."""
 
+from slacktide.checks.backend import check_backend
 from slacktide.checks.cases import Case, cases
 from slacktide.checks.forecaster import FORECASTER_CHECKS, check_forecaster
 from slacktide.checks.policy import POLICY_CHECKS, CheckFailed, check_policy
+from slacktide.checks.store import STORE_CHECKS, check_store
 
 __all__ = [
     "FORECASTER_CHECKS",
     "POLICY_CHECKS",
+    "STORE_CHECKS",
     "Case",
     "CheckFailed",
     "cases",
+    "check_backend",
     "check_forecaster",
     "check_policy",
+    "check_store",
 ]

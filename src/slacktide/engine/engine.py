@@ -14,6 +14,7 @@ from slacktide import physics
 from slacktide.backend.base import Backend, Failure, Order, Seen
 from slacktide.engine.health import health
 from slacktide.engine.lane import Lane, lane_of
+from slacktide.engine.streams import Streams
 from slacktide.engine.telling import decided, ended, lived, preempted
 from slacktide.engine.world import Track, World
 from slacktide.events import (
@@ -51,6 +52,7 @@ class Engine:
         self.store, self.backend = store, backend
         self._open_lane = open_lane
         self._lanes: dict[str, Lane] = {}
+        self._streams = Streams()
         self._releasing = False
         self._behind = False
         self.hear()
@@ -87,6 +89,12 @@ class Engine:
         """From now on let go of everything, keeping the jobs; `idle` says when it is done."""
         self._releasing = True
 
+    def abandon(self) -> None:
+        """Let go of all workers though the journal cannot be told; the next controller will see them gone."""
+        for track in self.world.active:
+            if track.order is not None:
+                self.backend.hold(track.order._replace(ending=True))
+
     @property
     def idle(self) -> bool:
         """Whether nothing is held and nothing is to be done."""
@@ -102,6 +110,7 @@ class Engine:
         """Take into account what others have appended to the journal."""
         for record in self.store.read(after=self.world.seq):
             self.world.apply(record)
+            self._streams.hear(record)
 
     def write(self, events: list[Event]) -> None:
         """Append events, all or none, and take them into account."""
@@ -132,6 +141,8 @@ class Engine:
             elif not track.released:
                 self.write([Released(job=track.job, at_hours=now_hours, why="the controller stops")])
             return
+        # "Make it so" may be repeated, so what was written but not acted on is made up for here.
+        self.backend.hold(track.order)
         if self.lane(track).slot(hours) > track.order.slot:
             self._turn(track, hours)
         else:
@@ -203,7 +214,8 @@ class Engine:
         """Ask the policy, cut its wish to what can be had, and say what is to be held."""
         lane = self.lane(track)
         quote = lane.quote(slot)
-        wish = lane.decide(state, slot, track.memory)
+        share = self._streams.share(self.world, track, track.began_hours + at_hours)
+        wish = share or lane.decide(state, slot, track.memory)
         spot, on_demand = physics.cut(lane.terms, quote, wish.spot_gpus, wish.on_demand_gpus)
         if not fresh and (spot, on_demand) != (state.spot_gpus, state.on_demand_gpus):
             attempt += 1
@@ -240,6 +252,8 @@ class Engine:
             self._stalled(track, seen)
         elif track.preemption_asked is not None:
             self._preempt(track, seen, hours)
+        else:
+            self._reshape(track, seen, hours)
 
     # ---------------------------------------------------------------- what can come in between
 
@@ -265,6 +279,20 @@ class Engine:
             decided(track, after, wish, None),
         ]
         self._act(track, events, after, spot_left)
+
+    def _reshape(self, track: Track, seen: Seen, hours: float) -> None:
+        """Inside a slot, give a job of a stream the width that its stream's policy now wants."""
+        order = track.order
+        assert order is not None
+        share = self._streams.share(self.world, track, track.began_hours + hours)
+        if share is None:
+            return
+        terms = self.lane(track).terms
+        spot, on_demand = physics.cut(terms, order.quote, share.spot_gpus, share.on_demand_gpus)
+        if (spot, on_demand) == (order.spot_gpus, order.on_demand_gpus):
+            return
+        after, events = self._decide(track, seen.state, order.slot, hours, track.attempt)
+        self._act(track, [lived(track, order, seen), *events], after)
 
     def _failed(self, track: Track, seen: Seen, failure: Failure) -> None:
         """Note that a worker failed, and begin again or give up."""

@@ -79,7 +79,9 @@ def lane_of(submitted: Submitted) -> Lane:
     written = parse_job(submitted.text, path=submitted.path, now=now)
     file = dataclasses.replace(written, envs={**written.envs, **submitted.envs})
     market = _market(submitted.market)
-    policy = policies.make(json.loads(submitted.policy))
+    # A job of a stream has no policy of its own: the stream's policy decides about all of them.
+    spec = "on-demand" if submitted.fleet else json.loads(submitted.policy)
+    policy = policies.make(spec)
     return make_lane(file.job, market, market.pool(submitted.pool), policy, submitted.start_slot, file)
 
 

@@ -7,8 +7,12 @@ from collections.abc import Callable
 
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
+from slacktide.errors import BackendError
 
 POLL_S = 0.05
+PATIENCE_S = 30.0
+"""A disk that is full or a machine that cannot start processes may recover; after this long we let go."""
+LETTING_GO_S = 60.0
 
 
 def live(
@@ -17,16 +21,48 @@ def live(
     *,
     show: Callable[[float], None] = lambda now_hours: None,
     stopping: Callable[[], bool] = lambda: False,
+    complain: Callable[[BackendError], None] = lambda error: None,
     sleep: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
     poll_s: float = POLL_S,
+    patience_s: float = PATIENCE_S,
 ) -> None:
-    """Run until every job has ended, or, once `stopping` says so, until everything is let go."""
+    """Run until every job has ended, or, once `stopping` says so, until everything is let go.
+
+    When the journal or the machine fails, nothing is decided and the step is tried again; if that goes
+    on for too long the workers are let go and the error is raised.
+    """
+    trouble: float | None = None
     while True:
         if stopping():
             engine.release()
         now = clock.hours()
-        engine.step(now)
+        try:
+            engine.step(now)
+            trouble = None
+        except BackendError as error:
+            if trouble is None:
+                trouble = monotonic()
+                complain(error)
+            if monotonic() - trouble > patience_s:
+                _let_go(engine, sleep, monotonic)
+                raise
+            sleep(min(1.0, patience_s / 10))
+            continue
         show(now)
         if engine.idle:
             return
         sleep(poll_s)
+
+
+def _let_go(engine: Engine, sleep: Callable[[float], None], monotonic: Callable[[], float]) -> None:
+    """Stop all workers without the journal, and see them gone."""
+    engine.abandon()
+    until = monotonic() + LETTING_GO_S
+    while monotonic() < until and not all(
+        engine.backend.look(track.order, track.order.from_hours).gone
+        for track in engine.world.active
+        if track.order is not None
+    ):
+        engine.backend.tick()
+        sleep(POLL_S)

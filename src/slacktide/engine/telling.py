@@ -10,6 +10,22 @@ from slacktide.events import Decided, Ended, Ending, Lived, Preempted, Status
 from slacktide.types import Allocation, JobState
 
 
+def bare(state: JobState) -> JobState:
+    """Return the same state in plain numbers: the physics may have left NumPy's in it."""
+    return JobState(
+        int(state.spot_gpus),
+        int(state.on_demand_gpus),
+        int(state.pool),
+        float(state.pause_hours),
+        float(state.progress_gpu_hours),
+        float(state.checkpointed_gpu_hours),
+        float(state.since_checkpoint_hours),
+        float(state.cost_usd),
+        float(state.finish_hours),
+        bool(state.exhausted),
+    )
+
+
 def decided(track: Track, order: Order, wish: Allocation, ending: Ending | None = None) -> Decided:
     """Say what is to be held, what was wished for, and why."""
     return Decided(
@@ -19,7 +35,7 @@ def decided(track: Track, order: Order, wish: Allocation, ending: Ending | None 
         signals={name: float(value) for name, value in wish.reason.signals.items()},
         slot=order.slot,
         quote=order.quote,
-        state=order.state,
+        state=bare(order.state),
         spot_gpus=order.spot_gpus,
         on_demand_gpus=order.on_demand_gpus,
         wanted_spot_gpus=int(wish.spot_gpus),
@@ -39,14 +55,14 @@ def lived(track: Track, order: Order, seen: Seen, *, let_go: bool = False) -> Li
         at_hours=track.began_hours + seen.to_hours,
         slot=order.slot,
         from_hours=order.from_hours,
-        to_hours=seen.to_hours,
+        to_hours=float(seen.to_hours),
         spot_gpus=order.spot_gpus,
         on_demand_gpus=order.on_demand_gpus,
-        spot_usd=seen.spot_usd,
-        on_demand_usd=seen.on_demand_usd,
-        pause_hours=seen.pause_hours,
-        productive_hours=seen.productive_hours,
-        state=state,
+        spot_usd=float(seen.spot_usd),
+        on_demand_usd=float(seen.on_demand_usd),
+        pause_hours=float(seen.pause_hours),
+        productive_hours=float(seen.productive_hours),
+        state=bare(state),
     )
 
 
@@ -67,12 +83,12 @@ def preempted(
         actor="user" if asked else "market",
         why=why,
         slot=slot,
-        spot_before=before.spot_gpus,
-        spot_left=left.spot_gpus,
-        lost_gpu_hours=before.progress_gpu_hours - left.progress_gpu_hours,
+        spot_before=int(before.spot_gpus),
+        spot_left=int(left.spot_gpus),
+        lost_gpu_hours=float(before.progress_gpu_hours - left.progress_gpu_hours),
     )
 
 
 def ended(track: Track, status: Status, why: str, at_hours: float, finish_hours: float = math.inf) -> Ended:
     """Say that a job is over."""
-    return Ended(job=track.job, at_hours=at_hours, why=why, status=status, finish_hours=finish_hours)
+    return Ended(job=track.job, at_hours=at_hours, why=why, status=status, finish_hours=float(finish_hours))

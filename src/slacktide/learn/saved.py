@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from slacktide.errors import FileError
-from slacktide.files import write_whole
+from slacktide.files import state_dir, write_whole
 from slacktide.learn.document import from_json, to_json
 from slacktide.learn.hedge import Hedge
 
@@ -24,12 +24,8 @@ PAUSE_S = 0.01
 
 
 def default_path() -> Path:
-    """Return where the state is kept: $SLACKTIDE_HOME, else the user's folder for state (XDG)."""
-    home = os.environ.get("SLACKTIDE_HOME")
-    if home:
-        return Path(home) / "learn.json"
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(state) / "slacktide" / "learn.json"
+    """Return where the state is kept unless another place is named."""
+    return state_dir() / "learn.json"
 
 
 def load(path: Path) -> Hedge | None:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,15 +47,15 @@ class Stage:
         self.processes = self.controller()
         self.processes.sweep(keep)
 
-    def register(self, run: str, job_id: str = "job", **more: object) -> None:
+    def register(self, run: str, job_id: str = "job", **more: Any) -> None:
         """Make a job known, with ordinary folders and an hour of grace."""
-        given: dict[str, object] = {
+        given: dict[str, Any] = {
             "workdir": self.folder,
             "checkpoint_dir": self.folder / "checkpoints",
             "grace_s": 3600.0,
             **more,
         }
-        self.processes.register(Launch(job_id=job_id, run=run, **given))  # type: ignore[arg-type]
+        self.processes.register(Launch(job_id=job_id, run=run, **given))
 
     def hold(self, attempt: int, kinds: Sequence[Kind], **more: float) -> None:
         self.processes.hold("job", attempt, tuple(kinds), **more)
@@ -88,8 +89,15 @@ class Stage:
         return logs[attempt, rank].read_text()
 
     def marked(self) -> list[Seen]:
-        """Return every living process that this stage's workers started."""
-        return [seen for seen in scan() if (seen.marker or "").startswith(f"{self.owner}/")]
+        """Return every living process that this stage's workers started, also those that hide the marker."""
+        notes = (self.folder / "root").rglob("*.pid")
+        leaders = {int(note.read_text().split()[0]) for note in notes if note.read_text().endswith("\n")}
+        return [seen for seen in scan() if self._is_ours(seen, leaders)]
+
+    def _is_ours(self, seen: Seen, leaders: set[int]) -> bool:
+        if seen.marker is None:
+            return seen.session in leaders and seen.session != os.getsid(0)
+        return seen.marker.startswith(f"{self.owner}/")
 
 
 @pytest.fixture

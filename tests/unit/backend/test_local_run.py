@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,7 +118,7 @@ def test_a_folder_removed_meanwhile_is_the_failure_of_the_worker(stage: Stage) -
 def test_a_failure_is_named(stage: Stage, run: str, code: int) -> None:
     stage.register(f'if [ "$RANK" = 1 ]; then {run}; else {FOREVER}; fi')
     stage.hold(1, ["spot"] * 3)
-    stage.until(lambda: stage.look().failed_rank is not None)
+    stage.until(lambda: stage.look().failed_rank is not None and stage.look().phase == "running")
     seen = stage.look()
     assert (seen.failed_rank, seen.exit_codes) == (1, (None, code, None))
     assert (seen.phase, seen.spot_gpus) == ("running", 2)
@@ -344,14 +345,15 @@ def test_a_job_id_that_could_leave_its_folder_is_refused(stage: Stage, job_id: s
 
 def test_what_cannot_run_is_refused_at_the_door(stage: Stage) -> None:
     (stage.folder / "file").touch()
-    for words, given in {
+    refused: dict[str, dict[str, Any]] = {
         "workdir must be a folder": {"workdir": stage.folder / "missing"},
         "checkpoint folder must be writable": {"checkpoint_dir": stage.folder / "file" / "c"},
         "grace_s must be": {"grace_s": float("nan")},
         "zero byte": {"envs": {"A": "x\0y"}},
         "variable's name": {"envs": {"A-B": "x"}},
         "at most": {"secrets": {"BIG": "x" * 200_000}},
-    }.items():
+    }
+    for words, given in refused.items():
         with pytest.raises(InputError, match=words):
             stage.register("true", **given)
     with pytest.raises(InputError, match="zero byte"):

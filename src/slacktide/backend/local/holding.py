@@ -11,18 +11,20 @@ import math
 import os
 import time
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
-
-from slacktide.backend.local.launch import Kind, Launch
-from slacktide.backend.local.processes import Processes
-from slacktide.backend.local.sighting import Sighting
 
 from slacktide import physics
 from slacktide.backend.base import Failure, Order, Seen
+from slacktide.backend.local.launch import Kind, Launch
+from slacktide.backend.local.processes import Processes
+from slacktide.backend.local.sighting import Sighting
 from slacktide.errors import InputError
 from slacktide.jobfile import JobFile, read_job_file
 from slacktide.types import JobState
 
+SPOT: Kind = "spot"
+ON_DEMAND: Kind = "on-demand"
 NOT_FOUND = (126, 127)
 """What a shell says of a command that is not there or may not be run."""
 SLACK_S = 0.5
@@ -65,7 +67,7 @@ class Local:
         kinds: tuple[Kind, ...] = ()
         if not order.ending:
             # On-demand workers get the low ranks: rank 0 often does more, and they are not taken away.
-            kinds = ("on-demand",) * order.on_demand_gpus + ("spot",) * order.spot_gpus
+            kinds = (*repeat(ON_DEMAND, order.on_demand_gpus), *repeat(SPOT, order.spot_gpus))
         if order.attempt > 0:  # before the first attempt there is nothing to stop either
             self._processes.hold(order.job, order.attempt, kinds, time.monotonic() + order.delay_s)
 

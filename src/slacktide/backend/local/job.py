@@ -189,4 +189,4 @@ class Job:
             own = {**environment.rank_variables(intent, worker.rank), MARKER: worker.marker}
             log = Path(f"{worker.stem}.log")
             stop = worker.stem.with_name("stop")
-            worker.child = spawn(worker.stem, stop, log, launch.workdir, launch.run, {**variables, **own})
+            worker.began(spawn(worker.stem, stop, log, launch.workdir, launch.run, {**variables, **own}))

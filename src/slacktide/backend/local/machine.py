@@ -11,14 +11,13 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from functools import cache
 from typing import NamedTuple
 
 MARKER = "SLACKTIDE_WORKER"
 """The variable that says `owner/job/attempt/rank` in a worker and in all that it starts."""
 
-_PROC = Path("/proc")
-_LINUX = (_PROC / "self" / "stat").exists()
+_LINUX = os.path.exists("/proc/self/stat")
 _KEY = MARKER.encode() + b"="
 
 
@@ -43,7 +42,7 @@ def alive(process: Process) -> bool:
     """Say whether this very process still runs; a zombie does not."""
     if _LINUX:
         stat = _stat(process.pid)
-        return stat is not None and stat[0] not in b"ZX" and stat[19].decode() == process.started
+        return stat is not None and stat[0] not in b"ZX" and _started(stat) == process.started
     return _ps_started(process.pid) == process.started
 
 
@@ -51,13 +50,13 @@ def scan() -> Iterator[Seen]:
     """Yield every living process but this one; none where the system has no /proc of Linux's kind."""
     if not _LINUX:
         return
-    for entry in os.listdir(_PROC):
+    for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
         stat = _stat(int(entry))
         if stat is None or stat[0] in b"ZX":
             continue
-        process = Process(int(entry), stat[19].decode())
+        process = Process(int(entry), _started(stat))
         yield Seen(process, int(stat[2]), int(stat[3]), _marker(process.pid))
 
 
@@ -77,22 +76,41 @@ def send_group(leader_pid: int, number: signal.Signals) -> None:
 def _stat(pid: int) -> list[bytes] | None:
     """Return the fields of a process's stat from its state on (the third of the manual), None when gone."""
     try:
-        line = (_PROC / str(pid) / "stat").read_bytes()
+        line = _content(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError, PermissionError):  # hidden processes are not ours
         return None
     # The command in brackets before may hold blanks and brackets of its own.
     return line[line.rindex(b")") + 2 :].split()
 
 
+def _started(stat: list[bytes]) -> str:
+    """Return the start in clock ticks and the boot that it counts from, as the supervisor writes them."""
+    return f"{stat[19].decode()} {_boot()}"
+
+
+@cache
+def _boot() -> str:
+    try:
+        return _content("/proc/sys/kernel/random/boot_id").decode().strip()
+    except OSError:  # kept from us, as from the supervisor
+        return ""
+
+
 def _marker(pid: int) -> str | None:
     try:
-        environ = (_PROC / str(pid) / "environ").read_bytes()
+        environ = _content(f"/proc/{pid}/environ")
     except OSError:  # gone meanwhile, or someone else's
         return None
     for entry in environ.split(b"\0") if _KEY in environ else ():
         if entry.startswith(_KEY):
             return entry[len(_KEY) :].decode(errors="replace")
     return None
+
+
+def _content(path: str) -> bytes:
+    """Read a small file with as little ado as possible: a scan reads two for every process."""
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
 
 
 def _ps_started(pid: int) -> str | None:

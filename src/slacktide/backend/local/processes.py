@@ -123,8 +123,8 @@ class Processes:
         found = [LogFile(0, 0, path) for path in place.glob("setup.log")]
         for attempt in folder.attempts(place):
             paths = folder.attempt_folder(place, attempt).glob("rank-*.log")
-            ranked = [LogFile(attempt, int(path.stem.removeprefix("rank-")), path) for path in paths]
-            found += sorted(ranked)
+            ranks = ((path.stem.removeprefix("rank-"), path) for path in paths)
+            found += sorted(LogFile(attempt, int(rank), path) for rank, path in ranks if rank.isdecimal())
         return found
 
     def _job(self, job_id: str) -> Job:

@@ -79,7 +79,8 @@ class Setup:
             Path(f"{self._stem}.{note}").unlink(missing_ok=True)
         band = self._formed(launch.grace_s)
         environ = {**variables, MARKER: self._marker}
-        band.workers[0].child = spawn(self._stem, self._stop_path, self.log, launch.workdir, text, environ)
+        pid = spawn(self._stem, self._stop_path, self.log, launch.workdir, text, environ)
+        band.workers[0].began(pid)
         self._band = band
 
     def _formed(self, grace_s: float) -> Band:

@@ -18,12 +18,12 @@ stem=$1 stop=$2 workdir=$3 shell=$4 run=$5
 # A trap with a command in it is not handed down: the user's command sees the signals as they are, while
 # this shell outlives them to write down how the command ended.
 trap : TERM INT HUP
-if IFS= read -r line 2>/dev/null <"/proc/$$/stat"; then
-  set -f
+set -f
+if { IFS= read -r line <"/proc/$$/stat"; } 2>/dev/null; then
+  { read -r boot </proc/sys/kernel/random/boot_id; } 2>/dev/null || boot=
   set -- ${line##*) }
-  started=${20}
+  started="${20} $boot"
 else
-  set -f
   set -- $(LC_ALL=C TZ=UTC0 ps -o lstart= -p $$)
   started="$*"
 fi
@@ -44,7 +44,15 @@ exit "$status"
 """
 
 _SH = "/bin/sh"
-_DEFAULT_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
+_DEFAULT_SIGNALS = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGCHLD,
+)
+"""What a controller may ignore and its workers must not."""
 
 
 def spawn(stem: Path, stop: Path, log: Path, workdir: Path, run: str, environ: Mapping[str, str]) -> int:

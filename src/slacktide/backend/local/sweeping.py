@@ -39,10 +39,12 @@ def sweep(job: Job, kept: int | None, living: Marked, now: float) -> None:
     """
     if job.order is not None:
         return
-    explained = set()
+    explained = {_part(band) for band in job.going}
     if kept is not None:
         job.setup.adopt(STRAY_GRACE_S, now)
-        explained |= {"setup"} | ({str(kept)} if job.adopt(kept, now) else set())
+        explained.add("setup")
+        if (job.band and job.band.attempt == kept) or job.adopt(kept, now):
+            explained.add(str(kept))
     for part, band in _left(job, living):
         if part not in explained:
             explained.add(part)
@@ -77,6 +79,10 @@ def _nameless(job: Job, part: str, ranks: set[int]) -> Band:
     for worker in workers:
         worker.exit_code = VANISHED
     return Band(attempt, workers, home / "stop", STRAY_GRACE_S)
+
+
+def _part(band: Band) -> str:
+    return str(band.attempt) if band.attempt else "setup"
 
 
 def _end(job: Job, band: Band, now: float) -> None:

@@ -44,7 +44,8 @@ class Worker:
         self.cleared = False
         """Whether it has ended and nothing of it was found any more."""
         self._told: set[machine.Process] = set()
-        self._seen_alive = False
+        self._known_alive = False
+        """Whether it lived in our time, so that the session of its pid was its own."""
 
     @property
     def awaited(self) -> bool:
@@ -71,6 +72,11 @@ class Worker:
         """What of it lived when last polled: its leader, or what outlived that."""
         return [self.pid] if self.alive and self.pid else [process.pid for process in self.leftovers]
 
+    def began(self, pid: int) -> None:
+        """Take note of a child of ours."""
+        self.child = pid
+        self._known_alive = True
+
     def poll(self) -> None:
         """See whether it registered and whether it ended."""
         if self.exit_code is not None:
@@ -79,7 +85,7 @@ class Worker:
         if self.process is None:
             self.process = folder.read_process(self.stem)
         if self.child is not None or (self.process is not None and machine.alive(self.process)):
-            self._seen_alive = True
+            self._known_alive = True
         elif self.process is not None or status is not None:
             self._end(status)
 
@@ -112,11 +118,11 @@ class Worker:
     def _owns(self, other: machine.Seen) -> bool:
         """Say whether a process is ours: by the marker, or, where it wiped that out, by the session.
 
-        The session counts only if we saw its leader alive: an old note may name a pid that is another's now.
+        The session counts only if its leader lived in our time: an old note may name a pid that is another's.
         """
         if other.marker is not None:
             return other.marker == self.marker
-        return self._seen_alive and other.session == self.pid and other.process.pid != self.pid
+        return self._known_alive and other.session == self.pid and other.process.pid != self.pid
 
     def _reap(self) -> int | None:
         """Return how our child ended; None while it lives, or when it never was ours."""

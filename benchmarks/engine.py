@@ -1,0 +1,114 @@
+"""The engine: what a step costs beside the plain back-test, and whether the two agree to the cent."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.timing import best
+from slacktide.backend.replay import Replay
+from slacktide.backtesting import plain
+from slacktide.backtesting.compare import setting_for
+from slacktide.engine.bill import audit
+from slacktide.engine.engine import Engine
+from slacktide.engine.lane import Lane, make_lane
+from slacktide.events import Submitted
+from slacktide.market.source import open_market
+from slacktide.policy.base import policies
+from slacktide.speedup import Amdahl
+from slacktide.store.base import Store
+from slacktide.store.memory import MemoryStore
+from slacktide.store.sqlite import SqliteStore
+from slacktide.types import Job
+
+MARKET = "synthetic:h100?days=10&slot=30m&seed=5"
+JOBS = 20
+
+
+def lanes() -> list[Lane]:
+    """Return jobs of 48 half hours, each under another policy and from another start."""
+    market = open_market(MARKET)
+    names = [name for name in policies if name != "stochastic-horizon"]
+    job = Job(
+        work_gpu_hours=70.0,
+        deadline_hours=24.0,
+        widths=tuple(range(1, 9)),
+        speedup=Amdahl(0.97),
+        restart_hours=0.07,
+        checkpoint_hours=0.2,
+    )
+    place = market.pools[0]
+    return [
+        make_lane(job, market, place, policies.make(names[number % len(names)]), 7 * number)
+        for number in range(JOBS)
+    ]
+
+
+def run(store: Store, given: list[Lane]) -> tuple[int, Engine]:
+    """Run all jobs at once on replay, and return how many steps a job took in all."""
+    by_id = {f"job-{number}": lane for number, lane in enumerate(given)}
+    engine = Engine(store, Replay(), open_lane=lambda submitted: by_id[submitted.job])
+    for job, lane in by_id.items():
+        engine.submit(
+            Submitted(
+                job=job,
+                at_hours=0.0,
+                text="",
+                submitted_utc="",
+                path="",
+                policy="",
+                slot_hours=lane.terms.slot_hours,
+                start_slot=lane.start_slot,
+            )
+        )
+    slot = steps = 0
+    while engine.world.active:
+        steps += len(engine.world.active)
+        engine.step(slot * 0.5)
+        slot += 1
+    return steps, engine
+
+
+def back_test(given: list[Lane]) -> list[plain.Run]:
+    """Run the same jobs in the plain back-test."""
+    market = open_market(MARKET)
+    setting = setting_for(market, given[0].pool, None)
+    return [
+        plain.run(lane.job, lane.pool, lane.policy, start=lane.start_slot, setting=setting) for lane in given
+    ]
+
+
+def main() -> None:
+    """Print the time of a step, with the journal in memory and on disk, and the cents that differ."""
+    given = lanes()
+    back_test(given)
+    seconds, told = best(lambda: back_test(given))
+    slots = sum(len(one.slots) for one in told)
+    print(f"{JOBS} jobs at once, {slots} slots, every policy but stochastic-horizon")
+    print(f"{'':<28}{'ms per job and step':>22}{'over the back-test':>22}")
+    print(f"{'plain back-test':<28}{1000 * seconds / slots:>22.3f}{1.0:>22.2f}")
+    with tempfile.TemporaryDirectory() as folder:
+        numbers = iter(range(100))
+        stores: dict[str, Callable[[], Store]] = {
+            "engine, journal in memory": MemoryStore,
+            "engine, journal on disk": lambda: SqliteStore(Path(folder) / f"{next(numbers)}.db"),
+        }
+        for name, make in stores.items():
+            taken, (steps, engine) = best(lambda make=make: run(make(), given))  # type: ignore[misc]
+            each = 1000 * taken / steps
+            print(f"{name:<28}{each:>22.3f}{each / (1000 * seconds / slots):>22.2f}")
+    differ = sum(
+        round(one.cost_usd, 2) != round(track.state.cost_usd, 2)
+        for one, track in zip(told, engine.world.jobs.values(), strict=True)
+    )
+    clean = sum(
+        audit(track, lane, engine.store.read()).clean
+        for track, lane in zip(engine.world.jobs.values(), given, strict=True)
+    )
+    print(f"bills that differ from the back-test by a cent: {differ} of {JOBS}")
+    print(f"bills whose audit is clean: {clean} of {JOBS}")
+
+
+if __name__ == "__main__":
+    main()

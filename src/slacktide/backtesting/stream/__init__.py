@@ -1,0 +1,1 @@
+"""The back-test of a stream of jobs: event by event, or at once where jobs are independent."""

@@ -1,0 +1,125 @@
+"""The machines of a stream: nodes that are asked for, come, are used, stand idle and are given back."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+from slacktide.budget.fleet import Fleet
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Nodes in the order in which they are used; only their counts matter.
+
+    - A node is paid for from the request on and can be used after the provisioning time.
+    - A node on its way that is no longer asked for is cancelled, the newest first.
+    - A node that is no longer asked for is kept for the grace time. Who was idle last is used first, so
+      that those idle for long can go.
+    """
+
+    node_gpus: int
+    provisioning_hours: float
+    grace_hours: float
+    ready: int = 0
+    coming: int = 0
+    idle: int = 0
+    """Ready nodes that nobody asks for."""
+    peak: int = 0
+    billed_gpu_hours: float = 0.0
+    idle_gpu_hours: float = 0.0
+    fragmented_gpu_hours: float = 0.0
+    _coming: deque[tuple[float, int]] = field(default_factory=deque)
+    """When so many nodes will be ready, the next ones first."""
+    _idle: deque[tuple[float, int]] = field(default_factory=deque)
+    """Since when so many nodes are idle, the longest first."""
+
+    @classmethod
+    def of(cls, fleet: Fleet) -> Cluster:
+        """Return a cluster without nodes."""
+        return cls(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
+
+    @property
+    def rented(self) -> int:
+        """Nodes that are paid for."""
+        return self.ready + self.coming
+
+    @property
+    def next_hours(self) -> float:
+        """When a node will be ready or be given back."""
+        comes = self._coming[0][0] if self._coming else math.inf
+        goes = self._idle[0][0] + self.grace_hours if self._idle else math.inf
+        return min(comes, goes)
+
+    def nodes_for(self, gpus: int) -> int:
+        """Return how many nodes so many GPUs need."""
+        return -(-gpus // self.node_gpus)
+
+    def pass_time(self, hours: float, held_gpus: int) -> None:
+        """Count what is paid for, and what of it nobody used."""
+        rented = self.rented * self.node_gpus
+        used = self.nodes_for(held_gpus) * self.node_gpus
+        self.billed_gpu_hours += rented * hours
+        self.fragmented_gpu_hours += (used - held_gpus) * hours
+        self.idle_gpu_hours += (rented - used) * hours
+
+    def arrive(self, now_hours: float) -> bool:
+        """Take in the nodes that are ready by now and give back those whose grace is over."""
+        before = self.ready
+        while self._coming and self._coming[0][0] <= now_hours:
+            count = self._coming.popleft()[1]
+            self.coming -= count
+            self.ready += count
+        came = self.ready > before
+        self._give_back(now_hours)
+        return came
+
+    def ask(self, nodes: int, now_hours: float) -> None:
+        """Make it so many nodes, those on their way included."""
+        if nodes - self.ready > self.coming:
+            self._request(nodes - self.rented, now_hours)
+        elif self.coming:
+            self._cancel(self.coming - max(0, nodes - self.ready))
+        spare = max(0, self.ready - nodes)
+        if spare > self.idle:
+            self._idle.append((now_hours, spare - self.idle))
+            self.idle = spare
+            self._give_back(now_hours)
+        elif spare < self.idle:
+            self._use(self.idle - spare)
+        self.peak = max(self.peak, self.rented)
+
+    def keep_nothing(self, now_hours: float) -> None:
+        """Give idle nodes back at once from now on."""
+        self.grace_hours = 0.0
+        self._give_back(now_hours)
+
+    def _request(self, nodes: int, now_hours: float) -> None:
+        if self.provisioning_hours == 0.0:
+            self.ready += nodes
+            return
+        self.coming += nodes
+        self._coming.append((now_hours + self.provisioning_hours, nodes))
+
+    def _cancel(self, nodes: int) -> None:
+        self.coming -= nodes
+        while nodes > 0:
+            hours, count = self._coming.pop()
+            if count > nodes:
+                self._coming.append((hours, count - nodes))
+            nodes -= count
+
+    def _use(self, nodes: int) -> None:
+        self.idle -= nodes
+        while nodes > 0:
+            since, count = self._idle.pop()
+            if count > nodes:
+                self._idle.append((since, count - nodes))
+            nodes -= count
+
+    def _give_back(self, now_hours: float) -> None:
+        while self._idle and self._idle[0][0] + self.grace_hours <= now_hours:
+            count = self._idle.popleft()[1]
+            self.ready -= count
+            self.idle -= count

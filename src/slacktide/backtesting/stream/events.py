@@ -1,0 +1,256 @@
+"""A stream of jobs under any policy, event by event and exactly.
+
+The model:
+
+- A policy gives every job that is present a width; 0 means that it waits. It is asked again whenever a job
+  arrives or is done, a phase ends, a node is ready, and when it asked to be woken.
+- So many nodes are rented as the widths need together, or as the policy asks for; `cluster` says how they
+  come and go. While nodes are on their way, jobs run on what is there: a job keeps its width, or waits,
+  until all that it is to have is free; earlier jobs go first, and a later one may take what an earlier one
+  cannot use yet.
+- A change of a running job's width costs its class's restart time without progress, with the new width
+  paid for; so does going on after a wait half-way. A first start costs nothing more than the wait.
+- Once the last job has arrived nothing is kept for jobs to come: idle nodes are given back at once, and a
+  fixed cluster shrinks to what the jobs that are left hold. The bill ends with the last job.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slacktide.backtesting.stream import kernel
+from slacktide.backtesting.stream.cluster import Cluster
+from slacktide.backtesting.stream.kernel import Arrivals, Ended, Present
+from slacktide.backtesting.stream.result import Bill, StreamRun
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.policy.base import (
+    AnyStreamPolicy,
+    Arrived,
+    ClusterPolicy,
+    Finished,
+    FleetView,
+    LearningPolicy,
+    Progressed,
+    StreamPolicy,
+    begin,
+    needs_sizes,
+)
+from slacktide.budget.stream import Stream, numbers_in_class
+from slacktide.compiled import compiled
+from slacktide.errors import InputError
+from slacktide.market.base import Floats, Ints
+
+Progress = Callable[[int, int], None]
+
+ROOM = 256
+"""Jobs that can be present before the arrays are made larger."""
+REPORTS = 100
+"""How often a run says how far it is."""
+
+
+def run_events(
+    stream: Stream,
+    fleet: Fleet,
+    policy: AnyStreamPolicy,
+    *,
+    name: str = "",
+    progress: Progress | None = None,
+    plain: bool = False,
+) -> StreamRun:
+    """Run a stream under a policy, event by event; `plain` runs the kernel's source without compiling it.
+
+    Raises InputError when a policy asks for a width that is not allowed or lets jobs wait for ever.
+    """
+    if int(stream.class_index.max()) >= len(fleet.classes):
+        raise InputError(
+            f"a stream's classes must be those of the fleet, got {stream.class_index.max()} and "
+            f"only {len(fleet.classes)} classes"
+        )
+    run = _Run(stream, fleet, begin(policy, fleet), plain)
+    run.go(progress)
+    return run.result(name)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The state of one run."""
+
+    stream: Stream
+    fleet: Fleet
+    policy: StreamPolicy
+    plain: bool
+    sized: ClusterPolicy | None = field(init=False)
+    """The policy, where it also decides how much is rented."""
+    learner: LearningPolicy | None = field(init=False)
+    """The policy, where it wants to be told what happens."""
+    with_sizes: bool = field(init=False)
+    cluster: Cluster = field(init=False)
+    jobs: Present = field(init=False)
+    ended: Ended = field(init=False)
+    shown: Present = field(init=False)
+    """The same arrays, read-only."""
+    arrivals: Arrivals = field(init=False)
+    finish_hours: Floats = field(init=False)
+    busy: Floats = field(default_factory=lambda: np.zeros(2))
+    now_hours: float = 0.0
+    present: int = 0
+    came: int = 0
+    held_gpus: int = 0
+    resizes: int = 0
+
+    def __post_init__(self) -> None:
+        stream = self.stream
+        self.sized = self.policy if isinstance(self.policy, ClusterPolicy) else None
+        self.learner = self.policy if isinstance(self.policy, LearningPolicy) else None
+        self.with_sizes = needs_sizes(self.policy)
+        self.cluster = Cluster.of(self.fleet)
+        self.arrivals = Arrivals(
+            stream.arrival_hours, stream.class_index, numbers_in_class(stream.class_index), stream.size
+        )
+        self.finish_hours = np.full(len(stream), np.nan)
+        self._make_room(Present.empty(ROOM))
+
+    def go(self, progress: Progress | None) -> None:
+        """Go from event to event until all jobs are done."""
+        total, every = len(self.stream), max(1, len(self.stream) // REPORTS)
+        if self.sized:
+            self._decide()  # a fixed cluster is there before the first job
+        reported = 0
+        while self.came < total or self.present:
+            if self._step():
+                self._decide()
+            if progress and self.came - self.present >= reported + every:
+                reported = self.came - self.present
+                progress(reported, total)
+
+    def _step(self) -> bool:
+        """Go to the next event; return whether the policy is to decide."""
+        wake_hours = self._wake_hours()
+        until, before, came = min(wake_hours, self.cluster.next_hours), self.now_hours, self.came
+        if until == math.inf and came == len(self.stream) and not self.held_gpus:
+            raise InputError(
+                f"a policy must let every job run some time, got {self.present} jobs that wait for ever"
+            )
+        step = self.kernel(kernel.step)(
+            self.jobs, self.arrivals, self.fleet.stages, self.finish_hours, self.ended, self.busy,
+            self.present, came, before, until,
+        )  # fmt: skip
+        self.now_hours, self.present, self.came, ended = step
+        self.cluster.pass_time(self.now_hours - before, self.held_gpus)
+        if self.learner:
+            self._tell(self.learner, ended, came)
+        if self.present == len(self.jobs.ids):
+            self._make_room(self.jobs.grown())
+        nodes_came = self.cluster.arrive(self.now_hours)
+        if self.learner and self.now_hours >= wake_hours:
+            self._report(self.learner, np.arange(self.present))
+        return bool(ended or self.came > came or nodes_came or self.now_hours >= wake_hours)
+
+    def _wake_hours(self) -> float:
+        wake = self.learner.wake_hours if self.learner else math.inf
+        return wake if wake > self.now_hours else math.inf
+
+    def _decide(self) -> None:
+        """Ask the policy, rent what it needs and give jobs their widths."""
+        cluster, nodes = self.cluster, 0
+        if self.sized:
+            nodes = cluster.nodes_for(self.sized.rent_gpus(self._view(cluster.ready)))
+            cluster.ask(nodes, self.now_hours)
+        usable = min(cluster.ready, nodes) if self.sized else cluster.ready
+        wanted = np.ascontiguousarray(self.policy.decide(self._view(usable)), dtype=np.int64)
+        needed = cluster.nodes_for(int(wanted.sum()))
+        if self.came == len(self.stream):
+            cluster.keep_nothing(self.now_hours)
+            cluster.ask(min(nodes, needed) if self.sized else needed, self.now_hours)
+        elif not self.sized:
+            cluster.ask(needed, self.now_hours)
+        self._place(wanted)
+
+    def _place(self, wanted: Ints) -> None:
+        if self.learner:
+            held = self.jobs.width[: self.present]
+            self._report(self.learner, np.flatnonzero((held != wanted) & (held > 0)))
+        gpus = self.cluster.ready * self.cluster.node_gpus
+        held_gpus, changes = self.kernel(kernel.place)(self.jobs, self.fleet.stages, wanted, gpus)
+        if held_gpus < 0:
+            one = self.fleet.classes[self.jobs.class_index[changes]]
+            raise InputError(
+                f"a stream policy must give widths that class {one.name!r} may have, got {wanted[changes]}"
+            )
+        self.held_gpus = held_gpus
+        self.resizes += changes
+
+    def _view(self, ready_nodes: int) -> FleetView:
+        shown, count, node = self.shown, self.present, self.cluster.node_gpus
+        remaining = self._remaining() if self.with_sizes else None
+        return FleetView(
+            self.fleet, self.now_hours, shown.ids[:count], shown.class_index[:count], shown.number[:count],
+            shown.stage[:count], shown.arrival_hours[:count], shown.width[:count],
+            shown.attained_gpu_hours[:count], remaining, ready_nodes * node, self.cluster.rented * node,
+        )  # fmt: skip
+
+    def _remaining(self) -> Floats:
+        jobs, count, stages = self.jobs, self.present, self.fleet.stages
+        later = np.concatenate(([0.0], np.cumsum(stages.work_gpu_hours)))
+        last = stages.first[jobs.class_index[:count] + 1]
+        to_come = later[last] - later[jobs.stage[:count] + 1]
+        remaining: Floats = jobs.left_gpu_hours[:count] + to_come * jobs.size[:count]
+        return remaining
+
+    def _tell(self, learner: LearningPolicy, ended: int, came_before: int) -> None:
+        """Tell a policy what ended and what came."""
+        now, rows, first = self.now_hours, self.ended, self.fleet.stages.first
+        for row in range(ended):
+            job, one, stage = int(rows.ids[row]), int(rows.class_index[row]), int(rows.stage[row])
+            hours, work = float(rows.span_hours[row]), float(rows.span_gpu_hours[row])
+            phase, width = stage - int(first[one]), int(rows.width[row])
+            learner.learn(Progressed(now, job, one, phase, width, hours, work))
+            if self.finish_hours[job] == now:
+                learner.learn(Finished(now, job, one))
+        for job in range(came_before, self.came):
+            learner.learn(Arrived(now, job, int(self.arrivals.class_index[job])))
+
+    def _report(self, learner: LearningPolicy, places: Ints) -> None:
+        """Tell a policy what jobs did since it last heard of them."""
+        jobs, first = self.jobs, self.fleet.stages.first
+        for job in places[jobs.span_hours[places] > 0].tolist():
+            one = int(jobs.class_index[job])
+            phase, width = int(jobs.stage[job] - first[one]), int(jobs.width[job])
+            hours, work = float(jobs.span_hours[job]), float(jobs.span_gpu_hours[job])
+            learner.learn(Progressed(self.now_hours, int(jobs.ids[job]), one, phase, width, hours, work))
+            jobs.span_hours[job] = jobs.span_gpu_hours[job] = 0.0
+
+    def _make_room(self, jobs: Present) -> None:
+        self.jobs, self.ended = jobs, Ended.empty(len(jobs.ids))
+        self.shown = Present._make(array.view() for array in jobs)
+        for array in self.shown:
+            array.flags.writeable = False
+
+    def kernel(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a kernel's function, compiled unless the run is a plain one."""
+        return function if self.plain else compiled(function)
+
+    def result(self, name: str) -> StreamRun:
+        """Sum the run up."""
+        cluster = self.cluster
+        busy, restart = self.busy.tolist()
+        return StreamRun(
+            policy=name,
+            stream=self.stream,
+            response_hours=self.finish_hours - self.stream.arrival_hours,
+            bill=Bill(
+                gpu_hours=cluster.billed_gpu_hours,
+                busy_gpu_hours=busy,
+                restart_gpu_hours=restart,
+                fragmentation_gpu_hours=cluster.fragmented_gpu_hours,
+                idle_gpu_hours=cluster.idle_gpu_hours,
+            ),
+            peak_gpus=cluster.peak * cluster.node_gpus,
+            resizes=self.resizes,
+            end_hours=self.now_hours,
+        )

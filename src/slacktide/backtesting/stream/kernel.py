@@ -1,0 +1,248 @@
+"""What time does to the jobs that are present; one source, plain and compiled.
+
+Between two events every job's progress is constant, so nothing is stepped through: the next event is
+computed and all jobs are taken there at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.budget.fleet import Stages
+from slacktide.compiled import compilable
+from slacktide.market.base import Floats, Ints
+
+
+class Arrivals(NamedTuple):
+    """The stream as the kernel reads it."""
+
+    hours: Floats
+    class_index: Ints
+    number: Ints
+    size: Floats
+
+
+class Present(NamedTuple):
+    """The jobs that are present, in the order of their arrival; arrays with room for more."""
+
+    ids: Ints
+    class_index: Ints
+    number: Ints
+    stage: Ints
+    arrival_hours: Floats
+    size: Floats
+    width: Ints
+    """GPUs held."""
+    started: Ints
+    """1 once a job has held GPUs: from then on every change of width costs a restart."""
+    pause_hours: Floats
+    """Hours without progress still to come."""
+    left_gpu_hours: Floats
+    """Work left in the stage."""
+    attained_gpu_hours: Floats
+    """Work done in all stages."""
+    span_hours: Floats
+    """Productive hours since the last report of this job."""
+    span_gpu_hours: Floats
+    """Work done since the last report of this job."""
+
+    @classmethod
+    def empty(cls, room: int) -> Present:
+        """Return room for so many jobs."""
+        whole = {"ids", "class_index", "number", "stage", "width", "started"}
+        kinds = (np.int64 if name in whole else np.float64 for name in cls._fields)
+        return cls._make(np.zeros(room, dtype=kind) for kind in kinds)
+
+    def grown(self) -> Present:
+        """Return the same jobs with twice the room."""
+        return Present._make(np.concatenate((array, np.zeros_like(array))) for array in self)
+
+
+class Ended(NamedTuple):
+    """The stretches that ended in the last step, because a stage was done."""
+
+    ids: Ints
+    class_index: Ints
+    stage: Ints
+    width: Ints
+    span_hours: Floats
+    span_gpu_hours: Floats
+
+    @classmethod
+    def empty(cls, room: int) -> Ended:
+        """Return room for so many stretches."""
+        return cls._make(np.zeros(room, dtype=np.int64 if place < 4 else np.float64) for place in range(6))
+
+
+class Step(NamedTuple):
+    """Where a step led."""
+
+    now_hours: float
+    present: int
+    """How many jobs are present."""
+    came: int
+    """How many jobs have arrived so far."""
+    ended: int
+    """How many stretches ended."""
+
+
+@compilable
+def step(
+    jobs: Present,
+    arrivals: Arrivals,
+    stages: Stages,
+    finish_hours: Floats,
+    ended: Ended,
+    busy: Floats,
+    present: int,
+    came: int,
+    now_hours: float,
+    until_hours: float,
+) -> Step:
+    """Go to the next event: the end of a stage, an arrival, or the time given; and let it happen.
+
+    Adds GPU-hours with and without progress to `busy`, writes when jobs finish into `finish_hours`.
+    """
+    if came < len(arrivals.hours) and arrivals.hours[came] < until_hours:
+        until_hours = max(arrivals.hours[came], now_hours)
+    span = until_hours - now_hours
+    for job in range(present):
+        if jobs.width[job] > 0:
+            rate = stages.rate[jobs.stage[job], jobs.width[job]]
+            ends = jobs.pause_hours[job] + jobs.left_gpu_hours[job] / rate
+            if ends < span:
+                span = ends
+                until_hours = now_hours + ends
+    ends_count = pass_time(jobs, stages, busy, present, span)
+    kept = settle(jobs, stages, finish_hours, ended, present, until_hours) if ends_count > 0 else present
+    while came < len(arrivals.hours) and arrivals.hours[came] <= until_hours and kept < len(jobs.ids):
+        admit(jobs, arrivals, stages, kept, came)
+        kept += 1
+        came += 1
+    return Step(until_hours, kept, came, ends_count)
+
+
+@compilable
+def pass_time(jobs: Present, stages: Stages, busy: Floats, present: int, span: float) -> int:
+    """Let some hours pass for every job; return how many stages that brings to their end."""
+    count = 0
+    for job in range(present):
+        width = jobs.width[job]
+        if width == 0:
+            continue
+        rate = stages.rate[jobs.stage[job], width]
+        pause = min(jobs.pause_hours[job], span)
+        ends = jobs.pause_hours[job] + jobs.left_gpu_hours[job] / rate
+        work = min(rate * (span - pause), jobs.left_gpu_hours[job])
+        if ends <= span:
+            work = jobs.left_gpu_hours[job]
+            count += 1
+        jobs.pause_hours[job] -= pause
+        jobs.left_gpu_hours[job] = 0.0 if ends <= span else jobs.left_gpu_hours[job] - work
+        jobs.attained_gpu_hours[job] += work
+        jobs.span_hours[job] += span - pause
+        jobs.span_gpu_hours[job] += work
+        busy[0] += width * (span - pause)
+        busy[1] += width * pause
+    return count
+
+
+@compilable
+def settle(
+    jobs: Present, stages: Stages, finish_hours: Floats, ended: Ended, present: int, now_hours: float
+) -> int:
+    """Move jobs whose stage is done into the next one, or out; return how many stay."""
+    kept = 0
+    count = 0
+    for job in range(present):
+        if jobs.left_gpu_hours[job] <= 0.0:
+            stage = jobs.stage[job]
+            ended.ids[count] = jobs.ids[job]
+            ended.class_index[count] = jobs.class_index[job]
+            ended.stage[count] = stage
+            ended.width[count] = jobs.width[job]
+            ended.span_hours[count] = jobs.span_hours[job]
+            ended.span_gpu_hours[count] = jobs.span_gpu_hours[job]
+            count += 1
+            if stage + 1 == stages.first[jobs.class_index[job] + 1]:
+                finish_hours[jobs.ids[job]] = now_hours
+                continue
+            jobs.stage[job] = stage + 1
+            jobs.left_gpu_hours[job] = stages.work_gpu_hours[stage + 1] * jobs.size[job]
+            jobs.span_hours[job] = 0.0
+            jobs.span_gpu_hours[job] = 0.0
+        if kept < job:
+            move(jobs, job, kept)
+        kept += 1
+    return kept
+
+
+@compilable
+def move(jobs: Present, source: int, target: int) -> None:
+    """Let a job take the place of one that is gone."""
+    jobs.ids[target] = jobs.ids[source]
+    jobs.class_index[target] = jobs.class_index[source]
+    jobs.number[target] = jobs.number[source]
+    jobs.stage[target] = jobs.stage[source]
+    jobs.arrival_hours[target] = jobs.arrival_hours[source]
+    jobs.size[target] = jobs.size[source]
+    jobs.width[target] = jobs.width[source]
+    jobs.started[target] = jobs.started[source]
+    jobs.pause_hours[target] = jobs.pause_hours[source]
+    jobs.left_gpu_hours[target] = jobs.left_gpu_hours[source]
+    jobs.attained_gpu_hours[target] = jobs.attained_gpu_hours[source]
+    jobs.span_hours[target] = jobs.span_hours[source]
+    jobs.span_gpu_hours[target] = jobs.span_gpu_hours[source]
+
+
+@compilable
+def admit(jobs: Present, arrivals: Arrivals, stages: Stages, place: int, number: int) -> None:
+    """Let a job of the stream in; it waits until it is given a width."""
+    stage = stages.first[arrivals.class_index[number]]
+    jobs.ids[place] = number
+    jobs.class_index[place] = arrivals.class_index[number]
+    jobs.number[place] = arrivals.number[number]
+    jobs.stage[place] = stage
+    jobs.arrival_hours[place] = arrivals.hours[number]
+    jobs.size[place] = arrivals.size[number]
+    jobs.width[place] = 0
+    jobs.started[place] = 0
+    jobs.pause_hours[place] = 0.0
+    jobs.left_gpu_hours[place] = stages.work_gpu_hours[stage] * arrivals.size[number]
+    jobs.attained_gpu_hours[place] = 0.0
+    jobs.span_hours[place] = 0.0
+    jobs.span_gpu_hours[place] = 0.0
+
+
+@compilable
+def place(jobs: Present, stages: Stages, wanted: Ints, gpus: int) -> tuple[int, int]:
+    """Give jobs the widths they are to have, as far as the GPUs that can be used go.
+
+    Who is to have less gives it up at once. Then, in the order of arrival, each job that is to have more
+    gets all of it or keeps what it has. Returns the GPUs held and how many running jobs changed their
+    width; for a width that is not allowed -1 and the job's place.
+    """
+    changes = 0
+    for job in range(len(wanted)):
+        width = wanted[job]
+        if width < 0 or width >= stages.rate.shape[1]:
+            return -1, job
+        if width > 0 and stages.rate[jobs.stage[job], width] == 0.0:
+            return -1, job
+        if width < jobs.width[job]:
+            jobs.width[job] = width
+            jobs.pause_hours[job] = stages.restart_hours[jobs.stage[job]]
+            changes += 1
+        gpus -= jobs.width[job]
+    held = 0
+    for job in range(len(wanted)):
+        if wanted[job] > jobs.width[job] and wanted[job] - jobs.width[job] <= gpus:
+            gpus -= wanted[job] - jobs.width[job]
+            jobs.width[job] = wanted[job]
+            jobs.pause_hours[job] = jobs.started[job] * stages.restart_hours[jobs.stage[job]]
+            changes += jobs.started[job]
+            jobs.started[job] = 1
+        held += jobs.width[job]
+    return held, changes

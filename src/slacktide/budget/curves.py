@@ -1,0 +1,101 @@
+"""What a phase takes at each width: hours, and GPU-hours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.budget.classes import Phase
+from slacktide.errors import InputError
+from slacktide.market.base import Floats, Ints
+from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+
+TIE_SHARE = 1e-12
+"""Amounts closer than this share of them are equal: k * x / k is not x in floating point."""
+
+
+class Entry(NamedTuple):
+    """One phase, whose it is, and the widths it may have."""
+
+    class_name: str
+    phase: Phase
+    widths: Floats
+
+
+class Rows(NamedTuple):
+    """Hours and GPU-hours of some phases at each of their widths, one row after another."""
+
+    start: Ints
+    """Where each row begins, and at last where all end."""
+    widths: Floats
+    hours: Floats
+    gpu_hours: Floats
+
+
+def speedups_at(speedup: Speedup, widths: Floats) -> Floats:
+    """Evaluate a speedup at many widths at once; those that are not ours one by one."""
+    kind = type(speedup)
+    if kind is Table:
+        corners = np.array(speedup.hull())  # type: ignore[attr-defined]
+        found: Floats = np.interp(widths, corners[:, 0], corners[:, 1])
+        return found
+    if kind is Linear or kind is Power:
+        return _by_formula(speedup, widths)
+    if kind is Amdahl:
+        serial = 1.0 - speedup.parallel_share  # type: ignore[attr-defined]
+        return 1.0 / (serial + speedup.parallel_share / widths)  # type: ignore[attr-defined, no-any-return]
+    return np.array([float(speedup(width)) for width in widths.tolist()])
+
+
+def _by_formula(speedup: Speedup, widths: Floats) -> Floats:
+    if isinstance(speedup, Linear):
+        return speedup.alpha * widths + speedup.beta
+    assert isinstance(speedup, Power)
+    return widths**speedup.exponent
+
+
+@lru_cache(maxsize=64)
+def width_array(widths: tuple[int, ...]) -> Floats:
+    """Return widths as an array: classes share their tuples, and arrays are slow to make of them."""
+    found = np.array(widths, dtype=np.float64)
+    found.flags.writeable = False
+    return found
+
+
+def rows_of(entries: Sequence[Entry]) -> Rows:
+    """Tabulate phases. Raises InputError where a speedup is not a number > 0."""
+    known: dict[tuple[int, int], Floats] = {}
+    rates = []
+    for entry in entries:
+        key = id(entry.phase.speedup), id(entry.widths)
+        if key not in known:
+            known[key] = speedups_at(entry.phase.speedup, entry.widths)
+        rates.append(known[key])
+    lengths = np.array([len(rate) for rate in rates], dtype=np.int64)
+    start = np.concatenate(([0], np.cumsum(lengths)))
+    rate = np.concatenate(rates)
+    widths = np.concatenate([entry.widths for entry in entries])
+    _check(entries, start, widths, rate)
+    hours = np.repeat([entry.phase.work_gpu_hours for entry in entries], lengths) / rate
+    return Rows(start, widths, _tied(hours, start, lengths), _tied(widths * hours, start, lengths))
+
+
+def _check(entries: Sequence[Entry], start: Ints, widths: Floats, rate: Floats) -> None:
+    good = np.isfinite(rate) & (rate > 0)
+    if good.all():
+        return
+    wrong = int(np.argmin(good))
+    entry = entries[int(np.searchsorted(start, wrong, side="right")) - 1]
+    raise InputError(
+        f"class {entry.class_name!r}: the speedup must be > 0 at every allowed width, got "
+        f"{rate[wrong]:g} at {widths[wrong]:g} GPUs; correct the speedup or leave the width out"
+    )
+
+
+def _tied(values: Floats, start: Ints, lengths: Ints) -> Floats:
+    """Make values equal to their row's least where only rounding keeps them apart."""
+    least = np.repeat(np.minimum.reduceat(values, start[:-1]), lengths)
+    return np.where(values <= least * (1.0 + TIE_SHARE), least, values)

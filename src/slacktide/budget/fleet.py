@@ -1,0 +1,89 @@
+"""A fleet: classes of jobs, what may be spent on them, and the machines they run on; with its tables."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.budget.classes import JobClass
+from slacktide.budget.curves import speedups_at, width_array
+from slacktide.errors import InputError
+from slacktide.market.base import Floats, Ints
+
+
+class Stages(NamedTuple):
+    """Every phase of every class in one row of tables; a stage is one phase of one class.
+
+    Stage `first[c] + p` is phase p of class c, so a job is described by one number.
+    """
+
+    first: Ints
+    """First stage of each class, and one past the last stage of all."""
+    work_gpu_hours: Floats
+    """Mean work of each stage."""
+    rate: Floats
+    """[stage, width]: progress per hour, 0 where the width is not allowed."""
+    restart_hours: Floats
+    """[stage]: hours without progress after a change of width."""
+    narrower: Ints
+    """[stage, width]: the greatest allowed width that is no wider, 0 if there is none."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What a stream policy may know from the start.
+
+    Raises InputError when a number cannot be meant.
+    """
+
+    classes: tuple[JobClass, ...]
+    budget_gpus: float = math.inf
+    """GPUs that may be rented on average over time."""
+    node_gpus: int = 1
+    """GPUs are rented in nodes of this many."""
+    provisioning_hours: float = 0.0
+    """From the request for a node until it can be used; it is paid for from the request on."""
+    idle_grace_hours: float = 0.0
+    """How long a node that nobody needs is kept."""
+
+    def __post_init__(self) -> None:
+        if not self.classes:
+            raise InputError("a fleet must have at least one class, got none")
+        if not self.budget_gpus > 0:
+            raise InputError(f"budget_gpus must be > 0, got {self.budget_gpus:g}")
+        if self.node_gpus < 1:
+            raise InputError(f"node_gpus must be >= 1, got {self.node_gpus}")
+        for name in ("provisioning_hours", "idle_grace_hours"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise InputError(f"{name} must be >= 0, got {getattr(self, name):g}")
+
+    @cached_property
+    def stages(self) -> Stages:
+        """The tables of all stages."""
+        phases = [len(one.phases) for one in self.classes]
+        widest = max(one.widths[-1] for one in self.classes)
+        rate = np.zeros((sum(phases), widest + 1))
+        row = 0
+        for one in self.classes:
+            for phase in one.phases:
+                widths = width_array(one.widths)
+                rate[row, widths.astype(np.int64)] = _checked(speedups_at(phase.speedup, widths), one)
+                row += 1
+        allowed = np.where(rate > 0, np.arange(widest + 1), 0)
+        return Stages(
+            first=np.concatenate(([0], np.cumsum(phases))).astype(np.int64),
+            work_gpu_hours=np.array([phase.work_gpu_hours for one in self.classes for phase in one.phases]),
+            rate=rate,
+            restart_hours=np.repeat([one.restart_hours for one in self.classes], phases),
+            narrower=np.maximum.accumulate(allowed, axis=1),
+        )
+
+
+def _checked(rates: Floats, one: JobClass) -> Floats:
+    if not (np.isfinite(rates).all() and (rates > 0).all()):
+        raise InputError(f"class {one.name!r}: the speedup must be > 0 at every width, got {rates.min():g}")
+    return rates

@@ -1,0 +1,35 @@
+"""One width for all: what most teams do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.policy.base import (
+    SettledWidths,
+    Ways,
+    allowed_widths,
+    at_least_one,
+    stream_policies,
+)
+
+
+@stream_policies.register
+@dataclass(frozen=True, slots=True)
+class OneWidth:
+    """Give every job the same width at once, whatever its class.
+
+    A class that may not have this width gets the next narrower one it may have.
+    """
+
+    gpus: int = 4
+
+    def __post_init__(self) -> None:
+        at_least_one("gpus", self.gpus)
+
+    def begin(self, fleet: Fleet) -> SettledWidths:
+        """Look up each class's width."""
+        widths = allowed_widths(fleet, self.gpus)
+        return SettledWidths(Ways(widths, widths, np.zeros(len(fleet.classes))))

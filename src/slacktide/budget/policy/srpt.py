@@ -1,0 +1,65 @@
+"""Shortest remaining work first, on a cluster of fixed size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.policy.base import (
+    FleetView,
+    at_least_one,
+    cluster_size,
+    fitting_widths,
+    stream_policies,
+)
+from slacktide.market.base import Ints
+
+
+@stream_policies.register
+@dataclass(frozen=True, slots=True)
+class Srpt:
+    """Keep a cluster and run the jobs with the least work left, all on the same width.
+
+    It must know sizes, which hardly anybody does, and stops jobs half-way for shorter ones.
+    """
+
+    needs_sizes: ClassVar[bool] = True
+
+    cluster_gpus: int | None = None
+    """Size of the cluster; None takes the budget."""
+    gpus: int = 4
+    """Width of every job that runs; a class that may not have it gets the next narrower one."""
+
+    def __post_init__(self) -> None:
+        at_least_one("gpus", self.gpus)
+
+    def begin(self, fleet: Fleet) -> SrptRun:
+        """Look up each class's width. Raises InputError when a class does not fit into the cluster."""
+        size = cluster_size(fleet, self.cluster_gpus)
+        return SrptRun(size, fitting_widths(fleet, self.gpus, size))
+
+
+@dataclass(frozen=True, slots=True)
+class SrptRun:
+    """Who has least left to do is served first; of two equals who came first."""
+
+    needs_sizes: ClassVar[bool] = True
+
+    size_gpus: int
+    widths: Ints
+    """[stage]"""
+
+    def rent_gpus(self, view: FleetView) -> int:
+        return self.size_gpus
+
+    def decide(self, view: FleetView) -> Ints:
+        assert view.remaining_gpu_hours is not None
+        order = np.argsort(view.remaining_gpu_hours, kind="stable")
+        wanted = self.widths[view.stage]
+        served = np.cumsum(wanted[order]) <= self.size_gpus
+        widths = np.zeros_like(wanted)
+        widths[order[served]] = wanted[order[served]]
+        return widths

@@ -1,0 +1,54 @@
+"""How wide each class of jobs should be, so that jobs are done soonest on an average budget.
+
+Over all online policies the optimum is a fixed width for each class (and phase): every job starts at
+once on its width and keeps it; nobody queues, and sizes need not be known. What remains is
+
+    minimise the jobs present, sum of arrivals x hours, subject to sum of arrivals x GPU-hours <= budget,
+
+which a price of GPUs separates into one small problem for each class (`choices`); `search` finds the
+price. At a price where a class is indifferent between two ways, a mix of the two meets the budget exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slacktide.budget.asked import check_classes, check_feasible, checked_budget
+from slacktide.budget.assemble import assemble, between
+from slacktide.budget.choices import Total
+from slacktide.budget.classes import JobClass
+from slacktide.budget.continuous import purified, real_choices_of
+from slacktide.budget.curves import TIE_SHARE
+from slacktide.budget.result import FleetPlan
+from slacktide.budget.search import find_edge, polished
+from slacktide.budget.whole import choices_of
+
+
+def optimal_widths(classes: Sequence[JobClass], budget_gpus: float, integer: bool = True) -> FleetPlan:
+    """Return the widths that minimise the mean response time on an average number of GPUs.
+
+    `integer` allows the classes' own widths only; else any real width from their least to their greatest.
+    The budget is met exactly, by mixing two ways of at most one class, unless all classes are at their
+    fastest for less. Raises InfeasibleError, naming the least feasible budget, where it is too small.
+    """
+    check_classes(classes)
+    budget_gpus = checked_budget(budget_gpus)
+    choices = choices_of(classes) if integer else real_choices_of(classes)
+    check_feasible(choices.cheapest(0.0, 1.0).gpus, budget_gpus)
+
+    def is_low(total: Total) -> bool:
+        return total.gpus <= budget_gpus * (1.0 + TIE_SHARE)
+
+    edge = find_edge(choices, is_low)
+    if not integer:
+        edge = polished(choices, edge, is_low)
+    mix = between(choices.items, edge.low.choice, edge.high.choice, budget_gpus)
+    if not integer:
+        mix = purified(classes, choices.items, mix)
+    return assemble(classes, choices.items, mix, budget_gpus, edge.price)
+
+
+def least_budget_gpus(classes: Sequence[JobClass]) -> float:
+    """Return the least average number of GPUs on which all work gets done."""
+    check_classes(classes)
+    return choices_of(classes).cheapest(0.0, 1.0).gpus

@@ -1,0 +1,74 @@
+"""A short life of a job in which everything happens once: events to try stores and readers of journals on."""
+
+from __future__ import annotations
+
+import math
+
+from slacktide import events
+from slacktide.events import Event
+from slacktide.types import JobState, Quote
+
+JOB = "fine-tune-1"
+
+STATE = JobState(
+    spot_gpus=3, progress_gpu_hours=0.1 + 0.2, checkpointed_gpu_hours=5e-324, since_checkpoint_hours=-0.0,
+    cost_usd=1.7976931348623157e308,
+)  # fmt: skip
+"""Numbers that are lost where they are not kept to the last bit."""
+
+
+def history() -> list[Event]:
+    """Return one event of every kind, in an order in which they could happen."""
+    return [*_beginning(), *_running(), *_troubles(), *_ending()]
+
+
+def _beginning() -> list[Event]:
+    return [
+        events.ClockSet(at_hours=-0.0, epoch_utc="2025-10-04T00:00:00Z", speed=60.0),
+        events.Opened(at_hours=0.0, pid=4711, host="höst", version="0.1.0"),
+        events.Submitted(
+            job=JOB, at_hours=1 / 3, actor="user", text="name: fine-tune\nwork: 8 gpu-hours\n",
+            path="/jobs/\udcff.yaml", policy='"auto"', learning=True, slot_hours=0.5, start_slot=0,
+            envs={"NAME": "a=b\0c"},
+        ),
+    ]  # fmt: skip
+
+
+def _running() -> list[Event]:
+    return [
+        events.Decided(
+            job=JOB, at_hours=0.5, why='spot "lives" longer than a restart takes', slot=1,
+            quote=Quote(0.1, 2.5, 4), state=STATE, spot_gpus=3, on_demand_gpus=0, wanted_spot_gpus=4,
+            wanted_on_demand_gpus=0, signals={"slack_hours": math.inf, "lead": -math.inf},
+            memory=(1e-9, -0.0), attempt=1,
+        ),
+        events.Lived(
+            job=JOB, at_hours=1.0, slot=1, from_hours=0.5, to_hours=1.0, spot_gpus=3, on_demand_gpus=0,
+            spot_usd=0.15, on_demand_usd=0.0, pause_hours=0.1, productive_hours=0.4, state=STATE,
+        ),
+        events.HealthChanged(job=JOB, at_hours=1.0, health="at-risk"),
+    ]  # fmt: skip
+
+
+def _troubles() -> list[Event]:
+    return [
+        events.PreemptionAsked(job=JOB, at_hours=1.0, actor="user"),
+        events.PreemptionAsked(job="other", at_hours=1.0, actor="user", spot_gpus=0),
+        events.Preempted(
+            job=JOB, at_hours=1.0, actor="market", slot=2, spot_before=3, spot_left=1, lost_gpu_hours=0.2
+        ),
+        events.WorkerFailed(job=JOB, at_hours=1.1, actor="worker", attempt=2, rank=0, exit_code=-9),
+        events.Restarted(job=JOB, at_hours=1.1, attempt=3, delay_s=2.0),
+        events.Stalled(job=JOB, at_hours=1.2, attempt=3, silent_s=600.5),
+        events.ClockJumped(at_hours=9.0, from_hours=1.3),
+    ]
+
+
+def _ending() -> list[Event]:
+    return [
+        events.CancellationAsked(job=JOB, at_hours=9.1, actor="user", why="seen enough"),
+        events.Released(job="other", at_hours=9.1),
+        events.Ended(job=JOB, at_hours=9.2, status="cancelled", finish_hours=math.inf),
+        events.Learned(job=JOB, at_hours=9.2, policy="ahap", share=2 / 3),
+        events.Closed(at_hours=9.3),
+    ]

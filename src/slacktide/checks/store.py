@@ -1,0 +1,180 @@
+"""The contract of a store, as checks that anyone can run on their own.
+
+    from slacktide.checks import check_store
+    check_store(lambda: MyStore(...), again=lambda store: MyStore(store.place))
+
+Each check takes a new, empty store, and a way to open the same journal once more where there is one; it
+raises CheckFailed with a sentence when the promise does not hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from slacktide.checks.history import JOB, history
+from slacktide.checks.policy import CheckFailed
+from slacktide.errors import InputError, SlacktideError
+from slacktide.events import CancellationAsked, Event, Record
+from slacktide.store.base import Store
+
+Again: TypeAlias = Callable[[Any], Store]
+"""Opens the journal of a store once more."""
+StoreCheck: TypeAlias = Callable[[Store, Again | None], None]
+
+MANY = 2500
+"""More events than a store is likely to fetch at once."""
+
+
+def gives_back_what_it_was_given(store: Store, again: Again | None) -> None:
+    """Events of every kind come back unchanged, floats to the last bit, and as append said."""
+    given = history()
+    said, found = store.append(given), list(store.read())
+    _must_equal(said, found, "what append returns and what is read")
+    # By their repr, because 0.0 equals -0.0.
+    _must_equal([repr(record.event) for record in found], [repr(event) for event in given], "events")
+    if any(record.time_utc.utcoffset() is None for record in found):
+        raise CheckFailed(f"times must know their zone, got {found[0].time_utc}")
+
+
+def keeps_the_order(store: Store, again: Again | None) -> None:
+    """Numbers begin above 0 and grow from event to event, over batches of any size and empty ones."""
+    _must_equal(store.last_seq(), 0, "the last number of an empty journal")
+    said = [record for size in (1, 0, 3, MANY) for record in store.append(_asked(size))]
+    numbers = [record.seq for record in said]
+    if sorted(set(numbers)) != numbers or numbers[0] < 1:
+        raise CheckFailed(f"numbers must grow from 1 on, got {numbers[:10]}")
+    _must_equal(list(store.read()), said, "what append returned and what is read")
+    _must_equal(store.last_seq(), numbers[-1], "the last number")
+
+
+def reads_on_from_a_number(store: Store, again: Again | None) -> None:
+    """Reading after a number gives what came later, all of it and nothing else."""
+    said = store.append(history())
+    for index, record in enumerate(said):
+        _must_equal(list(store.read(after=record.seq)), said[index + 1 :], f"events after {record.seq}")
+    for beyond in (said[-1].seq + 1, said[-1].seq + 10**6):
+        _must_equal(list(store.read(after=beyond)), [], f"events after {beyond}")
+
+
+def reads_one_job(store: Store, again: Again | None) -> None:
+    """Reading one job gives its events alone; the empty name is the controller's."""
+    said = store.append(history())
+    for job in (JOB, "", "other", "nobody", "%"):
+        wanted = [record for record in said if record.event.job == job]
+        _must_equal(list(store.read(job=job)), wanted, f"events of job {job!r}")
+        late = [record for record in wanted if record.seq > said[5].seq]
+        _must_equal(list(store.read(after=said[5].seq, job=job)), late, f"late events of job {job!r}")
+
+
+def writes_all_or_none(store: Store, again: Again | None) -> None:
+    """A batch that cannot be written whole leaves nothing, and the next one is written as usual."""
+    said = store.append(_asked(2))
+    _must_refuse(store, lambda: iter([*_asked(3), CancellationAsked(at_hours=math.nan)]), InputError)
+    _must_refuse(store, _breaking, ZeroDivisionError)
+    _must_equal(list(store.read()), said, "events after batches that were refused")
+    said += store.append(_asked(2))
+    _must_equal(list(store.read()), said, "events after the batch that followed")
+
+
+def ends_though_one_appends_while_reading(store: Store, again: Again | None) -> None:
+    """A reader sees what stood there when it began, so that it may append what it concludes."""
+    said = store.append(_asked(MANY))
+    seen: list[Record] = []
+    for record in store.read():
+        if len(seen) > len(said):
+            raise CheckFailed("reading must end with what stood there when it began, got later events")
+        seen.append(record)
+        if record.seq % 500 == 1:
+            store.append(_asked(1))
+    _must_equal(seen, said, "events that stood there when reading began")
+
+
+def shares_the_journal(store: Store, again: Again | None) -> None:
+    """Two who opened the same journal see each other's events at once, under the same numbers."""
+    if again is None:
+        return
+    with again(store) as other:
+        said = []
+        for writer, reader in ((store, other), (other, store), (store, other)):
+            said += writer.append(_asked(2))
+            _must_equal(list(reader.read()), said, "events that another handle reads")
+            _must_equal(reader.last_seq(), said[-1].seq, "the last number that another handle tells")
+
+
+def remembers(store: Store, again: Again | None) -> None:
+    """What was written is there when the journal is opened again."""
+    if again is None:
+        return
+    said = store.append(history())
+    store.close()
+    with again(store) as later:
+        _must_equal(list(later.read()), said, "events after opening again")
+        more = later.append(_asked(1))
+        if more[0].seq <= said[-1].seq:
+            raise CheckFailed(f"numbers must go on after {said[-1].seq}, got {more[0].seq}")
+
+
+def can_be_closed(store: Store, again: Again | None) -> None:
+    """Closing twice does no harm; using it afterwards is refused in our words."""
+    store.close()
+    store.close()
+    for use in (lambda: store.append(_asked(1)), store.last_seq, lambda: list(store.read())):
+        try:
+            use()
+        except SlacktideError:
+            continue
+        raise CheckFailed("a closed store must refuse to be used, got an answer")
+
+
+STORE_CHECKS: tuple[StoreCheck, ...] = (
+    gives_back_what_it_was_given,
+    keeps_the_order,
+    reads_on_from_a_number,
+    reads_one_job,
+    writes_all_or_none,
+    ends_though_one_appends_while_reading,
+    shares_the_journal,
+    remembers,
+    can_be_closed,
+)
+
+
+def check_store(make: Callable[[], Store], again: Again | None = None) -> None:
+    """Run every check, each on a new store; raises CheckFailed at the first broken promise.
+
+    `again` opens the journal of a store once more; leave it out for a store that cannot be shared.
+    """
+    for check in STORE_CHECKS:
+        with make() as store:
+            check(store, again)
+
+
+def _asked(count: int) -> list[Event]:
+    return [replace(CancellationAsked(at_hours=1.0), job=f"job-{number}") for number in range(count)]
+
+
+def _breaking() -> Iterator[Event]:
+    yield from _asked(1)
+    raise ZeroDivisionError("what makes the events fails half-way")
+
+
+def _must_refuse(store: Store, make: Callable[[], Iterator[Event]], error: type[Exception]) -> None:
+    try:
+        store.append(make())
+    except error:
+        return
+    raise CheckFailed(f"a batch that cannot be written must be refused with {error.__name__}, got none")
+
+
+def _must_equal(found: object, wanted: object, what: str) -> None:
+    if found != wanted:
+        raise CheckFailed(f"{what} must be {_short(wanted)}, got {_short(found)}")
+
+
+def _short(thing: object) -> str:
+    if isinstance(thing, Sequence) and thing and isinstance(thing[0], Record):
+        return f"{len(thing)} events ({thing[0].seq} to {thing[-1].seq})"
+    return f"{thing!r:.200}"

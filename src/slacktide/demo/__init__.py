@@ -1,0 +1,1 @@
+"""A training job small enough to run anywhere, for demonstrations and tests."""

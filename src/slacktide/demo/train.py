@@ -1,0 +1,494 @@
+"""Train a small network on as many workers as there are: an elastic job in one file.
+
+It needs Python and NumPy and nothing else, so it can be copied as the start of a job of one's own.
+Start it once per GPU, as `python -m slacktide.demo.train` or by its path. Each process learns its place from
+RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and from SLACKTIDE_CHECKPOINT_DIR, SLACKTIDE_PROGRESS,
+SLACKTIDE_GRACE_SECONDS and SLACKTIDE_ATTEMPT; without them it trains alone.
+
+- **The width does not matter.** A step uses the same samples at any width. Each worker takes its part of them
+  and rank 0 adds the gradients up, so that only the order of a sum of floats differs.
+- **It may be stopped.** On SIGTERM all workers end after the same step, and rank 0 saves it.
+- **It may be killed.** What was last saved is continued at any width. When a peer vanishes, the others leave
+  at once, and rank 0 saves the last whole step before it does.
+
+Exit codes: 0 all steps are done, 2 bad input, 75 a peer was lost or did not come, 143 stopped when asked.
+
+With `--step-seconds` the workers keep the pace of GPUs of that speed: the computation is real and takes
+far less, the rest of the time they sleep. The machine looks faster or slower, the result is the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import math
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+ARMS, ROWS, BATCH = 3, 1536, 96  # BATCH divides ROWS, so every epoch has the same number of steps
+HIDDEN, LEARNING_RATE = 64, 0.02
+SHAPES = ((2, HIDDEN), (HIDDEN,), (HIDDEN, ARMS), (ARMS,))
+SIZES = [math.prod(shape) for shape in SHAPES]
+EXIT_REFUSED, EXIT_LOST, EXIT_STOPPED = 2, 75, 143
+REPORT_SECONDS, POLL_SECONDS = 0.25, 0.02
+GREETING = 7131.0  # how a worker of this file begins to speak
+
+
+class Refused(Exception):
+    """What was given cannot be trained with."""
+
+
+class Lost(ConnectionError):
+    """A peer is gone, silent, or never came."""
+
+
+# --- where we are and what to do
+
+
+class Place(NamedTuple):
+    """Which worker of which attempt this process is, and where rank 0 is to be found."""
+
+    rank: int
+    width: int
+    address: str
+    port: int
+    attempt: int
+
+    @classmethod
+    def here(cls) -> Place:
+        """Read the place from the environment; raises Refused when it makes no sense."""
+        names = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "29500", "SLACKTIDE_ATTEMPT": "0"}
+        texts = {name: os.environ.get(name, default) for name, default in names.items()}
+        if not all(text.isdecimal() for text in texts.values()):
+            raise Refused(f"{', '.join(texts)} must be whole numbers, got {', '.join(texts.values())}")
+        rank, width, port, attempt = map(int, texts.values())
+        if not rank < width:
+            raise Refused(f"RANK must be below WORLD_SIZE, got {rank} and {width}")
+        return cls(rank, width, os.environ.get("MASTER_ADDR", "127.0.0.1"), port, attempt)
+
+
+class Options(NamedTuple):
+    """What the command line says."""
+
+    steps: int
+    step_seconds: float
+    parallel_share: float
+    checkpoint_every: int
+    seed: int
+    peer_seconds: float
+
+    @classmethod
+    def read(cls) -> Options:
+        """Read the command line; a mistake ends the process with a message and code 2."""
+        parser = argparse.ArgumentParser(prog="train", description="Train a small network, elastically.")
+        for name, kind, default, meaning in (
+            ("steps", limited(int, 1), 600, "steps in all"),
+            ("step-seconds", limited(float, 0), 0.0, "how long a step takes on one GPU; 0: no pace"),
+            ("parallel-share", limited(float, 0, 1), 1.0, "the share of a step that more GPUs make faster"),
+            ("checkpoint-every", limited(int, 1), 50, "steps between checkpoints"),
+            ("seed", limited(int, 0), 7, "of the data and the first weights"),
+            ("peer-seconds", limited(float, 0), 15.0, "how long to wait for a silent peer"),
+        ):
+            parser.add_argument(f"--{name}", type=kind, default=default, help=f"{meaning} ({default})")
+        return cls(**vars(parser.parse_args()))
+
+    def pace_s(self, width: int) -> float:
+        """Return how long a step takes on so many GPUs, by Amdahl's law."""
+        return self.step_seconds * (1 - self.parallel_share + self.parallel_share / width)
+
+
+def limited(kind: Callable[[str], float], least: float, most: float = math.inf) -> Callable[[str], float]:
+    """Return a reader of numbers from `least` to `most`."""
+
+    def read(text: str) -> float:
+        number = kind(text)
+        if not (least <= number <= most and math.isfinite(number)):
+            raise argparse.ArgumentTypeError(f"must be in {least}..{most}, got {text}")
+        return number
+
+    return read
+
+
+class Stop:
+    """Knows whether a stop was asked for, and until when there is time to say so to the others."""
+
+    def __init__(self, grace_s: float) -> None:
+        self.by_s = math.inf
+        self._patience_s = grace_s / 2  # the other half is for saving
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._ask)
+
+    def _ask(self, *_: Any) -> None:
+        self.by_s = min(self.by_s, time.monotonic() + self._patience_s)
+
+    @property
+    def asked(self) -> bool:
+        return self.by_s < math.inf
+
+    def rest(self, until_s: float) -> None:
+        """Sleep until a moment, or until a stop is asked for."""
+        while not self.asked and (left_s := until_s - time.monotonic()) > 0:
+            time.sleep(min(left_s, POLL_SECONDS))
+
+
+# --- the workers
+
+
+class Team:
+    """The workers of one attempt, joined over TCP with rank 0 in the middle; all they exchange is vectors."""
+
+    def __init__(self, place: Place, stop: Stop, patience_s: float) -> None:
+        self._place, self._stop, self._patience_s = place, stop, patience_s
+        self._until_s = time.monotonic() + patience_s
+        self._peers = [self._enter()] if place.rank else self._gather()
+
+    def _gather(self) -> list[socket.socket]:
+        """Let every other rank in; anybody else who knocks is sent away."""
+        found: dict[int, socket.socket] = {}
+        if self._place.width == 1:
+            return []
+        with self._listen() as server:
+            while len(found) < self._place.width - 1:
+                self._check_patience("every rank")
+                if select.select([server], [], [], POLL_SECONDS)[0]:
+                    peer = server.accept()[0]
+                    rank = self._rank_of(peer)
+                    if rank is None or rank in found:
+                        peer.close()
+                    else:
+                        found[rank] = peer
+        return [self._tuned(found[rank]) for rank in sorted(found)]
+
+    def _listen(self) -> socket.socket:
+        try:
+            return socket.create_server((self._place.address, self._place.port), backlog=self._place.width)
+        except OSError as error:
+            raise Lost(f"MASTER_ADDR:MASTER_PORT must be free to listen on, got: {error}") from error
+
+    def _rank_of(self, peer: socket.socket) -> int | None:
+        """Return who is greeting, or None if it is nobody of this attempt."""
+        try:
+            said = self._receive(peer, self._greeting(0), patience_s=1.0)
+        except OSError:
+            return None
+        expected = {self._greeting(rank).tobytes(): rank for rank in range(1, self._place.width)}
+        return expected.get(said.tobytes())
+
+    def _greeting(self, rank: int) -> Vector:
+        return np.array([GREETING, self._place.attempt, self._place.width, rank], np.float64)
+
+    def _enter(self) -> socket.socket:
+        """Connect to rank 0, which may not be up yet."""
+        while True:
+            self._check_patience("rank 0")
+            try:
+                peer = socket.create_connection((self._place.address, self._place.port), timeout=1.0)
+            except OSError:
+                time.sleep(POLL_SECONDS)
+                continue
+            if peer.getsockname() != peer.getpeername():
+                peer.sendall(self._greeting(self._place.rank).tobytes())
+                return self._tuned(peer)
+            peer.close()  # on loopback a caller can reach itself while nobody listens
+
+    def _check_patience(self, whom: str) -> None:
+        if self._stop.asked or time.monotonic() > self._until_s:
+            place = f"{self._place.address}:{self._place.port}"
+            raise Lost(f"{whom} must come to {place} within {self._patience_s:g} s, got nobody")
+
+    def _tuned(self, peer: socket.socket) -> socket.socket:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a step waits for one small message
+        peer.settimeout(self._patience_s)
+        return peer
+
+    def share(self, vector: Vector) -> Vector:
+        """Return rank 0's vector at every rank; of what the others hand in only the size counts."""
+        if self._place.rank:
+            return self._receive(self._peers[0], vector, self._patience_s)
+        self._send(vector)
+        return vector
+
+    def total(self, vector: Vector) -> Vector:
+        """Return the sum over all ranks, added in the order of ranks, the same at each."""
+        if self._place.rank:
+            self._send(vector)
+            return self._receive(self._peers[0], vector, self._patience_s)
+        result = vector.copy()
+        for peer in self._peers:
+            result += self._receive(peer, vector, self._patience_s)
+        self._send(result)
+        return result
+
+    def _send(self, vector: Vector) -> None:
+        for peer in self._peers:
+            peer.sendall(vector.tobytes())
+
+    def _receive(self, peer: socket.socket, like: Vector, patience_s: float) -> Vector:
+        """Wait for a vector, but no longer than the patience, nor than a stop leaves time for."""
+        result = np.empty_like(like)
+        rest = result.data.cast("B")
+        until_s = time.monotonic() + patience_s
+        while rest:
+            if time.monotonic() > min(until_s, self._stop.by_s):
+                raise Lost("a peer must answer in time, got silence")
+            if select.select([peer], [], [], POLL_SECONDS)[0]:
+                count = peer.recv_into(rest)
+                if count == 0:
+                    raise Lost("all peers must stay to the end, got a closed connection")
+                rest = rest[count:]
+        return result
+
+
+# --- the model
+
+
+class State(NamedTuple):
+    """All that training depends on: how many steps are done, the weights, and what Adam remembers."""
+
+    step: int
+    weights: Vector
+    mean: Vector
+    square: Vector
+
+    @classmethod
+    def first(cls, seed: int) -> State:
+        """Draw the first weights."""
+        random = np.random.default_rng([seed, 1])
+        layers = [random.normal(0, 1 / math.sqrt(s[0]), s) if len(s) == 2 else np.zeros(s) for s in SHAPES]
+        weights = np.concatenate([layer.ravel() for layer in layers])
+        return cls(0, weights, np.zeros_like(weights), np.zeros_like(weights))
+
+    @classmethod
+    def from_vector(cls, vector: Vector) -> State:
+        return cls(int(vector[0]), *np.split(vector[1:], 3))
+
+    def vector(self) -> Vector:
+        return np.concatenate([[self.step], self.weights, self.mean, self.square])
+
+
+@cache
+def spirals(seed: int) -> tuple[Vector, NDArray[np.int64]]:
+    """Return points on three spiral arms that wind into each other, and the arm of each point."""
+    random = np.random.default_rng([seed, 2])
+    arm = np.arange(ROWS) % ARMS
+    radius = random.uniform(0.05, 1, ROWS)
+    angle = 2 * np.pi * (arm / ARMS + radius) + random.normal(0, 0.15, ROWS)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1), arm
+
+
+@lru_cache(maxsize=2)
+def order(seed: int, epoch: int) -> NDArray[np.int64]:
+    """Return the order of the samples in an epoch: it depends on nothing but seed and epoch."""
+    return np.random.default_rng([seed, 3, epoch]).permutation(ROWS)
+
+
+def samples(seed: int, step: int, place: Place) -> tuple[Vector, NDArray[np.int64]]:
+    """Return this rank's part of a step's samples; all parts together are the same at any width."""
+    points, arm = spirals(seed)
+    epoch, first = divmod(step * BATCH, ROWS)
+    mine = np.array_split(order(seed, epoch)[first : first + BATCH], place.width)[place.rank]
+    return points[mine], arm[mine]
+
+
+def layers(weights: Vector) -> list[Vector]:
+    """Cut the flat weights into the matrices and offsets of the layers."""
+    parts = np.split(weights, np.cumsum(SIZES)[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, SHAPES, strict=True)]
+
+
+def outputs(weights: Vector, points: Vector) -> tuple[Vector, Vector]:
+    """Return what the hidden layer makes of some points, and the logarithms of the arms' probabilities."""
+    w1, b1, w2, b2 = layers(weights)
+    hidden = np.tanh(points @ w1 + b1)
+    scores = hidden @ w2 + b2
+    scores -= scores.max(axis=1, keepdims=True)
+    return hidden, scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+
+def gradient(weights: Vector, points: Vector, arm: NDArray[np.int64]) -> Vector:
+    """Return the gradient of the loss, summed (not averaged) over the points, which may be none."""
+    hidden, logs = outputs(weights, points)
+    d2 = np.exp(logs)
+    d2[np.arange(len(arm)), arm] -= 1
+    d1 = d2 @ layers(weights)[2].T * (1 - hidden**2)
+    parts = [points.T @ d1, d1.sum(axis=0), hidden.T @ d2, d2.sum(axis=0)]
+    return np.concatenate([part.ravel() for part in parts])
+
+
+def updated(state: State, slope: Vector) -> State:
+    """Return the state after one step of Adam."""
+    step = state.step + 1
+    mean = 0.9 * state.mean + 0.1 * slope
+    square = 0.99 * state.square + 0.01 * slope**2
+    move = (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.99**step)) + 1e-8)
+    return State(step, state.weights - LEARNING_RATE * move, mean, square)
+
+
+def measured(weights: Vector, seed: int) -> dict[str, float]:
+    """Return loss and accuracy over the whole data set."""
+    points, arm = spirals(seed)
+    logs = outputs(weights, points)[-1]
+    right = float((logs.argmax(axis=1) == arm).mean())
+    return {"loss": float(-logs[np.arange(ROWS), arm].mean()), "accuracy": right}
+
+
+# --- checkpoints and progress
+
+
+class Shelf:
+    """The checkpoints in a folder: whole, durable, and two of them, should one turn out broken."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._folder, self._label = folder, f"spirals, seed {seed}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for draft in folder.glob(".step-*.tmp"):
+            draft.unlink()  # of a writer that was killed
+
+    def save(self, state: State) -> None:
+        """Write a checkpoint; when this returns it outlives a power cut."""
+        content = io.BytesIO()
+        np.savez(content, label=np.array(self._label), state=state.vector())
+        target = self._folder / f"step-{state.step:09}.ckpt"
+        draft = self._folder / f".{target.name}.{os.getpid()}.tmp"
+        with draft.open("wb") as file:
+            file.write(hashlib.sha256(content.getbuffer()).digest() + content.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, target)
+        self._settle()
+        for old in sorted(self._folder.glob("step-*.ckpt"))[:-2]:
+            old.unlink(missing_ok=True)
+
+    def _settle(self) -> None:
+        """Make the new name durable too."""
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def newest(self) -> State | None:
+        """Return the newest whole checkpoint; raises Refused when it is another job's."""
+        for path in sorted(self._folder.glob("step-*.ckpt"), reverse=True):
+            data = path.read_bytes()
+            if hashlib.sha256(data[32:]).digest() == data[:32]:
+                with np.load(io.BytesIO(data[32:])) as found:
+                    if found["label"] != self._label:
+                        raise Refused(f"{path} must be of {self._label}, got {found['label']}")
+                    return State.from_vector(found["state"])
+            print(f"{path.name} is broken and was removed; trying an older one", file=sys.stderr)
+            path.unlink()
+        return None
+
+
+class Record:
+    """What rank 0 keeps for those who come after and tells those who watch."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._shelf = Shelf(Path(os.environ.get("SLACKTIDE_CHECKPOINT_DIR", "checkpoints")), options.seed)
+        self._progress = os.environ.get("SLACKTIDE_PROGRESS")
+        self._saved_step = 0
+        self._told_s = -math.inf
+
+    def begin(self) -> State:
+        """Return where to go on: the newest checkpoint, or the first weights."""
+        found = self._shelf.newest()
+        state = State.first(self._options.seed) if found is None else found
+        self._saved_step = state.step
+        self._tell(state)
+        return state
+
+    def note(self, state: State) -> None:
+        """Take note of a step: save it if it is time to, and say so now and then."""
+        if state.step % self._options.checkpoint_every == 0:
+            self.save(state)
+        elif time.monotonic() > self._told_s + REPORT_SECONDS:
+            self._tell(state)
+
+    def save(self, state: State) -> None:
+        """Save a step unless it is saved, then tell: never the other way round."""
+        if state.step > self._saved_step:
+            self._shelf.save(state)
+            self._saved_step = state.step
+            self._tell(state)
+
+    def _tell(self, state: State) -> None:
+        """Append one line of progress, in one write, so that a kill leaves no half of it."""
+        line = {
+            "done": min(1.0, state.step / self._options.steps),
+            "checkpointed": min(1.0, self._saved_step / self._options.steps),
+            "metrics": measured(state.weights, self._options.seed),
+        }
+        text = json.dumps(line)
+        if self._progress is None:
+            print(text, flush=True)
+        else:
+            with open(self._progress, "ab", buffering=0) as file:
+                file.write(text.encode() + b"\n")
+        self._told_s = time.monotonic()
+
+
+# --- the training
+
+
+def train(options: Options, place: Place, stop: Stop) -> bool:
+    """Join the others and train; return whether all steps are done, or else a stop was asked for.
+
+    Raises ConnectionError or TimeoutError when a peer is lost.
+    """
+    pace_s = options.pace_s(place.width)
+    team = Team(place, stop, options.peer_seconds + pace_s)
+    record = None if place.rank else Record(options)
+    state = record.begin() if record else State.first(options.seed)
+    state = State.from_vector(team.share(state.vector()))
+    until_s, stopping = time.monotonic(), False
+    try:
+        while state.step < options.steps and not stopping:
+            slope = gradient(state.weights, *samples(options.seed, state.step, place))
+            # From the last step's end, not from now: what the exchange took is no part of a GPU's time.
+            until_s = max(until_s + pace_s, time.monotonic())
+            stop.rest(until_s)
+            # One element more says whether anybody was asked to stop, so that all stop after the same step.
+            total = team.total(np.append(slope, float(stop.asked)))
+            stopping = bool(total[-1])
+            state = updated(state, total[:-1] / BATCH)
+            if record:
+                record.note(state)
+    finally:
+        if record:
+            record.save(state)
+    return state.step >= options.steps
+
+
+def main() -> int:
+    """Train, and return the exit code."""
+    options = Options.read()
+    stop = Stop(float(os.environ.get("SLACKTIDE_GRACE_SECONDS", "30")))
+    try:
+        return 0 if train(options, Place.here(), stop) else EXIT_STOPPED
+    except Refused as error:
+        print(f"train: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+    except (ConnectionError, TimeoutError) as error:
+        print(f"train: {error}", file=sys.stderr)
+        return EXIT_STOPPED if stop.asked else EXIT_LOST
+
+
+if __name__ == "__main__":
+    sys.exit(main())

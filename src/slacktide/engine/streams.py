@@ -1,0 +1,193 @@
+"""Jobs of a stream under the engine: one stream policy decides about all of them at once.
+
+The policy is shown the same `FleetView` as in the simulator. What it has to remember it learns
+from the journal's events, in their order, so that a new engine that reads the journal knows the same.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.policy.base import (
+    Arrived,
+    ClusterPolicy,
+    Finished,
+    FleetView,
+    LearningPolicy,
+    Progressed,
+    StreamPolicy,
+    begin,
+    needs_sizes,
+    stream_policies,
+)
+from slacktide.engine.world import Track, World
+from slacktide.errors import InputError, UnknownNameError
+from slacktide.events import Ended, Lived, Record, Submitted
+from slacktide.jobfile.fleet import parse_fleet
+from slacktide.jobfile.reading import parse_job
+from slacktide.market.base import Floats, Ints
+from slacktide.types import Allocation, Reason
+
+DEFAULT_STREAM_POLICY = "fixed-width"
+
+
+@dataclass(slots=True)
+class _Member:
+    """A job of a stream, in the numbers a stream policy reads."""
+
+    id: int
+    class_index: int
+    number: int
+    work_gpu_hours: float
+    arrived_hours: float
+    done_gpu_hours: float = 0.0
+
+
+@dataclass(slots=True)
+class _Stream:
+    name: str
+    fleet: Fleet
+    policy: StreamPolicy
+    members: dict[str, _Member] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+    present: set[str] = field(default_factory=set)
+
+
+class Streams:
+    """All streams of a journal, each known by its fleet file and policy."""
+
+    def __init__(self) -> None:
+        self._streams: dict[tuple[str, str], _Stream] = {}
+        self._of: dict[str, _Stream] = {}
+
+    def hear(self, record: Record) -> None:
+        """Take an event of the journal into account."""
+        event = record.event
+        if isinstance(event, Submitted):
+            if event.fleet:
+                self._join(event)
+        elif event.job in self._of:
+            stream = self._of[event.job]
+            if isinstance(event, Lived):
+                _progressed(stream, event)
+            elif isinstance(event, Ended):
+                member = stream.members[event.job]
+                stream.present.discard(event.job)
+                _tell(stream, Finished(event.at_hours, member.id, member.class_index))
+
+    def share(self, world: World, track: Track, now_hours: float) -> Allocation | None:
+        """Return what a job of a stream should hold now; None for a job that is of no stream."""
+        stream = self._of.get(track.job)
+        if stream is None:
+            return None
+        jobs = [job for job in stream.members if job in stream.present]
+        view = _view(stream, [world.jobs[job] for job in jobs], now_hours)
+        widths = stream.policy.decide(view)
+        width = int(widths[jobs.index(track.job)])
+        signals = {"jobs": float(len(jobs)), "gpus_of_all": float(widths.sum())}
+        return Allocation(0, width, reason=Reason(stream.name, signals))
+
+    def _join(self, event: Submitted) -> None:
+        key = (event.fleet, event.policy)
+        if key not in self._streams:
+            self._streams[key] = _open(event)
+        stream = self._streams[key]
+        member = _member(stream, event)
+        stream.members[event.job] = member
+        stream.counts[member.class_index] = member.number + 1
+        stream.present.add(event.job)
+        self._of[event.job] = stream
+        _tell(stream, Arrived(event.at_hours, member.id, member.class_index))
+
+
+def check_member(event: Submitted) -> None:
+    """Raise InputError unless this job can be one of its stream."""
+    _member(_open(event), event)
+
+
+def _open(event: Submitted) -> _Stream:
+    file = parse_fleet(event.fleet, path=event.fleet_path)
+    spec = json.loads(event.policy)
+    made = stream_policies.make(spec)
+    fleet = Fleet(file.classes, file.budget_gpus)
+    policy = begin(made, fleet)
+    name = stream_policies.name_of(made)
+    if isinstance(policy, ClusterPolicy):
+        raise InputError(
+            f"a live stream must have a policy of widths, got {name}, which rents a cluster; take fixed-width"
+        )
+    return _Stream(name, fleet, policy)
+
+
+def _member(stream: _Stream, event: Submitted) -> _Member:
+    file = parse_job(event.text, path=event.path)
+    names = [one.name for one in stream.fleet.classes]
+    if file.fleet_class is None:
+        raise InputError(
+            f"{event.path}: a job of a stream must name its class, got none; write 'class: NAME'"
+        )
+    if file.fleet_class not in names:
+        raise UnknownNameError("a class", file.fleet_class, names, place=f"{event.path}: ")
+    index = names.index(file.fleet_class)
+    number = stream.counts.get(index, 0)
+    return _Member(len(stream.members), index, number, file.job.work_gpu_hours, event.at_hours)
+
+
+def _tell(stream: _Stream, event: Arrived | Progressed | Finished) -> None:
+    if isinstance(stream.policy, LearningPolicy):
+        stream.policy.learn(event)
+
+
+def _progressed(stream: _Stream, event: Lived) -> None:
+    member = stream.members[event.job]
+    work = event.state.progress_gpu_hours - member.done_gpu_hours
+    phase = _stage(stream.fleet, member) - int(stream.fleet.stages.first[member.class_index])
+    gpus = event.spot_gpus + event.on_demand_gpus
+    if work > 0 and event.productive_hours > 0:
+        _tell(
+            stream,
+            Progressed(
+                event.at_hours, member.id, member.class_index, phase, gpus, event.productive_hours, work
+            ),
+        )
+    member.done_gpu_hours = event.state.progress_gpu_hours
+
+
+def _stage(fleet: Fleet, member: _Member) -> int:
+    """Return the row of a job's phase: phases take the same share of every job of their class."""
+    first, last = fleet.stages.first[member.class_index : member.class_index + 2]
+    shares = np.cumsum(fleet.stages.work_gpu_hours[first:last])
+    done = member.done_gpu_hours / member.work_gpu_hours
+    return int(first + min(np.searchsorted(shares / shares[-1], done, side="right"), last - first - 1))
+
+
+def _view(stream: _Stream, tracks: list[Track], now_hours: float) -> FleetView:
+    members = [stream.members[track.job] for track in tracks]
+    width = _whole([0 if track.order is None else track.order.gpus for track in tracks])
+    attained = np.array([member.done_gpu_hours for member in members])
+    held = int(width.sum())
+    remaining: Floats | None = None
+    if needs_sizes(stream.policy):
+        remaining = np.array([member.work_gpu_hours for member in members]) - attained
+    return FleetView(
+        fleet=stream.fleet,
+        now_hours=now_hours,
+        ids=_whole([member.id for member in members]),
+        class_index=_whole([member.class_index for member in members]),
+        number=_whole([member.number for member in members]),
+        stage=_whole([_stage(stream.fleet, member) for member in members]),
+        arrival_hours=np.array([member.arrived_hours for member in members]),
+        width=width,
+        attained_gpu_hours=attained,
+        remaining_gpu_hours=remaining,
+        ready_gpus=held,
+        rented_gpus=held,
+    )
+
+
+def _whole(numbers: list[int]) -> Ints:
+    return np.array(numbers, dtype=np.int64)

@@ -1,0 +1,51 @@
+"""The journal as the rest of the house sees it: events go in at the end and come out in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Protocol, Self, TypeAlias
+
+from slacktide.events import Event, Record
+
+Clock: TypeAlias = Callable[[], datetime]
+"""Tells the wall's time, aware of its zone."""
+
+
+class Store(Protocol):
+    """Keeps events for good. What was appended is never changed and never removed."""
+
+    def append(self, events: Iterable[Event]) -> list[Record]:
+        """Write all of these or none; when it returns they are safe.
+
+        Each gets the next number, so numbers only grow. Raises InputError for an event that could not be read
+        back, and BackendError when the machinery underneath fails; nothing is written then.
+        """
+        ...
+
+    def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
+        """Yield what stands in the journal when reading begins, in order, whoever wrote it.
+
+        Only what has a number above `after`, and only of one job when one is named.
+        """
+        ...
+
+    def last_seq(self) -> int:
+        """Return the number of the last event; 0 when there is none."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the journal; closing twice does no harm."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def now_utc() -> datetime:
+    """Return the wall's time."""
+    return datetime.now(UTC)

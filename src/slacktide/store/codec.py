@@ -1,0 +1,71 @@
+"""An event as JSON text and back, exactly: the same fields, floats the same to the last bit.
+
+How a value is written follows from the type its field declares (`slacktide.store.forms`), so a new kind of
+event needs nothing here. Both ways check: what could not be read back is refused before it is written.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+from slacktide.errors import InputError
+from slacktide.events import KINDS, Event
+from slacktide.store.forms import Form, Misfit, form
+
+KIND = "kind"
+"""The key beside the fields that names the kind."""
+
+
+def to_tree(event: Event) -> dict[str, Any]:
+    """Return an event as plain values that JSON can hold, its kind first.
+
+    Raises InputError when a field does not hold what its type says, and for kinds nobody could read back.
+    """
+    name = type(event).__name__
+    if KINDS.get(name) is not type(event):
+        raise InputError(f"an event must be of a kind in slacktide.events.KINDS, got {event!r:.80}")
+    try:
+        return {KIND: name, **_form(name).write(event)}
+    except Misfit as misfit:
+        raise InputError(f"{name}: {misfit}") from None
+
+
+def from_tree(tree: object) -> Event:
+    """Return the event that `to_tree` wrote; fields with a default may be absent.
+
+    Raises InputError when this version of Slacktide does not know the kind or its fields.
+    """
+    if not isinstance(tree, dict) or not isinstance(tree.get(KIND), str):
+        _refuse(f"an event must be an object that names its kind, got {tree!r:.60}")
+    name = tree[KIND]
+    if name not in KINDS:
+        _refuse(f"an event must be of a known kind, got {name!r:.60}")
+    try:
+        event: Event = _form(name).read({key: value for key, value in tree.items() if key != KIND})
+    except Misfit as misfit:
+        _refuse(f"{name}: {misfit}")
+    return event
+
+
+def encode(event: Event) -> str:
+    """Write an event as one line of JSON in ASCII; raises as `to_tree` does."""
+    return json.dumps(to_tree(event), allow_nan=False)
+
+
+def decode(text: str) -> Event:
+    """Read an event; raises InputError as `from_tree` does, and when this is no JSON."""
+    try:
+        tree = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        _refuse(f"an event must be JSON, got: {error}")
+    return from_tree(tree)
+
+
+def _form(name: str) -> Form:
+    kind: Any = KINDS[name]
+    return form(kind)
+
+
+def _refuse(misfit: str) -> NoReturn:
+    raise InputError(f"{misfit}; it was damaged, or written by a newer Slacktide: use that one")

@@ -1,0 +1,69 @@
+"""What can go wrong with a journal on disk, in the words of a user."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from slacktide.errors import BackendError, FileError, SlacktideError
+
+ANOTHER = "name another with --journal"
+
+
+TROUBLES = {
+    sqlite3.SQLITE_FULL: (
+        "the disk must have room for the journal",
+        "make room and try again, nothing of this was written",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "the disk under the journal must work",
+        "see to the disk and try again, nothing of this was written",
+    ),
+    sqlite3.SQLITE_BUSY: (
+        "other processes must let go of the journal within a while",
+        "end the one that keeps it, nothing of this was written",
+    ),
+}
+"""What must hold and what to do, by SQLite's code."""
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the operating system raise into our errors, each naming the journal.
+
+    A file that cannot be used is a FileError; a disk or a process in the way is a BackendError.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _fault(path, error) from error
+    except OSError as error:
+        raise BackendError(
+            f"{path}: the disk under the journal must work, got: {error.strerror or error}; "
+            "see to the disk and try again, nothing of this was written"
+        ) from error
+
+
+def family(error: sqlite3.Error) -> int:
+    """Return SQLite's main code for a failure; 0 for Python's own, such as the use of a closed file."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+
+
+def _fault(path: Path, error: sqlite3.Error) -> SlacktideError:
+    code = family(error)
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return FileError(
+            f"must be a journal of Slacktide, whole, got: {error}; it was left as it is: restore a copy, "
+            f"save what is left with the .recover command of sqlite3, or {ANOTHER}",
+            path=path,
+        )
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return FileError(
+            f"the journal and its folder must be writable, even for reading, got: {error}; "
+            f"check the rights, or {ANOTHER}",
+            path=path,
+        )
+    must, remedy = TROUBLES.get(code, ("the journal must be open and usable", "open it again"))
+    return BackendError(f"{path}: {must}, got: {error}; {remedy}")

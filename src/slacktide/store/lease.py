@@ -1,0 +1,116 @@
+"""One controller at a time per journal: a lock of the operating system beside it.
+
+The lock falls open when its holder dies, however it dies. The file stays and is not removed: who would
+remove it could remove the one that somebody else has just locked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from slacktide.errors import BackendError, FileError, LeaseError
+from slacktide.store.base import Clock, now_utc
+
+NOTE_BYTES = 4096
+
+
+class Lease:
+    """The right to act on a journal, held while the block runs.
+
+    Raises LeaseError on entering when somebody else has it, and says who.
+    """
+
+    def __init__(self, journal: str | os.PathLike[str], *, clock: Clock = now_utc) -> None:
+        """Name the journal; the lock is a hidden file beside it."""
+        self.journal = Path(journal).absolute()
+        self.path = self.journal.with_name(f".{self.journal.name}.lease")
+        self._clock = clock
+        self._handle: int | None = None
+
+    def __enter__(self) -> Self:
+        handle = self._opened()
+        try:
+            self._lock(handle)
+            self._sign(handle)
+        except BaseException:
+            os.close(handle)
+            raise
+        self._handle = handle
+        _HELD.add(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._let_go()
+
+    def _opened(self) -> int:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Python opens files so that a started program does not inherit them, and with them the lock.
+            return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise FileError(
+                f"its folder must be writable, got: {error.strerror}; name another with --journal",
+                path=self.journal,
+            ) from error
+
+    def _lock(self, handle: int) -> None:
+        import fcntl
+
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LeaseError(
+                f"{self.journal}: there must be one controller at a time, but this journal has a controller "
+                f"already: {_holder(handle)}; stop it, or give another journal with --journal"
+            ) from error
+        except OSError as error:
+            raise FileError(
+                f"must lie where files can be locked, got: {error.strerror}; name another with --journal",
+                path=self.journal,
+            ) from error
+
+    def _sign(self, handle: int) -> None:
+        since = self._clock().isoformat(timespec="seconds")
+        note = {"pid": os.getpid(), "host": platform.node(), "since": since}
+        try:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps(note).encode(), 0)
+        except OSError as error:
+            raise BackendError(
+                f"{self.path}: the disk must take the name of the controller, got: {error.strerror}; "
+                "see to the disk and try again"
+            ) from error
+
+    def _let_go(self) -> None:
+        _HELD.discard(self)
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+def _holder(handle: int) -> str:
+    try:
+        note = json.loads(os.pread(handle, NOTE_BYTES, 0))
+        return f"pid {note['pid']} on {note['host']} since {note['since']}"
+    except (OSError, ValueError, LookupError, TypeError):
+        return "one that has not signed yet"  # between its lock and its note
+
+
+_HELD: weakref.WeakSet[Lease] = weakref.WeakSet()
+
+
+def _leave_to_the_parent() -> None:
+    # A forked child shares the lock; it would keep it after its parent's death.
+    for lease in list(_HELD):
+        lease._let_go()
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)

@@ -1,0 +1,103 @@
+"""How a journal on disk is opened: made where there is none, and told from any other file first."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from slacktide.errors import FileError
+from slacktide.store import schema
+from slacktide.store.faults import ANOTHER, family, told
+
+PAUSE_S = 0.01
+
+
+def opened(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
+    """Open the journal at a path; where there is none, make one with its folder if `create`.
+
+    Raises FileError, and leaves the file as it is, when it is no journal that can be used.
+    """
+    if path.is_dir():
+        raise FileError(f"a journal must be a file, got a folder; {ANOTHER}", path=path)
+    if not create and not path.exists():
+        raise FileError(f"the journal must exist, got nothing there; submit a job, or {ANOTHER}", path=path)
+    _make_folder(path)
+    with told(path):
+        database = _connected(path, create, patience_s)
+        try:
+            if create and _identity(database) == schema.NOTHING_YET:
+                _lay_out(database)
+            schema.check(_identity(database), path)
+            _write_ahead(database, path, time.monotonic() + patience_s)
+        except BaseException:
+            database.close()
+            raise
+    return database
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"its folder must be writable, got: {error.strerror}; check the rights, or {ANOTHER}", path=path
+        ) from error
+
+
+def _connected(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.as_uri()}?mode={'rwc' if create else 'rw'}",
+        uri=True,
+        timeout=patience_s,
+        isolation_level=None,  # transactions are begun and ended here, by name
+        check_same_thread=False,  # the store has a lock of its own
+    )
+
+
+def _identity(database: sqlite3.Connection) -> schema.Identity:
+    # In one look: between two, somebody else could be done making the journal.
+    with transaction(database, "BEGIN"):
+        return schema.identity(database)
+
+
+def _lay_out(database: sqlite3.Connection) -> None:
+    with transaction(database):
+        # Somebody else may have made it between our look and our turn.
+        if schema.identity(database) == schema.NOTHING_YET:
+            for statement in schema.TABLE:
+                database.execute(statement)
+
+
+def _write_ahead(database: sqlite3.Connection, path: Path, until: float) -> None:
+    database.execute("PRAGMA synchronous = FULL")
+    while True:
+        try:
+            mode = database.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            break
+        except sqlite3.OperationalError as error:
+            # Of two who change the mode at once SQLite sends one away without letting it wait.
+            if family(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(PAUSE_S)
+    if mode != "wal":
+        raise FileError(
+            "a journal must lie on a disk of this machine, got a file system that cannot share memory; "
+            f"{ANOTHER}",
+            path=path,
+        )
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    """Do what the block does as one step: written whole or not at all, after other writers are done."""
+    database.execute(begin)
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:  # after some failures SQLite has rolled back already
+            database.execute("ROLLBACK")
+        raise

@@ -1,0 +1,73 @@
+"""The journal's table, and how a file is told to be one: SQLite's application id and user version."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import NamedTuple
+
+from slacktide.errors import FileError
+from slacktide.store.faults import ANOTHER
+
+APPLICATION_ID = int.from_bytes(b"Slck")
+VERSION = 1
+
+# `data` is the event, whole; the columns beside it repeat what one searches by, for people and for the index.
+TABLE = (
+    """CREATE TABLE events (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        time_utc TEXT NOT NULL,
+        job TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        actor TEXT NOT NULL,
+        at_hours REAL NOT NULL,
+        why TEXT NOT NULL,
+        data TEXT NOT NULL
+    )""",
+    "CREATE INDEX events_of_job ON events (job)",
+    """CREATE TRIGGER no_update BEFORE UPDATE ON events
+    BEGIN SELECT RAISE(ABORT, 'a journal is only added to'); END""",
+    """CREATE TRIGGER no_delete BEFORE DELETE ON events
+    BEGIN SELECT RAISE(ABORT, 'a journal is only added to'); END""",
+    # INSERT OR REPLACE takes the old row away without asking the trigger above.
+    """CREATE TRIGGER no_replace BEFORE INSERT ON events
+    WHEN EXISTS (SELECT 1 FROM events WHERE seq = NEW.seq)
+    BEGIN SELECT RAISE(ABORT, 'a journal is only added to'); END""",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {VERSION}",
+)
+
+
+class Identity(NamedTuple):
+    """What a database says it is."""
+
+    application: int
+    version: int
+    objects: int
+    """Tables, indexes and triggers in it."""
+
+
+NOTHING_YET = Identity(0, 0, 0)
+
+
+def identity(database: sqlite3.Connection) -> Identity:
+    """Return what a database says it is, without changing it."""
+    asked = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+    return Identity(*(database.execute(question).fetchone()[0] for question in asked))
+
+
+def check(found: Identity, path: Path) -> None:
+    """Raise FileError unless this is a journal that this version of Slacktide can use."""
+    if found == NOTHING_YET:
+        raise FileError(f"must be a journal of Slacktide, got an empty file; {ANOTHER}", path=path)
+    if found.application != APPLICATION_ID:
+        raise FileError(
+            f"must be a journal of Slacktide, got another program's database; {ANOTHER}",
+            path=path,
+        )
+    if found.version != VERSION:
+        raise FileError(
+            f"must be a journal of version {VERSION}, got version {found.version}; "
+            f"use the Slacktide that wrote it, or {ANOTHER}",
+            path=path,
+        )

@@ -1,0 +1,146 @@
+"""The journal on disk: one SQLite file that several processes may read and add to at once.
+
+Every append is one transaction that is on the disk when it returns (write-ahead log, synchronous=FULL); one
+that was cut off, by kill -9 or a power cut, is as if it had never begun.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from slacktide.errors import BackendError, FileError, InputError
+from slacktide.events import Event, Record
+from slacktide.store.base import Clock, now_utc
+from slacktide.store.codec import decode, encode
+from slacktide.store.faults import ANOTHER, told
+from slacktide.store.opening import opened, transaction
+
+PATIENCE_S = 30.0
+"""An append takes milliseconds; who keeps the journal for longer than this is stuck."""
+PAGE_EVENTS = 1000
+"""Events fetched at a time: a slow reader must not keep the journal's log from being folded in."""
+
+INSERT = "INSERT INTO events (time_utc, job, kind, actor, at_hours, why, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
+SELECT = "SELECT seq, time_utc, data FROM events WHERE seq > ? AND seq <= ?"
+
+
+class SqliteStore:
+    """Keeps events in a SQLite file.
+
+    May be used from several threads; a forked process must open its own. Raises FileError when the file is
+    something else, of a newer version, damaged or not writable, and never changes such a file.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        clock: Clock = now_utc,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """Open a journal; where there is none, make one with its folder if `create`."""
+        self.path = Path(path).absolute()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._database = opened(self.path, create, patience_s)
+        self._place = _place(self.path)
+
+    def append(self, events: Iterable[Event]) -> list[Record]:
+        """Write all of these or none; when it returns they are on the disk."""
+        texts = [encode(event) for event in events]
+        kept = [decode(text) for text in texts]  # what cannot be read back is not written
+        if not kept:
+            return []
+        with self._lock, told(self.path):
+            self._must_be_in_place()
+            with transaction(self._database):
+                # Told inside the transaction, so that times grow with the numbers whoever writes.
+                now = self._clock().astimezone(UTC)
+                return [self._insert(now, *pair) for pair in zip(kept, texts, strict=True)]
+
+    def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
+        """Yield what stands in the journal when reading begins, in order, whoever wrote it."""
+        last, after = self.last_seq(), max(after, 0)
+        while after < last:
+            page = self._page(after, last, job)
+            for row in page:
+                if job is None and row[0] != after + 1:
+                    raise FileError(
+                        f"its events must be numbered without a hole, got {row[0]} after {after}; "
+                        f"some were taken out: restore a copy, or {ANOTHER}",
+                        path=self.path,
+                    )
+                after, record = row[0], self._record(*row)
+                if job is None or record.event.job == job:  # the column may spell two odd names alike
+                    yield record
+            if len(page) < PAGE_EVENTS:
+                return
+
+    def last_seq(self) -> int:
+        """Return the number of the last event; 0 when there is none."""
+        with self._lock, told(self.path):
+            return int(self._database.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+
+    def close(self) -> None:
+        """Let go of the journal; closing twice does no harm."""
+        with self._lock:
+            self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _insert(self, now: datetime, event: Event, text: str) -> Record:
+        # Fixed width, so that times sort as texts.
+        stamp = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        kind, why = type(event).__name__, _printable(event.why)
+        row = (stamp, _printable(event.job), kind, event.actor, event.at_hours, why, text)
+        seq = self._database.execute(INSERT, row).lastrowid
+        assert seq is not None
+        return Record(seq, now, event)
+
+    def _page(self, after: int, last: int, job: str | None) -> list[tuple[int, str, str]]:
+        wanted = "" if job is None else " AND job = ?"
+        values = (after, last) if job is None else (after, last, _printable(job))
+        with self._lock, told(self.path):
+            return self._database.execute(
+                f"{SELECT}{wanted} ORDER BY seq LIMIT {PAGE_EVENTS}", values
+            ).fetchall()
+
+    def _record(self, seq: int, stamp: str, text: str) -> Record:
+        try:
+            return Record(seq, datetime.fromisoformat(stamp), decode(text))
+        except (InputError, TypeError, ValueError) as error:
+            raise FileError(f"event {seq}: {error}", path=self.path) from error
+
+    def _must_be_in_place(self) -> None:
+        # A file that was moved or deleted can still be written to, but nobody would ever find it again.
+        if _place(self.path) != self._place:
+            raise BackendError(
+                f"{self.path}: the journal must stay where it is while it is open, got none or another "
+                "there; put it back and start again"
+            )
+
+
+def _place(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _printable(text: str) -> str:
+    """Return a text that SQLite can hold; the bytes of a path that are no text become escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

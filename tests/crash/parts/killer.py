@@ -1,0 +1,88 @@
+"""Run a job under controllers that are killed with SIGKILL at random moments, then let one finish it.
+
+Controllers are forked from this process, which has everything imported, so that a hundred of them take
+seconds. Prints what was counted as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import slacktide.backtesting.plain
+import slacktide.policy.uniform_progress  # noqa: F401  imported once, before the forks
+from slacktide.backend.local.holding import Local  # noqa: F401
+from slacktide.engine.bill import audit, bill
+from slacktide.events import Decided, Preempted, WorkerFailed
+from slacktide.running import Session, open_journal, read_world
+
+
+def controller(journal: Path, job: str, speed: float) -> None:
+    """Be a controller until the job has ended or we are killed."""
+    with Session(journal, speed=speed, notice_s=0.0, learned=journal.with_name("learn.json")) as session:
+        session.submit(job, {})
+        session.run(poll_s=0.01)
+
+
+def forked(journal: Path, job: str, speed: float) -> int:
+    """Start a controller and return its pid."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            controller(journal, job, speed)
+            code = 0
+        finally:
+            os._exit(code)
+    return pid
+
+
+def main(folder: str, kills: int, seed: int, speed: float) -> None:
+    """Kill controllers, let one finish, and say what was found."""
+    journal, job, rng = Path(folder) / "journal.db", str(Path(folder) / "job.yaml"), random.Random(seed)
+    killed = 0
+    while killed < kills:
+        pid = forked(journal, job, speed)
+        time.sleep(rng.uniform(0.0, 0.35))
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        if os.WIFEXITED(status):
+            break  # it had finished before we came, or failed
+        killed += 1
+    pid = forked(journal, job, speed)
+    _, status = os.waitpid(pid, 0)
+    print(json.dumps(found(journal, killed, os.waitstatus_to_exitcode(status))))
+
+
+def found(journal: Path, killed: int, code: int) -> dict[str, object]:
+    """Say what the journal tells."""
+    with open_journal(journal) as store:
+        world = read_world(store)
+        records = list(store.read())
+    (track,) = world.jobs.values()
+    from slacktide.engine.lane import lane_of
+
+    lane = lane_of(track.submitted)
+    checked = audit(track, lane, records)
+    paid = bill(track, lane)
+    return {
+        "killed": killed,
+        "code": code,
+        "status": track.status,
+        "gaps": list(checked.gaps),
+        "wrong": list(checked.wrong),
+        "cost_usd": paid.cost_usd,
+        "audited_usd": checked.cost_usd,
+        "preemptions": sum(isinstance(record.event, Preempted) for record in records),
+        "decisions": sum(isinstance(record.event, Decided) for record in records),
+        "failures": [record.event.why for record in records if isinstance(record.event, WorkerFailed)],
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))

@@ -1,0 +1,76 @@
+"""A hundred kills of the controller at random moments, with real workers: nothing lost, nothing leaked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PARTS = Path(__file__).parent / "parts"
+KILLS = 50
+SPEED = 1800.0
+"""A market hour in two seconds: half-hour slots pass by every second."""
+
+JOB = """\
+name: counting
+run: {python} {worker} {steps}
+resources: {{accelerators: "H100:1..3"}}
+work: 60 gpu-hours
+deadline: 90h
+restart: 6m
+checkpoint: {{dir: ckpt, every: 3m, grace: 1s}}
+policy: uniform-progress
+market: synthetic:volatile?seed={seed}&slot=30m&days=8
+"""
+
+
+def workers_of(folder: Path) -> list[int]:
+    """Return the processes on this machine whose environment names a folder of this test."""
+    mark, found = os.fsencode(str(folder)), []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if b"SLACKTIDE_WORKER=" in (text := (entry / "environ").read_bytes()) and mark in text:
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_kills_lose_nothing(seed: int, tmp_path: Path) -> None:
+    if not Path("/proc").is_dir():
+        pytest.skip("leaked workers are looked for in /proc, which this system does not have")
+    worker, python = shlex.quote(str(PARTS / "worker.py")), shlex.quote(sys.executable)
+    job = JOB.format(python=python, worker=worker, steps=4000, seed=seed)
+    (tmp_path / "job.yaml").write_text(job, encoding="utf-8")
+    command = [sys.executable, str(PARTS / "killer.py"), str(tmp_path), str(KILLS), str(seed), str(SPEED)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    print(told)
+    assert told["killed"] == KILLS, done.stderr
+    assert (told["code"], told["status"]) == (0, "succeeded"), done.stderr
+    assert told["gaps"] == told["wrong"] == told["failures"] == []
+    assert round(told["cost_usd"], 2) == round(told["audited_usd"], 2)
+    assert told["preemptions"] > 0
+    assert workers_of(tmp_path) == []
+    check_checkpoints(tmp_path / "ckpt" / "step.log")
+
+
+def check_checkpoints(log: Path) -> None:
+    """Every set of workers began where the last checkpoint was, so no saved work was done twice."""
+    saved = 0
+    for line in log.read_text(encoding="utf-8").splitlines():
+        word, step = line.split()
+        if word == "began":
+            assert int(step) == saved, line
+        else:
+            assert int(step) >= saved, line
+            saved = int(step)

@@ -1,0 +1,71 @@
+"""The stream simulator in its forms: compiled = plain source; all at once = event by event."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slacktide.backtesting.stream.events import run_events
+from slacktide.backtesting.stream.result import StreamRun
+from slacktide.backtesting.stream.simulate import simulate
+from slacktide.budget.arrivals import draw_stream
+from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.policy.base import AnyStreamPolicy, stream_policies
+from slacktide.register import Spec
+from slacktide.speedup import Amdahl, Linear, Power, Table
+
+CLASSES = (
+    JobClass(name="amdahl", arrivals_per_hour=5.0, work_gpu_hours=2.0, speedup=Amdahl(0.9)),
+    JobClass(
+        name="phases",
+        arrivals_per_hour=3.0,
+        phases=(Phase(0.5, Power(0.5)), Phase(2.0, Linear(0.9, 0.1)), Phase(1.0, Amdahl(0.5))),
+        restart_hours=0.05,
+        widths=tuple(range(1, 17)),
+    ),
+    JobClass(
+        name="table",
+        arrivals_per_hour=4.0,
+        work_gpu_hours=3.0,
+        speedup=Table.of({1: 1.0, 2: 1.8, 4: 3.0, 8: 4.5}),
+        widths=(1, 2, 4, 8),
+        restart_hours=0.02,
+    ),
+)
+POLICIES: dict[str, Spec] = {
+    **{name: name for name in stream_policies},
+    "fifo, small": {"fifo": {"cluster_gpus": 45, "gpus": 2}},
+    "srpt, small": {"srpt": {"cluster_gpus": 45, "gpus": 2}},
+    "equi, small": {"equi": {"cluster_gpus": 45}},
+    "band in rounds": {"efficiency-band": {"round_hours": 0.2}},
+}
+
+
+def make(spec: Spec) -> AnyStreamPolicy:
+    return stream_policies.make(spec)
+
+
+def same(one: StreamRun, other: StreamRun, tolerance: float = 0.0) -> None:
+    """Check that two runs are the same but for rounding."""
+    np.testing.assert_allclose(one.response_hours, other.response_hours, rtol=tolerance, atol=tolerance)
+    for left, right in ((one.bill, other.bill),):
+        for name in ("gpu_hours", "busy_gpu_hours", "restart_gpu_hours", "idle_gpu_hours"):
+            assert getattr(left, name) == pytest.approx(getattr(right, name), rel=tolerance, abs=tolerance)
+    assert (one.peak_gpus, one.resizes) == (other.peak_gpus, other.resizes)
+    assert one.end_hours == pytest.approx(other.end_hours, rel=tolerance)
+
+
+@pytest.mark.parametrize("spec", POLICIES.values(), ids=POLICIES)
+def test_the_compiled_run_is_the_plain_one(spec: Spec) -> None:
+    stream = draw_stream(CLASSES, 150, seed=3)
+    fleet = Fleet(CLASSES, 60.0, node_gpus=4, provisioning_hours=0.1, idle_grace_hours=0.2)
+    same(run_events(stream, fleet, make(spec)), run_events(stream, fleet, make(spec), plain=True), 1e-12)
+
+
+@pytest.mark.parametrize("arrivals", ["poisson", "bursty"])
+@pytest.mark.parametrize("spec", ["fixed-width", {"one-width": {"gpus": 3}}], ids=["fixed", "one"])
+def test_all_at_once_is_event_by_event(spec: Spec, arrivals: str) -> None:
+    stream = draw_stream(CLASSES, 3000, arrivals=arrivals, sizes="lognormal", seed=4)
+    fleet = Fleet(CLASSES, 61.7)
+    same(simulate(stream, fleet, spec), run_events(stream, fleet, make(spec)), 1e-9)

@@ -1,0 +1,356 @@
+"""The engine where a back-test does not go: requests, failures, hangs, clocks, ends of money."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from slacktide.backend.base import Failure, Order, Seen
+from slacktide.backend.replay import Replay
+from slacktide.engine.bill import audit
+from slacktide.engine.clock import Clock
+from slacktide.engine.engine import Engine
+from slacktide.engine.lane import Lane, make_lane
+from slacktide.engine.loop import live
+from slacktide.engine.patience import Patience
+from slacktide.errors import BackendError
+from slacktide.events import (
+    CancellationAsked,
+    ClockJumped,
+    Decided,
+    Ended,
+    Event,
+    HealthChanged,
+    Lived,
+    Preempted,
+    PreemptionAsked,
+    Released,
+    Restarted,
+    Stalled,
+    Submitted,
+    WorkerFailed,
+)
+from slacktide.market.base import Market, Pool
+from slacktide.policy.base import policies
+from slacktide.store.memory import MemoryStore
+from slacktide.types import Job
+
+SLOT = 0.5
+SLOTS = 40
+SUBMITTED = Submitted(
+    job="job", at_hours=0.0, text="", submitted_utc="", path="", policy="", slot_hours=SLOT, start_slot=0
+)
+
+
+def pool(spot_gpus: int = 4) -> Pool:
+    return Pool("here", SLOT, [1.0] * SLOTS, [4.0] * SLOTS, [spot_gpus] * SLOTS)  # type: ignore[arg-type]
+
+
+def lane(policy: str = "maximal-spot", *, patience: Patience | None = None, **numbers: object) -> Lane:
+    job = Job(**{"work_gpu_hours": 12.0, "deadline_hours": 10.0, "widths": (1, 2, 4), **numbers})  # type: ignore[arg-type]
+    place = pool()
+    made = make_lane(job, Market((place,)), place, policies.make(policy), 0)
+    return made if patience is None else dataclasses.replace(made, patience=patience)
+
+
+class Scripted(Replay):
+    """The replay back end, with failures, silence and slow stops as told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failure: Failure | None = None
+        self.silent_s = 0.0
+        self.gone = True
+        self.margin_hours = 0.0
+        self.orders: list[Order] = []
+        self.taken: list[int] = []
+
+    def hold(self, order: Order) -> None:
+        if not self.orders or self.orders[-1] != order:
+            self.orders.append(order)
+
+    def look(self, order: Order, now_hours: float) -> Seen:
+        seen = super().look(order, now_hours)
+        return seen._replace(failure=self.failure, silent_s=self.silent_s, gone=self.gone)
+
+    def take(self, job: str, spot_left: int) -> None:
+        self.taken.append(spot_left)
+
+    def stop_hours(self, job: str) -> float:
+        return self.margin_hours
+
+
+class Bench:
+    """An engine with one job, stepped by hand."""
+
+    def __init__(self, where: Lane) -> None:
+        self.lane, self.store, self.backend = where, MemoryStore(), Scripted()
+        self.engine = self.reopened()
+        self.engine.submit(SUBMITTED)
+
+    def reopened(self) -> Engine:
+        return Engine(self.store, self.backend, open_lane=lambda _: self.lane)
+
+    def step(self, *hours: float) -> None:
+        for now in hours:
+            self.engine.step(now)
+
+    def events(self, *kinds: type[Event]) -> list[Event]:
+        return [record.event for record in self.store.read() if not kinds or isinstance(record.event, kinds)]
+
+    @property
+    def track(self):  # type: ignore[no-untyped-def]
+        return self.engine.world.jobs["job"]
+
+
+def test_a_decision_is_in_the_journal_before_it_is_acted_on() -> None:
+    bench = Bench(lane())
+
+    class Strict(Scripted):
+        def hold(self, order: Order) -> None:
+            decided = bench.events(Decided, Restarted)
+            assert decided
+            assert decided[-1].attempt == order.attempt  # type: ignore[attr-defined]
+
+    bench.backend = Strict()
+    bench.backend.enter("job", bench.lane.terms, None)
+    bench.engine.backend = bench.backend
+    bench.step(*(slot * SLOT for slot in range(12)))
+    assert not bench.engine.world.active
+
+
+def test_cancelling_lets_go_and_pays_until_all_are_gone() -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.2)
+    bench.store.append([CancellationAsked(job="job", at_hours=0.2, actor="user")])
+    bench.backend.gone = False
+    bench.step(0.25, 0.3)
+    assert bench.track.status == "cancelling"
+    assert bench.backend.orders[-1].ending
+    bench.backend.gone = True
+    bench.step(0.4)
+    assert bench.track.status == "cancelled"
+    (lived,) = bench.events(Lived)
+    assert isinstance(lived, Lived)
+    assert lived.to_hours == pytest.approx(0.4)
+    assert bench.track.spot_usd == pytest.approx(0.4 * 4 * 1.0)
+    assert audit(bench.track, bench.lane, bench.store.read()).clean
+
+
+def test_a_stop_across_a_slot_is_paid_slot_by_slot() -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.4)
+    bench.backend.gone = False
+    bench.engine.release()
+    bench.step(0.45, 0.55, 1.2)
+    bench.backend.gone = True
+    bench.step(1.3)
+    assert [event.to_hours for event in bench.events(Lived)] == pytest.approx([0.5, 1.0, 1.3])  # type: ignore[attr-defined]
+    assert bench.engine.idle
+    assert audit(bench.track, bench.lane, bench.store.read()).clean
+
+
+def test_releasing_keeps_the_job_and_a_new_engine_takes_it_up() -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.5, 0.7)
+    bench.engine.release()
+    bench.step(0.8, 0.81)
+    assert bench.events(Released)
+    assert bench.engine.idle
+    done = bench.track.state.progress_gpu_hours
+    assert done > 0
+    bench.engine = bench.reopened()
+    bench.engine.recover()
+    from slacktide.events import Opened
+
+    bench.engine.write([Opened(at_hours=0.81, pid=1, host="here", version="0")])
+    bench.step(2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5)
+    assert bench.track.status == "succeeded"
+    assert bench.track.starts == 2
+    checked = audit(bench.track, bench.lane, bench.store.read())
+    assert checked.clean
+    assert bench.track.spot_usd + bench.track.on_demand_usd == pytest.approx(checked.cost_usd)
+
+
+def test_a_job_that_fails_is_begun_again_and_given_up_after_its_retries() -> None:
+    bench = Bench(lane(patience=Patience(failures=2, backoff_s=1.0), checkpoint_hours=5.0))
+    bench.step(0.0)
+    bench.backend.failure = Failure(1, 7)
+    bench.step(0.01)
+    assert bench.backend.orders[-1].attempt == 2
+    assert bench.backend.orders[-1].delay_s == 1.0
+    bench.step(0.02)
+    assert bench.backend.orders[-1].delay_s == 2.0
+    bench.step(0.03, 0.04)
+    assert bench.track.status == "failed"
+    assert len(bench.events(WorkerFailed)) == 3
+
+
+def test_new_checkpointed_work_forgives_earlier_failures() -> None:
+    bench = Bench(lane(patience=Patience(failures=1)))
+    for now in (0.0, 0.1, 0.5, 0.6, 1.0, 1.1):
+        bench.backend.failure = Failure(0, 1) if now % SLOT else None
+        bench.step(now)
+    assert len(bench.events(WorkerFailed)) == 3
+    assert bench.track.active
+
+
+def test_a_command_that_does_not_exist_is_not_tried_again() -> None:
+    bench = Bench(lane())
+    bench.step(0.0)
+    bench.backend.failure = Failure(0, 127, hopeless=True, what="no such command")
+    bench.step(0.01, 0.02)
+    (ended,) = bench.events(Ended)
+    assert isinstance(ended, Ended)
+    assert ended.status == "failed"
+    assert not bench.events(Restarted)
+
+
+def test_a_silent_job_is_noticed() -> None:
+    bench = Bench(lane(patience=Patience(silent_s=60)))
+    bench.step(0.0, 0.1)
+    bench.backend.silent_s = 61.0
+    bench.step(0.2)
+    assert bench.events(Stalled)
+    assert bench.events(Restarted)
+
+
+def test_preemptions_may_be_limited() -> None:
+    bench = Bench(lane(patience=Patience(preemptions=0)))
+    bench.step(0.0, 0.1)
+    bench.store.append([PreemptionAsked(job="job", at_hours=0.1, actor="user")])
+    bench.step(0.2, 0.3, 0.4)
+    assert bench.track.status == "failed"
+
+
+def test_a_user_may_take_spot_workers_away() -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.1)
+    bench.store.append([PreemptionAsked(job="job", at_hours=0.1, actor="user", spot_gpus=2)])
+    bench.step(0.2)
+    (preempted,) = bench.events(Preempted)
+    assert isinstance(preempted, Preempted)
+    assert (preempted.spot_before, preempted.spot_left, preempted.actor) == (4, 2, "user")
+    assert bench.backend.taken == [2]
+    assert bench.backend.orders[-1].gpus == 2
+    assert bench.track.order.attempt == 2
+    bench.step(*(slot * SLOT for slot in range(1, 12)))
+    assert bench.track.status == "succeeded"
+    assert audit(bench.track, bench.lane, bench.store.read()).clean
+
+
+def test_max_cost_stops_before_it_is_passed() -> None:
+    bench = Bench(lane("on-demand", work_gpu_hours=30.0, max_cost_usd=20.0, widths=(4,)))
+    bench.backend.margin_hours = 0.1
+    now = 0.0
+    while bench.engine.world.active:
+        bench.step(now)
+        now += 0.01
+    assert bench.track.status == "budget_exhausted"
+    assert 16.0 < bench.track.on_demand_usd <= 20.0
+
+
+def test_a_clock_that_goes_back_does_no_harm() -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.5, 1.0, 0.3, 0.4)
+    assert len(bench.events(ClockJumped)) == 1
+    bench.step(*(slot * SLOT for slot in range(3, 12)))
+    assert bench.track.status == "succeeded"
+    assert audit(bench.track, bench.lane, bench.store.read()).clean
+
+
+def test_slots_that_nobody_saw_are_paid_as_they_were_held() -> None:
+    bench = Bench(lane(work_gpu_hours=30.0))
+    bench.step(0.0, 0.5, 3.0)
+    assert len(bench.events(ClockJumped)) == 1
+    assert bench.track.spot_usd == pytest.approx(3.0 * 4)
+    assert audit(bench.track, bench.lane, bench.store.read()).clean
+
+
+def test_health_follows_the_outlook() -> None:
+    place = pool(0)
+    job = Job(
+        work_gpu_hours=12.0, deadline_hours=4.0, widths=(4,), value_usd=100.0, worthless_after_hours=8.0
+    )
+    made = make_lane(job, Market((place,)), place, policies.make("ahanp"), 0)
+    bench = Bench(made)
+    bench.step(*(slot * SLOT for slot in range(14)))
+    words = [event.health for event in bench.events(HealthChanged)]  # type: ignore[attr-defined]
+    assert set(words) <= {"on-time", "at-risk", "late"}
+
+
+class Ticking:
+    """A wall clock and a monotonic one that go on when someone sleeps."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def clock(self, speed: float) -> Clock:
+        from datetime import UTC, datetime, timedelta
+
+        epoch = datetime(2026, 1, 1, tzinfo=UTC)
+        return Clock(
+            epoch, speed, wall=lambda: epoch + timedelta(seconds=self.seconds), monotonic=self.monotonic
+        )
+
+
+def test_a_full_disk_is_waited_out() -> None:
+    time, bench = Ticking(), Bench(lane())
+    complaints: list[BackendError] = []
+
+    class Full(MemoryStore):
+        def append(self, events):  # type: ignore[no-untyped-def]
+            if 3.0 < time.seconds < 8.0:
+                raise BackendError("no room on the disk")
+            return super().append(events)
+
+    full = Full()
+    engine = Engine(full, bench.backend, open_lane=lambda _: bench.lane)
+    engine.submit(SUBMITTED)
+    live(
+        engine,
+        time.clock(1800.0),
+        sleep=time.sleep,
+        monotonic=time.monotonic,
+        complain=complaints.append,
+    )
+    assert len(complaints) == 1
+    assert engine.world.jobs["job"].status == "succeeded"
+    assert audit(engine.world.jobs["job"], bench.lane, full.read()).clean
+
+
+def test_a_disk_that_stays_full_lets_go_of_everything() -> None:
+    time, bench = Ticking(), Bench(lane())
+
+    class Full(MemoryStore):
+        def append(self, events):  # type: ignore[no-untyped-def]
+            if time.seconds > 2.0:
+                raise BackendError("no room on the disk")
+            return super().append(events)
+
+    engine = Engine(Full(), bench.backend, open_lane=lambda _: bench.lane)
+    engine.submit(SUBMITTED)
+    with pytest.raises(BackendError, match="no room"):
+        live(engine, time.clock(1800.0), sleep=time.sleep, monotonic=time.monotonic)
+    assert bench.backend.orders[-1].ending
+
+
+def test_the_clock_jumps_forward_with_a_machine_that_slept_and_never_back() -> None:
+    from datetime import UTC, datetime, timedelta
+
+    epoch, wall, ticks = datetime(2026, 1, 1, tzinfo=UTC), [0.0], [0.0]
+    clock = Clock(epoch, 3600.0, wall=lambda: epoch + timedelta(seconds=wall[0]), monotonic=lambda: ticks[0])
+    ticks[0] = wall[0] = 5.0
+    assert clock.hours() == pytest.approx(5.0)
+    wall[0] = 2.0
+    ticks[0] = 6.0
+    assert clock.hours() == pytest.approx(6.0)
+    wall[0], ticks[0] = 100.0, 7.0
+    assert clock.hours() == pytest.approx(100.0)
