@@ -16,14 +16,24 @@ from slacktide.errors import SlacktideError, unknown_name
 COMMANDS = {
     "backtest": "Try policies on a market's past, beside one who knows the future.",
     "budget": "Say how wide each class of a fleet should run, and what the next dollar would buy.",
+    "cancel": "End a job.",
+    "cost": "Print the bill of a job, audited, beside what others would have paid.",
+    "events": "Tell what happened to a job, who did it and why.",
+    "jobs": "List the jobs of a journal and where they stand.",
     "learn": "Show which policies were learned to be trusted, or teach them on a market's past.",
+    "logs": "Print what the workers of a job printed.",
     "market": "Show, import and synthesize spot markets.",
     "plan": "Say what a job would cost and when it would be done; never spends.",
     "policies": "List the known policies, or check that one keeps the contract.",
-    "speedup": "Fit speedups to measured throughput, for job and fleet files.",
+    "preempt": "Take spot workers from a job, as the market would.",
     "reproduce": "Run the experiments of the papers: figures, tables and what holds.",
+    "run": "Carry jobs out; ends with the bill, beside on demand and the clairvoyant.",
+    "speedup": "Fit speedups to measured throughput, for job and fleet files.",
 }
-"""Every command with its sentence; `slacktide.cli.NAME` holds it as NAME."""
+"""Every command with its sentence; `slacktide.cli.NAME` holds it as NAME, unless MODULES says otherwise."""
+
+MODULES = {"run": "run_jobs"}
+"""Where a command is not in the module of its name: `run` is a function of this package."""
 
 
 class LazyGroup(click.Group):
@@ -35,7 +45,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(importlib.import_module(f"slacktide.cli.{cmd_name}"), cmd_name)
+        command = getattr(
+            importlib.import_module(f"slacktide.cli.{MODULES.get(cmd_name, cmd_name)}"), cmd_name
+        )
         assert isinstance(command, click.Command)
         return command
 

@@ -10,7 +10,7 @@ from slacktide.report import grid, words
 from slacktide.report.grid import Column, Grid
 from slacktide.report.run_sentences import ENDINGS
 from slacktide.report.run_words import gpu_hours, since
-from slacktide.units import format_usd
+from slacktide.units import MAX_DURATION_HOURS, format_usd
 
 if TYPE_CHECKING:
     from slacktide.engine.bill import Audit, Bill
@@ -32,9 +32,11 @@ def outcome(bill: Bill) -> str:
 
 def finish(bill: Bill) -> str:
     """Say when the work was done and how that stands to the deadline."""
-    within = words.duration(bill.deadline_hours)
+    within, timed = words.duration(bill.deadline_hours), bill.deadline_hours < MAX_DURATION_HOURS
     if not math.isfinite(bill.finish_hours):
-        return f"{share_done(bill)} of the work done, deadline {within}"
+        return f"{share_done(bill)} of the work done" + (f", deadline {within}" if timed else "")
+    if not timed:
+        return f"done after {since(bill.finish_hours)}"
     apart = bill.deadline_hours - bill.finish_hours
     side = f"{since(apart)} before" if bill.on_time else f"{since(-apart)} after"
     return f"done after {since(bill.finish_hours)}, {side} the deadline of {within}"

@@ -11,6 +11,7 @@ from slacktide.report import run_scene as numbers
 from slacktide.report import words
 from slacktide.report.panel_parts import deadline, from_zero, headline, legend_above, usd_ticks
 from slacktide.report.run_scene import RunScene
+from slacktide.report.run_words import open_ended
 from slacktide.report.scene import merged
 from slacktide.report.style import CLAIRVOYANT, FAINT, INK, PALETTE
 from slacktide.units import format_usd
@@ -73,7 +74,9 @@ def _holding_keys(scene: RunScene) -> list[Artist]:
 
 def progress(ax: Axes, scene: RunScene) -> None:
     """Draw the work done against the straight line to the deadline, and the work that was lost."""
-    ax.plot([0.0, scene.job.deadline_hours], [0, 1], color=FAINT, lw=1.1, ls=LINE, label="straight line")
+    timed = not open_ended(scene.job)
+    if timed:
+        ax.plot([0.0, scene.job.deadline_hours], [0, 1], color=FAINT, lw=1.1, ls=LINE, label="straight line")
     path = numbers.progress(scene)
     ax.plot(path.hours, path.amount, color=PALETTE[0], lw=1.9, label="work done")
     lost = [loss for loss in numbers.losses(scene) if loss.before > loss.after]
@@ -86,7 +89,8 @@ def progress(ax: Axes, scene: RunScene) -> None:
     ax.set_ylim(0.0, 1.06)
     ax.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     ax.grid(axis="y")
-    headline(ax, f"Work: {_outcome(scene)}; deadline {words.duration(scene.job.deadline_hours)}")
+    within = f"; deadline {words.duration(scene.job.deadline_hours)}" if timed else ""
+    headline(ax, f"Work: {_outcome(scene)}{within}")
     deadline(ax, scene)
     legend_above(ax)
 

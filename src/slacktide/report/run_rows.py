@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from slacktide.report import words
 from slacktide.report.run_glyphs import Glyphs, bar, blocks, sparkline
-from slacktide.report.run_words import holding, since
+from slacktide.report.run_words import holding, open_ended, since
 from slacktide.types import Job, Quote
 from slacktide.units import format_usd
 
@@ -102,7 +102,8 @@ def _progress(one: Standing, glyphs: Glyphs, room: int) -> tuple[str, Text]:
 
     ahead = one.progress_gpu_hours - one.job.line_gpu_hours(one.hours)
     side = "ahead of" if ahead >= 0 else "behind"
-    says = f"{words.percent(one.share)}, {words.gpu_hours(abs(ahead))} GPU-hours {side} the line"
+    to_line = f", {words.gpu_hours(abs(ahead))} GPU-hours {side} the line"
+    says = words.percent(one.share) + ("" if open_ended(one.job) else to_line)
     drawn = drawn_bar(one, glyphs, max(SMALLEST_BAR, room - len(says) - 2))
     return "progress", Text.assemble(drawn, f"  {says}")
 
@@ -115,7 +116,7 @@ def drawn_bar(one: Standing, glyphs: Glyphs, room: int) -> Text:
     ahead = one.share >= one.line_share
     drawn = Text(glyphs.done * done, "green" if ahead else "yellow")
     drawn.append(glyphs.left * left, "dim")
-    if mark is None:
+    if mark is None or open_ended(one.job):
         return drawn
     return Text.assemble(drawn[:mark], (glyphs.line, "bold"), drawn[mark + 1 :])
 

@@ -11,6 +11,7 @@ import numpy as np
 from slacktide.errors import InputError
 from slacktide.events import Decided, Ended, Event, Lived, Preempted, Restarted
 from slacktide.market.base import Floats, Pool
+from slacktide.report.run_words import open_ended
 from slacktide.report.scene import Backdrop, Steps, quotes_until, shown_hours
 from slacktide.types import Job
 
@@ -78,7 +79,7 @@ def run_scene(
         raise InputError(
             f"a picture of {name!r} must show some time, but nothing was run yet; run the job first"
         )
-    end = shown_hours(job, last)
+    end = last if open_ended(job) else shown_hours(job, last)
     return RunScene(
         job=job,
         pool=pool,

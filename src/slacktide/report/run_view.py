@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from slacktide.report import words
 from slacktide.report.run_glyphs import ASCII, FANCY, Glyphs
 from slacktide.report.run_rows import HEALTH_STYLE, Standing, line_of, rows_of, trimmed
-from slacktide.report.run_words import since
+from slacktide.report.run_words import open_ended, since
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -92,7 +92,8 @@ def _clock(one: Standing, speed: float) -> Text:
     from rich.text import Text
 
     fast = f", {speed:g} times as fast" if speed != 1 else ""
-    return Text(f"{since(one.hours)} of {words.duration(one.job.deadline_hours)}{fast}")
+    within = "" if open_ended(one.job) else f" of {words.duration(one.job.deadline_hours)}"
+    return Text(f"{since(one.hours)}{within}{fast}")
 
 
 def _last_rows(lines: Sequence[str], width: int) -> list[str]:

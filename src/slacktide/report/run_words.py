@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 
 from slacktide.report import words
-from slacktide.units import format_duration, format_usd
+from slacktide.types import Job
+from slacktide.units import MAX_DURATION_HOURS, format_duration, format_usd
 
 PAIRED = {
     "line_gpu_hours", "planned_on_demand_gpus", "mean_spot_gpus", "mean_on_demand_gpus"
@@ -21,6 +22,11 @@ def since(hours: float) -> str:
         return format_duration(hours)
     grain = 60.0 if seconds >= 3600 else 1.0 if seconds >= 60 else 0.1
     return format_duration(math.copysign(round(seconds / grain) * grain / 3600, hours))
+
+
+def open_ended(job: Job) -> bool:
+    """Whether a job has no deadline, as one of a stream."""
+    return job.deadline_hours >= MAX_DURATION_HOURS
 
 
 def holding(spot_gpus: int, on_demand_gpus: int) -> str:

@@ -91,7 +91,8 @@ def scene_of(policy: str = "uniform-progress", *, name: str = "job", **changes: 
     usd = np.array([0.0, *(slot.after.cost_usd for slot in alone.slots)])
     return run_scene(
         of, where, 3, journal_of(run, of, where, name=name), name=name, policy=policy, began_hours=BEGAN,
-        alone=Curve(np.arange(len(usd), dtype=np.float64) * where.slot_hours, usd), clairvoyant_usd=run.cost_usd * 0.9,
+        alone=Curve(np.arange(len(usd), dtype=np.float64) * where.slot_hours, usd),
+        clairvoyant_usd=run.cost_usd * 0.9,
     )  # fmt: skip
 
 

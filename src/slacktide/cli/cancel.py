@@ -1,0 +1,20 @@
+"""`slacktide cancel`: end a job."""
+
+from __future__ import annotations
+
+import click
+
+from slacktide.cli.journals import journal_option, opened, say_who_acts
+
+
+@click.command()
+@click.argument("job", metavar="JOB")
+@journal_option
+def cancel(job: str, journal: str | None) -> None:
+    """End JOB: its workers may checkpoint, then all its GPUs are let go."""
+    from slacktide.running import ask_cancellation
+
+    with opened(journal) as store:
+        ask_cancellation(store, job)
+        click.echo(f"asked that {job} be cancelled")
+        say_who_acts(store)

@@ -1,0 +1,50 @@
+"""`slacktide jobs`: every job of a journal and where it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli import options as common
+from slacktide.cli.journals import elapsed_hours, job_of, journal_option, opened, policy_of, status_of
+
+if TYPE_CHECKING:
+    from slacktide.engine.world import Track, World
+
+
+@click.command()
+@journal_option
+@common.output_option("table", "json")
+def jobs(journal: str | None, output: str) -> None:
+    """List the jobs of a journal, as of its last event."""
+    from slacktide.report import run_list
+    from slacktide.running import read_world
+
+    with opened(journal) as store:
+        world = read_world(store)
+    listed = [_listed(track, world) for track in world.jobs.values()]
+    if output == "json":
+        common.echo_json({"jobs": [run_list.as_json(one) for one in listed]})
+    else:
+        click.echo(run_list.text(listed))
+
+
+def _listed(track: Track, world: World) -> Any:
+    from slacktide.report.run_list import Listed
+
+    order = track.order
+    return Listed(
+        name=track.job,
+        job=job_of(track),
+        policy=policy_of(track),
+        status=status_of(track, world),
+        health=track.health,
+        hours=elapsed_hours(track, world.now_hours),
+        spot_gpus=order.spot_gpus if order else 0,
+        on_demand_gpus=order.on_demand_gpus if order else 0,
+        progress_gpu_hours=track.state.progress_gpu_hours,
+        cost_usd=track.spot_usd + track.on_demand_usd,
+        preemptions=track.preemptions,
+        submitted_utc=track.submitted.submitted_utc.replace("+00:00", "Z"),
+    )

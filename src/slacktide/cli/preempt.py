@@ -1,0 +1,21 @@
+"""`slacktide preempt`: take spot workers from a job as the market would, to see what happens."""
+
+from __future__ import annotations
+
+import click
+
+from slacktide.cli.journals import journal_option, opened, say_who_acts
+
+
+@click.command()
+@click.argument("job", metavar="JOB")
+@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="How many; otherwise all.")
+@journal_option
+def preempt(job: str, gpus: int | None, journal: str | None) -> None:
+    """Take spot workers from JOB, as the market would: a rehearsal of a preemption."""
+    from slacktide.running import ask_preemption
+
+    with opened(journal) as store:
+        ask_preemption(store, job, gpus)
+        click.echo(f"asked that {gpus or 'all'} spot GPUs be taken from {job}")
+        say_who_acts(store)

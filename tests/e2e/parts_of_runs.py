@@ -1,0 +1,93 @@
+"""Small jobs for the command line to run, and looks at what they left."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from slacktide.engine.world import World
+from slacktide.running import open_journal, read_world
+
+ROOT = Path(__file__).parents[2]
+WORKER = ROOT / "tests" / "crash" / "parts" / "worker.py"
+SPEED = "3600"
+"""A market hour in a second: half-hour slots pass by twice a second."""
+PATIENCE_S = 60.0
+
+JOB = """\
+name: {name}
+run: {command}
+resources: {{accelerators: "H100:1..3"}}
+work: 12 gpu-hours
+deadline: {deadline}
+restart: 6m
+checkpoint: {{dir: ckpt-{name}, every: 3m, grace: 5s}}
+policy: uniform-progress
+market: synthetic:volatile?seed=1&slot=30m&days=8
+"""
+
+
+def counting(steps: int) -> str:
+    """Return the command of a job that counts so many steps, a hundred a second and worker."""
+    return f"{shlex.quote(sys.executable)} {shlex.quote(str(WORKER))} {steps}"
+
+
+def write_job(
+    folder: Path, command: str, *, name: str = "counting", deadline: str = "60h", more: str = ""
+) -> str:
+    """Write a job file and return its path."""
+    path = folder / f"{name}.yaml"
+    path.write_text(JOB.format(name=name, command=command, deadline=deadline) + more, encoding="utf-8")
+    return str(path)
+
+
+def world_of(journal: Path) -> World:
+    """Read a journal; an empty world while there is none."""
+    if not journal.exists():
+        return World()
+    with open_journal(journal) as store:
+        return read_world(store)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for something that other processes do."""
+    until = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < until, "waited for too long"
+        time.sleep(0.05)
+
+
+def progressed(journal: Path, job: str = "counting", *, share: float = 0.05) -> bool:
+    """Whether a job's workers have told of some progress."""
+    track = world_of(journal).jobs.get(job)
+    return track is not None and track.state.progress_gpu_hours > share * 12
+
+
+def later(*steps: Callable[[], object]) -> threading.Thread:
+    """Take steps one after another beside the test."""
+
+    def take_all() -> None:
+        for step in steps:
+            step()
+
+    thread = threading.Thread(target=take_all, daemon=True)
+    thread.start()
+    return thread
+
+
+def workers_of(folder: Path) -> list[int]:
+    """Return the worker processes on this machine whose environment names a folder; none without /proc."""
+    mark, found = os.fsencode(str(folder)), []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if b"SLACKTIDE_WORKER=" in text and mark in text:
+            found.append(int(entry.name))
+    return found
