@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from slacktide.report import words
-from slacktide.report.scene import Scene
+from slacktide.report.scene import Backdrop
 from slacktide.report.style import INK
 from slacktide.units import format_usd
 
@@ -31,13 +31,15 @@ def aside(ax: Axes, text: str) -> None:
     ax.annotate(text, (1, 1), (0, 4), "axes fraction", "offset points", ha="right", size=8.5)
 
 
-def legend_above(ax: Axes, keys: Iterable[Artist] | None = None) -> None:
+def legend_above(ax: Axes, keys: Sequence[Artist] | None = None) -> None:
     """Put the key on the heading's line, at the right end, where it hides nothing."""
     keys = ax.get_legend_handles_labels()[0] if keys is None else keys
-    ax.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.4)
+    ax.legend(
+        handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=max(4, len(keys)), borderaxespad=0.4
+    )
 
 
-def deadline(ax: Axes, scene: Scene, *, label: bool = False) -> None:
+def deadline(ax: Axes, scene: Backdrop, *, label: bool = False) -> None:
     """Mark the deadline, and when a late result is worth nothing, if that is in sight."""
     job = scene.job
     marks = {"deadline": job.deadline_hours}

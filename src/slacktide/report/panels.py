@@ -17,7 +17,7 @@ from slacktide.report.panel_parts import (
     usd_ticks,
     whole_ticks,
 )
-from slacktide.report.scene import Scene, merged
+from slacktide.report.scene import Backdrop, Scene, merged
 from slacktide.report.style import FAINT, INK, Look, drawable
 from slacktide.units import format_usd
 
@@ -30,7 +30,7 @@ SPOT_ALPHA = 0.4
 """Spot is a policy's colour in a light tint, on demand the colour itself."""
 
 
-def price(ax: Axes, scene: Scene) -> None:
+def price(ax: Axes, scene: Backdrop) -> None:
     """Draw the spot and on-demand price; spot is faint where none could be had."""
     spot, gpus = merged(scene.spot_price(), scene.offered())
     (listed,) = merged(scene.on_demand_price())
@@ -49,7 +49,7 @@ def price(ax: Axes, scene: Scene) -> None:
     deadline(ax, scene)
 
 
-def obtainable(ax: Axes, scene: Scene) -> None:
+def obtainable(ax: Axes, scene: Backdrop) -> None:
     """Draw how many spot GPUs could be had, and the widest the job may be."""
     (gpus,) = merged(scene.offered())
     ax.stairs(gpus.values, gpus.edges, fill=True, color=FAINT, alpha=0.35, lw=0)

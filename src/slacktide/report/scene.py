@@ -36,24 +36,16 @@ class Path(NamedTuple):
     share: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """One start of a back-test: the market it met and the runs that began there."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backdrop:
+    """The market that a job met, as far as a picture shows it."""
 
-    comparison: Comparison
+    job: Job
     pool: Pool
     start_slot: int
     end_hours: float
     """Where the time axis ends."""
     quotes: tuple[Quote, ...]
-
-    @property
-    def job(self) -> Job:
-        return self.comparison.job
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        return self.comparison.detail
 
     @property
     def edges(self) -> Floats:
@@ -71,6 +63,17 @@ class Scene:
         return Steps(np.array([quote.on_demand_usd_per_gpu_hour for quote in self.quotes]), self.edges)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene(Backdrop):
+    """One start of a back-test: the market it met and the runs that began there."""
+
+    comparison: Comparison
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return self.comparison.detail
+
+
 def scene(comparison: Comparison) -> Scene:
     """Set the scene of the start that was kept in detail; raises InputError when there is none."""
     if not comparison.detail or not all(run.slots for run in comparison.detail):
@@ -78,11 +81,26 @@ def scene(comparison: Comparison) -> Scene:
     run = comparison.detail[0]
     pool = words.pool_of(comparison, run)
     ends = [end_hours(each, pool.slot_hours) for each in comparison.detail]
-    deadline = comparison.job.deadline_hours
-    end = max(deadline, min(max(ends), LONGEST_VIEW * deadline))
-    slots = max(1, math.ceil(end / pool.slot_hours - 1e-6))
-    quotes = tuple(pool.quote(run.start_slot + slot) for slot in range(slots))
-    return Scene(comparison, pool, run.start_slot, end, quotes)
+    end = shown_hours(comparison.job, max(ends))
+    return Scene(
+        comparison=comparison,
+        job=comparison.job,
+        pool=pool,
+        start_slot=run.start_slot,
+        end_hours=end,
+        quotes=quotes_until(pool, run.start_slot, end),
+    )
+
+
+def shown_hours(job: Job, last_hours: float) -> float:
+    """Return where the time axis ends for runs of which the last ended at this time."""
+    return max(job.deadline_hours, min(last_hours, LONGEST_VIEW * job.deadline_hours))
+
+
+def quotes_until(pool: Pool, start_slot: int, end_hours: float) -> tuple[Quote, ...]:
+    """Return what the market offered from a slot on, for so many hours."""
+    slots = max(1, math.ceil(end_hours / pool.slot_hours - 1e-6))
+    return tuple(pool.quote(start_slot + slot) for slot in range(slots))
 
 
 def end_hours(run: Run, slot_hours: float) -> float:

@@ -1,0 +1,143 @@
+"""The bill of a job as text, as a table and as JSON: what was paid for what, beside what others would pay."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+from slacktide.report import grid, words
+from slacktide.report.grid import Column, Grid
+from slacktide.report.run_sentences import ENDINGS
+from slacktide.report.run_words import gpu_hours, since
+from slacktide.units import format_usd
+
+if TYPE_CHECKING:
+    from slacktide.engine.bill import Audit, Bill
+
+COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
+
+
+def text(bill: Bill) -> str:
+    """Return the bill as plain text: the outcome, what was paid, what it met, and the comparison."""
+    facts = [f"{name:<17}{said}" for name, said in (*happenings(bill), *beside(bill))]
+    return "\n".join([outcome(bill), "", _indented(grid.as_text(paid(bill))), "", *_each_indented(facts)])
+
+
+def outcome(bill: Bill) -> str:
+    """Say in one sentence how the job ended, when, and for how much."""
+    status = ENDINGS.get(bill.status, f"has not ended ({bill.status})")
+    return f"{words.plain(bill.job, 60)} {status}: {format_usd(bill.cost_usd)}, {finish(bill)}"
+
+
+def finish(bill: Bill) -> str:
+    """Say when the work was done and how that stands to the deadline."""
+    within = words.duration(bill.deadline_hours)
+    if not math.isfinite(bill.finish_hours):
+        return f"{share_done(bill)} of the work done, deadline {within}"
+    apart = bill.deadline_hours - bill.finish_hours
+    side = f"{since(apart)} before" if bill.on_time else f"{since(-apart)} after"
+    return f"done after {since(bill.finish_hours)}, {side} the deadline of {within}"
+
+
+def share_done(bill: Bill) -> str:
+    """Write how much of the work was done; all of it only when it was."""
+    share = bill.done_gpu_hours / bill.work_gpu_hours
+    return words.percent(share if share >= 1 else min(share, 0.99))
+
+
+def paid(bill: Bill) -> Grid:
+    """Return what was paid for which kind of GPU, and together."""
+    hours = bill.spot_gpu_hours + bill.on_demand_gpu_hours
+    rows = (
+        ("spot", _amount(bill.spot_gpu_hours), cents(bill.spot_usd)),
+        ("on demand", _amount(bill.on_demand_gpu_hours), cents(bill.on_demand_usd)),
+        ("total", _amount(hours), cents(bill.cost_usd)),
+    )
+    return Grid(COLUMNS, rows, strong=2)
+
+
+def happenings(bill: Bill) -> list[tuple[str, str]]:
+    """Return what the job met on its way, each with its name."""
+    lost = f"{gpu_hours(bill.lost_gpu_hours)} of work lost" if bill.lost_gpu_hours > 0 else "no work lost"
+    failures = f", {words.count(bill.failures, 'failure')} of its own" if bill.failures else ""
+    return [
+        ("preempted", f"{words.count(bill.preemptions, 'time')}, {lost}"),
+        ("restarted", f"{words.count(bill.restarts, 'time')}{failures}"),
+        ("work done", f"{bill.done_gpu_hours:,.1f} of {gpu_hours(bill.work_gpu_hours)}"),
+    ]
+
+
+def beside(bill: Bill) -> list[tuple[str, str]]:
+    """Return what on demand alone and the clairvoyant would have paid, beside what was paid."""
+    unknown = "unknown: the market does not reach that far"
+    alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd
+    return [
+        ("on demand alone", unknown if alone is None else f"{format_usd(alone)}{_saved(bill, alone)}"),
+        ("clairvoyant", unknown if best is None else f"{format_usd(best)}{_times(bill, best)}"),
+    ]
+
+
+def as_json(bill: Bill) -> dict[str, Any]:
+    """Return the bill under its documented keys; null for a finish that never came."""
+    fields = dataclasses.asdict(bill)
+    fields["finish_hours"] = bill.finish_hours if math.isfinite(bill.finish_hours) else None
+    alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd
+    done = math.isfinite(bill.finish_hours)
+    fields["saved_share"] = 1 - bill.cost_usd / alone if done and alone else None
+    fields["cost_over_clairvoyant"] = bill.cost_usd / best if done and best else None
+    return fields
+
+
+def audit_text(audit: Audit, bill: Bill) -> str:
+    """Say what pricing every stretch again found."""
+    if audit.clean and cents(audit.cost_usd) == cents(bill.cost_usd):
+        return f"audit: every stretch priced again comes to {format_usd(audit.cost_usd)}; no gap, no overlap"
+    found = [*audit.gaps, *audit.wrong]
+    if cents(audit.cost_usd) != cents(bill.cost_usd):
+        found.insert(
+            0, f"priced again it is {format_usd(audit.cost_usd)}, the bill says {format_usd(bill.cost_usd)}"
+        )
+    return "\n".join(["audit: the bill is not right", *(f"  - {words.plain(each)}" for each in found)])
+
+
+def audit_json(audit: Audit) -> dict[str, Any]:
+    """Return an audit under its documented keys."""
+    return {
+        "clean": audit.clean,
+        "cost_usd": audit.cost_usd,
+        "gaps": list(audit.gaps),
+        "wrong": list(audit.wrong),
+    }
+
+
+def cents(usd: float) -> str:
+    """Write money to the cent, as a bill does, and never less exactly."""
+    return f"{usd:,.2f}"
+
+
+def _amount(hours: float) -> str:
+    return f"{hours:,.2f}"
+
+
+def _saved(bill: Bill, alone_usd: float) -> str:
+    """Compare with on demand alone; only a job that is done can be compared."""
+    if alone_usd <= 0 or not math.isfinite(bill.finish_hours):
+        return ""
+    apart = bill.cost_usd - alone_usd
+    word = "saved" if apart <= 0 else "more was paid"
+    return f"; {format_usd(abs(apart))} ({words.percent(abs(apart) / alone_usd)}) {word}"
+
+
+def _times(bill: Bill, best_usd: float) -> str:
+    if best_usd <= 0 or not math.isfinite(bill.finish_hours):
+        return ""
+    return f", knowing the future; the bill is {words.ratio(bill.cost_usd / best_usd)} that"
+
+
+def _indented(block: str) -> str:
+    return "\n".join(_each_indented(block.splitlines()))
+
+
+def _each_indented(lines: list[str]) -> list[str]:
+    return [f"  {line}".rstrip() for line in lines]

@@ -1,0 +1,70 @@
+"""Events as lines of text for terminals and logs, and as JSON: when, who, what and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from slacktide.events import Decided, Event, Lived, Record, Submitted
+from slacktide.report import words
+from slacktide.report.run_sentences import sentence
+from slacktide.report.run_words import since
+
+
+class Teller:
+    """Tells the events of a journal one line each, in the journal's order.
+
+    It remembers when each job began, so that times are on the job's own clock, and what was told last of
+    it, so that `news` can leave out what only goes on.
+    """
+
+    def __init__(self, *, named: bool = False) -> None:
+        """Say whether each line names its job: needed where there are several."""
+        self._named = named
+        self._began: dict[str, float] = {}
+        self._last: dict[str, str] = {}
+
+    def line(self, event: Event) -> str:
+        """Return the line of an event."""
+        if isinstance(event, Submitted):
+            self._began[event.job] = event.at_hours
+        hours = event.at_hours - self._began.get(event.job, 0.0)
+        name = f"{words.plain(event.job, 24):<14}  " if self._named else ""
+        return f"{since(hours):>8}  {name}{event.actor:<6}  {sentence(event)}"
+
+    def news(self, event: Event) -> str | None:
+        """Return the line of an event; None when it says only that all goes on as it was."""
+        line = self.line(event)
+        if isinstance(event, Lived):
+            return None
+        if isinstance(event, Decided):
+            before, self._last[event.job] = self._last.get(event.job), event.why
+            held = event.state.spot_gpus, event.state.on_demand_gpus
+            same = held == (event.spot_gpus, event.on_demand_gpus) and event.why == before
+            return None if same and event.ending is None else line
+        return line
+
+
+def as_json(record: Record, began_hours: float = 0.0) -> dict[str, Any]:
+    """Return an event under its documented keys: its place, its kind, its own fields, and its sentence."""
+    event = record.event
+    return {
+        "seq": record.seq,
+        "time_utc": record.time_utc.isoformat().replace("+00:00", "Z"),
+        "kind": type(event).__name__,
+        "elapsed_hours": event.at_hours - began_hours,
+        **{name: _plain(getattr(event, name)) for name in event.__dataclass_fields__},
+        "says": sentence(event),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a field as JSON holds it: NamedTuples by name, null for what is infinite."""
+    if hasattr(value, "_asdict"):
+        return {name: _plain(each) for name, each in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,162 @@
+"""Journals of small runs, written from back-tests: everyday ones and odd ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from slacktide import events
+from slacktide.backtesting import plain
+from slacktide.backtesting.compare import guarded
+from slacktide.engine.bill import Bill
+from slacktide.events import Decided, Ended, Event, Lived, Preempted, Submitted
+from slacktide.market.base import Pool
+from slacktide.physics import on_demand_usd, terms
+from slacktide.policy.base import policies
+from slacktide.report.run_scene import Curve, RunScene, run_scene
+from slacktide.types import Job, JobState, Quote
+
+from .conftest import NASTY, job, pool
+
+BEGAN = 2.5
+"""When the runs begin on their journal's clock."""
+
+
+def submitted(name: str = "job") -> Submitted:
+    """Return a submission of an everyday job."""
+    return Submitted(
+        job=name, at_hours=BEGAN, actor="user", text="name: job\n", submitted_utc="2026-01-01T00:00:00+00:00",
+        path="/somewhere/job.yaml", policy=json.dumps({"uniform-progress": {"gang": True}}), learning=True,
+        market=json.dumps({"spec": "synthetic:h100"}), pool="zone-a", slot_hours=0.5, start_slot=3,
+        envs={"SIZE": "3"},
+    )  # fmt: skip
+
+
+def journal_of(run: plain.Run, of: Job, where: Pool, *, name: str = "job") -> list[Event]:
+    """Write a back-test's run as the engine would have."""
+    told: list[Event] = [submitted(name)]
+    numbers = terms(of, where.slot_hours)
+    held, attempt = (0, 0), 0
+    for slot in run.slots:
+        begin, happened = slot.slot * where.slot_hours, slot.happened
+        if slot.lost_gpus:
+            told.append(
+                Preempted(
+                    job=name, at_hours=BEGAN + begin, actor="market", why="the market left some",
+                    slot=slot.slot, spot_before=slot.before.spot_gpus + slot.lost_gpus,
+                    spot_left=slot.before.spot_gpus, lost_gpu_hours=slot.lost_gpu_hours,
+                )
+            )  # fmt: skip
+        attempt += (happened.spot_gpus, happened.on_demand_gpus) != held or slot.lost_gpus > 0
+        held = happened.spot_gpus, happened.on_demand_gpus
+        reason = slot.wanted.reason
+        told.append(
+            Decided(
+                job=name, at_hours=BEGAN + begin, why=reason.rule, signals=dict(reason.signals),
+                slot=slot.slot, quote=slot.quote, state=slot.before, spot_gpus=held[0],
+                on_demand_gpus=held[1], wanted_spot_gpus=slot.wanted.spot_gpus,
+                wanted_on_demand_gpus=slot.wanted.on_demand_gpus, from_hours=begin, attempt=attempt,
+            )
+        )  # fmt: skip
+        listed = on_demand_usd(numbers, slot.quote, happened)
+        end = begin + (happened.held_hours if slot.after.ended else where.slot_hours)
+        told.append(
+            Lived(
+                job=name, at_hours=BEGAN + end, slot=slot.slot, from_hours=begin, to_hours=end,
+                spot_gpus=held[0], on_demand_gpus=held[1], spot_usd=happened.cost_usd - listed,
+                on_demand_usd=listed, pause_hours=happened.pause_hours,
+                productive_hours=happened.productive_hours, state=slot.after,
+            )
+        )  # fmt: skip
+    status: events.Status = "succeeded" if run.on_time else "deadline_missed"
+    if run.slots[-1].after.exhausted:
+        status = "budget_exhausted"
+    return [*told, Ended(job=name, at_hours=told[-1].at_hours, status=status, finish_hours=run.finish_hours)]
+
+
+def back_test(policy: str = "uniform-progress", **changes: Any) -> tuple[Job, Pool, plain.Run]:
+    """Run the everyday job with changes on the everyday pool, from slot 3."""
+    of, where = job(**changes), pool()
+    return of, where, plain.run(of, where, guarded(policies.make(policy), of), start=3)
+
+
+def scene_of(policy: str = "uniform-progress", *, name: str = "job", **changes: Any) -> RunScene:
+    """Return the scene of such a run, on demand alone beside it."""
+    of, where, run = back_test(policy, **changes)
+    alone = plain.run(of, where, policies.make("on-demand"), start=3)
+    usd = np.array([0.0, *(slot.after.cost_usd for slot in alone.slots)])
+    return run_scene(
+        of, where, 3, journal_of(run, of, where, name=name), name=name, policy=policy, began_hours=BEGAN,
+        alone=Curve(np.arange(len(usd), dtype=np.float64) * where.slot_hours, usd), clairvoyant_usd=run.cost_usd * 0.9,
+    )  # fmt: skip
+
+
+def bill_of(scene: RunScene) -> Bill:
+    """Add a scene's events up to a bill."""
+    lived, lost = scene.told(Lived), scene.told(Preempted)
+    spot, listed = sum(one.spot_usd for one in lived), sum(one.on_demand_usd for one in lived)
+    finish = scene.ended.finish_hours if scene.ended else float("inf")
+    return Bill(
+        job=scene.name, status=scene.ended.status if scene.ended else "running", cost_usd=spot + listed,
+        spot_usd=spot, on_demand_usd=listed,
+        spot_gpu_hours=sum(one.spot_gpus * (one.to_hours - one.from_hours) for one in lived),
+        on_demand_gpu_hours=sum(one.on_demand_gpus * (one.to_hours - one.from_hours) for one in lived),
+        work_gpu_hours=scene.job.work_gpu_hours, done_gpu_hours=lived[-1].state.progress_gpu_hours,
+        finish_hours=finish, deadline_hours=scene.job.deadline_hours, on_time=scene.job.on_time(finish),
+        preemptions=len(lost), restarts=2, failures=0, lost_gpu_hours=sum(one.lost_gpu_hours for one in lost),
+        on_demand_alone_usd=400.0, clairvoyant_usd=100.0,
+    )  # fmt: skip
+
+
+ODD_RUNS: dict[str, Callable[[], RunScene]] = {
+    "everyday": scene_of,
+    "all spot": lambda: scene_of("maximal-spot"),
+    "all on demand": lambda: scene_of("on-demand"),
+    "money ends": lambda: scene_of(max_cost_usd=20.0),
+    "money ends at once": lambda: scene_of(max_cost_usd=0.001, billing="slot"),
+    "late": lambda: scene_of(work_gpu_hours=500.0),
+    "soft": lambda: scene_of("maximal-spot", value_usd=300.0, worthless_after_hours=9.0),
+    "nasty names": lambda: scene_of(name=NASTY),
+}
+
+QUOTE = Quote(2.0, 10.0, 3)
+
+ONE_OF_EACH: list[Event] = [
+    events.ClockSet(at_hours=0.0, epoch_utc="2026-01-01T00:00:00+00:00", speed=600.0),
+    events.Opened(at_hours=0.0, pid=12, host="here", version="0.1.0"),
+    submitted(),
+    events.Preempted(
+        job="job", at_hours=6.0, actor="market", why="the market left 1", slot=7, spot_before=4, spot_left=1,
+        lost_gpu_hours=0.4,
+    ),
+    events.Decided(
+        job="job", at_hours=6.0, why="behind-line", slot=7, quote=QUOTE, state=JobState(1, 0), spot_gpus=1,
+        on_demand_gpus=2, wanted_spot_gpus=1, wanted_on_demand_gpus=3, from_hours=3.5, attempt=4,
+        signals={"progress_gpu_hours": 4.1, "line_gpu_hours": 5.0, "spot_usd_per_gpu_hour": 2.1},
+    ),
+    events.Lived(
+        job="job", at_hours=6.5, slot=7, from_hours=3.5, to_hours=4.0, spot_gpus=1, on_demand_gpus=2,
+        spot_usd=1.0, on_demand_usd=10.0, pause_hours=0.1, productive_hours=0.4,
+        state=JobState(1, 2, progress_gpu_hours=5.2),
+    ),
+    events.WorkerFailed(
+        job="job", at_hours=6.6, actor="worker", attempt=4, rank=1, exit_code=-9, checkpointed_gpu_hours=5.0,
+    ),
+    events.Stalled(job="job", at_hours=6.7, attempt=5, silent_s=61.0, checkpointed_gpu_hours=5.0),
+    events.Restarted(job="job", at_hours=6.7, attempt=6, delay_s=2.0, why="failure 1 in a row of at most 3"),
+    events.PreemptionAsked(job="job", at_hours=6.8, actor="user", spot_gpus=2),
+    events.CancellationAsked(job="job", at_hours=6.9, actor="user"),
+    events.HealthChanged(job="job", at_hours=7.0, health="at-risk", why="on demand must begin within 0.20 h"),
+    events.Released(job="job", at_hours=7.0, why="the controller stops"),
+    events.ClockJumped(job="job", at_hours=9.0, from_hours=7.0, why="4 slots passed unseen"),
+    events.Ended(job="job", at_hours=10.0, status="succeeded", finish_hours=7.5),
+    events.Learned(job="job", at_hours=10.0, policy="uniform-progress", share=0.8),
+    events.Closed(at_hours=10.0),
+]  # fmt: skip
+"""An event of every kind."""
+
+WRITTEN = datetime(2026, 1, 1, 12, tzinfo=UTC)
