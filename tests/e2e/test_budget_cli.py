@@ -173,6 +173,20 @@ def test_more_than_is_of_use_is_said_to_be(capsys: pytest.CaptureFixture[str]) -
     assert "1 GPU more" not in out
 
 
+def test_a_job_that_scales_perfectly_has_no_frontier_to_speak_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, picture = tmp_path / "fleet.yaml", tmp_path / "fleet.png"
+    path.write_text(PLAIN + "- {name: a, arrivals: 1/hour, work: 0.5 gpuh}\n")
+    document = asked(capsys, str(path), "--frontier", "--plot", str(picture))
+    assert document["least_budget_gpus"] == document["useful_budget_gpus"] == pytest.approx(0.5)
+    assert len(document["frontier"]) == 1
+    assert any("say which widths are possible" in note for note in document["notes"])
+    assert picture.exists()
+    assert run(["budget", str(path), "--frontier"]) == 0
+    assert run(["budget", str(path), "--budget", "0.5 gpus"]) == 0
+
+
 def test_a_fleet_of_many_classes_still_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [
         f"- {{name: class-number-{n}, arrivals: 1/hour, work: {n + 1} gpuh, speedup: {{amdahl: 0.9}}}}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given, settings
@@ -31,7 +31,7 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         return st.sampled_from(inner)
-    if origin is types.UnionType:
+    if origin in (types.UnionType, Union):
         return st.one_of(*map(values, inner))
     if origin is tuple:
         return st.lists(values(inner[0]), max_size=4).map(tuple)

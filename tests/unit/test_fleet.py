@@ -210,7 +210,7 @@ def from_csv(folder: Path, speedup: str, csv: str) -> JobClass:
 
 
 def test_measured_speedups_lie_beside_the_fleet_file(tmp_path: Path) -> None:
-    found = from_csv(tmp_path, "{csv: runs.csv}", "gpus,throughput\n2,19\n1,10\n4,34\n")
+    found = from_csv(tmp_path, "{csv: runs.csv}", "GPUs,Throughput\n2,19\n1,10\n4,34\n")
     assert found.speedup == Table.of({1: 1, 2: 1.9, 4: 3.4})
 
 
@@ -243,6 +243,7 @@ def test_a_series_without_one_gpu_counts_as_perfect_up_to_its_narrowest(tmp_path
         ("gpus,throughput,iter_per_s\n1,2,3\n", "name the one that is meant with 'rate' or 'time'"),
         ("gpus,gpus,throughput\n1,2,3\n", "a column must come once, got 'gpus' twice"),
         ("model,gpus,throughput\na,1,2\nb,1,3\n", "got 1 GPUs in lines 2 and 3 with model 'a' and 'b'"),
+        ("gpus;throughput\n1;2\n", "columns must be separated by ',', got ';'"),
         ('gpus,throughput\n1,"2\n', "must be well-formed CSV"),
     ],
 )

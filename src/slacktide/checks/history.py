@@ -28,6 +28,7 @@ def _beginning() -> list[Event]:
         events.Opened(at_hours=0.0, pid=4711, host="höst", version="0.1.0"),
         events.Submitted(
             job=JOB, at_hours=1 / 3, actor="user", text="name: fine-tune\nwork: 8 gpu-hours\n",
+            submitted_utc="2025-10-04T00:20:00+00:00",
             path="/jobs/\udcff.yaml", policy='"auto"', learning=True, slot_hours=0.5, start_slot=0,
             envs={"NAME": "a=b\0c"},
         ),
@@ -40,7 +41,7 @@ def _running() -> list[Event]:
             job=JOB, at_hours=0.5, why='spot "lives" longer than a restart takes', slot=1,
             quote=Quote(0.1, 2.5, 4), state=STATE, spot_gpus=3, on_demand_gpus=0, wanted_spot_gpus=4,
             wanted_on_demand_gpus=0, signals={"slack_hours": math.inf, "lead": -math.inf},
-            memory=(1e-9, -0.0), attempt=1,
+            memory=(1e-9, -0.0), from_hours=0.5, attempt=1, ending=None,
         ),
         events.Lived(
             job=JOB, at_hours=1.0, slot=1, from_hours=0.5, to_hours=1.0, spot_gpus=3, on_demand_gpus=0,
@@ -57,9 +58,11 @@ def _troubles() -> list[Event]:
         events.Preempted(
             job=JOB, at_hours=1.0, actor="market", slot=2, spot_before=3, spot_left=1, lost_gpu_hours=0.2
         ),
-        events.WorkerFailed(job=JOB, at_hours=1.1, actor="worker", attempt=2, rank=0, exit_code=-9),
+        events.WorkerFailed(
+            job=JOB, at_hours=1.1, actor="worker", attempt=2, rank=0, exit_code=-9, checkpointed_gpu_hours=0.5
+        ),
         events.Restarted(job=JOB, at_hours=1.1, attempt=3, delay_s=2.0),
-        events.Stalled(job=JOB, at_hours=1.2, attempt=3, silent_s=600.5),
+        events.Stalled(job=JOB, at_hours=1.2, attempt=3, silent_s=600.5, checkpointed_gpu_hours=0.5),
         events.ClockJumped(at_hours=9.0, from_hours=1.3),
     ]
 

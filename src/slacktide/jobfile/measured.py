@@ -100,6 +100,8 @@ def _rows(text: str, path: str) -> list[_Row]:
     if header is None:
         raise FileError("a table must have a header such as 'gpus,throughput', got no text", path=path)
     names = [cell.strip() for cell in header.cells]
+    if len(names) == 1 and ";" in names[0]:
+        raise FileError("columns must be separated by ',', got ';'", path=path, line=header.number)
     for name in names:
         if names.count(name) > 1:
             message = f"a column must come once, got {shown(name)} twice"
@@ -121,11 +123,11 @@ def _columns(names: Iterable[str], choice: Choice, path: str) -> _Columns:
     for name in (*choice.where, *choice.group, choice.rate, choice.time):
         if name is not None and name not in known:
             raise FileError(unknown_name("a column", name[:60], known), path=path, line=1)
-    width = _one([name for name in known if name in WIDTH_COLUMNS], "gpus", known, path)
+    width = _one([name for name in known if name.lower() in WIDTH_COLUMNS], "gpus", known, path)
     if choice.rate is not None or choice.time is not None:
         return _Columns(width, choice.rate or choice.time or "", choice.rate is None)
-    rates = [name for name in known if name in RATE_COLUMNS or name.endswith("_per_s")]
-    times = [name for name in known if name in TIME_COLUMNS or name.startswith("time")]
+    rates = [name for name in known if name.lower() in RATE_COLUMNS or name.lower().endswith("_per_s")]
+    times = [name for name in known if name.lower() in TIME_COLUMNS or name.lower().startswith("time")]
     speed = _one(rates + times, "throughput", known, path)
     return _Columns(width, speed, speed in times)
 

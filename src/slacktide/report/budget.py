@@ -77,9 +77,7 @@ def classes(answer: BudgetAnswer) -> Grid:
     if left := len(plan.classes) - len(rows):
         shown = sum(found.average_gpus for _, found in pairs)
         rest = plan.average_gpus - shown
-        rows.append(
-            (f"{left} others", "", "", "", "", say.gpus(rest), words.percent(rest / plan.average_gpus))
-        )
+        rows.append((f"{left} others", "", "", "", "", say.gpus(rest), say.share(rest / plan.average_gpus)))
     total = say.rate(sum(one.arrivals_per_hour for one in plan.job_classes))
     mean = say.response(plan.mean_response_hours)
     rows.append(("all", total, "", "", mean, say.gpus(plan.average_gpus), "100 %"))
@@ -103,7 +101,7 @@ def _class_row(answer: BudgetAnswer, one: JobClass, found: ClassPlan) -> tuple[s
         say.ways(found),
         say.response(found.response_hours),
         say.gpus(found.average_gpus),
-        words.percent(found.average_gpus / answer.plan.average_gpus),
+        say.share(found.average_gpus / answer.plan.average_gpus),
     )
 
 

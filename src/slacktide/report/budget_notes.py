@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slacktide.budget.classes import ANY_WIDTH
 from slacktide.budget.fit import under_hull
 from slacktide.report import budget_words as say
 from slacktide.report import words
@@ -46,13 +47,15 @@ def _mixed(answer: BudgetAnswer) -> Iterator[str]:
 
 
 def _widest(answer: BudgetAnswer) -> Iterator[str]:
-    found = [
-        f"{one.name} ({one.widths[-1]})"
+    widest = [
+        one
         for one, plan in zip(answer.plan.job_classes, answer.plan.classes, strict=True)
         if one.widths[-1] > one.widths[0] and all(min(path.widths) == one.widths[-1] for path in plan.paths)
     ]
-    if found:
+    if found := [f"{one.name} ({one.widths[-1]})" for one in widest]:
         yield f"at the greatest width they may have, so money cannot speed them up: {_listed(found)}"
+    if unlimited := [one.name for one in widest if one.widths == ANY_WIDTH]:
+        yield f"say which widths are possible, or how they scale, before renting that: {_listed(unlimited)}"
 
 
 def _hulls(answer: BudgetAnswer) -> Iterator[str]:

@@ -35,7 +35,13 @@ def rate(per_hour: float) -> str:
     for period in ("hour", "day", "week"):
         if per_hour * PERIOD_HOURS[period] >= 1:
             break
-    return f"{per_hour * PERIOD_HOURS[period]:.3g}/{period}"
+    count = per_hour * PERIOD_HOURS[period]
+    return f"{count:,.0f}/{period}" if count >= 1000 else f"{count:.3g}/{period}"
+
+
+def share(part: float) -> str:
+    """Write a share in whole per cent, and what is less than half of one as such."""
+    return "< 1 %" if 0 < part < 0.005 else words.percent(part)
 
 
 def width(count: float) -> str:

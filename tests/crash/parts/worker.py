@@ -10,7 +10,7 @@ STEPS = int(sys.argv[1])
 EVERY = 5
 checkpoint = os.path.join(os.environ["SLACKTIDE_CHECKPOINT_DIR"], "step")
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-stop = []
+stop: list[int] = []
 signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
 
 

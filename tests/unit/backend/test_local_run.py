@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -325,10 +326,17 @@ def test_odd_texts_arrive_as_they_are(stage: Stage, text: str) -> None:
 
 
 def test_run_may_be_many_lines_with_any_signs(stage: Stage) -> None:
-    stage.register("cat <<'END'\n'\"$HOME`$(x)\nEND\n[[ a == a ]] && echo 'bash'\n")
+    stage.register("cat <<'END'\n'\"$HOME`$(x)\nEND\necho more\n")
     stage.hold(1, ["spot"])
     stage.until_phase("exited")
-    assert stage.log() == "'\"$HOME`$(x)\nbash\n"
+    assert stage.log() == "'\"$HOME`$(x)\nmore\n"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_run_is_bash_where_there_is_one(stage: Stage) -> None:
+    stage.register("[[ a == a ]]")
+    stage.hold(1, ["spot"])
+    assert stage.until_phase("exited").exit_codes == (0,)
 
 
 def test_a_users_path_does_not_keep_us_from_taking_notes(stage: Stage) -> None:

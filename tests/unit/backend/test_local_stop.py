@@ -130,6 +130,15 @@ def test_workers_taken_before_they_began_never_begin(stage: Stage) -> None:
     assert stage.until_phase("exited", 2).exit_codes == (0,)
 
 
+def test_the_old_set_goes_though_the_market_took_the_new_one_before_it_began(stage: Stage) -> None:
+    begin(stage, f"echo > ready-$RANK; {FOREVER}", "o")
+    stage.hold(2, ["spot", "spot"])
+    stage.processes.take("job", 0, 0.0)
+    seen = stage.until_phase("exited", 2)
+    assert seen.exit_codes == (None, None)
+    assert not stage.marked()
+
+
 HIDDEN = {
     "in the background": f"sh -c '{FOREVER}' &",
     "stubborn": f"sh -c 'trap \"\" TERM; {FOREVER}' &",
@@ -156,7 +165,9 @@ def test_what_a_worker_started_goes_with_it(stage: Stage, how: str) -> None:
 def test_what_outlives_a_finished_worker_is_ended(stage: Stage, how: str) -> None:
     stage.register(f"{HIDDEN[how]} echo $! > ready-$RANK; exit 0", grace_s=30.0)
     stage.hold(1, ["spot"])
-    hidden = int(stage.until_file("ready-0"))
+    stage.processes.tick()
+    wait_for((stage.folder / "root" / "job" / "attempt-0001" / "rank-0.exit").exists)
+    hidden = int((stage.folder / "ready-0").read_text())
     stage.until(lambda: stage.look().exit_codes == (0,))
     stage.ticks()
     stage.time_s += 31

@@ -195,7 +195,14 @@ def test_ways_name_their_shares() -> None:
 
 @pytest.mark.parametrize(
     ("per_hour", "text"),
-    [(3, "3/hour"), (2.5, "2.5/hour"), (1 / 24, "1/day"), (2 / 168, "2/week"), (1 / 1000, "0.168/week")],
+    [
+        (3, "3/hour"),
+        (2.5, "2.5/hour"),
+        (1 / 24, "1/day"),
+        (2 / 168, "2/week"),
+        (1 / 1000, "0.168/week"),
+        (4990, "4,990/hour"),
+    ],
 )
 def test_rates_have_a_period_that_suits_them(per_hour: float, text: str) -> None:
     assert say.rate(per_hour) == text
@@ -205,4 +212,5 @@ def test_savings_say_which_way() -> None:
     assert say.sooner(0.1) == "6m sooner"
     assert say.sooner(-1.5) == "1h30m later"
     assert say.sooner(1e-6) == "the same"
+    assert (say.share(0.001), say.share(0.2), say.share(0.0)) == ("< 1 %", "20 %", "0 %")
     assert math.isnan(ask(16.0, usd=None).usd_per_month(1))

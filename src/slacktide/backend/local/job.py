@@ -56,13 +56,13 @@ class Job:
         """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
         self._poll(now)
         order = self.order
-        if order is None or order.void:
+        if order is None:
             return
         if not order.kinds:
             self.setup.stop(now)
         if self.band and (self.band.attempt != order.attempt or not order.kinds):
             self._part(self.band, now)
-        if self.band is None and (self.going or not order.kinds):
+        if order.void or not order.kinds or self.going:
             return
         missing = self.band is None or self.band.lacking
         if missing and now >= max(order.not_before, self._retry_at):

@@ -81,12 +81,14 @@ class Processes:
     def tick(self) -> None:
         """Take the next steps for all jobs; raises BackendError, after all had theirs, if some failed."""
         now = self._now()
-        failures: list[Exception] = []
-        for job in self._jobs.values():
+        failures: list[BackendError] = []
+        for job_id, job in self._jobs.items():
             try:
                 job.advance(now, self._pick_devices)
-            except (BackendError, OSError) as error:
+            except BackendError as error:
                 failures.append(error)
+            except OSError as error:
+                failures.append(BackendError(f"job {job_id} must be watchable, got: {error}; trying again"))
         if failures:
             raise BackendError("; ".join(map(str, failures))) from failures[0]
 
