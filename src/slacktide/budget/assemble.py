@@ -53,13 +53,33 @@ def between(items: Items, low: Choice, high: Choice, budget_gpus: float) -> Mix:
     )
 
 
+def purified(classes: Sequence[JobClass], items: Items, mix: Mix) -> Mix:
+    """Replace a mix of two real widths by the one between them that takes as many GPU-hours and hours.
+
+    Where a speedup is concave there is one that is at least as good; elsewhere the mix stays.
+    """
+    if mix.item < 0 or len(mix.wide_widths) > 1:
+        return mix
+    item, at = mix.item, int(items.first_phase[mix.item])
+    narrow_hours, narrow_gpu_hours = mix.choice.hours[item], mix.choice.gpu_hours[item]
+    hours = narrow_hours + mix.share * (mix.wide_hours - narrow_hours)
+    width = (narrow_gpu_hours + mix.share * (mix.wide_gpu_hours - narrow_gpu_hours)) / hours
+    phase = [phase for job_class in classes for phase in job_class.phases][at]
+    alone = phase.work_gpu_hours / float(phase.speedup(float(width)))
+    if not alone <= hours * (1.0 + TIE_SHARE):
+        return mix
+    found = Choice(*(values.copy() for values in mix.choice))
+    found.hours[item], found.gpu_hours[item], found.widths[at] = alone, width * alone, width
+    return Mix(found)
+
+
 def assemble(
     classes: Sequence[JobClass], items: Items, mix: Mix, budget_gpus: float, price: float
 ) -> FleetPlan:
     """Write a plan; `price` is the jobs that one more GPU makes fewer."""
     hours = np.add.reduceat(mix.choice.hours, items.first_item).tolist()
     gpu_hours = np.add.reduceat(mix.choice.gpu_hours, items.first_item).tolist()
-    widths = _whole(mix.choice.widths)
+    widths = whole(mix.choice.widths)
     mixed = int(items.class_of[mix.item]) if mix.item >= 0 else -1
     plans, at = [], 0
     for index, job_class in enumerate(classes):
@@ -87,7 +107,7 @@ def _two(items: Items, mix: Mix, narrow: PathShare, first_phase: int) -> tuple[P
     at = int(items.first_phase[mix.item]) - first_phase
     after = at + len(mix.wide_widths)
     wide = PathShare(
-        (*narrow.widths[:at], *_whole(np.array(mix.wide_widths)), *narrow.widths[after:]),
+        (*narrow.widths[:at], *whole(np.array(mix.wide_widths)), *narrow.widths[after:]),
         mix.share,
         narrow.response_hours + mix.wide_hours - float(mix.choice.hours[mix.item]),
         narrow.gpu_hours + mix.wide_gpu_hours - float(mix.choice.gpu_hours[mix.item]),
@@ -95,8 +115,8 @@ def _two(items: Items, mix: Mix, narrow: PathShare, first_phase: int) -> tuple[P
     return narrow._replace(share=1.0 - mix.share), wide
 
 
-def _whole(widths: Floats) -> list[float]:
+def whole(widths: Floats) -> list[float]:
     """Return widths as whole numbers where all are."""
-    whole = widths.astype(np.int64)
-    found: list[float] = (whole if np.array_equal(whole, widths) else widths).tolist()
+    rounded = widths.astype(np.int64)
+    found: list[float] = (rounded if np.array_equal(rounded, widths) else widths).tolist()
     return found
