@@ -64,7 +64,7 @@ def demo(out: str) -> int:
     }
     click.echo(
         "A network is trained by one to four processes, each standing for a GPU. The spot market is\n"
-        f"replayed {SPEED:.0f} times as fast: 12 hours pass in 72 seconds. When it takes GPUs away, processes\n"
+        f"replayed {SPEED:.0f} times as fast: 12 hours in 72 seconds. When it takes GPUs away, processes\n"
         f"are killed. The job is {job}.\n"
     )
     with (
