@@ -21,11 +21,11 @@ $(READY): pyproject.toml requirements.lock
 
 $(TORCH_READY): $(READY) requirements-torch.lock
 	@echo "adding PyTorch for the tests of examples/lora (once: 0.2 GB where pip is offered a build for CPUs, else 2.7 GB)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-torch.lock
-	@touch $(TORCH_READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-torch.lock \
+		&& touch $(TORCH_READY) || echo "PyTorch could not be installed: the tests of examples/lora will be skipped"
 
-demo: $(READY)  ## back-test the example job on the embedded market: a table and a picture
-	@$(BIN)/slacktide backtest examples/llama-lora.yaml --starts 24 --report demo/report.html --plot demo/backtest.png
+demo: $(READY)  ## train a real job on a replayed spot market: preempted for real, in time, with the bill
+	@$(BIN)/slacktide demo
 
 check: $(READY)  ## style, types and import layers
 	$(BIN)/ruff check .

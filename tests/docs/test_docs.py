@@ -80,7 +80,8 @@ def test_readme_commands_run(sandbox: Path) -> None:
     found = commands(ROOT / "README.md")
     assert len(found) >= 5
     for arguments in found:
-        assert run(arguments) == 0, f"slacktide {shlex.join(arguments)}"
+        if arguments[0] not in ("demo", "run"):  # tests/e2e runs these, and looks at what they leave behind
+            assert run(arguments) == 0, f"slacktide {shlex.join(arguments)}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

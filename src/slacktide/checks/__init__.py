@@ -5,11 +5,13 @@ from slacktide.checks.cases import Case, cases
 from slacktide.checks.forecaster import FORECASTER_CHECKS, check_forecaster
 from slacktide.checks.policy import POLICY_CHECKS, CheckFailed, check_policy
 from slacktide.checks.store import STORE_CHECKS, check_store
+from slacktide.checks.stream_policy import STREAM_POLICY_CHECKS, check_stream_policy, stream_cases
 
 __all__ = [
     "FORECASTER_CHECKS",
     "POLICY_CHECKS",
     "STORE_CHECKS",
+    "STREAM_POLICY_CHECKS",
     "Case",
     "CheckFailed",
     "cases",
@@ -17,4 +19,6 @@ __all__ = [
     "check_forecaster",
     "check_policy",
     "check_store",
+    "check_stream_policy",
+    "stream_cases",
 ]

@@ -18,6 +18,7 @@ COMMANDS = {
     "budget": "Say how wide each class of a fleet should run, and what the next dollar would buy.",
     "cancel": "End a job.",
     "cost": "Print the bill of a job, audited, beside what others would have paid.",
+    "demo": "Train a real job on a replayed spot market, in about a minute.",
     "events": "Tell what happened to a job, who did it and why.",
     "jobs": "List the jobs of a journal and where they stand.",
     "learn": "Show which policies were learned to be trusted, or teach them on a market's past.",

@@ -63,16 +63,16 @@ def run(job: tuple[str, ...], **given: Any) -> int:
         return CANCELLED
     with Session(journal, speed=given["speed"], notice_s=given["notice"] * 3600.0) as session:
         with Stopping() as stop:
-            jobs = _take_in(session, job, options)
-            _live(session, jobs, stop, plain=given["output"] == "json")
-        return _settle(session, jobs, given)
+            jobs = take_in(session, job, options)
+            show_live(session, jobs, stop, plain=given["output"] == "json")
+        return settle(session, jobs, given)
 
 
 def _policy(text: str | None) -> Spec | None:
     return next(iter(common.parse_policies((text,))), None) if text else None
 
 
-def _take_in(session: Session, paths: Sequence[str], options: dict[str, Any]) -> list[str]:
+def take_in(session: Session, paths: Sequence[str], options: dict[str, Any]) -> list[str]:
     """Hand the jobs in, or take them up again; return the ids of all that will run."""
     active = {track.submitted.path for track in session.world.active}
     if options["resume"]:
@@ -90,7 +90,7 @@ def _take_in(session: Session, paths: Sequence[str], options: dict[str, Any]) ->
     return [track.job for track in session.world.active]
 
 
-def _live(session: Session, jobs: Sequence[str], stop: Stopping, *, plain: bool) -> None:
+def show_live(session: Session, jobs: Sequence[str], stop: Stopping, *, plain: bool) -> None:
     """Run until all is over, and show it: results go to stdout, so with JSON the view goes to stderr."""
     from slacktide.cli.watching import Watch
     from slacktide.report.run_live import screen_for
@@ -104,7 +104,7 @@ def _live(session: Session, jobs: Sequence[str], stop: Stopping, *, plain: bool)
             ) from error
 
 
-def _settle(session: Session, jobs: Sequence[str], given: dict[str, Any]) -> int:
+def settle(session: Session, jobs: Sequence[str], given: dict[str, Any]) -> int:
     """Print the bills, write what was asked for, and return the exit code."""
     from slacktide.cli.settling import print_bills, write_pictures
     from slacktide.engine.bill import bill

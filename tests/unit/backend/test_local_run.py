@@ -164,13 +164,15 @@ def test_a_new_set_begins_when_the_old_one_is_gone(stage: Stage) -> None:
 
 
 def test_of_quick_orders_the_last_one_counts(stage: Stage) -> None:
-    stage.register(FOREVER)
+    stage.register(f"trap 'until [ -e go ]; do sleep 0.01; done; exit 0' TERM; echo > ready-$RANK; {FOREVER}")
     for attempt in (1, 2, 3):
         stage.hold(attempt, ["spot"] * attempt)
-    stage.until_phase("running", 3)
+    for rank in range(3):
+        stage.until_file(f"ready-{rank}")
     for attempt in (4, 5, 6):
         stage.hold(attempt, ["on-demand"])
         stage.processes.tick()
+    (stage.folder / "go").touch()
     stage.until_phase("running", 6)
     assert folder.attempts(stage.folder / "root" / "job") == [3, 6]
 

@@ -1,0 +1,115 @@
+"""`slacktide demo`: a real training job on a replayed spot market, start to finish in about a minute."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli.run_jobs import settle, show_live, take_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+START = 75
+"""A slot of the embedded market from which spot is taken away several times within the deadline."""
+SPEED = 600.0
+PATIENCE_S = 120.0
+
+JOB = """\
+# Train a small network on one to four workers by a deadline; every worker stands for a GPU.
+# 1,440 steps of 0.1 s are 144 s on one worker, which is 24 hours on a clock that runs 600 times as fast.
+name: spirals
+run: >-
+  {python} -m slacktide.demo.train
+  --steps 1440 --step-seconds 0.1 --parallel-share 0.95 --checkpoint-every 10
+resources:
+  accelerators: H100:1..4
+work: 24 gpu-hours
+speedup: {{amdahl: 0.95}}
+deadline: 12h
+restart: 15m
+checkpoint: {{dir: checkpoints, every: 10m, grace: 2s}}
+policy: uniform-progress
+market: synthetic:h100?seed=4&slot=30m&days=6
+"""
+
+
+@click.command()
+@click.option(
+    "--out", type=click.Path(), default="demo", show_default=True, metavar="FOLDER", help="Where it all goes."
+)
+def demo(out: str) -> int:
+    """Train a small model in real processes on a replayed spot market, preempted for real, by its deadline.
+
+    Takes about a minute and needs no GPU and no account. Ends with the bill beside on-demand and one who knew
+    the market, a picture and a page of the whole run.
+    """
+    from slacktide.cli.stopping import Stopping
+    from slacktide.running import Session
+
+    folder = Path(out)
+    job = _prepare(folder)
+    given: dict[str, Any] = {
+        "start": START,
+        "resume": False,
+        "output": "table",
+        "plot": str(folder / "run.png"),
+        "report": str(folder / "run.html"),
+    }
+    click.echo(
+        "A network is trained by one to four processes, each standing for a GPU. The spot market is\n"
+        f"replayed {SPEED:.0f} times as fast: 12 hours in 72 seconds. When it takes GPUs away, processes\n"
+        f"are killed. The job is {job}.\n"
+    )
+    with (
+        _yardstick(job),
+        Stopping() as stop,
+        Session(folder / "journal.db", speed=SPEED, notice_s=0.0, learned=folder / "learn.json") as session,
+    ):
+        jobs = take_in(session, [str(job)], given)
+        show_live(session, jobs, stop, plain=False)
+        return settle(session, jobs, given)
+
+
+def _prepare(folder: Path) -> Path:
+    """Write the job file; what an earlier demo left behind is cleared away, unless it has not ended."""
+    import shutil
+
+    from slacktide.errors import InputError
+    from slacktide.running import open_journal, read_world, runs_of
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"--out must be a folder that can be written, got {folder}: {error.strerror}"
+        ) from error
+    journal, job = folder / "journal.db", folder / "job.yaml"
+    if journal.exists():
+        with open_journal(journal) as store:
+            if read_world(store).active:
+                return job
+        for path in folder.glob("journal.db*"):
+            path.unlink()
+        shutil.rmtree(runs_of(journal), ignore_errors=True)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    job.write_text(JOB.format(python=shlex.quote(sys.executable)), encoding="utf-8")
+    return job
+
+
+@contextmanager
+def _yardstick(job: Path) -> Iterator[None]:
+    """Have the clairvoyant's machine code made while the job runs, so that the bill need not wait for it."""
+    command = [sys.executable, "-m", "slacktide.demo.yardstick", str(job), str(START)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()

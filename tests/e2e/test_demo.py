@@ -1,0 +1,37 @@
+"""The demo is what it says: real training, preempted for real, in time, with a bill that adds up."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slacktide.engine.bill import audit
+from slacktide.engine.lane import lane_of
+from slacktide.events import Preempted
+from slacktide.running import open_journal, read_world
+
+
+@pytest.mark.slow
+def test_demo_trains_through_preemptions_and_ends_with_a_bill(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    command = [sys.executable, "-m", "slacktide", "demo", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with open_journal(out / "journal.db") as store:
+        world, records = read_world(store), list(store.read())
+    (track,) = world.jobs.values()
+    lane = lane_of(track.submitted)
+    assert track.status == "succeeded"
+    assert track.ended is not None
+    assert lane.job.on_time(track.ended.finish_hours)
+    assert sum(isinstance(record.event, Preempted) for record in records) >= 2
+    checked = audit(track, lane, records)
+    assert checked.clean
+    assert re.search(rf"total +[0-9.]+ +{checked.cost_usd:.2f}", done.stdout)
+    assert "clairvoyant" in done.stdout
+    assert (out / "run.png").read_bytes().startswith(b"\x89PNG")
+    assert "<html" in (out / "run.html").read_text(encoding="utf-8")
