@@ -67,6 +67,14 @@ def test_howto_for_budgets_runs(sandbox: Path) -> None:
     assert {"budget.png", "speedup.png"} <= {path.name for path in sandbox.iterdir()}
 
 
+def test_howto_for_running_runs(sandbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACKTIDE_HOME", str(sandbox / "home"))
+    page = ROOT / "docs/howto/run.md"
+    (sandbox / "hello.yaml").write_text(blocks(page, "yaml")[0], encoding="utf-8")
+    follow(page)
+    assert {"run.png", "run.html"} <= {path.name for path in sandbox.iterdir()}
+
+
 def test_readme_commands_run(sandbox: Path) -> None:
     assert run(["market", "synthesize", "h100", "trace.csv", "--days", "5"]) == 0
     found = commands(ROOT / "README.md")
@@ -91,7 +99,8 @@ def reference() -> str:
     parts = [
         "# Commands\n",
         "Written from the commands' own help; `-h` prints the same.\n",
-        "Exit codes: 0 done, 1 failed, 2 bad input, 3 infeasible, 4 back end. Results go to stdout, "
+        "Exit codes: 0 done, 1 failed, 2 bad input, 3 infeasible, 4 back end; 100 a job failed, 101 not "
+        "finished, 102 no such job, 103 cancelled. Results go to stdout, "
         "everything else to stderr. `-o json` prints the [documented keys](json.md). "
         "`NO_COLOR` turns colours off.\n",
         "Machine code is kept in `~/.cache/slacktide`, or where `SLACKTIDE_CACHE` points; it may be deleted "

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from slacktide.engine.world import World
@@ -28,8 +29,9 @@ deadline: {deadline}
 restart: 6m
 checkpoint: {{dir: ckpt-{name}, every: 3m, grace: 5s}}
 policy: uniform-progress
-market: synthetic:volatile?seed=1&slot=30m&days=8
+market: {market}
 """
+SLOTS = 600
 
 
 def counting(steps: int) -> str:
@@ -40,10 +42,27 @@ def counting(steps: int) -> str:
 def write_job(
     folder: Path, command: str, *, name: str = "counting", deadline: str = "60h", more: str = ""
 ) -> str:
-    """Write a job file and return its path."""
-    path = folder / f"{name}.yaml"
-    path.write_text(JOB.format(name=name, command=command, deadline=deadline) + more, encoding="utf-8")
+    """Write a job file and return its path; its market always has three spot GPUs.
+
+    So what it holds does not depend on how fast this machine is.
+    """
+    market = folder / "market.csv"
+    write_table(market, SLOTS)
+    path, text = (
+        folder / f"{name}.yaml",
+        JOB.format(name=name, command=command, deadline=deadline, market=market),
+    )
+    path.write_text(text + more, encoding="utf-8")
     return str(path)
+
+
+def write_table(path: Path, slots: int) -> None:
+    """Write a market of half-hour slots that never changes."""
+    begin = datetime(2025, 1, 1, tzinfo=UTC)
+    times = (begin + slot * timedelta(minutes=30) for slot in range(slots))
+    rows = [f"{time.isoformat()},zone,3,2.0,10.0" for time in times]
+    head = "time_utc,pool,spot_gpus,spot_usd_per_gpu_hour,on_demand_usd_per_gpu_hour"
+    path.write_text("\n".join([head, *rows, ""]), encoding="utf-8")
 
 
 def world_of(journal: Path) -> World:

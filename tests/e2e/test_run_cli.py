@@ -75,7 +75,7 @@ def test_a_job_succeeds_and_all_is_told(
     assert run(["run", job, "--speed", SPEED, "--plot", str(picture), "--report", str(page)]) == 0
     out, err = capsys.readouterr()
     lines = out.splitlines()
-    for words in ("handed in counting", "holds 3 spot (+3 spot): take-spot", "the job succeeded after"):
+    for words in ("handed in counting", "holds 3 spot (+3 spot): ", "the job succeeded after"):
         assert any(words in line for line in lines), words
     for words in ("counting succeeded: $", "on demand alone", "clairvoyant", "12.0 of 12.0 GPU-hours"):
         assert words in out
@@ -108,8 +108,10 @@ def test_events_and_logs_of_a_job_that_ended(
         assert "the job succeeded" in capsys.readouterr().out
     assert run(["events", "counting", "-o", "json"]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [event["kind"] for event in events][0::4][0] == "Submitted"
-    check_documented("slacktide events", {"seq", "time_utc", "kind", "elapsed_hours", "says", "why", "actor"})
+    kinds = [event["kind"] for event in events]
+    assert (kinds[0], kinds[-1]) == ("Submitted", "Ended")
+    always = set.intersection(*(set(event) for event in events))
+    check_documented("slacktide events", always)
     assert run(["logs", "counting"]) == 0
     assert sorted(capsys.readouterr().out.splitlines()) == [
         f"1/{rank}   | rank {rank} of 3" for rank in range(3)
@@ -126,13 +128,13 @@ def test_preempted_on_request_then_cancelled(
         return world_of(journal).jobs["counting"].preemptions > 0
 
     asking = later(
-        lambda: wait_until(lambda: progressed(journal)),
+        lambda: wait_until(lambda: progressed(journal, share=0.0)),
         lambda: run(["preempt", "counting", "--gpus", "1"]),
         lambda: wait_until(preempted),
         lambda: run(["cancel", "counting"]),
     )
     job = write_job(tmp_path, counting(100_000))
-    assert run(["run", job, "--speed", "360", "--market", "synthetic:h100?seed=3&slot=30m&days=8"]) == 103
+    assert run(["run", job, "--speed", SPEED]) == 103
     asking.join()
     out = capsys.readouterr().out
     for words in ("asked that 1 spot GPUs be taken", "user    took 1 of", "the job was cancelled"):
@@ -210,11 +212,11 @@ def test_a_command_that_does_not_exist_fails(
 def test_money_ends_before_the_work(
     journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job = write_job(tmp_path, counting(100_000), more="max_cost: 80 usd\n")
+    job = write_job(tmp_path, counting(100_000), more="max_cost: 60 usd\n")
     assert run(["run", job, "--speed", SPEED]) == 101
     assert "was stopped: its greatest cost was reached" in capsys.readouterr().out
     track = world_of(journal).jobs["counting"]
-    assert track.spot_usd + track.on_demand_usd <= 80.0
+    assert track.spot_usd + track.on_demand_usd <= 60.0
 
 
 def test_two_jobs_run_side_by_side(journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from slacktide.report.html import job_facts
 from slacktide.report.run_plot import panel_svg
 from slacktide.report.run_scene import RunScene
 from slacktide.report.run_sentences import sentence
-from slacktide.report.run_words import reason, since
+from slacktide.report.run_words import reason, since, task
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _head(scene: RunScene, bill: Bill) -> str:
             "<header>",
             markup.paragraph("Run", "kicker"),
             f"<h1>{markup.text(scene.name)}</h1>",
-            markup.paragraph(f"{words.task(job)}.", "asked"),
+            markup.paragraph(f"{task(job)}.", "asked"),
             markup.paragraph(" · ".join(job_facts(job)), "facts"),
             markup.paragraph(where, "facts"),
             f'<div class="verdict">{markup.paragraph(f"{bills.outcome(bill)}.")}'

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from slacktide.files import write_whole
 from slacktide.report import panels, run_panels, sheet, words
 from slacktide.report.run_scene import RunScene
+from slacktide.report.run_words import task
 from slacktide.report.sheet import Row
 from slacktide.report.style import drawable, drawing
 
@@ -51,7 +52,7 @@ def _row(scene: RunScene, panel: str) -> Row:
 
 
 def _title(scene: RunScene) -> list[str]:
-    title = f"{words.plain(scene.name, 40)}: {words.task(scene.job)}"
+    title = f"{words.plain(scene.name, 40)}: {task(scene.job)}"
     when = words.long_time(scene.pool.time(scene.start_slot))
     below = (
         f"run by {words.plain(scene.policy, 60)} in pool {words.plain(scene.pool.name, 40)}, "

@@ -29,6 +29,13 @@ def open_ended(job: Job) -> bool:
     return job.deadline_hours >= MAX_DURATION_HOURS
 
 
+def task(job: Job) -> str:
+    """Say what is to be done, on how many GPUs, and by when if there is a deadline."""
+    if not open_ended(job):
+        return words.task(job)
+    return f"{job.work_gpu_hours:,g} GPU-hours of work on {words.widths(job)} GPUs"
+
+
 def holding(spot_gpus: int, on_demand_gpus: int) -> str:
     """Write what is held: `3 spot + 2 on demand`, `3 spot`, or `nothing`."""
     parts = [f"{spot_gpus} spot"] if spot_gpus else []

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from slacktide.events import Decided
+from slacktide.events import Decided, Lived
 from slacktide.report.run_page import page, write_page
+from slacktide.report.run_scene import run_scene
+from slacktide.units import MAX_DURATION_HOURS
 
-from .runs import ODD_RUNS, bill_of
+from .runs import BEGAN, ODD_RUNS, bill_of
 
 
 class Balance(HTMLParser):
@@ -71,3 +74,14 @@ def test_the_bill_is_on_the_page() -> None:
     text = page(scene, bill)
     for said in (f"{bill.cost_usd:,.2f}", f"{bill.spot_usd:,.2f}", "clairvoyant", "on demand alone"):
         assert said in text
+
+
+def test_a_job_of_a_stream_is_shown_without_a_deadline() -> None:
+    scene = ODD_RUNS["everyday"]()
+    job = dataclasses.replace(scene.job, deadline_hours=MAX_DURATION_HOURS)
+    events = scene.events
+    free = run_scene(job, scene.pool, 3, events, name="job", policy="equi", began_hours=BEGAN)
+    assert free.end_hours == free.told(Lived)[-1].to_hours
+    text = page(free, dataclasses.replace(bill_of(free), deadline_hours=MAX_DURATION_HOURS))
+    assert "3650d" not in text
+    assert "straight line</text>" not in text

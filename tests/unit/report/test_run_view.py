@@ -15,6 +15,7 @@ from slacktide.report.run_live import Lines, Terminal, screen_for
 from slacktide.report.run_rows import Standing
 from slacktide.report.run_view import LAST_ROWS, frame
 from slacktide.types import Quote
+from slacktide.units import MAX_DURATION_HOURS
 
 from .conftest import NASTY, job
 
@@ -83,6 +84,13 @@ def test_all_of_it_is_there(width: int) -> None:
         "took 3 of 4 spot GPUs",
     ):
         assert words in text, words
+
+
+def test_a_job_without_a_deadline_has_no_line() -> None:
+    text = shown(frame([dataclasses.replace(ONE, job=job(deadline_hours=MAX_DURATION_HOURS))], ()), 100)
+    assert "the line" not in text
+    assert "┃" not in text
+    assert "3650d" not in text
 
 
 def test_no_color_has_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,120 @@
+"""What stands round a live run on the command line: the question, the signals, the exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slacktide.cli import run
+from slacktide.cli.asking import agreed
+from slacktide.cli.run_jobs import exit_code
+from slacktide.cli.stopping import Stopping
+from slacktide.events import Submitted
+from slacktide.store.sqlite import SqliteStore
+
+JOB = str(Path(__file__).parents[3] / "examples" / "llama-lora.yaml")
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A terminal on which the user answers as the list says; every plan names the pool `best`."""
+    answers: list[str] = []
+    screen = types.SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setattr("slacktide.cli.asking.sys", types.SimpleNamespace(stdin=screen, stdout=screen))
+    monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("click.confirm", lambda question: answers.pop(0) == "y")
+    monkeypatch.setattr("slacktide.service.plan", lambda *given, **more: types.SimpleNamespace(pool="best"))
+    monkeypatch.setattr("slacktide.report.plan.page", lambda plan: "THE PLAN")
+    return answers
+
+
+def options(**more: Any) -> dict[str, Any]:
+    usual = dict.fromkeys(("market", "pool", "slot_hours", "spot_usd", "on_demand_usd", "policy", "fleet"))
+    return {**usual, "gaps": "hold", "yes": False, **more}
+
+
+def test_the_plan_is_shown_and_its_pool_is_run(
+    terminal: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.append("y")
+    given = options()
+    assert agreed(tmp_path / "none.db", [JOB], given)
+    assert "THE PLAN" in capsys.readouterr().out
+    assert given["pool"] == "best"
+
+
+def test_a_no_starts_nothing(terminal: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.append("n")
+    journal = tmp_path / "journal.db"
+    assert run(["run", JOB, "--journal", str(journal)]) == 103
+    assert "nothing was started" in capsys.readouterr().err
+    assert not journal.exists()
+
+
+def test_no_question_with_yes_or_without_a_terminal(tmp_path: Path) -> None:
+    assert agreed(tmp_path / "none.db", [JOB], options(yes=True))
+    assert agreed(tmp_path / "none.db", [JOB], options())
+
+
+def test_a_job_that_was_begun_is_not_planned_again_but_others_are_named(
+    terminal: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = tmp_path / "journal.db"
+    with SqliteStore(journal) as store:
+        store.append(
+            [
+                Submitted(
+                    job="x", at_hours=0.0, text="", submitted_utc="", path=JOB, policy="", slot_hours=1.0,
+                    start_slot=0,
+                )
+            ]
+        )  # fmt: skip
+    assert agreed(journal, [JOB], options())
+    assert "THE PLAN" not in capsys.readouterr().out
+    terminal.append("y")
+    other = str(Path(JOB).with_name("soft-deadline.yaml"))
+    assert agreed(journal, [other], options())
+    out = capsys.readouterr().out
+    assert "THE PLAN" in out
+    assert f"they go on too: {JOB}" in out
+
+
+def test_signals_are_noted_and_handlers_given_back() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with Stopping() as stop:
+        assert not stop()
+        assert stop.note() == ""
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop()
+        assert stop.note().startswith("stopping: ")
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.note().startswith("already stopping: ")
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [
+        (["succeeded"], 0),
+        (["succeeded", "succeeded"], 0),
+        (["failed"], 100),
+        (["deadline_missed"], 100),
+        (["budget_exhausted"], 101),
+        ([None], 101),
+        (["cancelled"], 103),
+        (["succeeded", "cancelled"], 103),
+        (["cancelled", None], 101),
+        (["cancelled", None, "failed", "succeeded"], 100),
+        ([], 0),
+    ],
+)
+def test_the_worst_end_is_the_exit_code(statuses: list[Any], code: int) -> None:
+    tracks: list[Any] = [
+        types.SimpleNamespace(active=status is None, status=status or "running") for status in statuses
+    ]
+    assert exit_code(tracks) == code
