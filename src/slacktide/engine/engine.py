@@ -262,6 +262,11 @@ class Engine:
         lane, order, asked = self.lane(track), track.order, track.preemption_asked
         assert order is not None
         assert asked is not None
+        if order.spot_gpus == 0:
+            why = "a user asked for it, but no spot is held"
+            nothing = preempted(track, order.slot, hours, order.state, order.state, why, asked=True)
+            self.write([nothing])
+            return
         spot_left = max(0, order.spot_gpus - (asked.spot_gpus or order.spot_gpus))
         left = physics.lose(lane.terms, seen.state, spot_left)
         spot, on_demand = physics.cut(lane.terms, order.quote, left.spot_gpus, left.on_demand_gpus)
