@@ -19,6 +19,7 @@ from slacktide.backtesting.plain import last_start
 from slacktide.backtesting.selection import fresh
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
+from slacktide.engine.feed import SCHEME, feed_path, is_feed, open_feed
 from slacktide.engine.lane import lane_of
 from slacktide.engine.lessons import begin_learning, drop_lesson, learn_from
 from slacktide.engine.loop import POLL_S, live
@@ -168,7 +169,8 @@ def submission(
     if file.run is None:
         raise InputError(f"{path}: a job must say what to run, got no 'run'; write 'run: python train.py'")
     market = _market_options(given, file.market)
-    opened = open_market(**market)
+    live = is_feed(market["spec"])
+    opened = open_feed(**market) if live else open_market(**market)
     pool = opened.pool(given["pool"]) if given.get("pool") else opened.pools[0]
     if given.get("fleet"):
         return _member_of(given, text, path, file, market, pool, job_id=job_id, at_hours=at_hours, now=now)
@@ -187,7 +189,8 @@ def submission(
         market=json.dumps(market),
         pool=pool.name,
         slot_hours=pool.slot_hours,
-        start_slot=start_of(file.job, pool, given.get("start")),
+        # A feed is at its present: its last row. A trace is replayed from some slot of its past.
+        start_slot=len(pool) - 1 if live else start_of(file.job, pool, given.get("start")),
         envs=_taken_over(file.envs),
     )
 
@@ -227,7 +230,9 @@ def _member_of(
 
 def _market_options(given: Mapping[str, Any], written: str | None) -> dict[str, Any]:
     spec = given.get("market") or written or DEFAULT_MARKET
-    if not spec.startswith("synthetic"):
+    if is_feed(spec):
+        spec = SCHEME + str(Path(feed_path(spec)).absolute())
+    elif not spec.startswith("synthetic"):
         spec = str(Path(spec).absolute())
     names = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
     return {"spec": spec, **{name: given[name] for name in names if given.get(name) is not None}}

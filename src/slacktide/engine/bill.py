@@ -11,9 +11,10 @@ from slacktide.backtesting import plain
 from slacktide.engine.lane import Lane
 from slacktide.engine.world import Track
 from slacktide.errors import SlacktideError
-from slacktide.events import Lived, Record
+from slacktide.events import Decided, Lived, Record
 from slacktide.policy.base import policies
 from slacktide.solve.clairvoyant import clairvoyant
+from slacktide.types import Quote
 
 CENT = 0.005
 
@@ -107,8 +108,11 @@ def audit(track: Track, lane: Lane, records: Iterable[Record]) -> Audit:
     """Price every stretch of a job again, and see that they join without gap or overlap."""
     gaps, wrong, total = list[str](), list[str](), 0.0
     until, held = 0.0, 0
+    quotes: dict[int, Quote] = {}
     for record in records:
         event = record.event
+        if event.job == track.job and isinstance(event, Decided) and lane.feed is not None:
+            quotes[event.slot] = event.quote  # a row of a feed may come after its slot was decided
         if event.job != track.job or not isinstance(event, Lived):
             continue
         if event.from_hours < until - 1e-6 or (event.from_hours > until + 1e-6 and held > 0):
@@ -116,7 +120,7 @@ def audit(track: Track, lane: Lane, records: Iterable[Record]) -> Audit:
                 f"event {record.seq}: begins at {event.from_hours:.6f} h, the last ended at {until:.6f} h"
             )
         hours = event.to_hours - event.from_hours
-        quote = lane.quote(event.slot)
+        quote = quotes.get(event.slot) or lane.quote(event.slot)
         billed = lane.terms.slot_hours if lane.terms.whole_slots and hours > 0 else hours
         usd = physics.usd_per_hour(quote, event.spot_gpus, event.on_demand_gpus) * billed
         if abs(usd - event.spot_usd - event.on_demand_usd) >= CENT:

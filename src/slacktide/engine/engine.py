@@ -110,7 +110,7 @@ class Engine:
         """Take into account what others have appended to the journal."""
         for record in self.store.read(after=self.world.seq):
             self.world.apply(record)
-            self._streams.hear(record)
+            self._streams.hear(record, self.world)
 
     def write(self, events: list[Event]) -> None:
         """Append events, all or none, and take them into account."""
@@ -214,7 +214,7 @@ class Engine:
         """Ask the policy, cut its wish to what can be had, and say what is to be held."""
         lane = self.lane(track)
         quote = lane.quote(slot)
-        share = self._streams.share(self.world, track, track.began_hours + at_hours)
+        share = self._streams.share(track.job)
         wish = share or lane.decide(state, slot, track.memory)
         spot, on_demand = physics.cut(lane.terms, quote, wish.spot_gpus, wish.on_demand_gpus)
         if not fresh and (spot, on_demand) != (state.spot_gpus, state.on_demand_gpus):
@@ -262,6 +262,11 @@ class Engine:
         lane, order, asked = self.lane(track), track.order, track.preemption_asked
         assert order is not None
         assert asked is not None
+        if order.spot_gpus == 0:
+            why = "a user asked for it, but no spot is held"
+            nothing = preempted(track, order.slot, hours, order.state, order.state, why, asked=True)
+            self.write([nothing])
+            return
         spot_left = max(0, order.spot_gpus - (asked.spot_gpus or order.spot_gpus))
         left = physics.lose(lane.terms, seen.state, spot_left)
         spot, on_demand = physics.cut(lane.terms, order.quote, left.spot_gpus, left.on_demand_gpus)
@@ -284,7 +289,7 @@ class Engine:
         """Inside a slot, give a job of a stream the width that its stream's policy now wants."""
         order = track.order
         assert order is not None
-        share = self._streams.share(self.world, track, track.began_hours + hours)
+        share = self._streams.share(track.job)
         if share is None:
             return
         terms = self.lane(track).terms

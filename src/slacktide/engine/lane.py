@@ -12,6 +12,7 @@ from functools import lru_cache
 from slacktide import physics
 from slacktide.backtesting.compare import guarded, setting_for
 from slacktide.backtesting.plain import LATE, Setting, look
+from slacktide.engine.feed import Feed, is_feed, open_feed
 from slacktide.engine.patience import USUAL, Patience
 from slacktide.events import Submitted
 from slacktide.jobfile import JobFile
@@ -27,7 +28,7 @@ class Lane:
     """Where one job runs and how it is decided."""
 
     job: Job
-    pool: Pool
+    market_pool: Pool
     start_slot: int
     policy: Policy
     """As it runs: behind the guard when the deadline is hard."""
@@ -35,6 +36,13 @@ class Lane:
     setting: Setting
     file: JobFile | None = None
     patience: Patience = USUAL
+    feed: Feed | None = None
+    """Where the pool's quotes keep coming from, for a market that is still being written."""
+
+    @property
+    def pool(self) -> Pool:
+        """The pool as far as it is known now."""
+        return self.market_pool if self.feed is None else self.feed.pool(0)
 
     def slot(self, hours: float) -> int:
         """Return the slot that hours since the job began fall in."""
@@ -42,14 +50,17 @@ class Lane:
 
     def quote(self, slot: int) -> Quote:
         """Return what the market offers in a slot of the job."""
-        return self.pool.quote(self.start_slot + slot)
+        return self._pool_at(slot).quote(self.start_slot + slot)
+
+    def _pool_at(self, slot: int) -> Pool:
+        return self.market_pool if self.feed is None else self.feed.pool(self.start_slot + slot)
 
     def decide(self, state: JobState, slot: int, memory: tuple[float, ...]) -> Allocation:
         """Ask the policy; past the deadline the termination configuration holds, as in a back-test."""
         if slot >= self.terms.deadline_slots:
             return Allocation(0, self.terms.fastest, reason=LATE)
         return self.policy.decide(
-            look(self.job, self.pool, self.setting, state, self.start_slot, slot, memory)
+            look(self.job, self._pool_at(slot), self.setting, state, self.start_slot, slot, memory)
         )
 
 
@@ -82,9 +93,14 @@ def lane_of(submitted: Submitted) -> Lane:
     # A job of a stream has no policy of its own: the stream's policy decides about all of them.
     spec = "on-demand" if submitted.fleet else json.loads(submitted.policy)
     policy = policies.make(spec)
-    return make_lane(file.job, market, market.pool(submitted.pool), policy, submitted.start_slot, file)
+    lane = make_lane(file.job, market, market.pool(submitted.pool), policy, submitted.start_slot, file)
+    options = json.loads(submitted.market)
+    if not is_feed(options["spec"]):
+        return lane
+    return dataclasses.replace(lane, feed=Feed(pool=submitted.pool, **options))
 
 
 @lru_cache(maxsize=8)
 def _market(written: str) -> Market:
-    return open_market(**json.loads(written))
+    options = json.loads(written)
+    return open_feed(**options) if is_feed(options["spec"]) else open_market(**options)

@@ -52,9 +52,13 @@ class _Stream:
     name: str
     fleet: Fleet
     policy: StreamPolicy
+    began_hours: float
+    """When its first job came: a stream's policy counts from there."""
     members: dict[str, _Member] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
     present: set[str] = field(default_factory=set)
+    widths: dict[int, int] = field(default_factory=dict)
+    """What the policy last said, by the number of the job."""
 
 
 class Streams:
@@ -64,31 +68,34 @@ class Streams:
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._of: dict[str, _Stream] = {}
 
-    def hear(self, record: Record) -> None:
-        """Take an event of the journal into account."""
-        event = record.event
-        if isinstance(event, Submitted):
-            if event.fleet:
-                self._join(event)
-        elif event.job in self._of:
-            stream = self._of[event.job]
-            if isinstance(event, Lived):
-                _progressed(stream, event)
-            elif isinstance(event, Ended):
-                member = stream.members[event.job]
-                stream.present.discard(event.job)
-                _tell(stream, Finished(event.at_hours, member.id, member.class_index))
+    def hear(self, record: Record, world: World) -> None:
+        """Take an event of the journal into account, the world already knowing it.
 
-    def share(self, world: World, track: Track, now_hours: float) -> Allocation | None:
+        The policy is asked after each event of its stream and at no other time, so that reading the
+        journal anew asks it the same questions: it then remembers the same, whatever it remembers.
+        """
+        event = record.event
+        if isinstance(event, Submitted) and event.fleet:
+            self._join(event)
+        stream = self._of.get(event.job)
+        if stream is None:
+            return
+        if isinstance(event, Lived):
+            _progressed(stream, event)
+        elif isinstance(event, Ended):
+            member = stream.members[event.job]
+            stream.present.discard(event.job)
+            _tell(stream, Finished(event.at_hours - stream.began_hours, member.id, member.class_index))
+        view = _view(stream, {job: world.jobs[job] for job in stream.members}, event.at_hours)
+        stream.widths = dict(zip(view.ids.tolist(), stream.policy.decide(view).tolist(), strict=True))
+
+    def share(self, job: str) -> Allocation | None:
         """Return what a job of a stream should hold now; None for a job that is of no stream."""
-        stream = self._of.get(track.job)
+        stream = self._of.get(job)
         if stream is None:
             return None
-        jobs = [job for job in stream.members if job in stream.present]
-        view = _view(stream, [world.jobs[job] for job in jobs], now_hours)
-        widths = stream.policy.decide(view)
-        width = int(widths[jobs.index(track.job)])
-        signals = {"jobs": float(len(jobs)), "gpus_of_all": float(widths.sum())}
+        width = stream.widths[stream.members[job].id]
+        signals = {"jobs": float(len(stream.widths)), "gpus_of_all": float(sum(stream.widths.values()))}
         return Allocation(0, width, reason=Reason(stream.name, signals))
 
     def _join(self, event: Submitted) -> None:
@@ -101,7 +108,7 @@ class Streams:
         stream.counts[member.class_index] = member.number + 1
         stream.present.add(event.job)
         self._of[event.job] = stream
-        _tell(stream, Arrived(event.at_hours, member.id, member.class_index))
+        _tell(stream, Arrived(event.at_hours - stream.began_hours, member.id, member.class_index))
 
 
 def check_member(event: Submitted) -> None:
@@ -120,7 +127,7 @@ def _open(event: Submitted) -> _Stream:
         raise InputError(
             f"a live stream must have a policy of widths, got {name}, which rents a cluster; take fixed-width"
         )
-    return _Stream(name, fleet, policy)
+    return _Stream(name, fleet, policy, event.at_hours)
 
 
 def _member(stream: _Stream, event: Submitted) -> _Member:
@@ -134,7 +141,8 @@ def _member(stream: _Stream, event: Submitted) -> _Member:
         raise UnknownNameError("a class", file.fleet_class, names, place=f"{event.path}: ")
     index = names.index(file.fleet_class)
     number = stream.counts.get(index, 0)
-    return _Member(len(stream.members), index, number, file.job.work_gpu_hours, event.at_hours)
+    arrived = event.at_hours - stream.began_hours
+    return _Member(len(stream.members), index, number, file.job.work_gpu_hours, arrived)
 
 
 def _tell(stream: _Stream, event: Arrived | Progressed | Finished) -> None:
@@ -151,7 +159,13 @@ def _progressed(stream: _Stream, event: Lived) -> None:
         _tell(
             stream,
             Progressed(
-                event.at_hours, member.id, member.class_index, phase, gpus, event.productive_hours, work
+                event.at_hours - stream.began_hours,
+                member.id,
+                member.class_index,
+                phase,
+                gpus,
+                event.productive_hours,
+                work,
             ),
         )
     member.done_gpu_hours = event.state.progress_gpu_hours
@@ -165,17 +179,18 @@ def _stage(fleet: Fleet, member: _Member) -> int:
     return int(first + min(np.searchsorted(shares / shares[-1], done, side="right"), last - first - 1))
 
 
-def _view(stream: _Stream, tracks: list[Track], now_hours: float) -> FleetView:
-    members = [stream.members[track.job] for track in tracks]
-    width = _whole([0 if track.order is None else track.order.gpus for track in tracks])
+def _view(stream: _Stream, tracks: dict[str, Track], now_hours: float) -> FleetView:
+    """Show a stream's policy the jobs that are present, and what all of them have cost so far."""
+    present = {job: member for job, member in stream.members.items() if job in stream.present}
+    members = list(present.values())
+    width = _whole([_held(tracks[job]) for job in present])
     attained = np.array([member.done_gpu_hours for member in members])
-    held = int(width.sum())
     remaining: Floats | None = None
     if needs_sizes(stream.policy):
         remaining = np.array([member.work_gpu_hours for member in members]) - attained
     return FleetView(
         fleet=stream.fleet,
-        now_hours=now_hours,
+        now_hours=now_hours - stream.began_hours,
         ids=_whole([member.id for member in members]),
         class_index=_whole([member.class_index for member in members]),
         number=_whole([member.number for member in members]),
@@ -184,9 +199,22 @@ def _view(stream: _Stream, tracks: list[Track], now_hours: float) -> FleetView:
         width=width,
         attained_gpu_hours=attained,
         remaining_gpu_hours=remaining,
-        ready_gpus=held,
-        rented_gpus=held,
+        ready_gpus=int(width.sum()),
+        rented_gpus=int(width.sum()),
+        spent_gpu_hours=sum(_spent(track, now_hours) for track in tracks.values()),
     )
+
+
+def _held(track: Track) -> int:
+    return 0 if track.order is None else track.order.gpus
+
+
+def _spent(track: Track, now_hours: float) -> float:
+    """Return the GPU-hours that a job was rented so far, the stretch that is open included."""
+    open_hours = 0.0
+    if track.order is not None:
+        open_hours = max(0.0, now_hours - track.began_hours - track.order.from_hours)
+    return track.spot_gpu_hours + track.on_demand_gpu_hours + _held(track) * open_hours
 
 
 def _whole(numbers: list[int]) -> Ints:

@@ -135,7 +135,7 @@ def _tell(track: Track, event: Event) -> None:
         case Lived():
             _lived(track, event)
         case Preempted():
-            track.preemptions += 1
+            track.preemptions += event.spot_left < event.spot_before
             track.lost_gpu_hours += event.lost_gpu_hours
             track.preemption_asked = None
         case WorkerFailed() | Stalled():

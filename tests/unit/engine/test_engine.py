@@ -240,6 +240,17 @@ def test_a_user_may_take_spot_workers_away() -> None:
     assert audit(bench.track, bench.lane, bench.store.read()).clean
 
 
+def test_taking_spot_where_none_is_held_changes_nothing() -> None:
+    bench = Bench(lane("on-demand"))
+    bench.step(0.0, 0.1)
+    bench.store.append([PreemptionAsked(job="job", at_hours=0.1, actor="user")])
+    bench.step(0.2, 0.3)
+    assert bench.track.preemptions == 0
+    assert bench.track.preemption_asked is None
+    assert bench.track.attempt == 1
+    assert bench.track.order.state.spot_gpus == 0
+
+
 def test_max_cost_stops_before_it_is_passed() -> None:
     bench = Bench(lane("on-demand", work_gpu_hours=30.0, max_cost_usd=20.0, widths=(4,)))
     bench.backend.margin_hours = 0.1

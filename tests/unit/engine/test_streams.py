@@ -101,7 +101,7 @@ def test_fixed_width_gives_every_job_its_width_at_once() -> None:
         assert track.ended.finish_hours == pytest.approx(hours)
 
 
-@pytest.mark.parametrize("policy", ["fixed-width", "one-width"])
+@pytest.mark.parametrize("policy", ["fixed-width", "one-width", "online-width"])
 def test_an_engine_that_died_is_replaced_by_one_that_decides_the_same(policy: str) -> None:
     def decisions(store: MemoryStore) -> list[tuple[str, float, int]]:
         return [
