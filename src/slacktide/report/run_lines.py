@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from slacktide.events import Decided, Event, Lived, Record, Submitted
+from slacktide.events import Decided, Event, Lived, Preempted, Record, Submitted
 from slacktide.report import words
 from slacktide.report.run_sentences import sentence
 from slacktide.report.run_words import since
@@ -38,6 +38,8 @@ class Teller:
         line = self.line(event)
         if isinstance(event, Lived):
             return None
+        if isinstance(event, Preempted):
+            self._last.pop(event.job, None)  # what is held now is news, even when nothing is done about it
         if isinstance(event, Decided):
             before, self._last[event.job] = self._last.get(event.job), event.why
             held = event.state.spot_gpus, event.state.on_demand_gpus

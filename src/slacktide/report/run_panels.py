@@ -11,7 +11,7 @@ from slacktide.report import run_scene as numbers
 from slacktide.report import words
 from slacktide.report.panel_parts import deadline, from_zero, headline, legend_above, usd_ticks
 from slacktide.report.run_scene import RunScene
-from slacktide.report.run_words import open_ended
+from slacktide.report.run_words import gpu_hours, open_ended
 from slacktide.report.scene import merged
 from slacktide.report.style import CLAIRVOYANT, FAINT, INK, PALETTE
 from slacktide.units import format_usd
@@ -81,8 +81,12 @@ def progress(ax: Axes, scene: RunScene) -> None:
     ax.plot(path.hours, path.amount, color=PALETTE[0], lw=1.9, label="work done")
     lost = [loss for loss in numbers.losses(scene) if loss.before > loss.after]
     if lost:
-        ends = [loss.after for loss in lost], [loss.before for loss in lost]
-        ax.vlines([loss.hours for loss in lost], *ends, color=LOST, lw=2.6, label="work lost", zorder=3)
+        hours, before, after = zip(*lost, strict=True)
+        ax.vlines(hours, after, before, color=LOST, lw=2.6, zorder=3)
+        share = sum(before) - sum(after)
+        says = f"work lost: {gpu_hours(share * scene.job.work_gpu_hours)}"
+        # A mark of its own: a little work lost is a short fall that nobody would see.
+        ax.plot(hours, after, color=LOST, ls="", marker="X", ms=6, mew=0, label=says, zorder=4)
     # The end may lie on the frame, where half of its mark would be cut off, or out of sight.
     beyond = bool(path.hours[-1] > scene.end_hours)
     ax.plot(path.hours[-1:], path.amount[-1:], color=PALETTE[0], marker="o", ms=5.5, clip_on=beyond)

@@ -93,6 +93,14 @@ def test_news_leaves_out_only_what_goes_on(name: str) -> None:
     assert set(shown) == set(rules), "each new reason is told"
 
 
+def test_what_is_held_after_a_loss_is_news() -> None:
+    teller, loss = Teller(), next(event for event in ONE_OF_EACH if isinstance(event, Preempted))
+    same = decided((1, 0), (1, 0))
+    assert [teller.news(event) is not None for event in (same, same, loss, same, same)] == [
+        True, False, True, True, False,
+    ]  # fmt: skip
+
+
 def test_letting_go_is_news_and_says_why() -> None:
     teller = Teller()
     assert teller.news(decided((1, 0), (1, 0))) is not None
