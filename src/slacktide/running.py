@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 from collections.abc import Callable, Mapping
@@ -15,34 +14,22 @@ from types import TracebackType
 from typing import Any, Self
 
 from slacktide.backend.base import Backend
-from slacktide.backtesting.plain import last_start
 from slacktide.backtesting.selection import fresh
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
-from slacktide.engine.feed import SCHEME, feed_path, is_feed, open_feed
 from slacktide.engine.lane import lane_of
 from slacktide.engine.lessons import begin_learning, drop_lesson, learn_from
 from slacktide.engine.loop import POLL_S, live
-from slacktide.engine.streams import DEFAULT_STREAM_POLICY, check_member
 from slacktide.engine.world import Track, World
-from slacktide.errors import InputError, UnknownNameError
-from slacktide.events import CancellationAsked, ClockSet, Closed, Opened, PreemptionAsked, Submitted
-from slacktide.jobfile.reading import NO_DEADLINE_HOURS, JobFile, parse_job
-from slacktide.jobfile.redact import without_secrets
+from slacktide.errors import BackendError, InputError, UnknownNameError
+from slacktide.events import CancellationAsked, ClockSet, Closed, Opened, PreemptionAsked
+from slacktide.jobfile.reading import parse_job
 from slacktide.jobfile.tree import read_text
-from slacktide.learn.pool import AUTO
 from slacktide.learn.saved import Saved, default_path
-from slacktide.market.base import Pool
-from slacktide.market.source import open_market
-from slacktide.register import Spec
-from slacktide.service import DEFAULT_MARKET, check_feasible
 from slacktide.store.base import Store
 from slacktide.store.lease import Lease
 from slacktide.store.sqlite import SqliteStore
-from slacktide.types import Job
-
-ROOM_SHARE = 0.25
-"""How much of a job's time a replayed market should still have after its deadline, where it has a choice."""
+from slacktide.submitting import submission
 
 BackendMaker = Callable[[Path, float], Backend]
 """Makes the back end of a journal: given the folder for its workers and the clock's speed."""
@@ -111,10 +98,14 @@ class Session:
         *,
         show: Callable[[float], None] = lambda now_hours: None,
         stopping: Callable[[], bool] = lambda: False,
+        complain: Callable[[BackendError], None] = lambda error: None,
         poll_s: float = POLL_S,
     ) -> None:
-        """Run until every job has ended, or until all is let go once `stopping` says so; then learn."""
-        live(self.engine, self.clock, show=show, stopping=stopping, poll_s=poll_s)
+        """Run until every job has ended, or until all is let go once `stopping` says so; then learn.
+
+        `complain` hears of trouble with the disk or the machine that may pass by itself.
+        """
+        live(self.engine, self.clock, show=show, stopping=stopping, complain=complain, poll_s=poll_s)
         for track in self.world.jobs.values():
             if track.ended is not None and track.submitted.learning and not track.learned:
                 learn_from(self.engine, track, self._learned)
@@ -153,122 +144,6 @@ class Session:
 
         owner = hashlib.sha256(str(self.journal).encode()).hexdigest()[:16]
         return Local(folder, owner, speed=speed, notice_s=self._notice_s)
-
-
-def submission(
-    text: str, path: str, given: Mapping[str, Any], *, job_id: str, at_hours: float, now: datetime
-) -> Submitted:
-    """Say all that the journal must know to run a job file, also after a crash and on another day.
-
-    `given` may hold market, pool, slot_hours, gaps, spot_usd, on_demand_usd, policy and start; with
-    fleet, the path of a fleet file, the job is one of its stream. Raises InputError or InfeasibleError when
-    the job cannot be run.
-    """
-    file = parse_job(text, path=path, now=now)
-    check_feasible(file.job)
-    if file.run is None:
-        raise InputError(f"{path}: a job must say what to run, got no 'run'; write 'run: python train.py'")
-    market = _market_options(given, file.market)
-    live = is_feed(market["spec"])
-    opened = open_feed(**market) if live else open_market(**market)
-    pool = opened.pool(given["pool"]) if given.get("pool") else opened.pools[0]
-    if given.get("fleet"):
-        return _member_of(given, text, path, file, market, pool, job_id=job_id, at_hours=at_hours, now=now)
-    if file.job.deadline_hours >= NO_DEADLINE_HOURS:
-        raise InputError(f"{path}: a job without a deadline must be one of a stream; give its --fleet")
-    policy: Spec = given.get("policy") or file.policy
-    return Submitted(
-        job=job_id,
-        at_hours=at_hours,
-        actor="user",
-        text=without_secrets(text),
-        submitted_utc=now.isoformat(),
-        path=str(Path(path).absolute()),
-        policy=json.dumps(policy),
-        learning=policy == AUTO,
-        market=json.dumps(market),
-        pool=pool.name,
-        slot_hours=pool.slot_hours,
-        # A feed is at its present: its last row. A trace is replayed from some slot of its past.
-        start_slot=len(pool) - 1 if live else start_of(file.job, pool, given.get("start")),
-        envs=_taken_over(file.envs),
-    )
-
-
-def _member_of(
-    given: Mapping[str, Any],
-    text: str,
-    path: str,
-    file: JobFile,
-    market: dict[str, Any],
-    pool: Pool,
-    *,
-    job_id: str,
-    at_hours: float,
-    now: datetime,
-) -> Submitted:
-    """Say all that the journal must know of a job of a stream; its stream's policy decides about it."""
-    submitted = Submitted(
-        job=job_id,
-        at_hours=at_hours,
-        actor="user",
-        text=without_secrets(text),
-        submitted_utc=now.isoformat(),
-        path=str(Path(path).absolute()),
-        policy=json.dumps(given.get("policy") or DEFAULT_STREAM_POLICY),
-        market=json.dumps(market),
-        pool=pool.name,
-        slot_hours=pool.slot_hours,
-        start_slot=given.get("start") or 0,
-        fleet=read_text(given["fleet"]),
-        fleet_path=str(Path(given["fleet"]).absolute()),
-        envs=_taken_over(file.envs),
-    )
-    check_member(submitted)
-    return submitted
-
-
-def _market_options(given: Mapping[str, Any], written: str | None) -> dict[str, Any]:
-    spec = given.get("market") or written or DEFAULT_MARKET
-    if is_feed(spec):
-        spec = SCHEME + str(Path(feed_path(spec)).absolute())
-    elif not spec.startswith("synthetic"):
-        spec = str(Path(spec).absolute())
-    names = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
-    return {"spec": spec, **{name: given[name] for name in names if given.get(name) is not None}}
-
-
-def start_of(job: Job, pool: Pool, start: int | None) -> int:
-    """Return the slot of a replayed market at which a job begins: as late as leaves it room, or as asked.
-
-    Late, so that the past is long. Raises InputError when the market does not reach to the deadline.
-    """
-    last = last_start(job, pool)
-    if start is not None:
-        if not 0 <= start <= last:
-            raise InputError(
-                f"start must leave {job.deadline_hours:g} h of market, so lie in 0..{last}, got {start}; "
-                "use a longer market or a nearer deadline"
-            )
-        return start
-    if last < 0:
-        raise InputError(
-            f"pool {pool.name!r}: the market must cover the deadline of {job.deadline_hours:g} h, got "
-            f"{pool.hours:g} h of it; use a longer market or a nearer deadline"
-        )
-    room = round(ROOM_SHARE * job.deadline_hours / pool.slot_hours)
-    return max(0, last - room) if last >= 2 * room else last
-
-
-def _taken_over(envs: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the variables that are to be as they are where the job is handed in."""
-    found = {name: os.environ.get(name) for name, value in envs.items() if value is None}
-    for name, value in found.items():
-        if value is None:
-            raise InputError(
-                f"variable {name} must be set here or given a value in the job file, got neither"
-            )
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def free_id(world: World, name: str) -> str:
@@ -341,7 +216,5 @@ __all__ = [
     "open_journal",
     "read_world",
     "runs_of",
-    "start_of",
-    "submission",
     "track_of",
 ]

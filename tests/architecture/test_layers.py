@@ -21,7 +21,7 @@ ROWS: dict[str, int] = {
     "backtesting": 5, "report": 5, "store": 5, "backend": 5,
     "jobfile": 5,
     "engine": 6,
-    "service": 7, "running": 7, "checks": 7,
+    "service": 7, "running": 7, "submitting": 7, "checks": 7,
     "cli": 8, "api": 8, "web": 8, "__main__": 8, "__init__": 9,
 }  # fmt: skip
 APART = {"backtesting", "report", "store", "backend"}

@@ -15,6 +15,20 @@ from typing import Any
 
 import pytest
 
+from .parts_of_runs import workers_of
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A journal of one's own; whatever the test did, no worker is left."""
+    monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SLACKTIDE_JOURNAL", str(tmp_path / "journal.db"))
+    yield tmp_path / "journal.db"
+    left = workers_of(tmp_path)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == [], "workers were left behind"
+
 
 class TrainingJob:
     """A job's folder, its attempts one after another, and the workers of the present one."""

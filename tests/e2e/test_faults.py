@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,18 +28,6 @@ from .parts_of_runs import (
     write_job,
     write_table,
 )
-
-
-@pytest.fixture
-def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A journal of one's own; whatever the test did, no worker is left."""
-    monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("SLACKTIDE_JOURNAL", str(tmp_path / "journal.db"))
-    yield tmp_path / "journal.db"
-    left = workers_of(tmp_path)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    assert left == [], "workers were left behind"
 
 
 def python(code: str) -> str:

@@ -32,18 +32,6 @@ from .parts_of_runs import (
 )
 
 
-@pytest.fixture
-def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A journal of one's own; whatever the test did, no worker is left."""
-    monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("SLACKTIDE_JOURNAL", str(tmp_path / "journal.db"))
-    yield tmp_path / "journal.db"
-    left = workers_of(tmp_path)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    assert left == [], "workers were left behind"
-
-
 def started(*arguments: str) -> subprocess.Popen[str]:
     """Start the command line in a process of its own."""
     command = [sys.executable, "-m", "slacktide", *arguments]

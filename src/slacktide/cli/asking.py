@@ -29,7 +29,9 @@ def agreed(journal: Path, paths: Sequence[str], options: dict[str, Any]) -> bool
     if options["fleet"] or not fresh:
         return True
     for path in fresh:
-        _show_plan(path, options, alone=len(fresh) == 1)
+        pool = _show_plan(path, options)
+        if len(fresh) == 1:
+            options["pool"] = pool
     if others:
         click.echo(f"This journal has jobs that have not ended; they go on too: {', '.join(sorted(others))}.")
     return click.confirm("Begin?")
@@ -44,15 +46,19 @@ def _world(journal: Path) -> World | None:
         return read_world(store)
 
 
-def _show_plan(path: str, options: dict[str, Any], *, alone: bool) -> None:
+def _show_plan(path: str, options: dict[str, Any]) -> str:
+    """Print the plan of a job and return the pool that it chose."""
+    from slacktide.engine.feed import feed_path, is_feed
     from slacktide.report.plan import page
     from slacktide.service import plan
 
     job_file = common.open_job(path)
+    named = options["market"] or job_file.market or ""
+    if is_feed(named):
+        options = {**options, "market": feed_path(named)}  # a plan is made from the past that it has so far
     market = common.open_job_market(job_file, options)
     policy = options["policy"] or job_file.policy
     with common.Bar("planning") as bar:
         result = plan(job_file.job, market, policy, pool=options["pool"], progress=bar)
     click.echo(f"{page(result)}\n")
-    if alone:
-        options["pool"] = result.pool
+    return result.pool

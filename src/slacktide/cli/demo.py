@@ -106,7 +106,7 @@ def _prepare(folder: Path) -> Path:
 @contextmanager
 def _yardstick(job: Path) -> Iterator[None]:
     """Have the clairvoyant's machine code made while the job runs, so that the bill need not wait for it."""
-    command = [sys.executable, "-m", "slacktide.demo.yardstick", str(job), str(START)]
+    command = [sys.executable, "-m", "slacktide.cli.yardstick", str(job), str(START)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield

@@ -85,6 +85,9 @@ def take_in(session: Session, paths: Sequence[str], options: dict[str, Any]) -> 
                 raise InputError(
                     f"{path}: it must have been begun and not ended; leave out --resume to begin it"
                 )
+    others = sorted(active - {str(Path(path).absolute()) for path in paths})
+    if others and not options["resume"]:
+        click.echo(f"jobs of this journal that have not ended go on too: {', '.join(others)}", err=True)
     for path in paths:
         session.submit(path, options)
     return [track.job for track in session.world.active]
@@ -97,7 +100,11 @@ def show_live(session: Session, jobs: Sequence[str], stop: Stopping, *, plain: b
 
     with screen_for(sys.stderr if plain else sys.stdout) as screen:
         try:
-            session.run(show=Watch(session, jobs, screen, stop.note), stopping=stop)
+            session.run(
+                show=Watch(session, jobs, screen, stop.note),
+                stopping=stop,
+                complain=lambda error: screen.tell([f"trouble, trying again: {error}"]),
+            )
         except BackendError as error:
             raise type(error)(
                 f"{error}; the workers were let go, `slacktide run --resume` takes the jobs up again"

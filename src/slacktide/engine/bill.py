@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class Bill:
 def bill(track: Track, lane: Lane) -> Bill:
     """Draw up the bill of a job, ended or not."""
     finish = math.inf if track.ended is None else track.ended.finish_hours
+    alone = on_demand_alone(lane)
     return Bill(
         job=track.job,
         status=track.status,
@@ -67,16 +69,20 @@ def bill(track: Track, lane: Lane) -> Bill:
         restarts=track.restarts,
         failures=track.failures,
         lost_gpu_hours=track.lost_gpu_hours,
-        on_demand_alone_usd=_on_demand_alone(lane),
+        on_demand_alone_usd=None if alone is None else alone.cost_usd,
         clairvoyant_usd=_clairvoyant(lane),
     )
 
 
-def _on_demand_alone(lane: Lane) -> float | None:
-    policy = policies.make("on-demand")
+def on_demand_alone(lane: Lane) -> plain.Run | None:
+    """Return how the whole work would have gone all on demand; None when the market does not reach that far.
+
+    Without the greatest cost: the question is what the work costs, not where it would be stopped.
+    """
+    job = dataclasses.replace(lane.job, max_cost_usd=None)
     try:
-        return plain.run(lane.job, lane.pool, policy, start=lane.start_slot).cost_usd
-    except SlacktideError:  # the market does not reach to the deadline
+        return plain.run(job, lane.pool, policies.make("on-demand"), start=lane.start_slot)
+    except SlacktideError:
         return None
 
 

@@ -12,8 +12,8 @@ from slacktide.engine.bill import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.feed import Feed, feed_path
 from slacktide.errors import InputError
-from slacktide.running import submission
 from slacktide.store.memory import MemoryStore
+from slacktide.submitting import submission
 
 HEADER = "time_utc,pool,spot_gpus,spot_usd_per_gpu_hour,on_demand_usd_per_gpu_hour\n"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
