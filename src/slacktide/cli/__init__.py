@@ -20,6 +20,7 @@ COMMANDS = {
     "market": "Show, import and synthesize spot markets.",
     "plan": "Say what a job would cost and when it would be done; never spends.",
     "policies": "List the known policies, or check that one keeps the contract.",
+    "simulate": "Run a stream of jobs under stream policies, compared at equal spending.",
     "speedup": "Fit speedups to measured throughput, for job and fleet files.",
     "reproduce": "Run the experiments of the papers: figures, tables and what holds.",
 }
