@@ -8,10 +8,15 @@ from collections.abc import Sequence
 from slacktide.backtesting.compare import Comparison, Progress, Starts, compare, label
 from slacktide.backtesting.outlook import JobPlan, look_ahead
 from slacktide.backtesting.selection import resolve_policy
+from slacktide.backtesting.stream.compare import StreamComparison, compare_streams
 from slacktide.budget.answer import BudgetAnswer, answer
 from slacktide.budget.asked import rounded_up
 from slacktide.budget.classes import JobClass
+from slacktide.budget.fleet import Fleet
 from slacktide.budget.frontier import frontier
+from slacktide.budget.policy.base import AnyStreamPolicy
+from slacktide.budget.stream import Stream
+from slacktide.budget.widths import least_budget_gpus
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market, Pool
@@ -23,6 +28,15 @@ from slacktide.units import HOURS_PER_MONTH, format_duration
 
 DEFAULT_POLICIES: tuple[str, ...] = ("on-demand", "maximal-spot", "uniform-progress", "stochastic-horizon")
 DEFAULT_MARKET = "synthetic:h100"
+DEFAULT_STREAM_POLICIES: tuple[str, ...] = (
+    "fixed-width",
+    "online-width",
+    "one-width",
+    "efficiency-band",
+    "equi",
+    "fifo",
+    "srpt",
+)
 
 
 def backtest(
@@ -91,6 +105,22 @@ def budget(
         budget_gpus = curve.cheapest_budget_for(mean_response_hours)
     _check_enough(float(curve.budget_gpus[0]), budget_gpus, usd_per_gpu_hour)
     return answer(curve, budget_gpus, usd_per_gpu_hour=usd_per_gpu_hour, integer=integer)
+
+
+def simulate(
+    stream: Stream,
+    fleet: Fleet,
+    policies: Sequence[Spec | AnyStreamPolicy] | None = None,
+    *,
+    progress: Progress | None = None,
+) -> StreamComparison:
+    """Run a stream of jobs under stream policies, each beside the optimum at its own realised spending.
+
+    A policy given by its bare name is turned until it spends the fleet's budget; without `policies` all known
+    ones are run. Raises InfeasibleError when the budget is too small for the work that arrives.
+    """
+    _check_enough(least_budget_gpus(fleet.classes), fleet.budget_gpus, None)
+    return compare_streams(stream, fleet, policies or list(DEFAULT_STREAM_POLICIES), progress=progress)
 
 
 def _check_enough(least_gpus: float, budget_gpus: float, usd_per_gpu_hour: float | None) -> None:
@@ -163,4 +193,14 @@ def _market(market: Market | Pool | str, slot_hours: float | None) -> Market:
     return market if slot_hours is None else resample(market, slot_hours)
 
 
-__all__ = ["BudgetAnswer", "JobPlan", "Starts", "backtest", "budget", "check_feasible", "plan"]
+__all__ = [
+    "BudgetAnswer",
+    "JobPlan",
+    "Starts",
+    "StreamComparison",
+    "backtest",
+    "budget",
+    "check_feasible",
+    "plan",
+    "simulate",
+]

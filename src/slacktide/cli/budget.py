@@ -47,7 +47,7 @@ def budget(fleet: str, **given: Any) -> None:
     file = read_fleet_file(fleet)
     answer = find(
         file.classes,
-        None if given["response_hours"] is not None else _budget_gpus(file, given["budget_text"]),
+        None if given["response_hours"] is not None else budget_gpus(file, given["budget_text"]),
         mean_response_hours=given["response_hours"],
         usd_per_gpu_hour=file.usd_per_gpu_hour,
         integer=not given["continuous"],
@@ -61,7 +61,8 @@ def budget(fleet: str, **given: Any) -> None:
         click.echo(f"wrote {given['plot']}", err=True)
 
 
-def _budget_gpus(file: FleetFile, text: str | None) -> float:
+def budget_gpus(file: FleetFile, text: str | None) -> float:
+    """Return the GPUs of a `--budget`, or of the file where none was given."""
     from slacktide.jobfile.fleet import gpus_of
     from slacktide.units import parse_budget
 
