@@ -27,10 +27,9 @@ COMMANDS = {
     "plan": "Say what a job would cost and when it would be done; never spends.",
     "policies": "List the known policies, or check that one keeps the contract.",
     "preempt": "Take spot workers from a job, as the market would.",
-    "simulate": "Run a stream of jobs under stream policies, compared at equal spending.",
-    "speedup": "Fit speedups to measured throughput, for job and fleet files.",
     "reproduce": "Run the experiments of the papers: figures, tables and what holds.",
     "run": "Carry jobs out; ends with the bill, beside on demand and the clairvoyant.",
+    "simulate": "Run a stream of jobs under stream policies, compared at equal spending.",
     "speedup": "Fit speedups to measured throughput, for job and fleet files.",
 }
 """Every command with its sentence; `slacktide.cli.NAME` holds it as NAME, unless MODULES says otherwise."""
