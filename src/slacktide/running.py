@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import platform
@@ -18,11 +19,11 @@ from slacktide.backtesting.selection import fresh
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import lane_of
-from slacktide.engine.lessons import begin_learning, drop_lesson, learn_from
+from slacktide.engine.lessons import begin_learning, drop_lesson, foresee, learn_from
 from slacktide.engine.loop import POLL_S, live
 from slacktide.engine.world import Track, World
 from slacktide.errors import BackendError, InputError, UnknownNameError
-from slacktide.events import CancellationAsked, ClockSet, Closed, Opened, PreemptionAsked
+from slacktide.events import CancellationAsked, ClockSet, Closed, Opened, PreemptionAsked, Submitted
 from slacktide.jobfile.reading import parse_job
 from slacktide.jobfile.tree import read_text
 from slacktide.learn.saved import Saved, default_path
@@ -30,6 +31,7 @@ from slacktide.store.base import Store
 from slacktide.store.lease import Lease
 from slacktide.store.sqlite import SqliteStore
 from slacktide.submitting import submission
+from slacktide.types import JobState
 
 BackendMaker = Callable[[Path, float], Backend]
 """Makes the back end of a journal: given the folder for its workers and the clock's speed."""
@@ -82,10 +84,14 @@ class Session:
             if track.submitted.path == str(Path(path).absolute()):
                 return track
         name = parse_job(text, path=path, now=now).job.name
-        asked = submission(
-            text, path, given, job_id=free_id(self.world, name), at_hours=self.clock.hours(), now=now
+        job_id = free_id(self.world, name)
+        asked = submission(text, path, given, job_id=job_id, at_hours=self.clock.hours(), now=now)
+        rehearse(foresee(asked, name, self._learned))
+        # The job's time begins now, not when it was asked for: some policies compile for a minute at first.
+        present = dataclasses.replace(
+            asked, at_hours=self.clock.hours(), submitted_utc=datetime.now(UTC).isoformat()
         )
-        submitted = begin_learning(asked, name, self._learned)
+        submitted = begin_learning(present, name, self._learned)
         try:
             self.engine.submit(submitted)
         except BaseException:
@@ -144,6 +150,12 @@ class Session:
 
         owner = hashlib.sha256(str(self.journal).encode()).hexdigest()[:16]
         return Local(folder, owner, speed=speed, notice_s=self._notice_s)
+
+
+def rehearse(submitted: Submitted) -> None:
+    """Let a job's policy decide once, for nothing, so that the first real decision comes at once."""
+    if not submitted.fleet:
+        lane_of(submitted).decide(JobState(), 0, ())
 
 
 def free_id(world: World, name: str) -> str:

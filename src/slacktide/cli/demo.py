@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -26,15 +25,15 @@ JOB = """\
 # 1,440 steps of 0.1 s are 144 s on one worker, which is 24 hours on a clock that runs 600 times as fast.
 name: spirals
 run: >-
-  {python} -m slacktide.demo.train
+  $SLACKTIDE_PYTHON -m slacktide.demo.train
   --steps 1440 --step-seconds 0.1 --parallel-share 0.95 --checkpoint-every 10
 resources:
   accelerators: H100:1..4
 work: 24 gpu-hours
-speedup: {{amdahl: 0.95}}
+speedup: {amdahl: 0.95}
 deadline: 12h
 restart: 15m
-checkpoint: {{dir: checkpoints, every: 10m, grace: 2s}}
+checkpoint: {every: 10m, grace: 2s}
 policy: uniform-progress
 market: synthetic:h100?seed=4&slot=30m&days=6
 """
@@ -98,8 +97,7 @@ def _prepare(folder: Path) -> Path:
         for path in folder.glob("journal.db*"):
             path.unlink()
         shutil.rmtree(runs_of(journal), ignore_errors=True)
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-    job.write_text(JOB.format(python=shlex.quote(sys.executable)), encoding="utf-8")
+    job.write_text(JOB, encoding="utf-8")
     return job
 
 

@@ -15,6 +15,15 @@ from slacktide.learn import pool as arms
 from slacktide.learn.saved import Saved
 
 
+def foresee(submitted: Submitted, name: str, state: Saved) -> Submitted:
+    """Say which policy the learner will choose, without telling it yet."""
+    if not submitted.learning:
+        return submitted
+    hedge = state.read()
+    arm = hedge.draw(name) if hedge.ended else hedge.leader
+    return dataclasses.replace(submitted, policy=json.dumps(arms.spec_of(arm)))
+
+
 def begin_learning(submitted: Submitted, name: str, state: Saved) -> Submitted:
     """Let the learner choose the policy of a job that leaves it to it: the one that a plan names too."""
     if not submitted.learning:

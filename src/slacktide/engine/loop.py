@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -30,8 +31,26 @@ def live(
     """Run until every job has ended, or, once `stopping` says so, until everything is let go.
 
     When the journal or the machine fails, nothing is decided and the step is tried again; if that goes
-    on for too long the workers are let go and the error is raised.
+    on for too long, or anything else goes wrong, the workers are let go and the error is raised.
     """
+    try:
+        _go_round(engine, clock, show, stopping, complain, sleep, monotonic, poll_s, patience_s)
+    except BaseException:
+        _let_go(engine, sleep, monotonic)
+        raise
+
+
+def _go_round(
+    engine: Engine,
+    clock: Clock,
+    show: Callable[[float], None],
+    stopping: Callable[[], bool],
+    complain: Callable[[BackendError], None],
+    sleep: Callable[[float], None],
+    monotonic: Callable[[], float],
+    poll_s: float,
+    patience_s: float,
+) -> None:
     trouble: float | None = None
     while True:
         if stopping():
@@ -45,7 +64,6 @@ def live(
                 trouble = monotonic()
                 complain(error)
             if monotonic() - trouble > patience_s:
-                _let_go(engine, sleep, monotonic)
                 raise
             sleep(min(1.0, patience_s / 10))
             continue
@@ -64,5 +82,6 @@ def _let_go(engine: Engine, sleep: Callable[[float], None], monotonic: Callable[
         for track in engine.world.active
         if track.order is not None
     ):
-        engine.backend.tick()
+        with contextlib.suppress(BackendError):  # what could not be ended now is tried again
+            engine.backend.tick()
         sleep(POLL_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ def job_variables(base: Mapping[str, str], launch: Launch, progress: Path) -> di
         "SLACKTIDE_CHECKPOINT_DIR": os.path.abspath(launch.checkpoint_dir),
         "SLACKTIDE_PROGRESS": os.path.abspath(progress),
         "SLACKTIDE_GRACE_SECONDS": f"{launch.grace_s:g}",
+        "SLACKTIDE_PYTHON": sys.executable,
         "SKYPILOT_TASK_ID": launch.job_id,
     }
 
