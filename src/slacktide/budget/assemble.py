@@ -59,7 +59,7 @@ def assemble(
     """Write a plan; `price` is the jobs that one more GPU makes fewer."""
     hours = np.add.reduceat(mix.choice.hours, items.first_item).tolist()
     gpu_hours = np.add.reduceat(mix.choice.gpu_hours, items.first_item).tolist()
-    widths = _whole(mix.choice.widths)
+    widths = whole(mix.choice.widths)
     mixed = int(items.class_of[mix.item]) if mix.item >= 0 else -1
     plans, at = [], 0
     for index, job_class in enumerate(classes):
@@ -87,7 +87,7 @@ def _two(items: Items, mix: Mix, narrow: PathShare, first_phase: int) -> tuple[P
     at = int(items.first_phase[mix.item]) - first_phase
     after = at + len(mix.wide_widths)
     wide = PathShare(
-        (*narrow.widths[:at], *_whole(np.array(mix.wide_widths)), *narrow.widths[after:]),
+        (*narrow.widths[:at], *whole(np.array(mix.wide_widths)), *narrow.widths[after:]),
         mix.share,
         narrow.response_hours + mix.wide_hours - float(mix.choice.hours[mix.item]),
         narrow.gpu_hours + mix.wide_gpu_hours - float(mix.choice.gpu_hours[mix.item]),
@@ -95,8 +95,8 @@ def _two(items: Items, mix: Mix, narrow: PathShare, first_phase: int) -> tuple[P
     return narrow._replace(share=1.0 - mix.share), wide
 
 
-def _whole(widths: Floats) -> list[float]:
+def whole(widths: Floats) -> list[float]:
     """Return widths as whole numbers where all are."""
-    whole = widths.astype(np.int64)
-    found: list[float] = (whole if np.array_equal(whole, widths) else widths).tolist()
+    rounded = widths.astype(np.int64)
+    found: list[float] = (rounded if np.array_equal(rounded, widths) else widths).tolist()
     return found

@@ -1,0 +1,191 @@
+"""Laws of the optimum on a budget that hold for any classes (Hypothesis)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.curves import TIE_SHARE
+from slacktide.budget.frontier import Frontier, frontier
+from slacktide.budget.widths import least_budget_gpus, optimal_widths
+from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+
+shares = st.floats(0.0, 1.0)
+work = st.floats(0.01, 20.0)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    widths = draw(st.lists(st.integers(1, 20), min_size=1, max_size=5, unique=True))
+    return Table(tuple((float(width), draw(st.floats(0.1, 15.0))) for width in widths))
+
+
+speedups: st.SearchStrategy[Speedup] = st.one_of(
+    st.builds(Amdahl, shares),
+    st.builds(Power, st.floats(0.05, 1.0)),
+    st.builds(Linear, st.floats(0.1, 1.0), st.floats(0.0, 1.0)),
+    tables(),
+)
+
+
+@st.composite
+def fleets(draw: st.DrawFn, most_phases: int = 4) -> list[JobClass]:
+    count = draw(st.integers(1, 4))
+    return [
+        JobClass(
+            name=f"class {index}",
+            arrivals_per_hour=draw(st.floats(0.05, 5.0)),
+            phases=tuple(draw(st.lists(st.builds(Phase, work, speedups), min_size=1, max_size=most_phases))),
+            restart_hours=draw(st.sampled_from([0.0, 0.02, 0.5])),
+            widths=tuple(draw(st.lists(st.integers(1, 24), min_size=1, max_size=6, unique=True))),
+        )
+        for index in range(count)
+    ]
+
+
+def budget_of(found: Frontier, share: float) -> float:
+    """Return a budget between the least and a little beyond the greatest useful."""
+    least, most = float(found.budget_gpus[0]), float(found.budget_gpus[-1])
+    return least + share * 1.1 * (most - least)
+
+
+@settings(deadline=None)
+@given(fleets())
+def test_the_frontier_falls_and_is_convex(classes: list[JobClass]) -> None:
+    found = frontier(classes)
+    budgets, means, prices = found.budget_gpus, found.mean_response_hours, found.shadow_price_hours_per_gpu
+    assert (np.diff(budgets) > 0).all()
+    assert (np.diff(means) < 1e-14 * means[0]).all()
+    assert (np.diff(prices) <= 0).all()
+    assert prices[-1] == 0.0
+    # The slopes are those of the corners, as exactly as differences of means allow.
+    drops = prices[:-1] * np.diff(budgets)
+    assert -np.diff(means) == pytest.approx(drops, rel=1e-6, abs=1e-12 * means[0])
+
+
+@settings(deadline=None)
+@given(fleets(), shares)
+def test_the_frontier_is_the_optimum_at_any_budget(classes: list[JobClass], share: float) -> None:
+    found = frontier(classes)
+    budget = budget_of(found, share)
+    mine, other = found.plan_at(budget), optimal_widths(classes, budget)
+    assert mine.mean_response_hours == pytest.approx(other.mean_response_hours, rel=1e-11)
+    assert mine.average_gpus == pytest.approx(other.average_gpus, rel=1e-11)
+    along = np.interp(budget, found.budget_gpus, found.mean_response_hours)
+    assert mine.mean_response_hours == pytest.approx(along, rel=1e-9)
+
+
+@settings(deadline=None)
+@given(fleets(), shares, st.booleans())
+def test_one_class_is_mixed_at_most_and_the_budget_is_kept(
+    classes: list[JobClass], share: float, integer: bool
+) -> None:
+    plan = optimal_widths(classes, budget_of(frontier(classes), share), integer)
+    assert sum(len(each.paths) > 1 for each in plan.classes) <= 1
+    assert plan.average_gpus <= plan.budget_gpus
+    spent = sum(each.average_gpus for each in plan.classes)
+    assert plan.average_gpus == pytest.approx(spent, rel=1e-10)
+    if plan.shadow_price_hours_per_gpu > 0:
+        assert plan.average_gpus == pytest.approx(plan.budget_gpus, rel=1e-7)
+    for each in plan.classes:
+        gpu_hours = [path.gpu_hours for path in each.paths]
+        assert gpu_hours == sorted(gpu_hours)
+
+
+@settings(deadline=None)
+@given(fleets(), shares, st.floats(1e-4, 0.5))
+def test_the_shadow_price_is_the_slope_to_the_right(
+    classes: list[JobClass], share: float, step: float
+) -> None:
+    found = frontier(classes)
+    budget = budget_of(found, share)
+    plan = optimal_widths(classes, budget)
+    price, mean = plan.shadow_price_hours_per_gpu, plan.mean_response_hours
+    slack = 1e-10 * mean
+    more = optimal_widths(classes, budget * (1.0 + step))
+    assert mean - more.mean_response_hours <= price * step * budget + slack
+    if budget * (1.0 - step) >= found.budget_gpus[0]:
+        less = optimal_widths(classes, budget * (1.0 - step))
+        assert less.mean_response_hours - mean >= price * step * budget - slack
+    ahead = found.budget_gpus[found.budget_gpus > budget * (1.0 + TIE_SHARE)]
+    if len(ahead):
+        # Up to the next corner the frontier is straight.
+        there = optimal_widths(classes, float(ahead[0]))
+        assert mean - there.mean_response_hours == pytest.approx(
+            price * (ahead[0] - budget), rel=1e-5, abs=slack + 1e-14 * price * budget
+        )
+
+
+@settings(deadline=None)
+@given(fleets(), shares)
+def test_real_widths_are_never_worse(classes: list[JobClass], share: float) -> None:
+    budget = budget_of(frontier(classes), share)
+    real = optimal_widths(classes, budget, integer=False)
+    assert real.mean_response_hours <= optimal_widths(classes, budget).mean_response_hours * (1.0 + 1e-9)
+
+
+@settings(deadline=None)
+@given(fleets(), shares)
+def test_the_inverse_of_the_frontier(classes: list[JobClass], share: float) -> None:
+    found = frontier(classes)
+    means = found.mean_response_hours
+    target = float(means[-1] + share * (means[0] - means[-1]))
+    budget = found.cheapest_budget_for(target)
+    assert found.plan_at(budget).mean_response_hours == pytest.approx(target, rel=1e-9)
+
+
+@settings(deadline=None)
+@given(fleets(), shares, st.floats(0.1, 10.0))
+def test_twice_as_many_jobs_need_twice_the_budget(
+    classes: list[JobClass], share: float, ratio: float
+) -> None:
+    budget = budget_of(frontier(classes), share)
+    busier = [replace(each, arrivals_per_hour=ratio * each.arrivals_per_hour) for each in classes]
+    plan, other = optimal_widths(classes, budget), optimal_widths(busier, ratio * budget)
+    assert plan.mean_response_hours == pytest.approx(other.mean_response_hours, rel=1e-9)
+
+
+@settings(deadline=None)
+@given(fleets(), shares)
+def test_the_order_of_classes_does_not_matter(classes: list[JobClass], share: float) -> None:
+    budget = budget_of(frontier(classes), share)
+    plan, other = optimal_widths(classes, budget), optimal_widths(classes[::-1], budget)
+    assert plan.mean_response_hours == pytest.approx(other.mean_response_hours, rel=1e-11)
+
+
+@settings(deadline=None)
+@given(fleets(most_phases=3), shares)
+def test_dearer_restarts_never_help(classes: list[JobClass], share: float) -> None:
+    budget = budget_of(frontier(classes), share)
+    means = [
+        optimal_widths([replace(each, restart_hours=hours) for each in classes], budget).mean_response_hours
+        for hours in (0.0, 0.05, 0.5)
+    ]
+    assert means[0] <= means[1] * (1.0 + 1e-10)
+    assert means[1] <= means[2] * (1.0 + 1e-10)
+
+
+@settings(deadline=None, max_examples=50)
+@given(fleets())
+def test_the_least_budget_is_the_least(classes: list[JobClass]) -> None:
+    least = least_budget_gpus(classes)
+    cheapest = math.fsum(
+        each.arrivals_per_hour * each.work_gpu_hours * min_ratio(each)
+        for each in classes
+        if len(each.phases) == 1
+    )
+    assert least >= cheapest * (1.0 - 1e-9)
+    assert optimal_widths(classes, least).average_gpus == pytest.approx(least, rel=1e-11)
+    if all(len(each.phases) == 1 for each in classes):
+        assert least == pytest.approx(cheapest, rel=1e-9)
+
+
+def min_ratio(each: JobClass) -> float:
+    """Return the fewest GPU-hours for an hour of work, over the allowed widths."""
+    return min(width / each.phases[0].speedup(width) for width in each.widths)

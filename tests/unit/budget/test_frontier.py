@@ -1,0 +1,104 @@
+"""The frontier: its corners by hand, its inverse, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.frontier import frontier
+from slacktide.budget.widths import least_budget_gpus
+from slacktide.errors import InfeasibleError, InputError
+from slacktide.speedup import Amdahl, Linear, Power
+
+ONE = JobClass(name="one", arrivals_per_hour=0.5, work_gpu_hours=2.0, speedup=Amdahl(0.8), widths=(1, 2, 4))
+OTHER = JobClass(
+    name="other", arrivals_per_hour=1.5, work_gpu_hours=1.0, speedup=Power(0.6), widths=(1, 2, 3, 8)
+)
+BOUND = JobClass(
+    name="bound", arrivals_per_hour=0.7, restart_hours=0.05, widths=(1, 2, 4, 8),
+    phases=(Phase(1.0, Amdahl(0.5)), Phase(2.0, Amdahl(0.95)), Phase(0.5, Power(0.3))),
+)  # fmt: skip
+
+
+def test_corners_by_hand() -> None:
+    found = frontier([ONE])
+    assert found.budget_gpus == pytest.approx([1.0, 1.2, 1.6])
+    assert found.mean_response_hours == pytest.approx([2.0, 1.2, 0.8])
+    assert found.shadow_price_hours_per_gpu == pytest.approx([4.0, 1.0, 0.0])
+    assert [found.corner(index).widths for index in range(3)] == [((1,),), ((2,),), ((4,),)]
+    assert found.corner(-1) == found.corner(2)
+    with pytest.raises(IndexError):
+        found.corner(3)
+
+
+def test_one_width_is_one_corner() -> None:
+    found = frontier([JobClass(name="fixed", arrivals_per_hour=1.0, work_gpu_hours=3.0, widths=(4,))])
+    assert (len(found), found.corner(0).budget_gpus, found.corner(0).widths) == (1, 3.0, ((4,),))
+    assert found.plan_at(10.0).average_gpus == pytest.approx(3.0)
+    assert found.cheapest_budget_for(0.75) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("integer", [True, False])
+def test_the_inverse_gives_the_budget_back(integer: bool) -> None:
+    found = frontier([ONE, OTHER, BOUND], integer)
+    for budget in np.linspace(found.budget_gpus[0], found.budget_gpus[-1], 23):
+        plan = found.plan_at(float(budget))
+        assert found.cheapest_budget_for(plan.mean_response_hours) == pytest.approx(budget, rel=1e-9)
+
+
+@pytest.mark.parametrize("integer", [True, False])
+def test_more_time_than_needed_costs_the_least_budget(integer: bool) -> None:
+    found = frontier([ONE, OTHER, BOUND], integer)
+    assert found.cheapest_budget_for(1e6) == pytest.approx(least_budget_gpus([ONE, OTHER, BOUND]))
+
+
+@pytest.mark.parametrize("integer", [True, False])
+def test_what_no_budget_buys_names_what_one_does(integer: bool) -> None:
+    found = frontier([ONE, OTHER, BOUND], integer)
+    with pytest.raises(
+        InfeasibleError, match=r"mean_response_hours must be >= [\d.]+, .* got 0.01"
+    ) as caught:
+        found.cheapest_budget_for(0.01)
+    named = re.search(r">= ([\d.]+)", str(caught.value))
+    assert named is not None
+    assert found.cheapest_budget_for(float(named[1])) == pytest.approx(found.budget_gpus[-1], rel=1e-3)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf])
+def test_a_mean_response_must_be_an_amount(wrong: float) -> None:
+    with pytest.raises(InputError, match="mean_response_hours must be a finite number > 0"):
+        frontier([ONE]).cheapest_budget_for(wrong)
+
+
+def test_budgets_are_checked_as_the_solver_does() -> None:
+    found = frontier([ONE])
+    with pytest.raises(InfeasibleError, match="budget_gpus must be >= 1, "):
+        found.plan_at(0.5)
+    with pytest.raises(InputError, match="budget_gpus must be"):
+        found.plan_at(math.nan)
+    with pytest.raises(InputError, match="at least one class"):
+        frontier([])
+
+
+def test_samples_among_real_widths_lie_on_the_optimum() -> None:
+    found = frontier([ONE, OTHER], integer=False)
+    assert len(found) > 100
+    for index in range(0, len(found), 17):
+        plan = found.plan_at(float(found.budget_gpus[index]))
+        assert plan.mean_response_hours == pytest.approx(found.mean_response_hours[index], rel=1e-9)
+        assert plan.shadow_price_hours_per_gpu == pytest.approx(
+            found.shadow_price_hours_per_gpu[index], rel=0.05
+        )
+
+
+def test_a_class_that_scales_perfectly_is_no_step_at_all() -> None:
+    perfect = JobClass(
+        name="perfect", arrivals_per_hour=1.0, work_gpu_hours=1.0, speedup=Linear(), widths=(1, 8)
+    )
+    found = frontier([perfect, ONE])
+    assert len(found) == len(frontier([ONE]))
+    assert {found.corner(index).widths[0] for index in range(len(found))} == {(8,)}
