@@ -132,6 +132,13 @@ def test_machines_say_what_is_not_ideal(machines: Machines, name: str) -> None:
     assert machines.name == name
 
 
+def test_machines_reach_the_fleet(streams: list[Case]) -> None:
+    case = streams[-1].on(USUAL)
+    assert (case.fleet.node_gpus, case.fleet.provisioning_hours) == (4, USUAL.provisioning_hours)
+    assert {one.restart_hours for one in (*case.classes, *case.elsewhere)} == {USUAL.restart_hours}
+    assert case.load_gpus == streams[-1].load_gpus
+
+
 @pytest.mark.parametrize(
     "machines", [Machines(node_gpus=0), Machines(restart_hours=-1.0), Machines(provisioning_hours=math.inf)]
 )
