@@ -40,6 +40,8 @@ MOST_MULTIPLE = 5.0
 MOST_OVER = 8.0
 """Means beyond this many times the fastest are not drawn: they would press the others together."""
 COST_MULTIPLE = 2.0
+LEGEND_INCHES = 2.4
+"""Room for one name of the legend."""
 
 
 def bill_figure(points: Sequence[Point], result: BudgetReproduction) -> bytes:
@@ -64,7 +66,7 @@ def _bills(ax: Axes, points: Sequence[Point], widths: Sequence[Width]) -> None:
     if formula:
         ax.plot(*zip(*formula, strict=True), color=INK, lw=1, ls="--", label="optimum, real widths (formula)")
     for series in _in_order(one.series for one in points):
-        mine = sorted((one.average_gpus, one.mean_hours) for one in points if one.series == series)
+        mine = _falling((one.average_gpus, one.mean_hours) for one in points if one.series == series)
         _marks(ax, mine, series, joined=series in (FIXED, ONLINE))
     load = points[0].average_gpus / points[0].load_multiple
     fastest = min(one.mean_hours for one in points)
@@ -73,6 +75,15 @@ def _bills(ax: Axes, points: Sequence[Point], widths: Sequence[Width]) -> None:
     _log(ax, "x", load, MOST_MULTIPLE * load)
     _log(ax, "y", fastest, MOST_OVER * fastest)
     ax.set_title(drawable(points[0].panel, 44), loc="left", fontsize=9)
+
+
+def _falling(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Keep the points that no cheaper one undercuts: a line through all may go back and forth."""
+    kept: list[tuple[float, float]] = []
+    for bill, hours in sorted(points):
+        if not kept or hours < kept[-1][1]:
+            kept.append((bill, hours))
+    return kept
 
 
 def ratio_figure(ratios: Sequence[Ratio]) -> bytes:
@@ -86,10 +97,10 @@ def ratio_figure(ratios: Sequence[Ratio]) -> bytes:
         for row, name in zip(grid, machines, strict=True):
             for ax, panel in zip(row, panels, strict=True):
                 _ratios(ax, [one for one in mine if (one.machines, one.panel) == (name, panel)])
-                ax.set_title(drawable(panel, 30), loc="left", fontsize=9)
             row[0].set_ylabel(f"mean over fixed-width's\n{drawable(name, 44)}")
-        for ax in grid[-1]:
-            ax.set_xlabel("bill over load")
+        for top, low, panel in zip(grid[0], grid[-1], panels, strict=True):
+            top.set_title(drawable(panel, 30), loc="left", fontsize=9)
+            low.set_xlabel("bill over load")
         _legend(figure, grid.ravel())
 
     return png(draw, (max(7.0, 2.5 * len(panels) + 1), 3.2 * len(machines) + 0.6))
@@ -125,7 +136,7 @@ def width_figure(widths: Sequence[Width]) -> bytes:
         ax.set_ylabel("GPUs of a job")
         ax.set_title(drawable(widths[0].panel, 60), loc="left", fontsize=9)
         ax.grid(True, axis="both")
-        ax.legend(loc="upper left")
+        ax.legend(loc="lower right", borderaxespad=1.0)
 
     return png(draw, (7.0, 3.8))
 
@@ -221,4 +232,5 @@ def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             shown.setdefault(label, handle)
-    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=4)
+    columns = max(2, min(len(shown), int(figure.get_figwidth() / LEGEND_INCHES)))
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns)
