@@ -5,7 +5,16 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("backtest", "clairvoyant", "market_load", "ahap", "horizon", "deadline", "selection")
+NAMES = (
+    "backtest",
+    "clairvoyant",
+    "market_load",
+    "ahap",
+    "horizon",
+    "deadline",
+    "selection",
+    "budget_solver",
+)
 
 
 def main(names: list[str]) -> None:

@@ -20,16 +20,24 @@ shares = st.floats(0.0, 1.0)
 work = st.floats(0.01, 20.0)
 
 
+def twentieths(least: int, most: int) -> st.SearchStrategy[float]:
+    """Draw parameters that are equal or clearly apart.
+
+    Widths that differ by 1e-9 in GPU-hours have a slope of 1e9, and rounding the budget is all that counts.
+    """
+    return st.integers(least, most).map(lambda count: count / 20.0)
+
+
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
     widths = draw(st.lists(st.integers(1, 20), min_size=1, max_size=5, unique=True))
-    return Table(tuple((float(width), draw(st.floats(0.1, 15.0))) for width in widths))
+    return Table(tuple((float(width), draw(twentieths(2, 300))) for width in widths))
 
 
 speedups: st.SearchStrategy[Speedup] = st.one_of(
-    st.builds(Amdahl, shares),
-    st.builds(Power, st.floats(0.05, 1.0)),
-    st.builds(Linear, st.floats(0.1, 1.0), st.floats(0.0, 1.0)),
+    st.builds(Amdahl, twentieths(0, 20)),
+    st.builds(Power, twentieths(1, 20)),
+    st.builds(Linear, twentieths(2, 20), twentieths(0, 20)),
     tables(),
 )
 

@@ -53,6 +53,26 @@ def between(items: Items, low: Choice, high: Choice, budget_gpus: float) -> Mix:
     )
 
 
+def purified(classes: Sequence[JobClass], items: Items, mix: Mix) -> Mix:
+    """Replace a mix of two real widths by the one between them that takes as many GPU-hours and hours.
+
+    Where a speedup is concave there is one that is at least as good; elsewhere the mix stays.
+    """
+    if mix.item < 0 or len(mix.wide_widths) > 1:
+        return mix
+    item, at = mix.item, int(items.first_phase[mix.item])
+    narrow_hours, narrow_gpu_hours = mix.choice.hours[item], mix.choice.gpu_hours[item]
+    hours = narrow_hours + mix.share * (mix.wide_hours - narrow_hours)
+    width = (narrow_gpu_hours + mix.share * (mix.wide_gpu_hours - narrow_gpu_hours)) / hours
+    phase = [phase for job_class in classes for phase in job_class.phases][at]
+    alone = phase.work_gpu_hours / float(phase.speedup(float(width)))
+    if not alone <= hours * (1.0 + TIE_SHARE):
+        return mix
+    found = Choice(*(values.copy() for values in mix.choice))
+    found.hours[item], found.gpu_hours[item], found.widths[at] = alone, width * alone, width
+    return Mix(found)
+
+
 def assemble(
     classes: Sequence[JobClass], items: Items, mix: Mix, budget_gpus: float, price: float
 ) -> FleetPlan:

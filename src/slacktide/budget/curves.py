@@ -36,25 +36,21 @@ class Rows(NamedTuple):
 
 
 def speedups_at(speedup: Speedup, widths: Floats) -> Floats:
-    """Evaluate a speedup at many widths at once; those that are not ours one by one."""
-    kind = type(speedup)
-    if kind is Table:
-        corners = np.array(speedup.hull())  # type: ignore[attr-defined]
-        found: Floats = np.interp(widths, corners[:, 0], corners[:, 1])
-        return found
-    if kind is Linear or kind is Power:
-        return _by_formula(speedup, widths)
-    if kind is Amdahl:
-        serial = 1.0 - speedup.parallel_share  # type: ignore[attr-defined]
-        return 1.0 / (serial + speedup.parallel_share / widths)  # type: ignore[attr-defined, no-any-return]
-    return np.array([float(speedup(width)) for width in widths.tolist()])
-
-
-def _by_formula(speedup: Speedup, widths: Floats) -> Floats:
+    """Evaluate a speedup at many widths at once; those that are not exactly ours one by one."""
+    if type(speedup) not in (Linear, Amdahl, Power, Table):
+        return np.array([float(speedup(width)) for width in widths.tolist()])
+    found: Floats
     if isinstance(speedup, Linear):
-        return speedup.alpha * widths + speedup.beta
-    assert isinstance(speedup, Power)
-    return widths**speedup.exponent
+        found = speedup.alpha * widths + speedup.beta
+    elif isinstance(speedup, Power):
+        found = widths**speedup.exponent
+    elif isinstance(speedup, Amdahl):
+        found = 1.0 / (1.0 - speedup.parallel_share + speedup.parallel_share / widths)
+    else:
+        assert isinstance(speedup, Table)
+        corners = np.array(speedup.hull())
+        found = np.interp(widths, corners[:, 0], corners[:, 1])
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -10,6 +10,7 @@ import numpy as np
 
 from slacktide.budget.choices import Choice
 from slacktide.budget.curves import TIE_SHARE, Entry, Rows, rows_of
+from slacktide.market.base import Floats
 from slacktide.speedup import Speedup
 
 GRID = 256
@@ -56,7 +57,7 @@ class Golden:
         return float(gpu_hours[at]), float(hours[at]), float(widths[at])
 
 
-def _finer(entry: Entry) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _finer(entry: Entry) -> Floats:
     least, most = entry.widths[0], entry.widths[-1]
     ratios = np.clip(np.geomspace(least, most, GRID), least, most)
     return np.unique(np.concatenate((ratios, entry.widths)))

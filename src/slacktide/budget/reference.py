@@ -53,27 +53,44 @@ class _Rows:
         self.right.append(right)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Programme:
+    """The numbers of the programme: everything but the budget."""
+
+    jobs: Floats
+    """Jobs present for each variable."""
+    gpus: Floats
+    rows: _Rows
+    arrivals_per_hour: float
+
+    def solve(self, budget_gpus: float) -> Reference:
+        """Run HiGHS. Raises SlacktideError where it finds no optimum."""
+        from scipy.optimize import linprog
+        from scipy.sparse import coo_array
+
+        rows, shape = self.rows, (len(self.rows.right), len(self.jobs))
+        found: Any = linprog(
+            self.jobs, A_ub=coo_array(self.gpus[None, :]), b_ub=[budget_gpus],
+            A_eq=coo_array((rows.value, (rows.row, rows.column)), shape=shape).tocsr(), b_eq=rows.right,
+            method="highs",
+        )  # fmt: skip
+        if found.status != 0:
+            raise SlacktideError(f"the linear programme must have an optimum, got {found.message}")
+        price = -float(found.ineqlin.marginals[0])
+        return Reference(
+            float(found.fun) / self.arrivals_per_hour,
+            float(self.gpus @ found.x),
+            price / self.arrivals_per_hour,
+        )
+
+
 def solve(classes: Sequence[JobClass], budget_gpus: float) -> Reference:
-    """Solve the programme. Raises SlacktideError where HiGHS finds no optimum."""
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array
-
-    jobs, gpus, rows = _programme(classes)
-    shape = (len(rows.right), len(jobs))
-    found: Any = linprog(
-        jobs, A_ub=coo_array(gpus[None, :]), b_ub=[budget_gpus],
-        A_eq=coo_array((rows.value, (rows.row, rows.column)), shape=shape).tocsr(), b_eq=rows.right,
-        method="highs",
-    )  # fmt: skip
-    if found.status != 0:
-        raise SlacktideError(f"the linear programme must have an optimum, got {found.message}")
-    arrivals = sum(job_class.arrivals_per_hour for job_class in classes)
-    price = -float(found.ineqlin.marginals[0])
-    return Reference(float(found.fun) / arrivals, float(gpus @ found.x), price / arrivals)
+    """Build the programme of some classes and solve it."""
+    return build(classes).solve(budget_gpus)
 
 
-def _programme(classes: Sequence[JobClass]) -> tuple[Floats, Floats, _Rows]:
-    """Return the cost of each variable in jobs present, in GPUs, and the rows of the flow."""
+def build(classes: Sequence[JobClass]) -> Programme:
+    """Write down the cost of each variable in jobs present and in GPUs, and the rows of the flow."""
     jobs: list[float] = []
     gpus: list[float] = []
     rows = _Rows()
@@ -91,7 +108,8 @@ def _programme(classes: Sequence[JobClass]) -> tuple[Floats, Floats, _Rows]:
                 for each, width in zip(cost, job_class.widths * (len(job_class.phases) - 1), strict=True)
             ]
         _flow(rows, first, len(job_class.phases), len(job_class.widths))
-    return np.array(jobs), np.array(gpus), rows
+    arrivals = sum(job_class.arrivals_per_hour for job_class in classes)
+    return Programme(np.array(jobs), np.array(gpus), rows, arrivals)
 
 
 def _flow(rows: _Rows, first: int, phases: int, widths: int) -> None:

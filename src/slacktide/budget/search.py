@@ -37,8 +37,10 @@ def find_edge(choices: Choices, is_low: Callable[[Total], bool]) -> Edge:
     low, high = choices.cheapest(0.0, 1.0), choices.cheapest(1.0, 0.0)
     if is_low(high):
         return Edge(high, high, 0.0)
-    least, most = 0.0, math.inf
+    least, most, chord = 0.0, math.inf, math.inf
     for step in range(MOST_STEPS):
+        if high.gpus <= low.gpus:
+            break
         chord = (low.jobs - high.jobs) / (high.gpus - low.gpus)
         halve = step >= PATIENCE and step % 2 == 1 and least > 0.0 and most < math.inf
         price = math.sqrt(least * most) if halve else chord

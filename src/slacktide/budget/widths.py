@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slacktide.budget.asked import check_classes, check_feasible, checked_budget
-from slacktide.budget.assemble import assemble, between
+from slacktide.budget.assemble import assemble, between, purified
 from slacktide.budget.choices import Total
 from slacktide.budget.classes import JobClass
-from slacktide.budget.continuous import purified, real_choices_of
+from slacktide.budget.continuous import real_choices_of
 from slacktide.budget.curves import TIE_SHARE
 from slacktide.budget.result import FleetPlan
 from slacktide.budget.search import find_edge, polished

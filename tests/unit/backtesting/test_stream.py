@@ -180,20 +180,30 @@ def test_percentiles_are_response_times_that_occurred() -> None:
     assert math.isnan(Responses.of(np.empty(0)).mean_hours)
 
 
+def waits(drawn: Stream) -> list[float]:
+    """Response times on one server in the order of arrival, by Lindley's recursion."""
+    found, free = [], 0.0
+    for came, size in zip(drawn.arrival_hours.tolist(), drawn.size.tolist(), strict=True):
+        free = max(free, came) + size
+        found.append(free - came)
+    return found
+
+
 def test_one_server_is_the_queue_of_the_books() -> None:
-    load = 0.6
+    load = 0.4
     one = JobClass(name="one", arrivals_per_hour=load, work_gpu_hours=1.0, widths=(1,))
-    run = run_events(draw_stream((one,), 25_000, seed=5), Fleet((one,)), Fifo(1, gpus=1))
+    drawn = draw_stream((one,), 20_000, seed=5)
+    run = run_events(drawn, Fleet((one,)), Fifo(1, gpus=1))
+    assert run.response_hours == pytest.approx(waits(drawn), rel=1e-9)
     assert run.mean_response_hours == pytest.approx(1 / (1 - load), rel=0.05)  # M/M/1
     assert run.bill.busy_gpu_hours / run.bill.gpu_hours == pytest.approx(load, rel=0.02)
 
 
-def test_shortest_first_beats_the_order_of_arrival_by_what_the_books_say() -> None:
-    load = 0.7
-    one = JobClass(name="one", arrivals_per_hour=load, work_gpu_hours=1.0, widths=(1,))
-    run = run_events(draw_stream((one,), 20_000, sizes="fixed", seed=6), Fleet((one,)), Srpt(1, gpus=1))
-    # With equal sizes nobody is shorter than who runs: M/D/1.
-    assert run.mean_response_hours == pytest.approx(1 + load / (2 * (1 - load)), rel=0.05)
+def test_shortest_first_with_equal_sizes_is_the_order_of_arrival() -> None:
+    one = JobClass(name="one", arrivals_per_hour=0.8, work_gpu_hours=1.0, widths=(1,))
+    drawn = draw_stream((one,), 2_000, sizes="fixed", arrivals="bursty", seed=6)
+    run = run_events(drawn, Fleet((one,)), Srpt(1, gpus=1))
+    assert run.response_hours == pytest.approx(waits(drawn), rel=1e-9)
 
 
 @pytest.mark.parametrize("arrivals", ["poisson", "bursty"])

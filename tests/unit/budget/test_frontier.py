@@ -57,6 +57,15 @@ def test_more_time_than_needed_costs_the_least_budget(integer: bool) -> None:
 
 
 @pytest.mark.parametrize("integer", [True, False])
+def test_the_inverse_holds_to_the_last_bit_of_both_ends(integer: bool) -> None:
+    found = frontier([ONE, OTHER, BOUND], integer)
+    for end in (0, -1):
+        mean, budget = float(found.mean_response_hours[end]), float(found.budget_gpus[end])
+        for near in (math.nextafter(mean, 0.0), mean, math.nextafter(mean, 9.0)):
+            assert found.cheapest_budget_for(near) == pytest.approx(budget, rel=1e-9)
+
+
+@pytest.mark.parametrize("integer", [True, False])
 def test_what_no_budget_buys_names_what_one_does(integer: bool) -> None:
     found = frontier([ONE, OTHER, BOUND], integer)
     with pytest.raises(

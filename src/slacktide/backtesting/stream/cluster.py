@@ -26,6 +26,8 @@ class Cluster:
     coming: int = 0
     idle: int = 0
     """Ready nodes that nobody asks for."""
+    last_call: bool = False
+    """Whether nobody will come any more."""
     peak: int = 0
     billed_gpu_hours: float = 0.0
     idle_gpu_hours: float = 0.0
@@ -58,8 +60,8 @@ class Cluster:
 
     def pass_time(self, hours: float, held_gpus: int) -> None:
         """Count what is paid for, and what of it nobody used."""
-        rented = self.rented * self.node_gpus
         used = self.nodes_for(held_gpus) * self.node_gpus
+        rented = used + self.coming * self.node_gpus if self.last_call else self.rented * self.node_gpus
         self.billed_gpu_hours += rented * hours
         self.fragmented_gpu_hours += (used - held_gpus) * hours
         self.idle_gpu_hours += (rented - used) * hours
@@ -91,8 +93,9 @@ class Cluster:
         self.peak = max(self.peak, self.rented)
 
     def keep_nothing(self, now_hours: float) -> None:
-        """Give idle nodes back at once from now on."""
+        """Give idle nodes back at once from now on, and pay for those only that are used or come."""
         self.grace_hours = 0.0
+        self.last_call = True
         self._give_back(now_hours)
 
     def _request(self, nodes: int, now_hours: float) -> None:

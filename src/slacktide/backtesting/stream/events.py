@@ -10,8 +10,8 @@ The model:
   cannot use yet.
 - A change of a running job's width costs its class's restart time without progress, with the new width
   paid for; so does going on after a wait half-way. A first start costs nothing more than the wait.
-- Once the last job has arrived nothing is kept for jobs to come: idle nodes are given back at once, and a
-  fixed cluster shrinks to what the jobs that are left hold. The bill ends with the last job.
+- Once the last job has arrived nothing is kept for jobs to come: idle nodes are given back at once, and of
+  a fixed cluster only the nodes in use are paid for. The bill ends with the last job.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from slacktide.errors import InputError
 from slacktide.market.base import Floats, Ints
 
 Progress = Callable[[int, int], None]
+Watch = Callable[[FleetView, Ints], None]
 
 ROOM = 256
 """Jobs that can be present before the arrays are made larger."""
@@ -60,18 +61,21 @@ def run_events(
     *,
     name: str = "",
     progress: Progress | None = None,
+    watch: Watch | None = None,
     plain: bool = False,
 ) -> StreamRun:
-    """Run a stream under a policy, event by event; `plain` runs the kernel's source without compiling it.
+    """Run a stream under a policy, event by event.
 
-    Raises InputError when a policy asks for a width that is not allowed or lets jobs wait for ever.
+    `watch` is called with every view and what was decided on it; `plain` runs the kernel's source without
+    compiling it. Raises InputError when a policy asks for a width that is not allowed or lets jobs wait for
+    ever.
     """
     if int(stream.class_index.max()) >= len(fleet.classes):
         raise InputError(
             f"a stream's classes must be those of the fleet, got {stream.class_index.max()} and "
             f"only {len(fleet.classes)} classes"
         )
-    run = _Run(stream, fleet, begin(policy, fleet), plain)
+    run = _Run(stream, fleet, begin(policy, fleet), plain, watch)
     run.go(progress)
     return run.result(name)
 
@@ -84,6 +88,7 @@ class _Run:
     fleet: Fleet
     policy: StreamPolicy
     plain: bool
+    watch: Watch | None
     sized: ClusterPolicy | None = field(init=False)
     """The policy, where it also decides how much is rented."""
     learner: LearningPolicy | None = field(init=False)
@@ -162,16 +167,21 @@ class _Run:
             nodes = cluster.nodes_for(self.sized.rent_gpus(self._view(cluster.ready)))
             cluster.ask(nodes, self.now_hours)
         usable = min(cluster.ready, nodes) if self.sized else cluster.ready
-        wanted = np.ascontiguousarray(self.policy.decide(self._view(usable)), dtype=np.int64)
-        needed = cluster.nodes_for(int(wanted.sum()))
+        view = self._view(usable)
+        wanted = np.ascontiguousarray(self.policy.decide(view), dtype=np.int64)
+        if self.watch:
+            self.watch(view, wanted)
+        if not self.sized:
+            cluster.ask(cluster.nodes_for(int(wanted.sum())), self.now_hours)
         if self.came == len(self.stream):
             cluster.keep_nothing(self.now_hours)
-            cluster.ask(min(nodes, needed) if self.sized else needed, self.now_hours)
-        elif not self.sized:
-            cluster.ask(needed, self.now_hours)
         self._place(wanted)
 
     def _place(self, wanted: Ints) -> None:
+        if len(wanted) != self.present:
+            raise InputError(
+                f"a stream policy must give a width to each of {self.present} jobs, got {len(wanted)}"
+            )
         if self.learner:
             held = self.jobs.width[: self.present]
             self._report(self.learner, np.flatnonzero((held != wanted) & (held > 0)))
@@ -186,13 +196,22 @@ class _Run:
         self.resizes += changes
 
     def _view(self, ready_nodes: int) -> FleetView:
-        shown, count, node = self.shown, self.present, self.cluster.node_gpus
-        remaining = self._remaining() if self.with_sizes else None
+        shown, count, cluster = self.shown, self.present, self.cluster
         return FleetView(
-            self.fleet, self.now_hours, shown.ids[:count], shown.class_index[:count], shown.number[:count],
-            shown.stage[:count], shown.arrival_hours[:count], shown.width[:count],
-            shown.attained_gpu_hours[:count], remaining, ready_nodes * node, self.cluster.rented * node,
-        )  # fmt: skip
+            fleet=self.fleet,
+            now_hours=self.now_hours,
+            ids=shown.ids[:count],
+            class_index=shown.class_index[:count],
+            number=shown.number[:count],
+            stage=shown.stage[:count],
+            arrival_hours=shown.arrival_hours[:count],
+            width=shown.width[:count],
+            attained_gpu_hours=shown.attained_gpu_hours[:count],
+            remaining_gpu_hours=self._remaining() if self.with_sizes else None,
+            ready_gpus=ready_nodes * cluster.node_gpus,
+            rented_gpus=cluster.rented * cluster.node_gpus,
+            spent_gpu_hours=cluster.billed_gpu_hours,
+        )
 
     def _remaining(self) -> Floats:
         jobs, count, stages = self.jobs, self.present, self.fleet.stages

@@ -42,6 +42,8 @@ class FleetView(NamedTuple):
     """GPUs of the nodes that can be used now."""
     rented_gpus: int
     """GPUs that are paid for: those of the nodes on their way included."""
+    spent_gpu_hours: float
+    """GPU-hours that were paid for since the run began."""
 
     @property
     def phase(self) -> Ints:

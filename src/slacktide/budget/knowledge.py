@@ -1,0 +1,191 @@
+"""What can be learned of a stream from its events: rates, work and speedups of each class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.policy.base import Arrived, Finished, Progressed, StreamEvent
+from slacktide.budget.rates import Rate
+from slacktide.speedup import Table
+
+PRIOR_EXPONENT = 0.8
+"""A class of which one width is known is taken to speed up as n ** 0.8."""
+REACH = 2.0
+"""Widths are guessed at up to so many times the widest one that was tried."""
+MEMORY_JOBS = 2000.0
+"""How many jobs of a class count for its mean work, roughly."""
+CANDIDATES_PER_DOUBLING = 8
+"""How finely widths are considered; every allowed one where these are fewer."""
+
+
+@dataclass(slots=True)
+class Curve:
+    """Progress per hour at the widths that were tried, and a guess at the others."""
+
+    hours: dict[int, float] = field(default_factory=dict)
+    work_gpu_hours: dict[int, float] = field(default_factory=dict)
+
+    def learn(self, gpus: int, hours: float, work_gpu_hours: float) -> None:
+        """Add what was seen at a width."""
+        self.hours[gpus] = self.hours.get(gpus, 0.0) + hours
+        self.work_gpu_hours[gpus] = self.work_gpu_hours.get(gpus, 0.0) + work_gpu_hours
+
+    @property
+    def tried(self) -> list[int]:
+        """The widths at which progress was seen, ascending."""
+        return sorted(gpus for gpus, work in self.work_gpu_hours.items() if work > 0)
+
+    def rates(self, widths: list[int]) -> list[float]:
+        """Return the rates at some widths: straight lines in logarithms between those that were tried.
+
+        Outside, the last line is followed as far as it may be: nothing speeds up more than in proportion.
+        """
+        tried = self.tried
+        xs = np.log(tried)
+        ys = np.log([self.work_gpu_hours[gpus] / self.hours[gpus] for gpus in tried])
+        slopes = np.diff(ys) / np.diff(xs) if len(tried) > 1 else np.array([PRIOR_EXPONENT])
+        low, high = float(np.clip(slopes[0], 0.0, 1.0)), float(np.clip(slopes[-1], -1.0, 1.0))
+        at = np.log(widths)
+        inside = np.interp(at, xs, ys)
+        outside = low * np.minimum(at - xs[0], 0.0) + high * np.maximum(at - xs[-1], 0.0)
+        found: list[float] = np.exp(inside + outside).tolist()
+        return found
+
+
+@dataclass(slots=True)
+class Fading:
+    """Sums in which what is long past counts less and less."""
+
+    memory: float
+    """How many additions count, roughly."""
+    weight: float = 1.0
+    sums: dict[int, float] = field(default_factory=dict)
+
+    def age(self) -> None:
+        """Let what was added so far count a little less than what comes."""
+        self.weight *= 1.0 + 1.0 / self.memory
+        if self.weight > 1e100:
+            self.sums = {key: value / self.weight for key, value in self.sums.items()}
+            self.weight = 1.0
+
+    def add(self, key: int, amount: float) -> None:
+        """Add to the sum of a key."""
+        self.sums[key] = self.sums.get(key, 0.0) + self.weight * amount
+
+    def get(self, key: int) -> float:
+        """Return a sum, in units of what is added now."""
+        return self.sums.get(key, 0.0) / self.weight
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of one class."""
+
+    declared: JobClass
+    """Only its name, widths, restart time and number of phases are read."""
+    work: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
+    """Work done in each phase."""
+    finished: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
+    curves: list[Curve] = field(init=False)
+    """[phase]"""
+    grid: list[int] = field(init=False)
+    """Allowed widths, not closer to one another than makes a difference."""
+
+    def __post_init__(self) -> None:
+        self.curves = [Curve() for _ in self.declared.phases]
+        self.grid = thinned(self.declared.widths)
+
+    def progressed(self, event: Progressed) -> None:
+        """Take in some progress of a job."""
+        self.work.add(event.phase, event.work_gpu_hours)
+        self.curves[event.phase].learn(event.gpus, event.hours, event.work_gpu_hours)
+
+    def ended(self) -> None:
+        """Take in that a job is done."""
+        self.finished.add(0, 1.0)
+        self.finished.age()
+        self.work.age()
+
+    def estimate(self, arrivals_per_hour: float) -> JobClass | None:
+        """Return the class as it is known by now; None while no progress has been seen.
+
+        Mean work is the work that was done over the jobs that were finished: in the long run that is right
+        for any spread of sizes, and what unfinished jobs have done counts. A phase that nobody has reached
+        is taken to be like the one before.
+        """
+        if not self.curves[0].tried:
+            return None
+        widths = self.candidates()
+        phases: list[Phase] = []
+        for phase, curve in enumerate(self.curves):
+            if not curve.tried:
+                phases.append(phases[-1])
+                continue
+            work = self.work.get(phase) / (self.finished.get(0) + 0.5)
+            rates = zip(widths, curve.rates(widths), strict=True)
+            phases.append(Phase(work, Table(tuple((float(gpus), rate) for gpus, rate in rates))))
+        return JobClass(
+            name=self.declared.name,
+            arrivals_per_hour=arrivals_per_hour,
+            phases=tuple(phases),
+            restart_hours=self.declared.restart_hours,
+            widths=tuple(widths),
+        )
+
+    def candidates(self) -> list[int]:
+        """Return the widths to consider: those within reach of what was tried."""
+        tried = {gpus for curve in self.curves for gpus in curve.tried}
+        reach = REACH * max(tried)
+        return sorted(tried | {gpus for gpus in self.grid if gpus <= reach})
+
+
+def thinned(widths: tuple[int, ...]) -> list[int]:
+    """Keep the widths that are at least a ninth wider than the one kept before; and the widest."""
+    kept = [widths[0]]
+    for gpus in widths:
+        if gpus >= kept[-1] * 2 ** (1 / CANDIDATES_PER_DOUBLING):
+            kept.append(gpus)
+    return kept
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """Estimates for every class that has been seen."""
+
+    classes: tuple[JobClass, ...]
+    pace: Rate = field(default_factory=Rate)
+    """Arrivals of all classes together."""
+    rates: dict[int, Rate] = field(default_factory=dict)
+    known: dict[int, Known] = field(default_factory=dict)
+
+    def learn(self, event: StreamEvent) -> None:
+        """Take in what happened."""
+        if isinstance(event, Progressed):
+            self.known[event.class_index].progressed(event)
+        elif isinstance(event, Finished):
+            self.known[event.class_index].ended()
+        else:
+            self._arrived(event)
+
+    def _arrived(self, event: Arrived) -> None:
+        index = event.class_index
+        if index not in self.known:
+            self.known[index], self.rates[index] = Known(self.classes[index]), Rate()
+        self.rates[index].arrived(event.now_hours)
+        changed = self.pace.arrived(event.now_hours)
+        if changed is not None:
+            # All classes are taken to have changed alike; each one's own count corrects that in time.
+            for rate in self.rates.values():
+                rate.hasten(changed)
+
+    def estimates(self, now_hours: float) -> dict[int, JobClass]:
+        """Return every class of which enough is known to plan for it."""
+        found = {}
+        for index, known in self.known.items():
+            estimate = known.estimate(self.rates[index].per_hour(now_hours)) if now_hours > 0 else None
+            if estimate is not None:
+                found[index] = estimate
+        return found

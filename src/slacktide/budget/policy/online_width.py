@@ -1,0 +1,225 @@
+"""The optimum for a stream, learned while it runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slacktide.budget.classes import JobClass
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.knowledge import Knowledge
+from slacktide.budget.policy.base import (
+    Arrived,
+    Finished,
+    FleetView,
+    StreamEvent,
+    stream_policies,
+)
+from slacktide.budget.result import ClassPlan
+from slacktide.budget.widths import least_budget_gpus, optimal_widths
+from slacktide.errors import InputError
+from slacktide.market.base import Ints
+
+NEIGHBOUR = 1.5
+"""The slope at a width is known when one within this factor was tried on either side."""
+FAR_OFF = 2.5
+"""A job whose width is off by this factor is worth resizing ..."""
+SHORT_RESTARTS = 5.0
+"""... where it is expected to run for so many restarts more."""
+STEP = 1.25
+"""How far from the planned width a trial is, as a factor."""
+
+
+@stream_policies.register
+@dataclass(frozen=True, slots=True)
+class OnlineWidth:
+    """Learn rates, work and speedups as jobs come and go, and keep to the budget while learning.
+
+    Of a class it is told the name, the allowed widths and the restart time. Widths are those of the optimum
+    for what is known so far; what was spent too much or too little is made good for over the time to come.
+    """
+
+    budget_gpus: float | None = None
+    """GPUs on average; None takes the fleet's budget."""
+    period_jobs: float = 25.0
+    """Widths are computed anew after the time of so many arrivals; at the start more often."""
+    repay_share: float = 0.15
+    """Over- and underspending is made good for over this share of the time passed."""
+    repay_jobs: float = 150.0
+    """... and at least over the time of so many arrivals."""
+    repay_most_share: float = 0.5
+    """... at most this share of what the budget leaves beyond the least that all work needs."""
+    margin_share: float = 0.01
+    """What is kept back of the budget: estimates are wrong, and the bill comes later."""
+    explore_every: int = 5
+    """At most every so-manieth job of a class tries a neighbouring width, until the slope is known."""
+
+    def __post_init__(self) -> None:
+        for name in ("period_jobs", "repay_share", "repay_jobs", "repay_most_share", "explore_every"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} must be > 0, got {getattr(self, name):g}")
+
+    def begin(self, fleet: Fleet) -> OnlineRun:
+        """Start to learn."""
+        budget = fleet.budget_gpus if self.budget_gpus is None else self.budget_gpus
+        if not math.isfinite(budget):
+            raise InputError("online-width must be given a budget, got none; set budget_gpus")
+        return OnlineRun(self, budget * (1.0 - self.margin_share), Knowledge(fleet.classes))
+
+
+@dataclass(slots=True)
+class Turn:
+    """Which way the next job of a class goes."""
+
+    paths: tuple[tuple[int, ...], ...]
+    """The narrow way and the wide one; or one."""
+    wide_share: float = 0.0
+    owed: float = 0.5
+    """Grows by the share with each job; a whole one is a job on the wide way."""
+    since_trial: int = 0
+
+
+@dataclass(slots=True)
+class OnlineRun:
+    """Plans from what it knows, gives each job its way when it comes, and watches the spending."""
+
+    policy: OnlineWidth
+    budget_gpus: float
+    knowledge: Knowledge
+    wake_hours: float = 0.0
+    turns: dict[int, Turn] = field(default_factory=dict)
+    """[class]"""
+    paths: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """[job]: its width in each phase, settled when it came."""
+    new: list[tuple[int, int]] = field(default_factory=list)
+    """Jobs that came since the last decision, with their class."""
+    target_gpus: float = math.nan
+    """What is planned for: the budget less what is to be made good for."""
+
+    def learn(self, event: StreamEvent) -> None:
+        """Take in what happened."""
+        self.knowledge.learn(event)
+        if isinstance(event, Arrived):
+            self.new.append((event.id, event.class_index))
+        elif isinstance(event, Finished):
+            self.paths.pop(event.id, None)
+
+    def decide(self, view: FleetView) -> Ints:
+        if view.now_hours >= self.wake_hours:
+            self._plan(view)
+        for job, one in self.new:
+            self.paths[job] = self._path(view.fleet.classes[one], one)
+        self.new.clear()
+        places = zip(view.ids.tolist(), view.phase.tolist(), strict=True)
+        return np.array([self.paths[job][phase] for job, phase in places], dtype=np.int64)
+
+    def _plan(self, view: FleetView) -> None:
+        """Compute all widths anew from what is known."""
+        pace = self.knowledge.pace
+        gap = 1.0 / pace.per_hour(view.now_hours)
+        self.wake_hours = view.now_hours + gap * min(self.policy.period_jobs, 1 + pace.count / 8)
+        known = self.knowledge.estimates(view.now_hours)
+        if not known:
+            return
+        repay_hours = max(self.policy.repay_share * view.now_hours, self.policy.repay_jobs * gap)
+        overspent = view.spent_gpu_hours + self._committed(view, known) - self.budget_gpus * view.now_hours
+        classes = list(known.values())
+        least = least_budget_gpus(classes)
+        slack = max(self.budget_gpus - least, 0.0)
+        most = self.policy.repay_most_share * slack
+        repay = min(max(overspent / repay_hours, -most), most)
+        self.target_gpus = max(self.budget_gpus - repay, least * (1 + 1e-9))
+        plan = optimal_widths(classes, self.target_gpus)
+        for index, one in zip(known, plan.classes, strict=True):
+            self._turn(index, one)
+        self._catch_up(view, known)
+
+    def _catch_up(self, view: FleetView, known: dict[int, JobClass]) -> None:
+        """Send jobs that began in ignorance on the way that is known to be better by now.
+
+        Only those far off, and only where a restart is short beside the hours still expected.
+        """
+        rows = zip(
+            view.ids.tolist(),
+            view.class_index.tolist(),
+            view.phase.tolist(),
+            view.width.tolist(),
+            strict=True,
+        )
+        for job, index, phase, gpus in rows:
+            if index not in known or not gpus:
+                continue
+            better = self.turns[index].paths[0]
+            if max(better[phase] / gpus, gpus / better[phase]) < FAR_OFF:
+                continue
+            now = known[index].phases[phase]
+            if SHORT_RESTARTS * known[index].restart_hours < now.work_gpu_hours / now.speedup(gpus):
+                self.paths[job] = better
+
+    def _turn(self, index: int, one: ClassPlan) -> None:
+        turn = self.turns.setdefault(index, Turn(()))
+        turn.paths = tuple(tuple(int(gpus) for gpus in path.widths) for path in one.paths)
+        turn.wide_share = one.paths[-1].share if len(one.paths) > 1 else 0.0
+
+    def _committed(self, view: FleetView, known: dict[int, JobClass]) -> float:
+        """Return the GPU-hours that the jobs present will still need, as far as one can say.
+
+        Each is taken to be only at the start of its phase: true for exponential sizes, too much for equal
+        ones, too little for heavy tails.
+        """
+        costs: dict[tuple[int, int, int], float] = {}
+        total = 0.0
+        for index, phase, gpus in zip(
+            view.class_index.tolist(), view.phase.tolist(), view.width.tolist(), strict=True
+        ):
+            key = index, phase, gpus
+            if key not in costs:
+                costs[key] = _cost(known.get(index), phase, gpus, self.turns.get(index))
+            total += costs[key]
+        return total
+
+    def _path(self, declared: JobClass, index: int) -> tuple[int, ...]:
+        """Settle the way of a new job."""
+        turn = self.turns.get(index)
+        if turn is None or not turn.paths:
+            return (declared.widths[0],) * len(declared.phases)
+        turn.owed += turn.wide_share
+        wide = turn.owed >= 1.0
+        turn.owed -= wide
+        path = turn.paths[-1 if wide else 0]
+        turn.since_trial += 1
+        if turn.since_trial < self.policy.explore_every:
+            return path
+        turn.since_trial = 0
+        return self._trial(index, path)
+
+    def _trial(self, index: int, path: tuple[int, ...]) -> tuple[int, ...]:
+        """Return a way a little wider or narrower where that would teach the slope, else the same."""
+        known = self.knowledge.known[index]
+        for factor in (STEP, 1 / STEP):
+            trial = tuple(nearest(known.grid, gpus, factor) for gpus in path)
+            for phase, (gpus, other) in enumerate(zip(path, trial, strict=True)):
+                tried = known.curves[phase].tried
+                low, high = sorted((gpus * NEIGHBOUR ** (1 if factor > 1 else -1), gpus))
+                if other != gpus and not any(low <= one <= high and one != gpus for one in tried):
+                    return trial
+        return path
+
+
+def nearest(grid: list[int], gpus: int, factor: float) -> int:
+    """Return the allowed width nearest to a multiple of a width, on that side of it; itself at the end."""
+    beyond = [one for one in grid if (one > gpus if factor > 1 else one < gpus)]
+    return min(beyond, key=lambda one: abs(one - gpus * factor), default=gpus)
+
+
+def _cost(one: JobClass | None, phase: int, gpus: int, turn: Turn | None) -> float:
+    if one is None:
+        return 0.0
+    path = turn.paths[0] if turn and turn.paths else (one.widths[0],) * len(one.phases)
+    total = 0.0
+    for place in range(phase, len(one.phases)):
+        width = gpus if place == phase and gpus else path[place]
+        total += one.phases[place].work_gpu_hours * width / one.phases[place].speedup(width)
+    return total
