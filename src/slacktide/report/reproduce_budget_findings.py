@@ -33,7 +33,7 @@ TYPICAL_MULTIPLE = 2.0
 
 def headline(result: BudgetReproduction) -> list[str]:
     """Return the sentences at the top: what holds, and what does not."""
-    return [_formula(result), _bound(result), *_autoscaling(result), *_restarts(result)]
+    return [_formula(result), _bound(result), *_autoscaling(result), *_learned(result), *_restarts(result)]
 
 
 def finding(experiment: str, result: BudgetReproduction) -> list[str]:
@@ -84,14 +84,30 @@ def _autoscaling(result: BudgetReproduction) -> list[str]:
     ]
     for machines in dict.fromkeys(one.machines for one in result.contests):
         for series in BANDS:
-            mine = [
-                one
-                for one in result.contests
-                if (one.machines, one.series, one.reference) == (machines, series, FIXED)
-            ]
+            mine = [one for one in result.contests if _is(one, machines, series, FIXED)]
             if mine:
                 said.append(_claim(machines, series, mine))
     return said
+
+
+def _learned(result: BudgetReproduction) -> list[str]:
+    """Say what not knowing the stream costs, and whether autoscaling is still behind."""
+    said = []
+    for machines in dict.fromkeys(one.machines for one in result.contests):
+        over = [one.median for one in result.contests if _is(one, machines, ONLINE, FIXED)]
+        band = [one.median for one in result.contests if _is(one, machines, BANDS[0], ONLINE)]
+        if over and band:
+            said.append(
+                f"Told nothing but the budget, with {machines}, {ONLINE} takes {times(median(over))} as long "
+                f"as fixed-width at the same bill (by stream {times(min(over))} to {times(max(over))}), and "
+                f"{BANDS[0]} takes {times(median(band))} as long as {ONLINE} "
+                f"({times(min(band))} to {times(max(band))})."
+            )
+    return said
+
+
+def _is(one: Contest, machines: str, series: str, reference: str) -> bool:
+    return (one.machines, one.series, one.reference) == (machines, series, reference)
 
 
 def _claim(machines: str, series: str, mine: Sequence[Contest]) -> str:

@@ -11,7 +11,7 @@ from slacktide.backtesting.stream.experiments import rows
 from slacktide.backtesting.stream.experiments.budget import reproduce
 from slacktide.backtesting.stream.experiments.cases import IDEAL, QUICK, USUAL, Case, Machines
 from slacktide.backtesting.stream.experiments.equal import contests, costs, efficient, hours_at, ratios
-from slacktide.backtesting.stream.experiments.families import budgets_of, families, fixed_width
+from slacktide.backtesting.stream.experiments.families import budgets_of, fixed_width, with_learners
 from slacktide.backtesting.stream.experiments.fleets import MIXED_FLEETS, PAPER_FLEETS, drawn, synthetic
 from slacktide.backtesting.stream.experiments.measure import check, measure, widths_along
 from slacktide.backtesting.stream.experiments.rows import Point
@@ -54,8 +54,8 @@ def streams() -> list[Case]:
 @pytest.mark.parametrize("machines", [IDEAL, USUAL], ids=["ideal", "usual"])
 def test_nobody_is_below_the_bound(streams: list[Case], machines: Machines) -> None:
     for case in (one.on(machines) for one in streams):
-        found = {family.series: measure(case, "x", family) for family in families(case, SMALL)}
-        assert set(rows.BASELINES) | {rows.FIXED} <= set(found)
+        found = {family.series: measure(case, "x", family) for family in with_learners(case, SMALL)}
+        assert {*rows.BASELINES, rows.FIXED, rows.ONLINE} <= set(found)
         assert min(one.over_bound for points in found.values() for one in points) >= 1 - 1e-9
 
 
@@ -177,7 +177,6 @@ def test_what_cannot_be_used_is_left_out_and_said(folder: Path) -> None:
     (folder / "jobs" / "c.csv").write_text("submit_s\n1\n")
     cases, notes = recorded_cases(folder, 1)
     assert [case.name for case in cases] == ["a"]
-    assert not cases[0].elsewhere
     assert any("c.csv:1: column 'time'" in note for note in notes)
     assert any("quick size: b" in note for note in notes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from slacktide.backtesting.compare import Progress
@@ -25,7 +24,9 @@ from slacktide.backtesting.stream.experiments.families import (
     equi,
     families,
     fixed_width,
+    online_width,
     slow_band,
+    with_learners,
 )
 from slacktide.backtesting.stream.experiments.fleets import MIXED_FLEETS, PAPER_FLEETS, drawn, synthetic
 from slacktide.backtesting.stream.experiments.measure import check, measure, widths_along
@@ -71,19 +72,14 @@ def run(
     streams = [*recorded, synthetic(size.synthetic_jobs, seed)]
     fleets = [drawn(draw, size.jobs, seed) for draw in PAPER_FLEETS]
     mixes = [drawn(draw, size.jobs, seed) for draw in MIXED_FLEETS]
-    points = _measured(
-        [
-            *_everybody(fleets, rows.PAPER, size),
-            *_everybody(mixes, rows.MIXES, size),
-            *_everybody(
-                (case.on(one) for case in streams for one in dict.fromkeys((IDEAL, machines))),
-                rows.AUTOSCALING,
-                size,
-            ),
-            *_on_machines(streams[-1] if not recorded else recorded[-1], machines, size),
-        ],
-        progress,
-    )
+    compared = [case.on(one) for case in streams for one in dict.fromkeys((IDEAL, machines))]
+    tasks: list[Task] = [
+        *((case, rows.PAPER, family) for case in fleets for family in families(case, size)),
+        *((case, rows.MIXES, family) for case in mixes for family in families(case, size)),
+        *((case, rows.AUTOSCALING, family) for case in compared for family in with_learners(case, size)),
+        *_on_machines([*reversed(recorded), *streams][0], machines, size),
+    ]
+    points = _measured(tasks, progress)
     found = ratios(points)
     return BudgetReproduction(
         seed=seed,
@@ -103,18 +99,16 @@ def run(
     )
 
 
-def _everybody(cases: Iterable[Case], experiment: str, size: Size) -> list[Task]:
-    return [(case, experiment, family) for case in cases for family in families(case, size)]
-
-
 def _on_machines(case: Case, machines: Machines, size: Size) -> list[Task]:
     """One thing at a time, then all together."""
     steps = dict.fromkeys((IDEAL, *size.steps, machines))
     return [
         (made, rows.MACHINES, family)
         for made in (case.on(step) for step in steps)
-        for family in (fixed_width(made, size), band(size), slow_band(size), equi(made, size))
-    ]
+        for family in (
+            fixed_width(made, size), online_width(made, size), band(size), slow_band(size), equi(made, size)
+        )
+    ]  # fmt: skip
 
 
 def _measured(tasks: list[Task], progress: Progress | None) -> list[Point]:

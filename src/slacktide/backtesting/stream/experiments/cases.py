@@ -66,14 +66,14 @@ class Size(NamedTuple):
 
 
 FULL = Size(
-    jobs=6_000,
+    jobs=4_000,
     synthetic_jobs=960,
     streams=8,
     budgets=24,
     clusters=(1.1, 1.3, 1.6, 2.0, 2.5, 3.2, 4.0),
     efficiencies=(0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.4, 0.35, 0.3, 0.25),
     widths=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64),
-    cluster_widths=(1, 2, 4, 8, 16, 32),
+    cluster_widths=(1, 2, 4, 8, 16),
     steps=(
         *(Machines(restart_hours=seconds / 3600) for seconds in (30, 60, 120, 300)),
         *(Machines(node_gpus=gpus) for gpus in (4, 8)),

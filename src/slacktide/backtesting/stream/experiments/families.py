@@ -17,6 +17,7 @@ from slacktide.budget.policy.equi import Equi
 from slacktide.budget.policy.fifo import Fifo
 from slacktide.budget.policy.fixed_width import FixedWidth, ways_of
 from slacktide.budget.policy.one_width import OneWidth
+from slacktide.budget.policy.online_width import OnlineWidth
 from slacktide.budget.policy.srpt import Srpt
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 
@@ -42,12 +43,15 @@ class Family(NamedTuple):
 
 
 def families(case: Case, size: Size) -> list[Family]:
-    """Return everybody who takes part in a comparison."""
-    found = [fixed_width(case, size)]
-    if case.elsewhere:
-        found.append(other_rates(case, size))
+    """Return the optimum and its baselines."""
     clusters = [fifo(case, size), equi(case, size), srpt(case, size)]
-    return [*found, one_width(case, size), band(size), slow_band(size), *clusters]
+    return [fixed_width(case, size), one_width(case, size), band(size), slow_band(size), *clusters]
+
+
+def with_learners(case: Case, size: Size) -> list[Family]:
+    """Return the same and those who are not told the rates."""
+    found = [*families(case, size), online_width(case, size)]
+    return [*found, other_rates(case, size)] if case.elsewhere else found
 
 
 def fixed_width(case: Case, size: Size) -> Family:
@@ -66,6 +70,12 @@ def other_rates(case: Case, size: Size) -> Family:
             for b in budgets_of(case.elsewhere, size.budgets)
         ],
     )
+
+
+def online_width(case: Case, size: Size) -> Family:
+    """The optimum, told nothing but the budget."""
+    budgets = budgets_of(case.classes, size.budgets)[1::2]
+    return _family(rows.ONLINE, [Try(f"{b:.4g} GPUs", OnlineWidth(b), b) for b in budgets])
 
 
 def one_width(case: Case, size: Size) -> Family:

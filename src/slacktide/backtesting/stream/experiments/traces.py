@@ -43,12 +43,13 @@ def recorded_cases(data: Path | None, most: int) -> tuple[list[Case], list[str]]
                 f"{named} must hold jobs/*.csv and speedups/{SPEEDUPS}, got nothing usable; {' '.join(notes)}"
             )
         return [], [*notes, NO_DATA]
+    cases = _with_neighbours(cases)
     if len(cases) > most:
         # Evenly, so that streams of every kind take part.
         kept = [cases[turn * len(cases) // most] for turn in range(most)]
         notes.append(f"Left out for the quick size: {_names(one for one in cases if one not in kept)}.")
         cases = kept
-    return _with_neighbours(cases), notes
+    return cases, notes
 
 
 def _opened(folder: Path) -> tuple[list[Case], list[str]]:
