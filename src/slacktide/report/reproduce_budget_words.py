@@ -50,8 +50,9 @@ ASKED = {
         "Recorded or synthetic streams of training jobs. Fixed-width knows the rates of the stream; the "
         "efficiency band only looks at the jobs that are there and rents so many GPUs that the sum of "
         "speedups over GPUs stays in a band, once a minute as Pollux does, or every ten minutes. Both know "
-        "the speedups. The second picture divides by fixed-width's mean at the same bill, read between its "
-        "points; settings that are dearer and slower than another of the same policy are left out of it."
+        "the speedups; online-width knows neither rates nor speedups. The second picture divides by "
+        "fixed-width's mean at the same bill, read between its points; settings that are dearer and slower "
+        "than another of the same policy are left out of it."
     ),
     "machines": (
         "One thing is made worse at a time on one stream, then all together; each policy pays what it costs."

@@ -96,6 +96,7 @@ def test_hours_between_points() -> None:
     assert hours_at(points, 20, 1.0) == pytest.approx(2.0)
     assert hours_at(points, 9.9, 1.0) is None
     assert hours_at(points, 100, 1.0) == 1.0
+    assert hours_at(points, 100, 0.9) is None  # more money would help, but was not tried
     assert hours_at(points, 20, 1.0, "p95_hours") == pytest.approx(4.0)
     assert hours_at([], 20, 1.0) is None
 

@@ -15,6 +15,7 @@ from slacktide.backtesting.stream.experiments.rows import Contest, Cost, Point, 
 LEAST_MULTIPLE, MOST_MULTIPLE = 1.1, 4.0
 """Bills that are summed up, in multiples of the load: below, every policy does next to the same."""
 COST_MULTIPLES = (1.5, 2.0, 3.0)
+ROUNDING = 1e-9
 REFERENCES = (rows.FIXED, rows.ONLINE)
 
 
@@ -37,14 +38,15 @@ def hours_at(
     """Return a policy's hours at a bill between its efficient points, given the bound at that bill.
 
     Hours over the bound change slowly along the bill, hours themselves do not: so the former are put on
-    straight lines in logarithms. Above the dearest point its hours stay: more need not be spent. None
-    below the cheapest.
+    straight lines in logarithms. Above the dearest point its hours stay where more money buys nothing.
+    None where nothing can be said: below the cheapest point, or above the dearest if more would help.
     """
     known = efficient(points)
     if not known or average_gpus < known[0].average_gpus:
         return None
-    if average_gpus >= known[-1].average_gpus:
-        return float(getattr(known[-1], field))
+    if average_gpus > known[-1].average_gpus:
+        helps = bound_hours < known[-1].bound_hours * (1.0 - ROUNDING)
+        return None if helps else float(getattr(known[-1], field))
     bills = np.log([point.average_gpus for point in known])
     over = np.log([getattr(point, field) / point.bound_hours for point in known])
     return bound_hours * float(np.exp(np.interp(np.log(average_gpus), bills, over)))
