@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slacktide.budget.widths import optimal_widths
     from slacktide.checks import check_policy
     from slacktide.errors import InfeasibleError, InputError, SlacktideError
-    from slacktide.jobfile import read_job_file
+    from slacktide.jobfile import read_fleet_file, read_job_file
     from slacktide.market.base import Market, Pool
     from slacktide.market.source import open_market
     from slacktide.policy.base import policies
@@ -31,7 +31,7 @@ _HOMES = {
     "slacktide.budget.widths": ("optimal_widths",),
     "slacktide.checks": ("check_policy",),
     "slacktide.errors": ("InfeasibleError", "InputError", "SlacktideError"),
-    "slacktide.jobfile": ("read_job_file",),
+    "slacktide.jobfile": ("read_fleet_file", "read_job_file"),
     "slacktide.market.base": ("Market", "Pool"),
     "slacktide.market.source": ("open_market",),
     "slacktide.policy.base": ("policies",),
@@ -69,6 +69,7 @@ __all__ = [
     "optimal_widths",
     "plan",
     "policies",
+    "read_fleet_file",
     "read_job_file",
 ]
 

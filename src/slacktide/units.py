@@ -22,6 +22,17 @@ MAX_WORK_GPU_HOURS = 1e9
 MAX_USD = 1e12
 """More than anybody will spend here."""
 
+MAX_PER_HOUR = 1e6
+"""More jobs than any scheduler starts in an hour."""
+
+HOURS_PER_MONTH = 730.0
+"""A month is a twelfth of a year of 365 days, as clouds bill it."""
+
+PERIOD_HOURS = {
+    "hour": 1.0, "h": 1.0, "day": 24.0, "d": 24.0, "week": 168.0, "month": HOURS_PER_MONTH, "year": 8_760.0,
+}  # fmt: skip
+"""The periods over which money is spent and jobs arrive."""
+
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 # Commas are read only where they group thousands: `1,5` means 1.5 to half the world.
 _NUMBER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
@@ -36,11 +47,15 @@ _WORK = re.compile(rf"(?P<work>{_NUMBER})\s*gpu[- ]?(?:hours|hour|h)", re.IGNORE
 _GPU_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9._+-]*")
 _SPAN = re.compile(r"(?P<low>[0-9]+)\s*\.\.\s*(?P<high>[0-9]+)")
 _SET = re.compile(r"\{(?P<items>[^{}]*)\}")
+_COUNT = re.compile(rf"(?P<count>{_NUMBER})(?:\s*jobs?)?", re.IGNORECASE)
+_GPUS = re.compile(rf"(?P<gpus>{_NUMBER})\s*gpus?", re.IGNORECASE)
 
 _DURATION_FORM = "a duration must be a number with its unit, such as 90s, 15m, 2h, 1d or 1h30m"
 _MONEY_FORM = "an amount of money must be a number with its unit, such as '600 usd' or $600"
 _WORK_FORM = "work must be a number with its unit, such as '40 gpu-hours'"
 _RANGE_FORM = "a range of GPUs must be written 8, 1..8 or {1,2,4,8}"
+_BUDGET_FORM = "a budget must be an average, such as '16 gpus', '40 usd/hour' or '20000 usd/month'"
+_ARRIVALS_FORM = "arrivals must be a number per period, such as 3/hour or 20/day"
 _ACCELERATORS_FORM = "accelerators must be written H100, H100:8, H100:1..8 or H100:{1,2,4,8}"
 
 
@@ -49,6 +64,13 @@ class Accelerators(NamedTuple):
 
     gpu: str
     widths: tuple[int, ...]
+
+
+class Budget(NamedTuple):
+    """What may be spent on average over time: GPUs, or dollars per hour; one of the two is None."""
+
+    gpus: float | None
+    usd_per_hour: float | None
 
 
 def parse_duration_hours(text: str) -> float:
@@ -78,6 +100,30 @@ def parse_work_gpu_hours(text: str) -> float:
     if not found:
         raise _refusal(_WORK_FORM, text, "write '{0} gpu-hours'")
     return _at_most(_number(found["work"]), MAX_WORK_GPU_HOURS, "work must be <= 1e9 gpu-hours", text)
+
+
+def parse_budget(text: str) -> Budget:
+    """Read an average budget such as `16 gpus`, `40 usd/hour` or `$20,000 per month`."""
+    stripped = text.strip()
+    if gpus := _GPUS.fullmatch(stripped):
+        return Budget(_at_most(_number(gpus["gpus"]), 1e9, "a budget must be <= 1e9 gpus", text), None)
+    money, hours = _per_period(stripped)
+    if hours is not None and _MONEY.fullmatch(money):
+        return Budget(None, parse_money_usd(money) / hours)
+    if _MONEY.fullmatch(stripped):
+        # Dollars without a period are the trap that every budget falls into once.
+        remedy = f"name its period, as in '{stripped[:30]}/month'"
+        raise InputError(f"{_BUDGET_FORM}, got {shown(text)}; {remedy}")
+    raise _refusal(_BUDGET_FORM, text, "write '{0} gpus' or '{0} usd/hour'")
+
+
+def parse_arrivals_per_hour(text: str) -> float:
+    """Read how often jobs come, such as `3/hour`, `20/day` or `5 jobs per week`, and return jobs per hour."""
+    count, hours = _per_period(text.strip())
+    found = _COUNT.fullmatch(count)
+    if not found or hours is None:
+        raise _refusal(_ARRIVALS_FORM, text, "write {0}/hour or {0}/day")
+    return _at_most(_number(found["count"]) / hours, MAX_PER_HOUR, "arrivals must be <= 1e6/hour", text)
 
 
 def parse_range(text: str) -> tuple[int, ...]:
@@ -145,6 +191,12 @@ def _width(text: str, whole: str) -> int:
     if not 1 <= width <= MAX_GPUS:
         raise InputError(f"a width must be in 1..{MAX_GPUS}, got {shown(text.strip())}")
     return int(width)
+
+
+def _per_period(text: str) -> tuple[str, float | None]:
+    """Split `40 usd/hour` or `40 usd per hour` into what comes and the hours of its period, if it has one."""
+    amount, _, period = text.rpartition("/") if "/" in text else text.lower().rpartition(" per ")
+    return amount.strip(), PERIOD_HOURS.get(period.strip().lower())
 
 
 def _number(text: str) -> float:

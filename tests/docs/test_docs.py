@@ -62,6 +62,11 @@ def test_howto_for_policies_runs(sandbox: Path) -> None:
         policies._classes.pop("patient", None)
 
 
+def test_howto_for_budgets_runs(sandbox: Path) -> None:
+    follow(ROOT / "docs/howto/budget.md")
+    assert {"budget.png", "speedup.png"} <= {path.name for path in sandbox.iterdir()}
+
+
 def test_readme_commands_run(sandbox: Path) -> None:
     assert run(["market", "synthesize", "h100", "trace.csv", "--days", "5"]) == 0
     found = commands(ROOT / "README.md")

@@ -24,6 +24,8 @@ PARSERS: list[Callable[[str], object]] = [
     units.parse_work_gpu_hours,
     units.parse_range,
     units.parse_accelerators,
+    units.parse_budget,
+    units.parse_arrivals_per_hour,
 ]
 
 near_units = st.text(alphabet="0123456789.,:{}-+e $usdgphmHUSD ", max_size=20)

@@ -20,13 +20,17 @@ PARETO_SHAPE = 2.2
 
 
 class Bursts(NamedTuple):
-    """How arrivals come in bursts: calm and busy spells of random length, at one long-run rate."""
+    """How arrivals come in bursts: calm and busy spells of random length, at one long-run rate.
+
+    As it stands gaps vary 1.6 times as much as a Poisson stream's, and counts 10 times; of real clusters'
+    streams those figures are 1.2 to 2.7 and 5 to 9.
+    """
 
     factor: float = 5.0
     """How many times as fast as on average jobs come in a busy spell."""
     time_share: float = 0.12
     """Share of the time that is busy."""
-    jobs: float = 40.0
+    jobs: float = 12.0
     """Mean number of jobs in a busy spell."""
 
     @property
@@ -59,8 +63,17 @@ def draw_stream(
     clock = np.cumsum(times.exponential(size=count))
     if _known("arrivals", arrivals, ARRIVALS) == "bursty":
         clock = _bursty(clock, bursts or Bursts(), times)
-    size = SIZES[_known("sizes", sizes, SIZES)](works, count, pareto_shape)
+    size = _sizes(works, count, sizes, pareto_shape)
     return Stream(clock / rates.sum(), _classes(kinds, rates, count), size)
+
+
+def draw_sizes(count: int, sizes: str, *, seed: int = 0, pareto_shape: float = PARETO_SHAPE) -> Floats:
+    """Draw sizes for jobs whose arrivals are known."""
+    return _sizes(np.random.default_rng(seed), count, sizes, pareto_shape)
+
+
+def _sizes(rng: np.random.Generator, count: int, sizes: str, pareto_shape: float) -> Floats:
+    return SIZES[_known("sizes", sizes, SIZES)](rng, count, pareto_shape)
 
 
 ARRIVALS = {

@@ -15,10 +15,13 @@ from slacktide.errors import SlacktideError, unknown_name
 
 COMMANDS = {
     "backtest": "Try policies on a market's past, beside one who knows the future.",
+    "budget": "Say how wide each class of a fleet should run, and what the next dollar would buy.",
     "learn": "Show which policies were learned to be trusted, or teach them on a market's past.",
     "market": "Show, import and synthesize spot markets.",
     "plan": "Say what a job would cost and when it would be done; never spends.",
     "policies": "List the known policies, or check that one keeps the contract.",
+    "simulate": "Run a stream of jobs under stream policies, compared at equal spending.",
+    "speedup": "Fit speedups to measured throughput, for job and fleet files.",
     "reproduce": "Run the experiments of the papers: figures, tables and what holds.",
 }
 """Every command with its sentence; `slacktide.cli.NAME` holds it as NAME."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -25,6 +26,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 PATIENCE_S = 2.0
 """Work shorter than this shows no progress bar."""
+PIPE_LENGTH = 160
+"""Signs in a line that goes into a pipe."""
 
 
 class Duration(click.ParamType[float]):
@@ -134,12 +137,17 @@ def echo_json(document: object) -> None:
     click.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
+def line_length() -> int:
+    """Return how many signs a line may have: the terminal's, or a wide line into a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_LENGTH
+
+
 def show(*things: object) -> None:
     """Print rich things: with colours on a terminal, wide and plain into a pipe."""
     from rich.console import Console
 
     terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else 160, highlight=False, soft_wrap=not terminal)
+    console = Console(width=None if terminal else PIPE_LENGTH, highlight=False, soft_wrap=not terminal)
     for thing in things:
         console.print(thing)
 

@@ -1,17 +1,23 @@
-"""How a file says that a job scales: `{amdahl: 0.97}`, `{linear: …}`, `{power: …}`, `{table: …}`."""
+"""How a file says that a job scales: `{amdahl: 0.97}`, three other forms, or a CSV file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from slacktide.errors import InputError
-from slacktide.jobfile.fields import Fields, number, scalar
+from slacktide.jobfile import keys
+from slacktide.jobfile.fields import Fields, number, scalar, section
+from slacktide.jobfile.measured import Choice, read_measured
 from slacktide.jobfile.tree import Entry, Mistakes, Section, Tree, describe
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.units import parse_range, shown
 
-_FORMS = ("amdahl", "linear", "power", "table")
-_EXAMPLE = "{amdahl: 0.97}, {linear: {alpha: 0.9, beta: 0.1}}, {power: 0.8} or {table: {1: 1, 2: 1.9}}"
+_FORMS = ("amdahl", "linear", "power", "table", "csv")
+_EXAMPLE = (
+    "{amdahl: 0.97}, {linear: {alpha: 0.9, beta: 0.1}}, {power: 0.8}, {table: {1: 1, 2: 1.9}} "
+    "or {csv: runs.csv}"
+)
 
 
 def speedup(mistakes: Mistakes) -> Callable[[Tree], Speedup]:
@@ -37,6 +43,8 @@ def _form(form: str, tree: Tree, mistakes: Mistakes) -> Speedup:
         return _linear(_mapping(tree, "alpha and beta"), mistakes)
     if form == "table":
         return _table(_mapping(tree, "widths to speedups"), mistakes)
+    if form == "csv":
+        return _measured(tree, mistakes)
     # An unknown form has been noted as an unknown key.
     return Linear()
 
@@ -65,6 +73,33 @@ def _point(width: str, entry: Entry) -> tuple[float, float]:
     if rate <= 0:
         raise InputError(f"the speedup at {gpus} GPUs must be > 0, got {rate:g}")
     return float(gpus), rate
+
+
+def _measured(tree: Tree, mistakes: Mistakes) -> Speedup:
+    """Read `{csv: runs.csv}`, or `{csv: {file: runs.csv, where: {model: bert}}}` for some rows of it."""
+    if not isinstance(tree, Section):
+        return _from_csv(scalar(keys.words)(tree), Choice(), mistakes)
+    fields = Fields(tree, mistakes, ("file", "where", "rate", "time"), prefix="speedup.csv.")
+    fields.require("file", "runs.csv")
+    file = fields.read("file", scalar(keys.words), None)
+    choice = Choice(
+        where=fields.read("where", _conditions, {}),
+        rate=fields.read("rate", scalar(keys.words), None),
+        time=fields.read("time", scalar(keys.words), None),
+    )
+    return _from_csv(file, choice, mistakes) if file is not None else Linear()
+
+
+def _conditions(tree: Tree) -> dict[str, str]:
+    return {name: scalar(keys.words)(entry.value) for name, entry in section(tree).entries.items()}
+
+
+def _from_csv(file: str, choice: Choice, mistakes: Mistakes) -> Table:
+    """Read measured rates as speedups over one GPU; paths are relative to the file that names them."""
+    (series,) = read_measured(Path(mistakes.path).parent / file, choice)
+    (narrowest, slowest), *_ = points = series.points
+    # What was not measured on one GPU is counted as if it scaled perfectly up to the narrowest width.
+    return Table(tuple((gpus, rate / slowest * narrowest) for gpus, rate in points))
 
 
 def _mapping(tree: Tree, of: str) -> Section:

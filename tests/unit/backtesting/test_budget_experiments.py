@@ -67,6 +67,14 @@ def test_fixed_width_is_on_the_bound_where_machines_are_ideal(streams: list[Case
         assert [one.mean_hours for one in points] == sorted((one.mean_hours for one in points), reverse=True)
 
 
+def test_the_synthetic_stream_is_what_policies_are_told() -> None:
+    case = synthetic(300, 5)
+    for told, came in zip(case.classes, case.bound.job_classes, strict=True):
+        assert came.arrivals_per_hour == pytest.approx(told.arrivals_per_hour)
+        assert came.work_gpu_hours == pytest.approx(told.work_gpu_hours)
+    assert case.elsewhere != case.classes
+
+
 def test_formula_and_simulation_agree() -> None:
     case = drawn(PAPER_FLEETS[0], 4_000, 7)
     for budget in (0.85, 1.0, 2.0):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from slacktide.backtesting.stream.experiments.cases import Case
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
@@ -92,11 +94,20 @@ def drawn(draw: Draw, jobs: int, seed: int) -> Case:
 def synthetic(jobs: int, seed: int) -> Case:
     """Return the training cluster's stream; policies know its own rates, or those of another draw."""
     draw = Draw(SYNTHETIC, TRAINING_CLASSES, "bursty", "lognormal")
-    stream, other = draw.stream(jobs, seed), draw.stream(jobs, seed + 1)
-    classes, elsewhere = (realised_classes(TRAINING_CLASSES, one) for one in (stream, other))
+    stream = draw.stream(jobs, seed)
     return Case(
-        SYNTHETIC,
-        stream,
-        tuple(one or declared for one, declared in zip(classes, TRAINING_CLASSES, strict=True)),
-        elsewhere=tuple(one or declared for one, declared in zip(elsewhere, TRAINING_CLASSES, strict=True)),
-    )
+        SYNTHETIC, _sized_by(stream), _known(stream), elsewhere=_known(draw.stream(jobs, seed + 1))
+    )  # fmt: skip
+
+
+def _known(stream: Stream) -> tuple[JobClass, ...]:
+    """Return the classes as somebody knows them who has seen a whole stream."""
+    realised = realised_classes(TRAINING_CLASSES, stream)
+    return tuple(one or declared for one, declared in zip(realised, TRAINING_CLASSES, strict=True))
+
+
+def _sized_by(stream: Stream) -> Stream:
+    """Return the stream with sizes as multiples of the mean that its classes really had."""
+    counts = np.maximum(np.bincount(stream.class_index), 1)
+    means = np.bincount(stream.class_index, weights=stream.size) / counts
+    return Stream(stream.arrival_hours, stream.class_index, stream.size / means[stream.class_index])

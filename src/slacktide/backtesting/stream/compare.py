@@ -1,0 +1,158 @@
+"""Stream policies side by side, at equal realised spending.
+
+A nominal budget says little: one policy spends all of it, another half. So each baseline is turned until
+it really spends what the budget allows, as near as its knob can come; then the optimum is run on the same
+stream at exactly what the baseline spent, and their mean responses are compared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slacktide.backtesting.stream.events import Progress
+from slacktide.backtesting.stream.knobs import Knob, knobs_of
+from slacktide.backtesting.stream.result import StreamRun
+from slacktide.backtesting.stream.settled import is_independent
+from slacktide.backtesting.stream.simulate import simulate
+from slacktide.backtesting.stream.tuning import Tuner
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.policy.base import AnyStreamPolicy, stream_policies
+from slacktide.budget.stream import Stream, realised_classes
+from slacktide.budget.widths import optimal_widths
+from slacktide.errors import InfeasibleError
+from slacktide.register import Spec
+
+HEAD_JOBS = 2000
+"""Variants of a policy are chosen on so many of the first jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """One policy beside the optimum that spends the same."""
+
+    policy: str
+    """Its name, with the parameters that are not at their defaults."""
+    run: StreamRun
+    optimum: StreamRun | None
+    """Fixed widths on the same stream, at the same realised average; None where they cannot spend so little.
+
+    Where they cannot spend so much, because all jobs are at their fastest, this spends less.
+    """
+
+    @property
+    def ratio(self) -> float | None:
+        """Mean response over the optimum's."""
+        if self.optimum is None:
+            return None
+        return self.run.mean_response_hours / self.optimum.mean_response_hours
+
+
+@dataclass(frozen=True, slots=True)
+class StreamComparison:
+    """Policies on one stream."""
+
+    fleet: Fleet
+    stream: Stream
+    rows: tuple[StreamRow, ...]
+
+
+def compare_streams(
+    stream: Stream,
+    fleet: Fleet,
+    policies: Sequence[Spec | AnyStreamPolicy],
+    *,
+    progress: Progress | None = None,
+) -> StreamComparison:
+    """Run policies on a stream, each beside the optimum at its own realised spending.
+
+    A policy given by its bare name is turned until it spends the fleet's budget; one given with parameters
+    runs as it is. Raises InputError for a policy that cannot run, InfeasibleError for a budget that is too
+    small.
+    """
+    optimum = Tuner(knobs_of("fixed-width", fleet)[0], stream, fleet)
+    rows = []
+    for number, spec in enumerate(policies):
+        run_progress = _part(progress, number, len(policies))
+        if spec == "fixed-width":
+            rows.append(_optimum_row(optimum))
+            continue
+        policy, run = _tuned(stream, fleet, spec, run_progress)
+        rows.append(StreamRow(stream_label(policy), run, at_equal_spending(optimum, run)))
+    return StreamComparison(fleet, stream, tuple(rows))
+
+
+def at_equal_spending(optimum: Tuner, run: StreamRun) -> StreamRun | None:
+    """Return the optimum's run that spends what another run did, or as little less as can be found."""
+    if not is_independent(optimum.fleet):
+        return optimum.best_within(run.average_gpus)
+    found = optimum.nearest(run.average_gpus, run.average_gpus, tolerance=1e-6, tries=60)[1]
+    return None if found.average_gpus > run.average_gpus * 1.01 else found
+
+
+def _optimum_row(optimum: Tuner) -> StreamRow:
+    """Return the optimum on the budget; on the least that it can spend where that is more."""
+    budget = optimum.fleet.budget_gpus
+    if is_independent(optimum.fleet):
+        run: StreamRun | None = optimum.nearest(budget, budget, tolerance=1e-6, tries=60)[1]
+    else:
+        run = optimum.best_within(budget)
+    found = run or min(optimum.runs.values(), key=lambda one: one.average_gpus)
+    value = next(one for one, run in optimum.runs.items() if run is found)
+    return StreamRow(stream_label(optimum.knob.make(value)), found, found)
+
+
+def stream_label(policy: AnyStreamPolicy) -> str:
+    """Return a policy's name with the parameters that are not at their defaults."""
+    name = stream_policies.name_of(policy)
+    if not dataclasses.is_dataclass(policy) or name not in stream_policies:
+        return name
+    usual = stream_policies.parameters(name)
+    words = [f"{key}={_short(getattr(policy, key))}" for key in usual if getattr(policy, key) != usual[key]]
+    return f"{name}({','.join(words)})" if words else name
+
+
+def _tuned(
+    stream: Stream, fleet: Fleet, spec: Spec | AnyStreamPolicy, progress: Progress | None
+) -> tuple[AnyStreamPolicy, StreamRun]:
+    knobs = knobs_of(spec, fleet) if isinstance(spec, str) else []
+    if not knobs:
+        policy = stream_policies.make(spec)
+        return policy, simulate(stream, fleet, policy, progress=progress)
+    knob, start = _best_variant(stream.head(HEAD_JOBS), fleet, knobs)
+    tries = 40 if is_independent(fleet) and not knob.whole else 4
+    value, run = Tuner(knob, stream, fleet).nearest(fleet.budget_gpus, start, tries=tries)
+    return knob.make(value), run
+
+
+def _best_variant(stream: Stream, fleet: Fleet, knobs: Sequence[Knob]) -> tuple[Knob, float]:
+    """Choose among variants by what they are worth at their spending, on the first jobs of a stream."""
+    best: tuple[float, Knob, float] | None = None
+    classes = [one for one in realised_classes(fleet.classes, stream) if one is not None]
+    for knob in knobs:
+        start = fleet.budget_gpus if knob.high > 1 else 0.4
+        value, run = Tuner(knob, stream, fleet).nearest(fleet.budget_gpus, start, tolerance=5e-3)
+        try:
+            frontier = optimal_widths(classes, run.average_gpus).mean_response_hours
+        except InfeasibleError:
+            continue
+        off = abs(run.average_gpus / fleet.budget_gpus - 1.0)
+        worth = run.mean_response_hours / frontier * (1.0 + off)
+        if best is None or worth < best[0]:
+            best = worth, knob, value
+    if best is None:
+        return knobs[0], min(max(fleet.budget_gpus, knobs[0].low), knobs[0].high)
+    return best[1], best[2]
+
+
+def _part(progress: Progress | None, number: int, total: int) -> Progress | None:
+    """Make the progress of one run a part of the whole."""
+    if progress is None:
+        return None
+    progress(100 * number, 100 * total)
+    return lambda done, jobs: progress(100 * number + 100 * done // jobs, 100 * total)
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

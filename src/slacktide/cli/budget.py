@@ -1,0 +1,89 @@
+"""`slacktide budget`: how wide each kind of job should run, what that buys, and what more would buy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli import options as common
+from slacktide.errors import InputError
+
+if TYPE_CHECKING:
+    from slacktide.jobfile import FleetFile
+
+
+@click.command()
+@click.argument("fleet", type=click.Path(), metavar="FLEET")
+@click.option(
+    "--budget",
+    "budget_text",
+    metavar="BUDGET",
+    help="Another budget: '20 gpus', '40 usd/hour', '20000 usd/month'.",
+)
+@click.option(
+    "--response",
+    "response_hours",
+    type=common.Duration(),
+    help="Find the cheapest budget for this mean response, e.g. 2h.",
+)
+@click.option("--continuous", is_flag=True, help="Let widths be any real number, as the theory does.")
+@click.option("--frontier", is_flag=True, help="Show what every budget buys, with the widths of every class.")
+@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw the frontier.")
+@common.output_option("table", "json", "csv")
+def budget(fleet: str, **given: Any) -> None:
+    """Say how wide each class of FLEET should run on its average budget, and what that buys.
+
+    FLEET is a YAML file: a budget, and classes of jobs that keep coming. The widths are optimal over all
+    ways to run the stream without knowing its future. Leaves with 3 when the budget is too small, and says
+    what the least is.
+    """
+    from slacktide.jobfile import read_fleet_file
+    from slacktide.report.budget import Asked
+    from slacktide.service import budget as find
+
+    if given["budget_text"] is not None and given["response_hours"] is not None:
+        raise InputError("one of --budget and --response must be given, got both")
+    file = read_fleet_file(fleet)
+    answer = find(
+        file.classes,
+        None if given["response_hours"] is not None else budget_gpus(file, given["budget_text"]),
+        mean_response_hours=given["response_hours"],
+        usd_per_gpu_hour=file.usd_per_gpu_hour,
+        integer=not given["continuous"],
+    )
+    asked = Asked(fleet, given["budget_text"] or file.budget, given["response_hours"])
+    _print(answer, asked, given)
+    if given["plot"] is not None:
+        from slacktide.report.budget_plot import plot_budget
+
+        plot_budget(answer, asked, given["plot"])
+        click.echo(f"wrote {given['plot']}", err=True)
+
+
+def budget_gpus(file: FleetFile, text: str | None) -> float:
+    """Return the GPUs of a `--budget`, or of the file where none was given."""
+    from slacktide.jobfile.fleet import gpus_of
+    from slacktide.units import parse_budget
+
+    if text is None:
+        return file.budget_gpus
+    try:
+        return gpus_of(parse_budget(text), file.usd_per_gpu_hour)
+    except InputError as error:
+        raise InputError(f"--budget: {error}") from error
+
+
+def _print(answer: Any, asked: Any, given: dict[str, Any]) -> None:
+    from slacktide.report.budget import page
+    from slacktide.report.budget_export import as_json, csv_text
+    from slacktide.report.budget_frontier import frontier_page
+
+    if given["output"] == "json":
+        common.echo_json(as_json(answer, asked, frontier=given["frontier"]))
+    elif given["output"] == "csv":
+        click.echo(csv_text(answer, frontier=given["frontier"]), nl=False)
+    elif given["frontier"]:
+        common.show(*frontier_page(answer, asked, common.line_length()))
+    else:
+        common.show(*page(answer, asked))

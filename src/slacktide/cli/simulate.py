@@ -1,0 +1,113 @@
+"""`slacktide simulate`: a stream of jobs under stream policies, compared at equal realised spending."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli import options as common
+from slacktide.errors import InputError
+
+if TYPE_CHECKING:
+    from slacktide.budget.fleet import Fleet
+    from slacktide.budget.stream import Stream
+    from slacktide.jobfile import FleetFile
+
+MAX_JOBS = 10_000_000
+"""More jobs than memory is sure to hold."""
+
+
+@click.command()
+@click.argument("fleet", type=click.Path(), metavar="FLEET")
+@click.option("--jobs", "jobs", type=click.Path(), metavar="FILE.csv", help="A recorded stream of jobs.")
+@click.option("--count", type=int, help="How many jobs to draw without --jobs.  [default: 20000]")
+@click.option(
+    "--policy",
+    multiple=True,
+    metavar="A,B,...",
+    help="Stream policies to try, by name, or {name: {parameter: value}}; all without it.",
+)
+@click.option("--arrivals", metavar="poisson|bursty", help="How jobs come, instead of what the file says.")
+@click.option(
+    "--sizes", metavar="exponential|fixed|lognormal|pareto", help="How work differs between jobs of a class."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same stream.")
+@click.option("--budget", "budget_text", metavar="BUDGET", help="Another budget, e.g. '20 gpus'.")
+@click.option("--node-gpus", type=int, help="GPUs are rented in nodes of so many.")
+@click.option("--provisioning", type=common.Duration(), help="From asking for a node to its use, e.g. 4m.")
+@click.option("--idle-grace", type=common.Duration(), help="How long an idle node is kept, e.g. 5m.")
+@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw a picture.")
+@common.output_option("table", "json", "csv")
+def simulate(fleet: str, **given: Any) -> None:
+    """Run a stream of the jobs of FLEET under stream policies, each beside the optimum that spends the same.
+
+    FLEET is a YAML file: a budget, and classes of jobs that keep coming. A policy given by its bare name is
+    turned until it really spends the budget; one with parameters runs as it is given.
+    """
+    from slacktide.jobfile import read_fleet_file
+    from slacktide.report.streams import Simulated
+    from slacktide.service import simulate as run
+
+    file = read_fleet_file(fleet)
+    stream, told = _stream(file, given)
+    policies = common.parse_policies(given["policy"])
+    with common.Bar("simulating") as bar:
+        found = run(stream, _fleet(file, given), policies or None, progress=bar)
+    _print(found, Simulated(fleet, told, file.usd_per_gpu_hour), given["output"])
+    if given["plot"] is not None:
+        from slacktide.report.stream_plot import plot_streams
+
+        plot_streams(found, given["plot"])
+        click.echo(f"wrote {given['plot']}", err=True)
+
+
+def _stream(file: FleetFile, given: dict[str, Any]) -> tuple[Stream, str]:
+    """Read or draw the stream, and say in words where it came from."""
+    sizes = given["sizes"] or file.stream.sizes
+    if given["jobs"] is not None:
+        from slacktide.jobfile.jobs import read_jobs
+
+        for name in ("count", "arrivals"):
+            if given[name] is not None:
+                raise InputError(f"--{name} must not come with --jobs, whose arrivals are recorded")
+        stream = read_jobs(given["jobs"], file.classes, sizes=sizes, seed=given["seed"])
+        return stream, f"recorded in {Path(given['jobs']).name}"
+    from slacktide.budget.arrivals import draw_stream
+
+    count = 20_000 if given["count"] is None else given["count"]
+    if count > MAX_JOBS:
+        raise InputError(f"--count must be <= {MAX_JOBS}, got {count}")
+    arrivals = given["arrivals"] or file.stream.arrivals
+    stream = draw_stream(file.classes, count, arrivals=arrivals, sizes=sizes, seed=given["seed"])
+    return stream, f"{arrivals} arrivals and {sizes} sizes, seed {given['seed']}"
+
+
+def _fleet(file: FleetFile, given: dict[str, Any]) -> Fleet:
+    from slacktide.budget.fleet import Fleet
+    from slacktide.cli.budget import budget_gpus
+
+    settings = file.stream
+    return Fleet(
+        file.classes,
+        budget_gpus=budget_gpus(file, given["budget_text"]),
+        node_gpus=settings.node_gpus if given["node_gpus"] is None else given["node_gpus"],
+        provisioning_hours=_either(given["provisioning"], settings.provisioning_hours),
+        idle_grace_hours=_either(given["idle_grace"], settings.idle_grace_hours),
+    )
+
+
+def _either(given: float | None, usual: float) -> float:
+    return usual if given is None else given
+
+
+def _print(found: Any, asked: Any, output: str) -> None:
+    from slacktide.report import stream_export, streams
+
+    if output == "json":
+        common.echo_json(stream_export.as_json(found, asked))
+    elif output == "csv":
+        click.echo(stream_export.csv_text(found, asked), nl=False)
+    else:
+        common.show(*streams.page(found, asked))

@@ -1,0 +1,84 @@
+"""`slacktide speedup`: what measurements say about how jobs scale."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli import options as common
+from slacktide.errors import InputError
+
+if TYPE_CHECKING:
+    from slacktide.report.speedups import Study
+
+
+@click.group()
+def speedup() -> None:
+    """Fit speedups to measured throughput, for job and fleet files."""
+
+
+@speedup.command()
+@click.argument("data", type=click.Path(), metavar="DATA.csv")
+@click.option(
+    "--group", metavar="COLUMNS", default="", help="One fit for each value of these columns, e.g. model,gpu."
+)
+@click.option(
+    "--where", multiple=True, metavar="COLUMN=VALUE", help="Only rows with this value; may be repeated."
+)
+@click.option("--rate", metavar="COLUMN", help="The column of rates, where its name does not tell.")
+@click.option("--time", metavar="COLUMN", help="The column of times to finish, which are inverted.")
+@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw a picture.")
+@common.output_option("table", "json")
+def fit(data: str, plot: str | None, output: str, **given: Any) -> None:
+    """Fit Amdahl's law, a power and a line to DATA.csv, beside the table of its concave hull.
+
+    DATA has a column of widths (gpus) and one of rates (throughput, samples_per_s and the like) or of times
+    to finish (minutes, time_to_target_s and the like). Each form is printed as the line to paste into a file.
+    """
+    from slacktide.report import speedups as report
+
+    studies = _studies(data, given)
+    if output == "json":
+        common.echo_json(report.as_json(data, studies))
+    else:
+        common.show(*report.page(data, studies))
+    if plot is not None:
+        from slacktide.report.speedup_plot import plot_speedups
+
+        plot_speedups(data, studies, plot)
+        click.echo(f"wrote {plot}", err=True)
+
+
+def _studies(data: str, given: dict[str, Any]) -> list[Study]:
+    from slacktide.budget.fit import fit_speedups
+    from slacktide.jobfile.measured import Choice, read_measured
+    from slacktide.report.speedups import Study
+
+    if given["rate"] is not None and given["time"] is not None:
+        raise InputError("one of --rate and --time must be given, got both")
+    group = tuple(name.strip() for name in given["group"].split(",") if name.strip())
+    choice = Choice(where=_conditions(given["where"]), group=group, rate=given["rate"], time=given["time"])
+    found = read_measured(data, choice)
+    enough = [series for series in found if len(series.points) > 1]
+    if not enough:
+        raise InputError(f"{data}: at least two widths must be measured to fit a speedup, got one")
+    for series in found:
+        if series not in enough:
+            click.echo(f"left out, only one width was measured: {', '.join(series.group.values())}", err=True)
+    return [
+        Study({**choice.where, **series.group}, series.points, fit_speedups(series.points))
+        for series in enough
+    ]
+
+
+def _conditions(texts: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--where must be written COLUMN=VALUE, such as gpu=A100, got {text!r}")
+        if name.strip() in found:
+            raise InputError(f"--where must name a column once, got {name.strip()!r} twice")
+        found[name.strip()] = value.strip()
+    return found

@@ -1,0 +1,159 @@
+"""The classes of a fleet file: what each kind of job brings, how often, and how it scales."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from slacktide.budget.classes import ANY_WIDTH, JobClass, Phase
+from slacktide.errors import InputError
+from slacktide.jobfile import keys
+from slacktide.jobfile.fields import Fields, number, scalar, section
+from slacktide.jobfile.scaling import speedup
+from slacktide.jobfile.tree import Mistakes, Scalar, Section, Series, Tree, describe
+from slacktide.speedup import Linear, Speedup
+from slacktide.units import (
+    MAX_PER_HOUR,
+    parse_arrivals_per_hour,
+    parse_duration_hours,
+    parse_range,
+    parse_work_gpu_hours,
+    shown,
+)
+
+CLASS_KEYS = ("name", "arrivals_per_hour", "arrivals", "work", "phases", "speedup", "restart", "widths")
+"""All keys of a class."""
+PHASE_KEYS = ("work", "speedup")
+
+_WORK = scalar(keys.positive(parse_work_gpu_hours))
+
+
+def class_list(mistakes: Mistakes) -> Callable[[Tree], tuple[JobClass, ...]]:
+    """Return a reader of the list of classes; mistakes inside one are noted at their own places."""
+
+    def read(tree: Tree) -> tuple[JobClass, ...]:
+        found = []
+        lines: dict[str, int] = {}
+        for place, item in enumerate(_items(tree, "classes"), start=1):
+            fields = _fields(item, place, mistakes)
+            if fields is not None:
+                found.append(_job_class(fields))
+                _check_once(fields, lines)
+        return tuple(one for one in found if one is not None)
+
+    return read
+
+
+def _items(tree: Tree, of: str) -> tuple[Tree, ...]:
+    if not isinstance(tree, Series) or not tree.items:
+        came = "an empty list" if isinstance(tree, Series) else describe(tree)
+        raise InputError(f"must be a list of {of}, each begun with '- ', got {came}")
+    return tree.items
+
+
+def _fields(item: Tree, place: int, mistakes: Mistakes) -> Fields | None:
+    if not isinstance(item, Section):
+        mistakes.add(item.place, f"classes: must be mappings of keys to values, got {describe(item)}")
+        return None
+    entry = item.entries.get("name")
+    name = entry.value.text if entry and isinstance(entry.value, Scalar) else ""
+    return Fields(item, mistakes, CLASS_KEYS, prefix=f"classes.{name[:60] or place}.")
+
+
+def _check_once(fields: Fields, lines: dict[str, int]) -> None:
+    entry = fields.section.entries.get("name")
+    if entry is None or not isinstance(entry.value, Scalar):
+        return
+    first = lines.setdefault(entry.value.text, entry.place.line)
+    if first != entry.place.line:
+        fields.note(
+            "name", f"must differ from all others, got {shown(entry.value.text)} again after line {first}"
+        )
+
+
+def _job_class(fields: Fields) -> JobClass | None:
+    """Read one class; None if a mistake makes it unusable."""
+    fields.require("name", "bert")
+    name = fields.read("name", scalar(keys.name), "")
+    arrivals = _arrivals(fields)
+    scaling = fields.read("speedup", speedup(fields.mistakes), Linear())
+    phases = _phases(fields, scaling)
+    restart = fields.read("restart", scalar(parse_duration_hours), 0.0)
+    widths = fields.read("widths", _widths, ANY_WIDTH)
+    if math.isnan(arrivals) or not phases:
+        return None
+    _check_speedups(fields, phases, widths)
+    one = phases[0]
+    return JobClass(
+        name=name,
+        arrivals_per_hour=arrivals,
+        work_gpu_hours=one.work_gpu_hours,
+        speedup=one.speedup,
+        phases=phases if len(phases) > 1 else (),
+        restart_hours=restart,
+        widths=widths,
+    )
+
+
+def _arrivals(fields: Fields) -> float:
+    """Read how often jobs come, in either form; not-a-number if that cannot be said."""
+    if "arrivals" in fields and "arrivals_per_hour" in fields:
+        fields.note("arrivals", "must be given once, got arrivals_per_hour too; keep one of them")
+    elif "arrivals_per_hour" not in fields:
+        fields.require("arrivals", "3/hour")
+    plain = fields.read("arrivals_per_hour", scalar(keys.positive(_per_hour)), math.nan)
+    return fields.read("arrivals", scalar(keys.positive(parse_arrivals_per_hour)), plain)
+
+
+def _per_hour(text: str) -> float:
+    if not (found := number(text)) <= MAX_PER_HOUR:
+        raise InputError(f"must be <= {MAX_PER_HOUR:g}, got {shown(text)}")
+    return found
+
+
+def _phases(fields: Fields, scaling: Speedup) -> tuple[Phase, ...]:
+    """Read the work of a class as its phases: one, unless several are listed."""
+    if "phases" in fields:
+        if "work" in fields:
+            fields.note("work", "must be given once, got phases too; leave work to the phases")
+        return fields.read("phases", lambda tree: _phase_list(tree, scaling, fields.mistakes), ())
+    fields.require("work", "4 gpu-hours")
+    work = fields.read("work", _WORK, math.nan)
+    return () if math.isnan(work) else (Phase(work, scaling),)
+
+
+def _phase_list(tree: Tree, scaling: Speedup, mistakes: Mistakes) -> tuple[Phase, ...]:
+    found = []
+    for item in _items(tree, "phases"):
+        try:
+            fields = Fields(section(item), mistakes, PHASE_KEYS, prefix="phases.")
+        except InputError as error:
+            mistakes.add(item.place, f"phases: {error}")
+            continue
+        fields.require("work", "4 gpu-hours")
+        work = fields.read("work", _WORK, math.nan)
+        own = fields.read("speedup", speedup(mistakes), scaling)
+        if not math.isnan(work):
+            found.append(Phase(work, own))
+    return tuple(found)
+
+
+def _widths(tree: Tree) -> tuple[int, ...]:
+    """Read `1..8`, `8`, `{1,2,4,8}` or `[1,2,4,8]`."""
+    if isinstance(tree, Series):
+        return parse_range("{" + ",".join(scalar(str)(item) for item in tree.items) + "}")
+    # To YAML a set in braces is a mapping of keys without values.
+    if isinstance(tree, Section) and all(
+        isinstance(entry.value, Scalar) and entry.value.null for entry in tree.entries.values()
+    ):
+        return parse_range("{" + ",".join(tree.entries) + "}")
+    return scalar(parse_range)(tree)
+
+
+def _check_speedups(fields: Fields, phases: tuple[Phase, ...], widths: tuple[int, ...]) -> None:
+    """See that a speedup is a number at the ends of the widths; then it is one between them."""
+    for phase in phases:
+        for width in (widths[0], widths[-1]):
+            if not 0 < (rate := phase.speedup(width)) < math.inf:
+                key = "speedup" if "speedup" in fields else "phases"
+                fields.note(key, f"the speedup at {width} GPUs must be > 0 and finite, got {rate:g}")

@@ -1,0 +1,154 @@
+"""Recorded streams: when jobs came, of which class and how large, out of a CSV file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from slacktide.budget.arrivals import draw_sizes
+from slacktide.budget.classes import JobClass
+from slacktide.budget.stream import Stream
+from slacktide.errors import FileError, unknown_name
+from slacktide.jobfile.tree import read_text
+from slacktide.market.base import Floats
+from slacktide.market.cells import Row
+from slacktide.market.csv_rows import rows_of
+from slacktide.units import shown
+
+TIME_COLUMNS = {"arrival_hours": 1.0, "arrival_s": 3600.0, "submit_s": 3600.0, "time": 3600.0}
+"""Columns that say when a job came, and how many of their units make an hour."""
+CLASS_COLUMNS = ("class", "application")
+WORK = "work_gpu_hours"
+DURATION, WIDTH = "duration_s", "num_gpus"
+"""How long a job ran on how many GPUs: its work follows from its class's speedup."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Where in a row each fact stands; None where the file does not say it."""
+
+    names: tuple[str, ...]
+    time: str
+    job_class: str | None
+    size: str | None
+
+    def cell(self, row: Row, name: str) -> str:
+        place = self.names.index(name)
+        return row.cells[place].strip() if place < len(row.cells) else ""
+
+
+def read_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str, seed: int = 0) -> Stream:
+    """Read a stream of jobs of some classes; where a file does not tell sizes, they are drawn.
+
+    Needs a column of times (`arrival_hours`, or in seconds `submit_s`, `arrival_s` or `time`) and one of
+    classes (`class` or `application`), unless there is only one class. Work is read from `work_gpu_hours`,
+    or from `duration_s` and `num_gpus`; other columns are passed over. The stream begins one mean gap before
+    its first job. Raises FileError with the line of a mistake.
+    """
+    place = str(path)
+    rows = list(rows_of(read_text(path), place))
+    columns = _columns(rows, classes, place)
+    found = sorted((_job(row, columns, classes, place) for row in rows[1:]), key=lambda job: job[0])
+    if not found:
+        raise FileError("a recorded stream must have at least one job, got none", path=place)
+    hours, kinds, size = (np.array(column) for column in zip(*found, strict=True))
+    if columns.size is None:
+        size = draw_sizes(len(found), sizes, seed=seed)
+    return Stream(_from_the_beginning(hours), kinds.astype(np.int64), size)
+
+
+def _from_the_beginning(hours: Floats) -> Floats:
+    """Let a stream begin one mean gap before its first job, so that each job stands for one gap."""
+    gap = float(hours[-1] - hours[0]) / max(1, len(hours) - 1)
+    shifted: Floats = hours - hours[0] + gap
+    return shifted
+
+
+def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> _Columns:
+    if not rows:
+        raise FileError("a table must have a header, got no text", path=path)
+    names = tuple(cell.strip().lower().removeprefix("\ufeff") for cell in rows[0].cells)
+    line = rows[0].number
+    for name in {*TIME_COLUMNS, *CLASS_COLUMNS, WORK, DURATION, WIDTH}:
+        if names.count(name) > 1:
+            raise FileError(f"a column must come once, got {name!r} twice", path=path, line=line)
+    job_class = next((name for name in CLASS_COLUMNS if name in names), None)
+    if job_class is None and len(classes) > 1:
+        raise FileError(
+            f"a column 'class' or 'application' must say which of {len(classes)} classes a job is of, "
+            f"got only: {', '.join(names)}",
+            path=path,
+            line=line,
+        )
+    return _Columns(names, _time_column(names, path, line), job_class, _size_column(names, path, line))
+
+
+def _time_column(names: tuple[str, ...], path: str, line: int) -> str:
+    times = [name for name in TIME_COLUMNS if name in names]
+    if len(times) != 1:
+        raise FileError(
+            f"one column must say when jobs came ({', '.join(TIME_COLUMNS)}), got "
+            f"{' and '.join(times) or 'only: ' + ', '.join(names)}",
+            path=path,
+            line=line,
+        )
+    return times[0]
+
+
+def _size_column(names: tuple[str, ...], path: str, line: int) -> str | None:
+    if WORK in names:
+        return WORK
+    if DURATION in names and WIDTH not in names:
+        raise FileError(
+            f"{DURATION!r} must come with {WIDTH!r}, on which a job ran so long; leave it out to draw sizes",
+            path=path,
+            line=line,
+        )
+    return DURATION if DURATION in names else None
+
+
+def _job(row: Row, columns: _Columns, classes: Sequence[JobClass], path: str) -> tuple[float, int, float]:
+    """Return when a job came, its class and its size."""
+    hours = _number(row, columns, columns.time, path) / TIME_COLUMNS[columns.time]
+    index = _class_index(row, columns, classes, path)
+    if columns.size is None:
+        return hours, index, 1.0
+    amount = _positive(row, columns, columns.size, path)
+    if columns.size == WORK:
+        return hours, index, amount / classes[index].work_gpu_hours
+    gpus = _positive(row, columns, WIDTH, path)
+    usual = sum(phase.work_gpu_hours / phase.speedup(gpus) for phase in classes[index].phases)
+    return hours, index, amount / 3600.0 / usual
+
+
+def _class_index(row: Row, columns: _Columns, classes: Sequence[JobClass], path: str) -> int:
+    if columns.job_class is None:
+        return 0
+    name = columns.cell(row, columns.job_class)
+    known = [one.name for one in classes]
+    if name not in known:
+        message = unknown_name("a class of the fleet", name[:60], known)
+        raise FileError(f"column {columns.job_class!r}: {message}", path=path, line=row.number)
+    return known.index(name)
+
+
+def _positive(row: Row, columns: _Columns, name: str, path: str) -> float:
+    found = _number(row, columns, name, path)
+    if found <= 0:
+        raise FileError(f"column {name!r} must be > 0, got {found:g}", path=path, line=row.number)
+    return found
+
+
+def _number(row: Row, columns: _Columns, name: str, path: str) -> float:
+    text = columns.cell(row, name)
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise FileError(f"column {name!r} must be a number, got {shown(text)}", path=path, line=row.number)
+    return found
