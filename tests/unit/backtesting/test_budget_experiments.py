@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from slacktide.backtesting.stream.compare import compare_streams
 from slacktide.backtesting.stream.experiments import rows
 from slacktide.backtesting.stream.experiments.budget import reproduce
 from slacktide.backtesting.stream.experiments.cases import IDEAL, QUICK, USUAL, Case, Machines
 from slacktide.backtesting.stream.experiments.equal import contests, costs, efficient, hours_at, ratios
-from slacktide.backtesting.stream.experiments.families import budgets_of, fixed_width, with_learners
+from slacktide.backtesting.stream.experiments.families import (
+    ROUND_HOURS,
+    band,
+    budgets_of,
+    fixed_width,
+    with_learners,
+)
 from slacktide.backtesting.stream.experiments.fleets import MIXED_FLEETS, PAPER_FLEETS, drawn, synthetic
 from slacktide.backtesting.stream.experiments.measure import check, measure, widths_along
 from slacktide.backtesting.stream.experiments.rows import Point
@@ -22,6 +29,7 @@ from slacktide.backtesting.stream.experiments.traces import (
     recorded,
     recorded_cases,
 )
+from slacktide.budget.policy.efficiency_band import EfficiencyBand
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.errors import FileError, InputError
 
@@ -118,6 +126,18 @@ def test_ratios_are_at_equal_bills() -> None:
     (contest,) = contests([only, only._replace(load_multiple=9.0)])
     assert contest.points == 1
     assert contest.median == pytest.approx(1.5)
+
+
+def test_ratios_are_those_of_the_comparison_that_turns_the_optimum_to_the_same_bill() -> None:
+    case = synthetic(150, 2)
+    fixed, baseline = (
+        measure(case, rows.AUTOSCALING, family)
+        for family in (fixed_width(case, SMALL._replace(budgets=12)), band(SMALL))
+    )
+    policies = [EfficiencyBand(e, round_hours=ROUND_HOURS) for e in SMALL.efficiencies]
+    turned = compare_streams(case.stream, case.fleet, policies)
+    for mine, other in zip(ratios([*fixed, *baseline]), turned.rows, strict=True):
+        assert mine.mean_ratio == pytest.approx(other.ratio, rel=0.01)
 
 
 def test_a_policy_costs_nothing_more_on_ideal_machines() -> None:
