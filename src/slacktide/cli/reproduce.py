@@ -11,6 +11,7 @@ from slacktide.cli import options as common
 
 if TYPE_CHECKING:
     from slacktide.backtesting.experiments.rows import Reproduction
+    from slacktide.backtesting.stream.experiments.rows import BudgetReproduction
 
 
 @click.group()
@@ -45,7 +46,8 @@ def deadline(out: str, quick: bool, data: str | None, seed: int, force: bool, ou
     and a CSV file for each experiment.
     """
     from slacktide.backtesting.experiments.deadline import reproduce as run
-    from slacktide.report.reproduce import check_folder, write_reproduction
+    from slacktide.report.reproduce import write_reproduction
+    from slacktide.report.reproduction import check_folder
 
     folder = Path(out)
     check_folder(folder, force=force)
@@ -62,7 +64,93 @@ def _print(result: Reproduction, files: list[Path], output: str) -> None:
     if output == "json":
         common.echo_json({**as_json(result), "files": [str(file) for file in files]})
         return
+    _echo([*headline(result), "", *as_text(gains_grid(result.gains)).splitlines(), "", *result.notes], files)
+
+
+@reproduce.command()
+@click.option(
+    "--out",
+    default="reproduction-budget",
+    show_default=True,
+    type=click.Path(),
+    metavar="DIR",
+    help="Where to write.",
+)
+@click.option("--quick", is_flag=True, help="A small size, done in about a minute: to look at, not to cite.")
+@click.option(
+    "--data",
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Recorded streams (jobs/) and measured speedups (speedups/); otherwise $SLACKTIDE_DATA.",
+)
+@click.option(
+    "--restart",
+    default="30s",
+    show_default=True,
+    metavar="DURATION",
+    help="Time without progress after a change of width.",
+)
+@click.option(
+    "--node-gpus", type=int, default=4, show_default=True, help="GPUs are rented in nodes of so many."
+)
+@click.option(
+    "--provisioning",
+    default="90s",
+    show_default=True,
+    metavar="DURATION",
+    help="From the request for a node, from which it is paid, until it can be used.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
+@click.option("--force", is_flag=True, help="Write into a folder that holds other things.")
+@common.output_option("table", "json")
+def budget(
+    out: str,
+    quick: bool,
+    data: str | None,
+    restart: str,
+    node_gpus: int,
+    provisioning: str,
+    seed: int,
+    force: bool,
+    output: str,
+) -> None:
+    """Reproduce Li et al. 2024 and BOA Constrictor's comparison: streams of jobs on an average budget.
+
+    Mean response time against budget for the optimum and its baselines, and completion times beside
+    autoscaling at equal bills, on recorded streams or a synthetic one, with ideal machines and with those
+    that the options describe. Writes a page, and a figure and a CSV file for each experiment.
+    """
+    from slacktide.backtesting.stream.experiments.budget import reproduce as run
+    from slacktide.backtesting.stream.experiments.cases import Machines
+    from slacktide.report.reproduce_budget import write_budget_reproduction
+    from slacktide.report.reproduction import check_folder
+    from slacktide.units import parse_duration_hours
+
+    folder = Path(out)
+    check_folder(folder, force=force)
+    machines = Machines(parse_duration_hours(restart), node_gpus, parse_duration_hours(provisioning))
+    with common.Bar("experiments") as bar:
+        result = run(
+            quick=quick, seed=seed, data=Path(data) if data else None, machines=machines, progress=bar
+        )
+    _print_budget(result, write_budget_reproduction(result, folder), output)
+
+
+def _print_budget(result: BudgetReproduction, files: list[Path], output: str) -> None:
+    from slacktide.report.grid import as_text
+    from slacktide.report.reproduce_budget import as_json
+    from slacktide.report.reproduce_budget_findings import headline
+    from slacktide.report.reproduce_budget_words import summary_grid
+
+    if output == "json":
+        common.echo_json({**as_json(result), "files": [str(file) for file in files]})
+        return
+    table = as_text(summary_grid(result.contests)).splitlines()
+    _echo([*headline(result), "", *table, "", *result.notes], files)
+
+
+def _echo(lines: list[str], files: list[Path]) -> None:
     # Names of traces are in these lines: an escape sequence in one must not reach the terminal.
-    for line in (*headline(result), "", *as_text(gains_grid(result.gains)).splitlines(), "", *result.notes):
+    for line in lines:
         click.echo("".join(char if char.isprintable() else " " for char in line))
     click.echo(f"Page: {files[0]}; figures and tables beside it ({len(files) - 1} files).")

@@ -41,7 +41,7 @@ def point_figure(points: Sequence[Point]) -> bytes:
         shown = {line.get_label(): line for ax in reversed(axes) for line in ax.get_lines()}
         figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=4)
 
-    return _png(draw, (11.0, 4.6))
+    return png(draw, (11.0, 4.6))
 
 
 def _panel(ax: Axes, panel: str, points: Sequence[Point], colours: dict[str, str]) -> None:
@@ -108,7 +108,7 @@ def selection_figure(result: Reproduction) -> bytes:
             grid[row][0].set_ylabel(label)
             grid[row][-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0))
 
-    return _png(draw, (12.5, 7.6))
+    return png(draw, (12.5, 7.6))
 
 
 RATE_LOOKS = {"paper": ("paper's rate", PALETTE[0]), "own": ("our rate", PALETTE[1])}
@@ -150,7 +150,7 @@ def _regret(ax: Axes, steps: Sequence[Step]) -> None:
     ax.grid(axis="both")
 
 
-def _png(draw: Callable[[Figure], None], size: tuple[float, float]) -> bytes:
+def png(draw: Callable[[Figure], None], size: tuple[float, float]) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     buffer = io.BytesIO()

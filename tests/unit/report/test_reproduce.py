@@ -14,9 +14,10 @@ from slacktide.backtesting.experiments.places import job_of
 from slacktide.backtesting.experiments.rows import Chosen, Point, Reproduction, Step
 from slacktide.errors import InputError
 from slacktide.market.base import Pool
-from slacktide.report.reproduce import MARKER, as_json, check_folder, write_reproduction
+from slacktide.report.reproduce import as_json, write_reproduction
 from slacktide.report.reproduce_findings import finding
 from slacktide.report.reproduce_words import headline, percent
+from slacktide.report.reproduction import MARKER, check_folder
 
 HOSTILE = "<b>$x^2$\x1b[31m"
 SERIES = (*rows.BASELINES, rows.AHANP, rows.AHAP_ARIMA, rows.AHAP_NOISY, rows.HORIZON)
