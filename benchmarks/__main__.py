@@ -14,6 +14,7 @@ NAMES = (
     "deadline",
     "selection",
     "budget_solver",
+    "budget",
 )
 
 

@@ -12,6 +12,7 @@ from types import ModuleType
 import click
 import pytest
 
+from slacktide.budget.policy.base import stream_policies
 from slacktide.cli import COMMANDS, run, slacktide
 from slacktide.policy.base import policies
 
@@ -65,6 +66,24 @@ def test_howto_for_policies_runs(sandbox: Path) -> None:
 def test_howto_for_budgets_runs(sandbox: Path) -> None:
     follow(ROOT / "docs/howto/budget.md")
     assert {"budget.png", "speedup.png"} <= {path.name for path in sandbox.iterdir()}
+
+
+def test_howto_for_streams_runs(sandbox: Path) -> None:
+    follow(ROOT / "docs/howto/simulate.md")
+    assert {"simulate.png", "trace.csv"} <= {path.name for path in sandbox.iterdir()}
+
+
+def test_howto_for_stream_policies_runs(sandbox: Path) -> None:
+    try:
+        follow(ROOT / "docs/howto/stream-policy.md")
+    finally:
+        stream_policies._classes.pop("crowd-aware", None)
+
+
+def test_every_stream_policy_is_documented() -> None:
+    page = (ROOT / "docs/howto/simulate.md").read_text(encoding="utf-8")
+    for name in stream_policies:
+        assert f"`{name}`" in page
 
 
 def test_readme_commands_run(sandbox: Path) -> None:
