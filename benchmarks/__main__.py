@@ -16,6 +16,7 @@ NAMES = (
     "budget_solver",
     "engine",
     "local_start",
+    "budget",
 )
 
 

@@ -13,15 +13,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slacktide.budget.arrivals import draw_stream
     from slacktide.budget.classes import JobClass, Phase
+    from slacktide.budget.fleet import Fleet
+    from slacktide.budget.policy.base import FleetView, stream_policies
+    from slacktide.budget.stream import Stream
     from slacktide.budget.widths import optimal_widths
-    from slacktide.checks import check_policy
+    from slacktide.checks import check_policy, check_stream_policy
     from slacktide.errors import InfeasibleError, InputError, SlacktideError
     from slacktide.jobfile import read_fleet_file, read_job_file
     from slacktide.market.base import Market, Pool
     from slacktide.market.source import open_market
     from slacktide.policy.base import policies
-    from slacktide.service import Starts, backtest, plan
+    from slacktide.service import Starts, backtest, plan, simulate
     from slacktide.solve.clairvoyant import clairvoyant
     from slacktide.speedup import Amdahl, Linear, Power, Table
     from slacktide.types import Allocation, Job, JobState, Policy, Quote, Reason, View
@@ -29,13 +33,17 @@ if TYPE_CHECKING:
 _HOMES = {
     "slacktide.budget.classes": ("JobClass", "Phase"),
     "slacktide.budget.widths": ("optimal_widths",),
-    "slacktide.checks": ("check_policy",),
+    "slacktide.budget.arrivals": ("draw_stream",),
+    "slacktide.budget.fleet": ("Fleet",),
+    "slacktide.budget.policy.base": ("FleetView", "stream_policies"),
+    "slacktide.budget.stream": ("Stream",),
+    "slacktide.checks": ("check_policy", "check_stream_policy"),
     "slacktide.errors": ("InfeasibleError", "InputError", "SlacktideError"),
     "slacktide.jobfile": ("read_fleet_file", "read_job_file"),
     "slacktide.market.base": ("Market", "Pool"),
     "slacktide.market.source": ("open_market",),
     "slacktide.policy.base": ("policies",),
-    "slacktide.service": ("Starts", "backtest", "plan"),
+    "slacktide.service": ("Starts", "backtest", "plan", "simulate"),
     "slacktide.solve.clairvoyant": ("clairvoyant",),
     "slacktide.speedup": ("Amdahl", "Linear", "Power", "Table"),
     "slacktide.types": ("Allocation", "Job", "JobState", "Policy", "Quote", "Reason", "View"),
@@ -45,6 +53,8 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "Allocation",
     "Amdahl",
+    "Fleet",
+    "FleetView",
     "InfeasibleError",
     "InputError",
     "Job",
@@ -60,17 +70,22 @@ __all__ = [
     "Reason",
     "SlacktideError",
     "Starts",
+    "Stream",
     "Table",
     "View",
     "backtest",
     "check_policy",
+    "check_stream_policy",
     "clairvoyant",
+    "draw_stream",
     "open_market",
     "optimal_widths",
     "plan",
     "policies",
     "read_fleet_file",
     "read_job_file",
+    "simulate",
+    "stream_policies",
 ]
 
 

@@ -76,9 +76,14 @@ class Sizes:
             frame = frame.f_back
         large = frame.f_locals["self"].stream.size[view.ids] > 1.0
         stages = view.fleet.stages
-        least, most = np.argmax(stages.rate > 0, axis=1), stages.narrower[:, -1]
-        widths: Ints = np.where(large, most[view.stage], least[view.stage])
-        return widths
+        return np.where(large, view.allowed(1000), stages.least[view.stage])
+
+
+class Stubborn:
+    """Lets everybody wait."""
+
+    def decide(self, view: FleetView) -> Ints:
+        return view.allowed(0)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +93,9 @@ class Sizes:
         (Crowded(), "add up to at most"),
         (Moody(), "same decisions"),
         (Sizes(), "sizes of unfinished jobs"),
+        (Stubborn(), "wait for ever"),
     ],
-    ids=["greedy", "crowded", "moody", "sizes"],
+    ids=["greedy", "crowded", "moody", "sizes", "stubborn"],
 )
 def test_checks_catch_a_policy_that_breaks_the_contract(policy: AnyStreamPolicy, words: str) -> None:
     with pytest.raises(CheckFailed, match=words):

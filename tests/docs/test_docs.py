@@ -12,6 +12,7 @@ from types import ModuleType
 import click
 import pytest
 
+from slacktide.budget.policy.base import stream_policies
 from slacktide.cli import COMMANDS, run, slacktide
 from slacktide.policy.base import policies
 
@@ -73,6 +74,24 @@ def test_howto_for_running_runs(sandbox: Path, monkeypatch: pytest.MonkeyPatch) 
     (sandbox / "hello.yaml").write_text(blocks(page, "yaml")[0], encoding="utf-8")
     follow(page)
     assert {"run.png", "run.html"} <= {path.name for path in sandbox.iterdir()}
+
+
+def test_howto_for_streams_runs(sandbox: Path) -> None:
+    follow(ROOT / "docs/howto/simulate.md")
+    assert {"simulate.png", "trace.csv"} <= {path.name for path in sandbox.iterdir()}
+
+
+def test_howto_for_stream_policies_runs(sandbox: Path) -> None:
+    try:
+        follow(ROOT / "docs/howto/stream-policy.md")
+    finally:
+        stream_policies._classes.pop("crowd-aware", None)
+
+
+def test_every_stream_policy_is_documented() -> None:
+    page = (ROOT / "docs/howto/simulate.md").read_text(encoding="utf-8")
+    for name in stream_policies:
+        assert f"`{name}`" in page
 
 
 def test_readme_commands_run(sandbox: Path) -> None:

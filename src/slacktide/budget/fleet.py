@@ -31,6 +31,8 @@ class Stages(NamedTuple):
     """[stage]: hours without progress after a change of width."""
     narrower: Ints
     """[stage, width]: the greatest allowed width that is no wider, 0 if there is none."""
+    least: Ints
+    """[stage]: the narrowest allowed width."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Fleet:
             rate=rate,
             restart_hours=np.repeat([one.restart_hours for one in self.classes], phases),
             narrower=np.maximum.accumulate(allowed, axis=1),
+            least=np.repeat([one.widths[0] for one in self.classes], phases).astype(np.int64),
         )
 
 

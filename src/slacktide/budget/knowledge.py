@@ -143,7 +143,7 @@ class Known:
 
 
 def thinned(widths: tuple[int, ...]) -> list[int]:
-    """Keep the widths that are at least a ninth wider than the one kept before; and the widest."""
+    """Keep the widths that are at least an eighth of a doubling wider than the one kept before."""
     kept = [widths[0]]
     for gpus in widths:
         if gpus >= kept[-1] * 2 ** (1 / CANDIDATES_PER_DOUBLING):
@@ -157,8 +157,9 @@ class Knowledge:
 
     classes: tuple[JobClass, ...]
     pace: Rate = field(default_factory=Rate)
-    """Arrivals of all classes together."""
-    rates: dict[int, Rate] = field(default_factory=dict)
+    """Arrivals of all classes together: these tell soonest that something has changed."""
+    arrivals: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
+    """Arrivals of each class, for its share of all."""
     known: dict[int, Known] = field(default_factory=dict)
 
     def learn(self, event: StreamEvent) -> None:
@@ -171,21 +172,19 @@ class Knowledge:
             self._arrived(event)
 
     def _arrived(self, event: Arrived) -> None:
-        index = event.class_index
-        if index not in self.known:
-            self.known[index], self.rates[index] = Known(self.classes[index]), Rate()
-        self.rates[index].arrived(event.now_hours)
-        changed = self.pace.arrived(event.now_hours)
-        if changed is not None:
-            # All classes are taken to have changed alike; each one's own count corrects that in time.
-            for rate in self.rates.values():
-                rate.hasten(changed)
+        if event.class_index not in self.known:
+            self.known[event.class_index] = Known(self.classes[event.class_index])
+        self.arrivals.add(event.class_index, 1.0)
+        self.arrivals.age()
+        self.pace.arrived(event.now_hours)
 
     def estimates(self, now_hours: float) -> dict[int, JobClass]:
         """Return every class of which enough is known to plan for it."""
+        total = sum(self.arrivals.get(index) for index in self.known)
         found = {}
         for index, known in self.known.items():
-            estimate = known.estimate(self.rates[index].per_hour(now_hours)) if now_hours > 0 else None
+            share = self.arrivals.get(index) / total
+            estimate = known.estimate(share * self.pace.per_hour(now_hours)) if now_hours > 0 else None
             if estimate is not None:
                 found[index] = estimate
         return found

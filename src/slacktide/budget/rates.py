@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
+
+from slacktide.market.base import Floats
 
 BLOCK = 50
 """Arrivals are looked at in blocks of so many."""
 BLOCKS = 400
 """How many blocks are remembered."""
-SURE = 4.5
-"""A change must stand out by so many standard errors: chance alone shows one in 100,000 looks."""
+SURE = 3.4
+"""A change must stand out by so many standard errors, and by more while little is known."""
 FEWEST = 2
 """A change must show in at least so many blocks."""
-WINDOWS = 8
-"""So many stretches as long as the one in question must speak for how it was before."""
-
-
-class Change(NamedTuple):
-    """From when on arrivals come how many times as fast."""
-
-    since_hours: float
-    factor: float
+WINDOWS = 12
+"""So many stretches must speak for how it was before."""
 
 
 @dataclass(slots=True)
@@ -42,25 +36,18 @@ class Rate:
     ends_hours: list[float] = field(default_factory=list)
     """When each block since then was full."""
 
-    def arrived(self, now_hours: float) -> Change | None:
-        """Count an arrival; return a change of pace where one has come to light."""
+    def arrived(self, now_hours: float) -> bool:
+        """Count an arrival; return whether a change of pace has come to light."""
         self.count += 1
         if self.count < BLOCK * (len(self.ends_hours) + 1):
-            return None
+            return False
         self.ends_hours.append(now_hours)
         recent = self._changed()
         if recent:
-            before = self.per_hour(now_hours)
             self._forget(len(self.ends_hours) - recent)
-            return Change(self.since_hours, self.per_hour(now_hours) / before)
-        if len(self.ends_hours) > BLOCKS:
+        elif len(self.ends_hours) > BLOCKS:
             self._forget(1)
-        return None
-
-    def hasten(self, change: Change) -> None:
-        """Look at all arrivals before a time as if they had come faster by a factor."""
-        self.since_hours = _moved(self.since_hours, change)
-        self.ends_hours = [_moved(ended, change) for ended in self.ends_hours]
+        return recent > 0
 
     def _forget(self, blocks: int) -> None:
         self.since_hours = self.ends_hours[blocks - 1]
@@ -77,17 +64,24 @@ class Rate:
         ends = np.array([self.since_hours, *self.ends_hours])
         logs = np.log(np.maximum(np.diff(ends), 1e-12))
         recent = FEWEST
-        while len(logs) >= recent * (WINDOWS + 1):
-            windows = len(logs) // recent - 1
-            before = logs[-recent * (windows + 1) : -recent].reshape(windows, recent).mean(axis=1)
-            spread = max(float(before.var(ddof=1)), 1 / (BLOCK * recent))
-            stands_out = abs(logs[-recent:].mean() - before.mean())
-            if stands_out > SURE * math.sqrt(spread * (1 + 1 / windows)):
+        while len(logs) >= recent + FEWEST * WINDOWS:
+            if stands_out(logs[:-recent], logs[-recent:]):
                 return recent
-            recent *= 2
+            recent += (recent + 1) // 2
         return 0
 
 
-def _moved(hours: float, change: Change) -> float:
-    early = max(change.since_hours - hours, 0.0)
-    return hours + early - early / change.factor
+def stands_out(before: Floats, after: Floats) -> bool:
+    """Whether the latest blocks differ from all before by more than chance and bursts explain.
+
+    The spread is taken from stretches as long as the latest one, or shorter where there are too few of those.
+    """
+    length = len(after)
+    while len(before) < length * WINDOWS:
+        length //= 2
+    windows = len(before) // length
+    means = before[len(before) - windows * length :].reshape(windows, length).mean(axis=1)
+    spread = max(float(means.var(ddof=1)), 1 / (BLOCK * length)) * length / len(after)
+    error = math.sqrt(spread * (1 + len(after) / len(before)))
+    sure = SURE * (1 + 8 / windows)  # few stretches say little of the spread
+    return abs(float(after.mean() - before.mean())) > sure * error

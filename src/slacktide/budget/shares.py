@@ -31,7 +31,6 @@ def steps_of(fleet: Fleet) -> Steps:
     """Sort the steps of all stages of a fleet."""
     tables = fleet.stages
     rows = []
-    least = np.repeat([one.widths[0] for one in fleet.classes], np.diff(tables.first))
     for stage in range(len(tables.rate)):
         widths = _on_hull(np.flatnonzero(tables.rate[stage]), tables.rate[stage])
         gain = np.diff(tables.rate[stage, widths]) / np.diff(widths)
@@ -40,7 +39,7 @@ def steps_of(fleet: Fleet) -> Steps:
     # Rounded so that a straight stretch keeps its order; the sort is stable.
     order = np.argsort(-np.round(table[:, 3], 12), kind="stable")
     stages, before, after = table[order, :3].astype(np.int64).T.copy()
-    return Steps(stages, before, after, least.astype(np.int64), tables.rate)
+    return Steps(stages, before, after, tables.least, tables.rate)
 
 
 def _on_hull(widths: Ints, rate: Floats) -> Ints:

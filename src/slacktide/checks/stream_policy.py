@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.backtesting.stream.events import run_events
+from slacktide.backtesting.stream.events import Watch, run_events
 from slacktide.backtesting.stream.result import StreamRun
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass, Phase
@@ -32,6 +32,7 @@ from slacktide.budget.stream import Stream
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.checks.cases import WIDTHS, random_speedup
 from slacktide.checks.policy import CheckFailed
+from slacktide.errors import InputError
 from slacktide.market.base import Ints
 
 
@@ -74,12 +75,12 @@ def asks_only_for_what_is_allowed(
                 f"got {widths.sum()} at {view.now_hours:g} h in {case}"
             )
 
-    run_events(case.stream, case.fleet, policy, watch=look)
+    _run(policy, case, look)
 
 
 def finishes_every_job(policy: AnyStreamPolicy, case: StreamCase, rng: np.random.Generator) -> None:
     """Nobody waits for ever."""
-    run = run_events(case.stream, case.fleet, policy)
+    run = _run(policy, case)
     if not np.isfinite(run.response_hours).all():
         raise CheckFailed(f"every job must be done some time, got one that never is in {case}")
 
@@ -107,7 +108,7 @@ def does_not_know_sizes(policy: AnyStreamPolicy, case: StreamCase, rng: np.rando
     if needs_sizes(policy):
         return
     until = float(rng.uniform(0.3, 1.0)) * case.stream.hours
-    run = run_events(case.stream, case.fleet, policy)
+    run = _run(policy, case)
     other = _larger(case, run, until)
     message = f"a policy must not know the sizes of unfinished jobs at {until:g} h in {case}"
     _compare(decisions(policy, case), decisions(policy, other), until, message)
@@ -176,8 +177,16 @@ def decisions(policy: AnyStreamPolicy, case: StreamCase) -> list[Decision]:
     def look(view: FleetView, widths: Ints) -> None:
         found.append(Decision(view.now_hours, tuple(view.ids.tolist()), tuple(widths.tolist())))
 
-    run_events(case.stream, case.fleet, policy, watch=look)
+    _run(policy, case, look)
     return found
+
+
+def _run(policy: AnyStreamPolicy, case: StreamCase, watch: Watch | None = None) -> StreamRun:
+    """Run a case; a policy that cannot be followed breaks its contract."""
+    try:
+        return run_events(case.stream, case.fleet, policy, watch=watch)
+    except InputError as error:
+        raise CheckFailed(f"{error}, in {case}") from error
 
 
 def _compare(one: list[Decision], other: list[Decision], until: float, message: str) -> None:

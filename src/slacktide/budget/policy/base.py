@@ -45,6 +45,12 @@ class FleetView(NamedTuple):
     spent_gpu_hours: float
     """GPU-hours that were paid for since the run began."""
 
+    def allowed(self, wanted: Ints | int) -> Ints:
+        """Return for each job the widest width it may have that is no wider than wanted, or its narrowest."""
+        stages = self.fleet.stages
+        narrower = stages.narrower[self.stage, np.clip(wanted, 0, stages.narrower.shape[1] - 1)]
+        return np.where(np.asarray(wanted) > 0, np.maximum(narrower, stages.least[self.stage]), 0)
+
     @property
     def phase(self) -> Ints:
         """Which of its class's phases each job is in."""
@@ -195,8 +201,7 @@ def cluster_size(fleet: Fleet, cluster_gpus: int | None) -> int:
 def allowed_widths(fleet: Fleet, gpus: int) -> Ints:
     """Return for each stage the allowed width that is nearest below this many GPUs, or the least."""
     narrower = fleet.stages.narrower
-    least = np.repeat([one.widths[0] for one in fleet.classes], np.diff(fleet.stages.first))
-    widths: Ints = np.maximum(narrower[:, min(gpus, narrower.shape[1] - 1)], least)
+    widths: Ints = np.maximum(narrower[:, min(gpus, narrower.shape[1] - 1)], fleet.stages.least)
     return widths
 
 

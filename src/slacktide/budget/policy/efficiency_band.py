@@ -65,11 +65,12 @@ class BandRun:
         return self._size(view.rented_gpus, stage) if self.now_due else view.rented_gpus
 
     def _size(self, size_gpus: int, stage: Ints) -> int:
-        widths = self._shared(stage, size_gpus)
-        speed = float(self.steps.rate[stage, widths].sum())
+        """Return the size that the jobs are worth; nobody is left waiting for the sake of efficiency."""
         middle = self.policy.efficiency
-        if size_gpus and abs(speed - middle * size_gpus) <= self.policy.band_share * middle * size_gpus:
-            return size_gpus
+        if int(self.steps.least[stage].sum()) <= size_gpus:
+            speed = float(self.steps.rate[stage, self._shared(stage, size_gpus)].sum())
+            if abs(speed - middle * size_gpus) <= self.policy.band_share * middle * size_gpus:
+                return size_gpus
         return int(compiled(size_for_efficiency)(stage, self.steps, middle))
 
     def decide(self, view: FleetView) -> Ints:

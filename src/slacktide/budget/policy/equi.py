@@ -74,7 +74,10 @@ def share_equally(stage: Ints, fastest: Ints, narrower: Ints, gpus: int, widths:
         widths[job] = narrower[stage[job], share]
         left += share - widths[job]
     left = hand_out(stage, fastest, narrower, left, widths, True)
-    hand_out(stage, fastest, narrower, left, widths, False)
+    before = left + 1
+    while left < before:
+        before = left
+        left = hand_out(stage, fastest, narrower, left, widths, False)
 
 
 @compilable

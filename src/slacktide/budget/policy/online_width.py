@@ -22,6 +22,8 @@ from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.errors import InputError
 from slacktide.market.base import Ints
 
+DEAR_SHARE = 0.02
+"""Overspending beyond this share of the budget is made good for whatever it costs in time."""
 NEIGHBOUR = 1.5
 """The slope at a width is known when one within this factor was tried on either side."""
 FAR_OFF = 2.5
@@ -118,37 +120,36 @@ class OnlineRun:
     def _plan(self, view: FleetView) -> None:
         """Compute all widths anew from what is known."""
         pace = self.knowledge.pace
-        gap = 1.0 / pace.per_hour(view.now_hours)
-        self.wake_hours = view.now_hours + gap * min(self.policy.period_jobs, 1 + pace.count / 8)
+        wait_jobs = min(self.policy.period_jobs, 1 + pace.count / 8)
+        self.wake_hours = view.now_hours + wait_jobs / pace.per_hour(view.now_hours)
         known = self.knowledge.estimates(view.now_hours)
         if not known:
             return
-        repay_hours = max(self.policy.repay_share * view.now_hours, self.policy.repay_jobs * gap)
-        overspent = view.spent_gpu_hours + self._committed(view, known) - self.budget_gpus * view.now_hours
         classes = list(known.values())
-        least = least_budget_gpus(classes)
-        slack = max(self.budget_gpus - least, 0.0)
-        most = self.policy.repay_most_share * slack
-        repay = min(max(overspent / repay_hours, -most), most)
-        self.target_gpus = max(self.budget_gpus - repay, least * (1 + 1e-9))
+        self.target_gpus = self._target(view, known, least_budget_gpus(classes))
         plan = optimal_widths(classes, self.target_gpus)
         for index, one in zip(known, plan.classes, strict=True):
             self._turn(index, one)
         self._catch_up(view, known)
+
+    def _target(self, view: FleetView, known: dict[int, JobClass], least_gpus: float) -> float:
+        """Return what to plan for: the budget less what was spent too much, over the time to repay it."""
+        gap = 1.0 / self.knowledge.pace.per_hour(view.now_hours)
+        repay_hours = max(self.policy.repay_share * view.now_hours, self.policy.repay_jobs * gap)
+        allowed = self.budget_gpus * view.now_hours
+        overspent = view.spent_gpu_hours + self._committed(view, known) - allowed
+        slack = max(self.budget_gpus - least_gpus, 0.0)
+        most = slack if overspent > DEAR_SHARE * allowed else self.policy.repay_most_share * slack
+        repay = min(max(overspent / repay_hours, -most), most)
+        return max(self.budget_gpus - repay, least_gpus * (1 + 1e-9))
 
     def _catch_up(self, view: FleetView, known: dict[int, JobClass]) -> None:
         """Send jobs that began in ignorance on the way that is known to be better by now.
 
         Only those far off, and only where a restart is short beside the hours still expected.
         """
-        rows = zip(
-            view.ids.tolist(),
-            view.class_index.tolist(),
-            view.phase.tolist(),
-            view.width.tolist(),
-            strict=True,
-        )
-        for job, index, phase, gpus in rows:
+        columns = (view.ids, view.class_index, view.phase, view.width)
+        for job, index, phase, gpus in zip(*(column.tolist() for column in columns), strict=True):
             if index not in known or not gpus:
                 continue
             better = self.turns[index].paths[0]
@@ -171,10 +172,9 @@ class OnlineRun:
         """
         costs: dict[tuple[int, int, int], float] = {}
         total = 0.0
-        for index, phase, gpus in zip(
-            view.class_index.tolist(), view.phase.tolist(), view.width.tolist(), strict=True
-        ):
-            key = index, phase, gpus
+        columns = (view.class_index, view.phase, view.width)
+        for key in zip(*(column.tolist() for column in columns), strict=True):
+            index, phase, gpus = key
             if key not in costs:
                 costs[key] = _cost(known.get(index), phase, gpus, self.turns.get(index))
             total += costs[key]
