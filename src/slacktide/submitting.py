@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from slacktide.engine.feed import SCHEME, feed_path, is_feed, open_feed
 from slacktide.engine.streams import DEFAULT_STREAM_POLICY, check_member
 from slacktide.errors import InputError
 from slacktide.events import Submitted
-from slacktide.jobfile.reading import NO_DEADLINE_HOURS, JobFile, parse_job
+from slacktide.jobfile.reading import NO_DEADLINE_HOURS, parse_job
 from slacktide.jobfile.redact import without_secrets
 from slacktide.jobfile.tree import read_text
 from slacktide.learn.pool import AUTO
@@ -54,12 +55,8 @@ def submission(
     opened = open_feed(**market) if live else open_market(**market)
     named, start = given.get("pool"), given.get("start")
     pool = opened.pool(named) if named else best_pool(file.job, opened, start)
-    if given.get("fleet"):
-        return _member_of(given, text, path, file, market, pool, job_id=job_id, at_hours=at_hours, now=now)
-    if file.job.deadline_hours >= NO_DEADLINE_HOURS:
-        raise InputError(f"{path}: a job without a deadline must be one of a stream; give its --fleet")
     policy: Spec = given.get("policy") or file.policy
-    return Submitted(
+    submitted = Submitted(
         job=job_id,
         at_hours=at_hours,
         actor="user",
@@ -71,43 +68,30 @@ def submission(
         market=json.dumps(market),
         pool=pool.name,
         slot_hours=pool.slot_hours,
-        # A feed is at its present: its last row. A trace is replayed from some slot of its past.
-        start_slot=len(pool) - 1 if live else start_of(file.job, pool, start),
+        start_slot=0,
         envs=_taken_over(file.envs),
     )
+    if given.get("fleet"):
+        return _member_of(submitted, given)
+    if file.job.deadline_hours >= NO_DEADLINE_HOURS:
+        raise InputError(f"{path}: a job without a deadline must be one of a stream; give its --fleet")
+    # A feed is at its present: its last row. A trace is replayed from some slot of its past.
+    begin = len(pool) - 1 if live else start_of(file.job, pool, start)
+    return dataclasses.replace(submitted, start_slot=begin)
 
 
-def _member_of(
-    given: Mapping[str, Any],
-    text: str,
-    path: str,
-    file: JobFile,
-    market: dict[str, Any],
-    pool: Pool,
-    *,
-    job_id: str,
-    at_hours: float,
-    now: datetime,
-) -> Submitted:
-    """Say all that the journal must know of a job of a stream; its stream's policy decides about it."""
-    submitted = Submitted(
-        job=job_id,
-        at_hours=at_hours,
-        actor="user",
-        text=without_secrets(text),
-        submitted_utc=now.isoformat(),
-        path=str(Path(path).absolute()),
+def _member_of(submitted: Submitted, given: Mapping[str, Any]) -> Submitted:
+    """Make a job one of a stream, whose policy decides about all of them; raises InputError."""
+    member = dataclasses.replace(
+        submitted,
         policy=json.dumps(given.get("policy") or DEFAULT_STREAM_POLICY),
-        market=json.dumps(market),
-        pool=pool.name,
-        slot_hours=pool.slot_hours,
+        learning=False,
         start_slot=given.get("start") or 0,
         fleet=read_text(given["fleet"]),
         fleet_path=str(Path(given["fleet"]).absolute()),
-        envs=_taken_over(file.envs),
     )
-    check_member(submitted)
-    return submitted
+    check_member(member)
+    return member
 
 
 def _market_options(given: Mapping[str, Any], written: str | None) -> dict[str, Any]:

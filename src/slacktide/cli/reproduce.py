@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,30 +15,45 @@ if TYPE_CHECKING:
     from slacktide.backtesting.stream.experiments.rows import BudgetReproduction
 
 
+def experiment_options(folder: str, *, data: str) -> Callable[[common.Command], common.Command]:
+    """Add the options that all experiments have."""
+    options = (
+        click.option(
+            "--out",
+            default=folder,
+            show_default=True,
+            type=click.Path(),
+            metavar="DIR",
+            help="Where to write.",
+        ),
+        click.option(
+            "--quick", is_flag=True, help="A small size, done in about a minute: to look at, not to cite."
+        ),
+        click.option(
+            "--data", type=click.Path(), metavar="FOLDER", help=f"{data}; otherwise $SLACKTIDE_DATA."
+        ),
+        click.option(
+            "--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers."
+        ),
+        click.option("--force", is_flag=True, help="Write into a folder that holds other things."),
+        common.output_option("table", "json"),
+    )
+
+    def add(command: common.Command) -> common.Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 @click.group()
 def reproduce() -> None:
     """Run the experiments of the papers that the policies come from; see what holds."""
 
 
 @reproduce.command()
-@click.option(
-    "--out",
-    default="reproduction",
-    show_default=True,
-    type=click.Path(),
-    metavar="DIR",
-    help="Where to write.",
-)
-@click.option("--quick", is_flag=True, help="A small size, done in about a minute: to look at, not to cite.")
-@click.option(
-    "--data",
-    type=click.Path(),
-    metavar="FOLDER",
-    help="Real traces to use beside the synthetic markets; otherwise $SLACKTIDE_DATA.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
-@click.option("--force", is_flag=True, help="Write into a folder that holds other things.")
-@common.output_option("table", "json")
+@experiment_options("reproduction", data="Real traces to use beside the synthetic markets")
 def deadline(out: str, quick: bool, data: str | None, seed: int, force: bool, output: str) -> None:
     """Reproduce Kong et al. 2025: AHAP, AHANP and the online selection beside their baselines.
 
@@ -68,21 +84,7 @@ def _print(result: Reproduction, files: list[Path], output: str) -> None:
 
 
 @reproduce.command()
-@click.option(
-    "--out",
-    default="reproduction-budget",
-    show_default=True,
-    type=click.Path(),
-    metavar="DIR",
-    help="Where to write.",
-)
-@click.option("--quick", is_flag=True, help="A small size, done in about a minute: to look at, not to cite.")
-@click.option(
-    "--data",
-    type=click.Path(),
-    metavar="FOLDER",
-    help="Recorded streams (jobs/) and measured speedups (speedups/); otherwise $SLACKTIDE_DATA.",
-)
+@experiment_options("reproduction-budget", data="Recorded streams (jobs/) and measured speedups (speedups/)")
 @click.option(
     "--restart",
     default="30s",
@@ -100,9 +102,6 @@ def _print(result: Reproduction, files: list[Path], output: str) -> None:
     metavar="DURATION",
     help="From the request for a node, from which it is paid, until it can be used.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers.")
-@click.option("--force", is_flag=True, help="Write into a folder that holds other things.")
-@common.output_option("table", "json")
 def budget(
     out: str,
     quick: bool,
