@@ -12,6 +12,7 @@ from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass, Phase
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import AnyStreamPolicy, stream_policies
+from slacktide.budget.stream import Stream
 from slacktide.register import Spec
 from slacktide.speedup import Amdahl, Linear, Power, Table
 
@@ -69,3 +70,11 @@ def test_all_at_once_is_event_by_event(spec: Spec, arrivals: str) -> None:
     stream = draw_stream(CLASSES, 3000, arrivals=arrivals, sizes="lognormal", seed=4)
     fleet = Fleet(CLASSES, 61.7)
     same(simulate(stream, fleet, spec), run_events(stream, fleet, make(spec)), 1e-9)
+
+
+def test_who_leaves_as_another_comes_makes_room() -> None:
+    one = JobClass(name="one", arrivals_per_hour=1.0, work_gpu_hours=1.0, widths=(1,))
+    stream = Stream(np.arange(5.0), np.zeros(5, dtype=np.int64), np.ones(5))
+    fleet = Fleet((one,))
+    runs = [simulate(stream, fleet, "one-width"), run_events(stream, fleet, make("one-width"))]
+    assert [run.peak_gpus for run in runs] == [1, 1]

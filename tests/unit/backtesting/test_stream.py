@@ -93,6 +93,26 @@ def test_a_node_on_its_way_that_nobody_needs_any_more_is_cancelled() -> None:
     assert run.bill.idle_gpu_hours == pytest.approx(1.0 + 0.5 + 1.0)
 
 
+def test_after_the_last_arrival_no_node_is_kept() -> None:
+    one = JobClass(
+        name="grows",
+        arrivals_per_hour=1.0,
+        phases=(Phase(1.0, Power(1.0)), Phase(2.0, Power(1.0))),
+        widths=(1, 2),
+    )
+
+    class Widens:
+        def decide(self, view: FleetView) -> Ints:
+            return 1 + np.where(view.ids == 1, view.phase, 0)
+
+    fleet = Fleet((one,), provisioning_hours=1.0, idle_grace_hours=10.0)
+    run = run_events(stream((0.0, 0.3), (0.5, 1.0)), fleet, Widens())
+    # The first leaves its node at 1.9. The second wants two at 2.5, and its second one comes at 3.5; by then
+    # it has done half of its second phase on the one it has.
+    assert run.response_hours == pytest.approx([1.9, 3.5 + 0.5 - 0.5])
+    assert run.bill.idle_gpu_hours == pytest.approx(1.0 + 1.0 + 1.0)
+
+
 def test_a_change_of_width_between_phases_costs_a_restart() -> None:
     one = JobClass(
         name="two phases",

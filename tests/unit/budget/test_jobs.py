@@ -44,9 +44,9 @@ def test_work_is_read_as_a_multiple_of_the_class(tmp_path: Path) -> None:
 
 
 def test_a_run_on_some_gpus_says_how_much_work_it_was(tmp_path: Path) -> None:
-    text = "submit_s,class,duration_s,num_gpus\n0,bert,3600,4\n1,ncf,3600,4\n"
-    # On four GPUs a usual bert takes 2 / 2 hours, a usual ncf 1 / 2 + 2 / 4.
-    assert read_jobs(written(tmp_path, text), CLASSES, sizes="fixed").size.tolist() == [1.0, 1.0]
+    text = "submit_s,class,duration_s,num_gpus\n0,bert,3600,16\n1,ncf,2700,16\n"
+    # On sixteen GPUs a usual bert takes 2 / 4 hours, a usual ncf 1 / 4 + 2 / 16.
+    assert read_jobs(written(tmp_path, text), CLASSES, sizes="fixed").size.tolist() == [2.0, 2.0]
 
 
 def test_sizes_are_drawn_by_seed_where_the_file_does_not_tell_them(tmp_path: Path) -> None:
