@@ -181,6 +181,21 @@ def test_it_is_not_told_rates_work_or_speedups() -> None:
     assert np.array_equal(runs[0].response_hours, runs[1].response_hours)
 
 
+def test_a_job_that_began_in_ignorance_is_widened_later() -> None:
+    drawn = draw_stream(CLASSES, 600, seed=9)
+    sizes = drawn.size.copy()
+    sizes[0] = 40.0
+    stream = Stream(drawn.arrival_hours, drawn.class_index, sizes)
+    run = run_events(stream, FLEET, OnlineWidth())
+    alone_on_one = 40.0 * CLASSES[stream.class_index[0]].work_gpu_hours
+    assert run.response_hours[0] < alone_on_one / 2
+
+
+def test_jobs_are_hardly_ever_resized() -> None:
+    run = run_events(draw_stream(CLASSES, 3000, seed=10), FLEET, OnlineWidth())
+    assert run.resizes < 0.05 * 3000
+
+
 def test_exploration_ends() -> None:
     run = spied(FLEET, draw_stream(CLASSES, 4000, seed=6)).run
     for known in run.knowledge.known.values():

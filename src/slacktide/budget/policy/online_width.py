@@ -26,7 +26,7 @@ DEAR_SHARE = 0.02
 """Overspending beyond this share of the budget is made good for whatever it costs in time."""
 NEIGHBOUR = 1.5
 """The slope at a width is known when one within this factor was tried on either side."""
-FAR_OFF = 2.5
+FAR_OFF = 2.0
 """A job whose width is off by this factor is worth resizing ..."""
 SHORT_RESTARTS = 5.0
 """... where it is expected to run for so many restarts more."""
@@ -152,12 +152,12 @@ class OnlineRun:
         for job, index, phase, gpus in zip(*(column.tolist() for column in columns), strict=True):
             if index not in known or not gpus:
                 continue
-            better = self.turns[index].paths[0]
-            if max(better[phase] / gpus, gpus / better[phase]) < FAR_OFF:
+            ways = self.turns[index].paths
+            if any(max(way[phase] / gpus, gpus / way[phase]) < FAR_OFF for way in ways):
                 continue
             now = known[index].phases[phase]
             if SHORT_RESTARTS * known[index].restart_hours < now.work_gpu_hours / now.speedup(gpus):
-                self.paths[job] = better
+                self.paths[job] = ways[0]
 
     def _turn(self, index: int, one: ClassPlan) -> None:
         turn = self.turns.setdefault(index, Turn(()))
