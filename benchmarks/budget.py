@@ -43,7 +43,7 @@ LONG = 2_000_000
 BASELINES = ("one-width", "efficiency-band", "equi", "fifo", "srpt")
 LEARNED, LEARNING = 6_000, 2_000
 """Jobs of a stream that is learned, and how many of them are not counted."""
-FLEETS = range(300, 312)
+FLEETS = range(400, 412)
 """Seeds of the fleets that are learned; others were used while the policy was written."""
 ROOM = 3.0
 """Budget over the least where rates double: half as much afterwards."""

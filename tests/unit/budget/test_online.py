@@ -191,9 +191,18 @@ def test_a_job_that_began_in_ignorance_is_widened_later() -> None:
     assert run.response_hours[0] < alone_on_one / 2
 
 
-def test_jobs_are_hardly_ever_resized() -> None:
-    run = run_events(draw_stream(CLASSES, 3000, seed=10), FLEET, OnlineWidth())
-    assert run.resizes < 0.05 * 3000
+def test_jobs_are_not_resized_when_plans_waver() -> None:
+    phased = replace(
+        CLASSES[1],
+        name="phased",
+        phases=(Phase(0.5, Power(0.6)), Phase(1.5, Amdahl(0.95))),
+        restart_hours=0.03,
+    )
+    fleet = Fleet((CLASSES[0], phased), budget_gpus=45.0)
+    stream = draw_stream(fleet.classes, 3000, seed=10)
+    run = run_events(stream, fleet, OnlineWidth())
+    between_phases = int((stream.class_index == 1).sum())
+    assert run.resizes < between_phases + 0.03 * len(stream)
 
 
 def test_exploration_ends() -> None:

@@ -27,9 +27,11 @@ DEAR_SHARE = 0.02
 NEIGHBOUR = 1.5
 """The slope at a width is known when one within this factor was tried on either side."""
 FAR_OFF = 2.0
-"""A job whose width is off by this factor is worth resizing ..."""
+"""A job that could be wider by this factor is worth widening ..."""
 SHORT_RESTARTS = 5.0
-"""... where it is expected to run for so many restarts more."""
+"""... where it is expected to run for so many restarts more ..."""
+YOUNG_JOBS = 20
+"""... and no more than so many of its class are done."""
 STEP = 1.25
 """How far from the planned width a trial is, as a factor."""
 
@@ -144,20 +146,19 @@ class OnlineRun:
         return max(self.budget_gpus - repay, least_gpus * (1 + 1e-9))
 
     def _catch_up(self, view: FleetView, known: dict[int, JobClass]) -> None:
-        """Send jobs that began in ignorance on the way that is known to be better by now.
+        """Widen jobs that began in ignorance, step by step as their progress tells what a step is worth.
 
-        Only those far off, and only where a restart is short beside the hours still expected.
+        Only while few of the class are done: later a width that is far off is a plan that wavers, and to
+        follow it would cost a restart each time.
         """
         columns = (view.ids, view.class_index, view.phase, view.width)
         for job, index, phase, gpus in zip(*(column.tolist() for column in columns), strict=True):
-            if index not in known or not gpus:
+            if index not in known or not gpus or self.knowledge.known[index].finished.get(0) >= YOUNG_JOBS:
                 continue
-            ways = self.turns[index].paths
-            if any(max(way[phase] / gpus, gpus / way[phase]) < FAR_OFF for way in ways):
-                continue
-            now = known[index].phases[phase]
-            if SHORT_RESTARTS * known[index].restart_hours < now.work_gpu_hours / now.speedup(gpus):
-                self.paths[job] = ways[0]
+            way, now = self.turns[index].paths[0], known[index].phases[phase]
+            long_left = now.work_gpu_hours / now.speedup(gpus) > SHORT_RESTARTS * known[index].restart_hours
+            if way[phase] >= FAR_OFF * gpus and long_left:
+                self.paths[job] = way
 
     def _turn(self, index: int, one: ClassPlan) -> None:
         turn = self.turns.setdefault(index, Turn(()))
