@@ -30,9 +30,8 @@ from slacktide.events import (
     WorkerFailed,
 )
 from slacktide.store.base import Store
-from slacktide.types import Allocation, JobState, Reason
+from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Reason
 
-TIME_TOLERANCE_HOURS = 1e-6
 UNSEEN = Reason("unseen")
 LEFT = Reason("what-is-left")
 ASKED = "a user asked for it"

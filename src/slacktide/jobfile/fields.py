@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from slacktide.errors import InputError, unknown_name
+from slacktide.errors import FileError, InputError, unknown_name
 from slacktide.jobfile.tree import Mistakes, Place, Scalar, Section, Series, Tree, describe
 from slacktide.units import shown
 
@@ -69,6 +69,17 @@ class Fields:
             return self.section.place
         nothing = isinstance(entry.value, Scalar) and entry.value.null
         return entry.place if nothing else entry.value.place
+
+
+def root(tree: Tree | None, path: object, *, kind: str, least: str) -> Section:
+    """Return a whole file as a section; raises FileError for an empty file and for anything but a mapping."""
+    if tree is None or (isinstance(tree, Scalar) and tree.null):
+        message = f"a {kind} file must name at least {least}, got an empty file"
+        raise FileError(message, path=path, line=1, column=1)
+    if not isinstance(tree, Section):
+        message = f"a {kind} file must be a mapping of keys to values, got {describe(tree)}"
+        raise FileError(message, path=path, line=tree.place.line, column=tree.place.column)
+    return tree
 
 
 def scalar(parse: Callable[[str], Value]) -> Callable[[Tree], Value]:

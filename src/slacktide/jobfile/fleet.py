@@ -12,10 +12,10 @@ from pathlib import Path
 
 from slacktide.budget.classes import JobClass
 from slacktide.errors import FileError, InputError
-from slacktide.jobfile.fields import Fields, scalar
+from slacktide.jobfile.fields import Fields, root, scalar
 from slacktide.jobfile.fleet_classes import class_list
 from slacktide.jobfile.fleet_keys import StreamSettings, price, stream_settings
-from slacktide.jobfile.tree import Mistakes, Scalar, Section, Tree, describe, parse_tree, read_text
+from slacktide.jobfile.tree import Mistakes, Section, parse_tree, read_text
 from slacktide.units import Budget, parse_budget
 
 FLEET_KEYS = ("budget", "price", "classes", "stream")
@@ -45,7 +45,8 @@ def read_fleet_file(path: str | Path) -> FleetFile:
 def parse_fleet(text: str, *, path: str | Path = "<text>") -> FleetFile:
     """Read the text of a fleet file; `path` names it in messages and its folder anchors other paths."""
     mistakes = Mistakes(path)
-    fields = Fields(_root(parse_tree(text, mistakes), path), mistakes, FLEET_KEYS)
+    tree = root(parse_tree(text, mistakes), path, kind="fleet", least="budget and classes")
+    fields = Fields(_not_a_job(tree, path), mistakes, FLEET_KEYS)
     fields.require("budget", "16 gpus")
     fields.require("classes", "[{name: bert, arrivals: 3/hour, work: 4 gpu-hours}]")
     written = fields.read("budget", scalar(str.strip), "")
@@ -82,13 +83,8 @@ def gpus_of(budget: Budget, usd_per_gpu_hour: float | None) -> float:
     return gpus
 
 
-def _root(tree: Tree | None, path: object) -> Section:
-    if tree is None or (isinstance(tree, Scalar) and tree.null):
-        message = "a fleet file must name at least budget and classes, got an empty file"
-        raise FileError(message, path=path, line=1, column=1)
-    if not isinstance(tree, Section):
-        message = f"a fleet file must be a mapping of keys to values, got {describe(tree)}"
-        raise FileError(message, path=path, line=tree.place.line, column=tree.place.column)
+def _not_a_job(tree: Section, path: object) -> Section:
+    """Refuse a job file, which is easily taken for a fleet's."""
     if "classes" not in tree.entries and {"deadline", "resources"} & tree.entries.keys():
         message = "a fleet file must name budget and classes, got a job file; plan it with 'slacktide plan'"
         raise FileError(message, path=path, line=tree.place.line, column=tree.place.column)

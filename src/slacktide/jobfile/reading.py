@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from slacktide.errors import FileError, InputError
 from slacktide.jobfile import keys
-from slacktide.jobfile.fields import Fields, scalar, section
+from slacktide.jobfile.fields import Fields, root, scalar, section
 from slacktide.jobfile.scaling import speedup
-from slacktide.jobfile.tree import Mistakes, Scalar, Section, Tree, describe, parse_tree, read_text
+from slacktide.jobfile.tree import Mistakes, Tree, parse_tree, read_text
 from slacktide.register import Spec
 from slacktide.speedup import Linear
 from slacktide.types import Billing, Job
@@ -147,20 +147,11 @@ def parse_job(text: str, *, path: str | Path = "<text>", now: datetime | None = 
     if present.tzinfo is None:
         raise InputError(f"now must have a time zone, got {present.isoformat()}")
     mistakes = Mistakes(path)
-    fields = Fields(_root(parse_tree(text, mistakes), path), mistakes, JOB_KEYS)
+    tree = root(parse_tree(text, mistakes), path, kind="job", least="resources, work and deadline")
+    fields = Fields(tree, mistakes, JOB_KEYS)
     found = _read(fields, present)
     mistakes.check()
     return found
-
-
-def _root(tree: Tree | None, path: object) -> Section:
-    if tree is None or (isinstance(tree, Scalar) and tree.null):
-        message = "a job file must name at least resources, work and deadline, got an empty file"
-        raise FileError(message, path=path, line=1, column=1)
-    if not isinstance(tree, Section):
-        message = f"a job file must be a mapping of keys to values, got {describe(tree)}"
-        raise FileError(message, path=path, line=tree.place.line, column=tree.place.column)
-    return tree
 
 
 def _read(fields: Fields, now: datetime) -> JobFile:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slacktide.files import write_whole
 from slacktide.report import budget_words as say
-from slacktide.report.style import FAINT, INK, PALETTE, drawable, drawing, looks
+from slacktide.report.style import FAINT, INK, PALETTE, drawable, looks, save_png
 from slacktide.units import HOURS_PER_MONTH, format_duration
 
 if TYPE_CHECKING:
@@ -39,14 +37,7 @@ MOST_TICKS = 9
 
 def plot_budget(answer: BudgetAnswer, asked: Asked, path: str | Path) -> None:
     """Draw the frontier into a PNG file; raises FileError when it cannot be written."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    buffer = io.BytesIO()
-    with drawing():
-        figure = _figure(answer, asked)
-        FigureCanvasAgg(figure)
-        figure.savefig(buffer, format="png", dpi=120, facecolor="white")
-    write_whole(path, buffer.getvalue())
+    save_png(lambda: _figure(answer, asked), path)
 
 
 def _figure(answer: BudgetAnswer, asked: Asked) -> Figure:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slacktide.files import write_whole
 from slacktide.forecast.score import Score, Scores
 from slacktide.report.forecast_verdict import skills, verdicts
-from slacktide.report.style import CLAIRVOYANT, INK, PALETTE, drawable, drawing, tick_hours
+from slacktide.report.style import CLAIRVOYANT, INK, PALETTE, drawable, save_png, tick_hours
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
@@ -23,14 +21,7 @@ LOWEST = -0.6
 
 def plot_forecasts(source: str, scores: Scores, path: str | Path) -> None:
     """Draw skill by horizon into a PNG file; raises FileError when it cannot be written."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    buffer = io.BytesIO()
-    with drawing():
-        figure = _figure(source, scores)
-        FigureCanvasAgg(figure)
-        figure.savefig(buffer, format="png", dpi=120, facecolor="white")
-    write_whole(path, buffer.getvalue())
+    save_png(lambda: _figure(source, scores), path)
 
 
 def _figure(source: str, scores: Scores) -> Figure:

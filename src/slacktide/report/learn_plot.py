@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slacktide.errors import InputError
-from slacktide.files import write_whole
-from slacktide.report.style import FAINT, INK, drawable, drawing, looks
+from slacktide.report.style import FAINT, INK, drawable, looks, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,16 +25,9 @@ def plot_learned(hedge: Hedge, path: str | Path) -> None:
 
     Raises InputError when nothing was learned, FileError when the file cannot be written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     if not hedge.trail.points:
         raise InputError("at least one job must have been learned from to draw it, got none; teach it first")
-    buffer = io.BytesIO()
-    with drawing():
-        figure = _figure(hedge)
-        FigureCanvasAgg(figure)
-        figure.savefig(buffer, format="png", dpi=120, facecolor="white")
-    write_whole(path, buffer.getvalue())
+    save_png(lambda: _figure(hedge), path)
 
 
 def _figure(hedge: Hedge) -> Figure:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from slacktide.files import write_whole
 from slacktide.market.base import Floats, Market, Pool
 from slacktide.market.statistics import describe, spells_of
-from slacktide.report.style import FAINT, INK, PALETTE, drawable, drawing
+from slacktide.report.style import FAINT, INK, PALETTE, drawable, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,14 +30,7 @@ _SPELL_TICKS = (
 
 def plot_market(market: Market, path: str | Path) -> None:
     """Draw a market into a PNG file; raises FileError when it cannot be written."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    buffer = io.BytesIO()
-    with drawing():
-        figure = _figure(market, market.pools[:MAX_POOLS])
-        FigureCanvasAgg(figure)
-        figure.savefig(buffer, format="png", dpi=120, facecolor="white")
-    write_whole(path, buffer.getvalue())
+    save_png(lambda: _figure(market, market.pools[:MAX_POOLS]), path)
 
 
 def _figure(market: Market, shown: Sequence[Pool]) -> Figure:

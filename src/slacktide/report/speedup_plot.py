@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.files import write_whole
 from slacktide.report.speedups import Study, far_under
-from slacktide.report.style import FAINT, INK, PALETTE, drawable, drawing
+from slacktide.report.style import FAINT, INK, PALETTE, drawable, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,14 +25,7 @@ _WIDE_SPAN = 24
 
 def plot_speedups(source: str, studies: Sequence[Study], path: str | Path) -> None:
     """Draw fitted speedups into a PNG file; raises FileError when it cannot be written."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    buffer = io.BytesIO()
-    with drawing():
-        figure = _figure(source, studies)
-        FigureCanvasAgg(figure)
-        figure.savefig(buffer, format="png", dpi=120, facecolor="white")
-    write_whole(path, buffer.getvalue())
+    save_png(lambda: _figure(source, studies), path)
 
 
 def _figure(source: str, studies: Sequence[Study]) -> Figure:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +10,10 @@ import numpy as np
 from slacktide.budget.frontier import frontier
 from slacktide.budget.stream import realised_classes
 from slacktide.errors import InputError
-from slacktide.files import write_whole
 from slacktide.report import budget_words as say
 from slacktide.report import words
 from slacktide.report.budget_plot import ROUND_HOURS
-from slacktide.report.style import FAINT, INK, Look, drawable, drawing, looks
+from slacktide.report.style import FAINT, INK, Look, drawable, looks, save_png
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
@@ -34,16 +32,9 @@ CURVE_POINTS = 400
 
 def plot_streams(found: StreamComparison, path: str | Path) -> None:
     """Draw a comparison into a PNG file; raises FileError when it cannot be written."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     if not found.rows:
         raise InputError("at least one policy must have run to be drawn, got none")
-    buffer = io.BytesIO()
-    with drawing():
-        figure = _figure(found)
-        FigureCanvasAgg(figure)
-        figure.savefig(buffer, format="png", dpi=120, facecolor="white")
-    write_whole(path, buffer.getvalue())
+    save_png(lambda: _figure(found), path)
 
 
 def _figure(found: StreamComparison) -> Figure:

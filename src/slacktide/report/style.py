@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import io
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from slacktide.files import write_whole
 from slacktide.report import words
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INK = "#1b1f24"
 FAINT = "#8b929a"
@@ -85,6 +89,18 @@ def drawing() -> Iterator[None]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
         yield
+
+
+def save_png(make: Callable[[], Figure], path: str | Path) -> None:
+    """Draw a figure in our style into a PNG file; raises FileError when it cannot be written."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    buffer = io.BytesIO()
+    with drawing():
+        figure = make()
+        FigureCanvasAgg(figure)
+        figure.savefig(buffer, format="png", dpi=120, facecolor="white")
+    write_whole(path, buffer.getvalue())
 
 
 def drawable(text: str, limit: int = 0) -> str:
