@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.stream_fleets import faster, paper_fleet, pollux_fleet, random_fleet
+from slacktide.arrays import Floats
 from slacktide.backtesting.stream.compare import compare_streams
 from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.result import StreamRun
@@ -31,7 +32,6 @@ from slacktide.budget.policy.srpt import Srpt
 from slacktide.budget.result import FleetPlan
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import optimal_widths
-from slacktide.market.base import Floats
 
 STREAMS = (
     ("poisson", "exponential"),

@@ -14,8 +14,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
 from slacktide.errors import InputError
 from slacktide.types import TIME_TOLERANCE_HOURS, Job, JobState, Quote
@@ -42,9 +42,9 @@ class Terms(NamedTuple):
     move_usd: float
     fastest: int
     """The width with the greatest speedup."""
-    rate: npt.NDArray[np.float64]
+    rate: Floats
     """rate[n] = s(n), progress per hour on n GPUs."""
-    fit: npt.NDArray[np.int64]
+    fit: Ints
     """fit[n] = the greatest allowed width within n GPUs."""
 
 

@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "slacktide"
 
 ROWS: dict[str, int] = {
-    "errors": 0, "demo": 0,
+    "arrays": 0, "errors": 0, "demo": 0,
     "events": 1, "types": 1, "speedup": 1, "units": 1, "files": 1,
     "compiled": 2, "physics": 2, "register": 2,
     "market": 3, "forecast": 3, "solve": 3, "learn": 3, "budget": 3,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from slacktide.arrays import Floats
 from slacktide.checks import FORECASTER_CHECKS, CheckFailed, check_forecaster
 from slacktide.checks.forecaster import ForecasterCheck, pools
 from slacktide.forecast.arima import Arima
@@ -16,7 +17,7 @@ from slacktide.forecast.base import Forecaster, forecasters
 from slacktide.forecast.harmonic import Harmonic
 from slacktide.forecast.noisy_truth import NoisyTruth
 from slacktide.forecast.seasonal import Seasonal
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 from slacktide.types import Quote
 
 EVERY: dict[str, Forecaster] = {

@@ -7,10 +7,10 @@ import sys
 import numpy as np
 import pytest
 
+from slacktide.arrays import Ints
 from slacktide.budget.policy.base import AnyStreamPolicy, FleetView, stream_policies
 from slacktide.checks import STREAM_POLICY_CHECKS, CheckFailed, check_stream_policy, stream_cases
 from slacktide.checks.stream_policy import StreamPolicyCheck
-from slacktide.market.base import Ints
 
 EVERY: dict[str, AnyStreamPolicy] = {
     **{name: stream_policies.make(name) for name in stream_policies},

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from slacktide.arrays import Floats, Ints
 from slacktide.backtesting import plain
 from slacktide.compiled import compilable, compiled
-from slacktide.market.base import Floats, Ints, Pool
+from slacktide.market.base import Pool
 from slacktide.physics import Terms, advance, lose, terms
 from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard

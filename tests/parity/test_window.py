@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from slacktide.arrays import Floats
 from slacktide.compiled import compiled
-from slacktide.market.base import Floats
 from slacktide.physics import advance, lose, terms
 from slacktide.solve import window_milp
 from slacktide.solve.window import FREE, LINE_BINDS, OUT_OF_REACH, plan_window, window_plan

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide.learn.hedge import Floats, Hedge
+from slacktide.arrays import Floats
+from slacktide.learn.hedge import Hedge
 from slacktide.learn.rate import Adaptive, Anytime, Fixed, Rate
 
 ROUNDING = 1e-6

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slacktide.arrays import Ints
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.arrivals import ARRIVALS, SIZES, Bursts, draw_stream
 from slacktide.budget.classes import JobClass, Phase
@@ -17,7 +18,6 @@ from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import Finished, FleetView, Progressed, StreamEvent
 from slacktide.budget.stream import Stream, numbers_in_class, realised_classes
 from slacktide.budget.widths import optimal_widths
-from slacktide.market.base import Ints
 from slacktide.speedup import Amdahl, Linear, Power, Speedup
 
 SPEEDUPS: tuple[Speedup, ...] = (Linear(), Amdahl(0.8), Power(0.6))

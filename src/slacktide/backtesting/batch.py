@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slacktide import physics
+from slacktide.arrays import Floats, Ints
 from slacktide.backtesting import plain
 from slacktide.backtesting.plain import USUAL, Run, Setting
 from slacktide.compiled import compilable, compiled
 from slacktide.forecast.base import forecast_table
-from slacktide.market.base import Floats, Ints, Pool
+from slacktide.market.base import Pool
 from slacktide.physics import Terms, advance, lose
 from slacktide.policy.base import Choice, Context, PreparedPolicy, RulePolicy, Sight
 from slacktide.policy.deadline_guard import DeadlineGuard
@@ -44,7 +44,7 @@ def run_starts(
     on_demand_usd: Floats,
     spot_gpus: Ints,
     starts: Ints,
-    out: npt.NDArray[np.float64],
+    out: Floats,
 ) -> None:
     """Run the job from each start; one row of `out` each, in the order of COLUMNS."""
     slots = len(spot_gpus)

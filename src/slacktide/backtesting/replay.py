@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide import physics
+from slacktide.arrays import Floats
 from slacktide.backtesting import batch, plain
 from slacktide.backtesting.compare import guarded
 from slacktide.backtesting.plain import USUAL, Setting
 from slacktide.forecast.base import forecast_table
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 from slacktide.policy.base import Context, RulePolicy
 from slacktide.types import TIME_TOLERANCE_HOURS, Job, Policy
 

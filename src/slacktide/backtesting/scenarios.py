@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 from slacktide import physics
+from slacktide.arrays import Floats, Ints
 from slacktide.forecast import markov
 from slacktide.forecast.base import clock, hour_of_day
-from slacktide.market.base import Floats, Ints, Pool
+from slacktide.market.base import Pool
 from slacktide.policy.stochastic_horizon import levels_of, model_of
 from slacktide.types import Job
 

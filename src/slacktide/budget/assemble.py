@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.budget.choices import Choice, Items
 from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import TIE_SHARE
 from slacktide.budget.result import ClassPlan, FleetPlan, PathShare
-from slacktide.market.base import Floats
 
 
 class Mix(NamedTuple):

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.budget.classes import JobClass
-from slacktide.market.base import Floats, Ints
 
 
 class Choice(NamedTuple):

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.budget.choices import Choice, Choices, Part, is_bound, items_of
 from slacktide.budget.classes import JobClass, Phase
 from slacktide.budget.curves import Entry, rows_of, width_array
 from slacktide.budget.golden import Golden
 from slacktide.budget.hulls import Hulls
 from slacktide.budget.paths import Paths
-from slacktide.market.base import Floats
 from slacktide.speedup import Amdahl, Linear, Power, Table
 
 GRID = 1024

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.budget.classes import Phase
 from slacktide.errors import InputError
-from slacktide.market.base import Floats, Ints
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 
 TIE_SHARE = 1e-12

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from slacktide.arrays import Floats
 from slacktide.errors import InputError
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 GRID = 64
 """Parameters tried in each round of a search."""

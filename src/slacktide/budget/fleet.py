@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import speedups_at, width_array
 from slacktide.errors import InputError
-from slacktide.market.base import Floats, Ints
 
 
 class Stages(NamedTuple):

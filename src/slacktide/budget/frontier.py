@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.budget.asked import check_classes, check_feasible, checked_budget, checked_response
 from slacktide.budget.assemble import assemble, between, whole
 from slacktide.budget.classes import JobClass
@@ -22,7 +23,6 @@ from slacktide.budget.result import FleetPlan
 from slacktide.budget.samples import Samples
 from slacktide.budget.steps import Steps
 from slacktide.budget.widths import optimal_widths
-from slacktide.market.base import Floats
 
 
 class Corner(NamedTuple):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.budget.choices import Choice
 from slacktide.budget.curves import TIE_SHARE, Entry, Rows, rows_of
-from slacktide.market.base import Floats
 from slacktide.speedup import Speedup
 
 GRID = 256

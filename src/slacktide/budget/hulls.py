@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.budget.choices import Choice
 from slacktide.budget.curves import Rows
 from slacktide.compiled import compilable, compiled
-from slacktide.market.base import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

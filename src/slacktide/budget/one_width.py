@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import TIE_SHARE, speedups_at
 from slacktide.budget.result import WidthShare
-from slacktide.market.base import Floats
 from slacktide.speedup import concave_hull
 
 REAL_WIDTHS = 2_000

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.budget.choices import Choice
 from slacktide.budget.curves import Rows
 from slacktide.compiled import compilable, compiled
-from slacktide.market.base import Floats, Ints
 
 
 class Weights(NamedTuple):

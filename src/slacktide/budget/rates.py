@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slacktide.market.base import Floats
+from slacktide.arrays import Floats
 
 BLOCK = 50
 """Arrivals are looked at in blocks of so many."""

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.budget.classes import JobClass
 from slacktide.errors import SlacktideError
-from slacktide.market.base import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.budget.choices import Choice, Choices, Total
 from slacktide.budget.classes import JobClass
 from slacktide.budget.continuous import real_choices_of
 from slacktide.budget.curves import TIE_SHARE
 from slacktide.budget.search import find_edge, polished
-from slacktide.market.base import Floats
 
 SAMPLES = 256
 """Prices at which a frontier among real widths is sampled."""

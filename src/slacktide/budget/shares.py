@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.compiled import compilable
-from slacktide.market.base import Floats, Ints
 from slacktide.speedup import concave_hull
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.budget.choices import Choice, Items, is_bound, items_of
 from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import rows_of
@@ -16,7 +17,6 @@ from slacktide.budget.hulls import Hulls
 from slacktide.budget.paths import Paths
 from slacktide.budget.search import CHORD_TOLERANCE
 from slacktide.budget.whole import entries_of, paths_of
-from slacktide.market.base import Floats, Ints
 
 
 class ItemHull(NamedTuple):

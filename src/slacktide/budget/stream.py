@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.budget.classes import JobClass, Phase
 from slacktide.errors import InputError
-from slacktide.market.base import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

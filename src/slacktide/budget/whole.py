@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slacktide.arrays import Ints
 from slacktide.budget.choices import Choices, Part, is_bound, items_of
 from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import Entry, rows_of, width_array
 from slacktide.budget.hulls import Hulls
 from slacktide.budget.paths import Paths
-from slacktide.market.base import Ints
 
 
 def choices_of(classes: Sequence[JobClass]) -> Choices:

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.checks.cases import random_pool, with_other_future
 from slacktide.checks.policy import CheckFailed
 from slacktide.forecast.base import Forecaster, Forecasts, Learner, forecast_table, hour_of_day
 from slacktide.forecast.score import knows_the_future
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 from slacktide.types import Quote
 
 ForecasterCheck = Callable[[Forecaster, Pool, np.random.Generator], None]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Ints
 from slacktide.backtesting.stream.events import Watch, run_events
 from slacktide.backtesting.stream.result import StreamRun
 from slacktide.budget.arrivals import draw_stream
@@ -33,7 +34,6 @@ from slacktide.budget.widths import least_budget_gpus
 from slacktide.checks.cases import WIDTHS, random_speedup
 from slacktide.checks.policy import CheckFailed
 from slacktide.errors import InputError
-from slacktide.market.base import Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import (
     Arrived,
@@ -29,7 +30,6 @@ from slacktide.errors import InputError, UnknownNameError
 from slacktide.events import Ended, Lived, Record, Submitted
 from slacktide.jobfile.fleet import parse_fleet
 from slacktide.jobfile.reading import parse_job
-from slacktide.market.base import Floats, Ints
 from slacktide.types import Allocation, Reason
 
 DEFAULT_STREAM_POLICY = "fixed-width"

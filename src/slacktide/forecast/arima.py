@@ -9,10 +9,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.errors import InputError
 from slacktide.forecast.armodel import ArmaSeries, estimator
 from slacktide.forecast.base import forecasters, hour_of_day
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 from slacktide.types import Quote
 
 

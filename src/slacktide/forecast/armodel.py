@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.errors import InputError
-from slacktide.market.base import Floats
 
 FEWEST = 20
 """Values per coefficient below which nothing is fitted."""

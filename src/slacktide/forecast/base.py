@@ -12,7 +12,8 @@ from typing import Protocol, overload, runtime_checkable
 
 import numpy as np
 
-from slacktide.market.base import Floats, Pool
+from slacktide.arrays import Floats
+from slacktide.market.base import Pool
 from slacktide.register import Register
 from slacktide.types import Quote
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.compiled import compiled
 from slacktide.errors import InputError
 from slacktide.forecast.base import GPUS, ON_DEMAND, PRICE, forecasters, hour_of_day
 from slacktide.forecast.regression import Fixed, blank, fill, fixed, step, waves
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 from slacktide.types import Quote
 
 BELIEVE_GPUS = 1.1

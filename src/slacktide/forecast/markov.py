@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.market.base import Floats, Ints
+from slacktide.arrays import Floats, Ints
 
 BINS_TWO_LEVELS = (1, 2, 3, 5, 9, 19, 49, 145)
 """First ages, in slots, of the bins when spot is only there or not."""

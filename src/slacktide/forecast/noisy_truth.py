@@ -8,10 +8,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.errors import InputError
 from slacktide.forecast.base import GPUS, PRICE, Learner, forecasters
 from slacktide.forecast.persistence import Persistence
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 
 TAIL = 2.0
 """Degrees of freedom of heavy-tailed noise (Student's t): its mean exists, its variance does not."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.forecast.base import forecasters
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 from slacktide.types import Quote
 
 

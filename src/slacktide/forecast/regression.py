@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.compiled import compilable
-from slacktide.market.base import Floats
 
 MEAN_HOURS = (2.0, 8.0, 24.0)
 """Time constants of the running means that the present is compared with."""

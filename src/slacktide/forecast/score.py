@@ -12,10 +12,11 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.errors import InputError
 from slacktide.forecast.base import GPUS, PRICE, Forecaster, forecast_table, forecasters
 from slacktide.forecast.persistence import Persistence
-from slacktide.market.base import Floats, Ints, Pool
+from slacktide.market.base import Pool
 from slacktide.register import Spec
 
 DEFAULT_WARMUP_SHARE = 0.3

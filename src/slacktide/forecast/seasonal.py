@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.errors import InputError
 from slacktide.forecast.base import forecasters
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 from slacktide.types import Quote
 
 BIN_HOURS = 0.5

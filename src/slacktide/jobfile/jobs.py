@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.budget.arrivals import draw_sizes
 from slacktide.budget.classes import JobClass
 from slacktide.budget.stream import Stream
 from slacktide.errors import FileError, unknown_name
 from slacktide.jobfile.tree import read_text
-from slacktide.market.base import Floats
 from slacktide.market.cells import Row
 from slacktide.market.csv_rows import rows_of
 from slacktide.units import shown

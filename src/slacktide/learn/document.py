@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.errors import FileError, InputError
 from slacktide.learn import rate as rates
-from slacktide.learn.hedge import Floats, Hedge, Open, Tally
+from slacktide.learn.hedge import Hedge, Open, Tally
 from slacktide.learn.trail import Leader, Point, Trail
 
 FORMAT = "slacktide-learn"

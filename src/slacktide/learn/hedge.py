@@ -27,13 +27,11 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from slacktide.arrays import Floats
 from slacktide.errors import InputError, UnknownNameError
 from slacktide.learn.rate import Adaptive, Rate
 from slacktide.learn.trail import Leader, Trail
-
-Floats = npt.NDArray[np.float64]
 
 GRAIN = 2.0**-32
 """Utilities are rounded to this, so that sums over two million jobs are exact."""

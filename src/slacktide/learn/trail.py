@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from slacktide.arrays import Floats
 
 MOST_POINTS = 400
 """When there are more, every second one is dropped."""
@@ -37,7 +38,7 @@ class Trail:
         self.points = [] if points is None else points
         self.stride = stride
 
-    def add(self, jobs: int, regret: float, bound: float, weights: npt.NDArray[np.float64]) -> None:
+    def add(self, jobs: int, regret: float, bound: float, weights: Floats) -> None:
         """Keep a point, unless it falls between those that are kept."""
         if jobs % self.stride:
             return

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from slacktide.market.base import Floats, Ints, Market, Pool
+from slacktide.arrays import Floats, Ints
+from slacktide.market.base import Market, Pool
 from slacktide.market.samples import (
     COLUMNS,
     MAX_SPOT_GPUS,

@@ -9,13 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 
+from slacktide.arrays import Floats, Ints
 from slacktide.errors import InputError, UnknownNameError
 from slacktide.types import Quote
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 EPOCH = datetime(2025, 1, 1, tzinfo=UTC)
 """When a market without times of its own is said to begin."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from slacktide.market.base import Ints
+from slacktide.arrays import Bools, Ints
 from slacktide.market.samples import Irregular, Samples, stamp
 
 
@@ -51,7 +50,7 @@ def without_repeats(samples: Samples, order: Ints) -> Ints:
     return kept
 
 
-def _inside_pools(samples: Samples, order: Ints) -> npt.NDArray[np.bool_]:
+def _inside_pools(samples: Samples, order: Ints) -> Bools:
     """Tell which neighbours in this order belong to one pool."""
     return np.asarray(np.diff(samples.pool[order]) == 0)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from slacktide.arrays import Floats, Ints
 from slacktide.errors import FileError, UnknownNameError
-from slacktide.market.base import Floats, Ints
 
 COLUMNS = ("time_utc", "pool", "spot_gpus", "spot_usd_per_gpu_hour", "on_demand_usd_per_gpu_hour")
 """The columns of our own table format."""

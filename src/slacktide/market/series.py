@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.errors import InputError
-from slacktide.market.base import Floats, Ints, Market, Pool
+from slacktide.market.base import Market, Pool
 from slacktide.market.order import ordered, parts_by_pool, without_duplicates, without_repeats
 from slacktide.market.samples import MICROS_PER_HOUR, Irregular, Samples, stamp, time_of
 

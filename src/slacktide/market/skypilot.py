@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from slacktide.arrays import Ints
 from slacktide.errors import FileError, InputError
 from slacktide.files import write_whole
-from slacktide.market.base import EPOCH, Ints, Market, Pool
+from slacktide.market.base import EPOCH, Market, Pool
 from slacktide.market.cells import Cell
 from slacktide.market.events import Assumed
 from slacktide.market.files import read_bytes

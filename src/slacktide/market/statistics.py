@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from slacktide.market.base import Floats, Ints, Pool
-
-Bools = npt.NDArray[np.bool_]
+from slacktide.arrays import Bools, Floats, Ints
+from slacktide.market.base import Pool
 
 
 class Spells(NamedTuple):

@@ -15,8 +15,9 @@ from itertools import accumulate
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.errors import InputError
-from slacktide.market.base import EPOCH, Floats, Market, Pool
+from slacktide.market.base import EPOCH, Market, Pool
 from slacktide.market.profiles import Drift, Profile
 from slacktide.market.series import check_slots, resample
 

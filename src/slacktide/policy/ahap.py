@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.compiled import compilable
 from slacktide.errors import InputError
-from slacktide.market.base import Floats
 from slacktide.physics import Terms, cut
 from slacktide.policy.base import Choice, Context, Sight, policies, sight, signals
 from slacktide.solve.window import LINE_BINDS, OUT_OF_REACH, plan_window

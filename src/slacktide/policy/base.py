@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from slacktide.market.base import Floats, Pool
+from slacktide.arrays import Floats
+from slacktide.market.base import Pool
 from slacktide.physics import Terms, terms
 from slacktide.register import Register
 from slacktide.types import Allocation, Job, JobState, Policy, Quote, Reason, View

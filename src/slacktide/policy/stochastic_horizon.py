@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
 from slacktide.errors import InputError
 from slacktide.forecast import markov
 from slacktide.forecast.base import clock, hour_of_day
-from slacktide.market.base import Floats, Ints, Past, Pool
+from slacktide.market.base import Past, Pool
 from slacktide.physics import Terms, terms
 from slacktide.policy.base import Choice, Context, Sight, policies, sight, signals
 from slacktide.solve import expected

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from slacktide.market.base import Floats, Market, Pool
+from slacktide.arrays import Floats
+from slacktide.market.base import Market, Pool
 from slacktide.market.statistics import describe, spells_of
 from slacktide.report.style import FAINT, INK, PALETTE, drawable, save_png
 

@@ -8,9 +8,10 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.errors import InputError
 from slacktide.events import Decided, Ended, Event, Lived, Preempted, Restarted
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 from slacktide.report.run_words import open_ended
 from slacktide.report.scene import Backdrop, Steps, quotes_until, shown_hours
 from slacktide.types import Job

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from slacktide.arrays import Bools, Floats
 from slacktide.errors import InputError
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 from slacktide.report import words
 from slacktide.types import Job, Quote
 
@@ -130,7 +130,7 @@ def progress(run: Run, job: Job, slot_hours: float) -> Path:
     return Path(np.array(hours), np.array(done) / job.work_gpu_hours)
 
 
-def preemptions(run: Run, job: Job, slot_hours: float) -> tuple[Path, npt.NDArray[np.bool_]]:
+def preemptions(run: Run, job: Job, slot_hours: float) -> tuple[Path, Bools]:
     """Return where the market took GPUs away, at the progress that was left, and which took work too."""
     hit = [record for record in run.slots if record.lost_gpus]
     hours = np.array([record.slot * slot_hours for record in hit])

@@ -34,9 +34,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compiled
 from slacktide.errors import InputError
-from slacktide.market.base import Floats, Ints, Pool
+from slacktide.market.base import Pool
 from slacktide.solve.follow import solve_starts
 from slacktide.solve.frame import Frame, frame
 from slacktide.solve.memory import empty_edge, empty_future, empty_labels, empty_values

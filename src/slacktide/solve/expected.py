@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slacktide.arrays import Bools, Floats, Ints
 from slacktide.compiled import compilable, compiled
-from slacktide.market.base import Floats, Ints
 from slacktide.physics import Terms
 
 NEVER = -1e15
@@ -42,7 +42,7 @@ class Lattice(NamedTuple):
 
     spot: Ints
     on_demand: Ints
-    allowed: npt.NDArray[np.bool_]
+    allowed: Bools
     """Whether a holding is a width the job may have; others only arise from losses."""
     cell: Ints
     """cell[spot // unit, on demand // unit] = holding."""

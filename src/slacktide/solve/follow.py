@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
-from slacktide.market.base import Floats, Ints
 from slacktide.physics import WORK_TOLERANCE_HOURS, advance, lose
 from slacktide.solve.frame import GRID_TOLERANCE, Frame
 from slacktide.solve.memory import Labels, Values

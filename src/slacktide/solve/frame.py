@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.errors import InputError
-from slacktide.market.base import Floats, Ints
 from slacktide.physics import WORK_TOLERANCE_HOURS, Terms, terms
 from slacktide.types import Job
 

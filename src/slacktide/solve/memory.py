@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.market.base import Ints
+from slacktide.arrays import Ints
 from slacktide.solve.frame import Frame
 from slacktide.solve.sweep import Edge, Future, Grid
 

@@ -34,8 +34,9 @@ from typing import Any
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.errors import SlacktideError
-from slacktide.market.base import Floats, Ints, Pool
+from slacktide.market.base import Pool
 from slacktide.physics import terms
 from slacktide.types import TIME_TOLERANCE_HOURS, Job
 

@@ -28,10 +28,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
-from slacktide.market.base import Floats, Ints
 from slacktide.solve.frame import GRID_TOLERANCE, Frame
 from slacktide.types import TIME_TOLERANCE_HOURS
 
@@ -41,7 +40,7 @@ NEVER = -1e30
 TIE_GPU_HOURS = 1e-9
 """Amounts of work closer than this are equal when the cheaper way to reach them is sought."""
 
-Grid = npt.NDArray[np.float64]
+Grid = Floats
 
 
 class Future(NamedTuple):

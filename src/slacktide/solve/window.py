@@ -37,8 +37,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable, compiled
-from slacktide.market.base import Floats, Ints
 from slacktide.physics import Terms, terms
 from slacktide.solve.window_frame import MOST_WORK, Frame, copy_plan, frame, outcome
 from slacktide.solve.window_labels import SAME_WORK, least_difference, search

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
-from slacktide.market.base import Floats, Ints
 from slacktide.physics import WORK_TOLERANCE_HOURS, Terms
 from slacktide.types import JobState
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
-from slacktide.market.base import Floats, Ints
 from slacktide.solve.window_frame import RESTART, SHRINK, STAY, Frame, fill, live
 from slacktide.solve.window_steps import Steps, count_steps, steps_of
 from slacktide.solve.window_values import Values

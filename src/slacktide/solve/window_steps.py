@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.compiled import compilable
-from slacktide.market.base import Floats
 from slacktide.solve.window_frame import Frame
 
 STEPS = 128

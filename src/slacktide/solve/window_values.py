@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
-from slacktide.market.base import Floats, Ints
 from slacktide.solve.window_frame import RESTART, SHRINK, STAY, Frame, outcome
 
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from slacktide.arrays import Ints
 from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.result import Responses, StreamRun
 from slacktide.backtesting.stream.simulate import simulate
@@ -20,7 +21,6 @@ from slacktide.budget.policy.one_width import OneWidth
 from slacktide.budget.policy.srpt import Srpt
 from slacktide.budget.stream import Stream
 from slacktide.errors import InputError
-from slacktide.market.base import Ints
 from slacktide.speedup import Power
 
 UNIT = JobClass(name="unit", arrivals_per_hour=1.0, work_gpu_hours=1.0, widths=(1, 2, 3, 4))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from slacktide.arrays import Ints
 from slacktide.backtesting.stream.compare import compare_streams, stream_label
 from slacktide.backtesting.stream.knobs import KNOBS, knobs_of
 from slacktide.backtesting.stream.tuning import Tuner
@@ -17,7 +18,6 @@ from slacktide.budget.policy.base import FleetView, stream_policies
 from slacktide.budget.policy.fifo import Fifo
 from slacktide.budget.policy.one_width import OneWidth
 from slacktide.errors import UnknownNameError
-from slacktide.market.base import Ints
 from slacktide.speedup import Amdahl, Power
 
 CLASSES = (

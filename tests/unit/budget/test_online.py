@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from slacktide.arrays import Ints
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass, Phase
@@ -17,7 +18,6 @@ from slacktide.budget.policy.online_width import OnlineRun, OnlineWidth
 from slacktide.budget.rates import Rate
 from slacktide.budget.stream import Stream
 from slacktide.budget.widths import optimal_widths
-from slacktide.market.base import Ints
 from slacktide.speedup import Amdahl, Linear, Power, Speedup
 
 CLASSES = (

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slacktide.arrays import Floats
 from slacktide.errors import InputError
 from slacktide.forecast.arima import Arima
 from slacktide.forecast.armodel import ArmaSeries, estimator
 from slacktide.forecast.base import forecasters
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 
 needs_library = pytest.mark.skipif(
     "not __import__('importlib.util').util.find_spec('statsmodels')", reason="needs the extra 'arima'"

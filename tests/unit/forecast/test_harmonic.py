@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from slacktide.arrays import Floats
 from slacktide.errors import InputError
 from slacktide.forecast.base import GPUS, PRICE, forecast_table
 from slacktide.forecast.harmonic import Harmonic
 from slacktide.forecast.persistence import Persistence
 from slacktide.forecast.regression import PRIOR, blank, fill, fixed, waves
 from slacktide.forecast.score import score
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 from slacktide.market.source import open_market
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.backtesting import batch
 from slacktide.backtesting.experiments.places import (
     CONTESTED,
@@ -31,7 +32,6 @@ from slacktide.forecast.noisy_truth import NoisyTruth
 from slacktide.learn.hedge import Hedge
 from slacktide.learn.pool import PAPER_POOL
 from slacktide.learn.rate import Fixed, Rate
-from slacktide.market.base import Floats
 from slacktide.market.profiles import PROFILES, Profile
 from slacktide.types import Policy
 

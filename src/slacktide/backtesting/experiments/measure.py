@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.backtesting import batch
 from slacktide.backtesting.compare import run_clairvoyant
 from slacktide.backtesting.experiments.places import job_of, starts_of
 from slacktide.backtesting.experiments.rows import Point
 from slacktide.backtesting.plain import DEFAULT_FORECASTER, Run, Setting
 from slacktide.forecast.base import Forecaster
-from slacktide.market.base import Floats, Pool
+from slacktide.market.base import Pool
 from slacktide.types import Job, Policy
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.backtesting.stream import kernel
 from slacktide.backtesting.stream.cluster import Cluster
 from slacktide.backtesting.stream.kernel import Arrivals, Ended, Present
@@ -43,7 +44,6 @@ from slacktide.budget.policy.base import (
 from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.compiled import compiled
 from slacktide.errors import InputError
-from slacktide.market.base import Floats, Ints
 
 Progress = Callable[[int, int], None]
 Watch = Callable[[FleetView, Ints], None]

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Stages
 from slacktide.compiled import compilable
-from slacktide.market.base import Floats, Ints
 
 
 class Arrivals(NamedTuple):

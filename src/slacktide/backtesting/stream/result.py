@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.budget.stream import Stream
-from slacktide.market.base import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.errors import InputError
-from slacktide.market.base import Floats, Ints
 from slacktide.register import Register
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import FleetView, stream_policies
 from slacktide.budget.shares import Steps, share_by_gain, size_for_efficiency, steps_of
 from slacktide.compiled import compiled
 from slacktide.errors import InputError
-from slacktide.market.base import Ints
 
 
 @stream_policies.register

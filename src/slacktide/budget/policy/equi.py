@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import FleetView, cluster_size, fitting_widths, stream_policies
 from slacktide.compiled import compilable, compiled
-from slacktide.market.base import Ints
 
 
 @stream_policies.register

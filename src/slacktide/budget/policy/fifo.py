@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import (
     FleetView,
@@ -14,7 +15,6 @@ from slacktide.budget.policy.base import (
     fitting_widths,
     stream_policies,
 )
-from slacktide.market.base import Ints
 
 
 @stream_policies.register

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from slacktide.arrays import Ints
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.knowledge import Knowledge
@@ -20,7 +21,6 @@ from slacktide.budget.policy.base import (
 from slacktide.budget.result import ClassPlan
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.errors import InputError
-from slacktide.market.base import Ints
 
 DEAR_SHARE = 0.02
 """Overspending beyond this share of the budget is made good for whatever it costs in time."""

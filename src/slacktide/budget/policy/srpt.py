@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from slacktide.arrays import Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import (
     FleetView,
@@ -15,7 +16,6 @@ from slacktide.budget.policy.base import (
     fitting_widths,
     stream_policies,
 )
-from slacktide.market.base import Ints
 
 
 @stream_policies.register
