@@ -1,9 +1,15 @@
-"""`python -m benchmarks [NAME ...]`: print the figures of all benchmarks, or of some."""
+"""`python -m benchmarks [NAME ...]`: print the figures of all benchmarks, or of some.
+
+`python -m benchmarks --against COMMIT [CASE ...]` prints instead how fast this tree is beside that commit.
+"""
 
 from __future__ import annotations
 
+import argparse
 import importlib
-import sys
+from collections.abc import Sequence
+
+from benchmarks import against
 
 NAMES = (
     "backtest",
@@ -20,14 +26,34 @@ NAMES = (
 )
 
 
-def main(names: list[str]) -> None:
-    """Run the benchmarks of these names, or all of them."""
-    for name in names or NAMES:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks", description="Figures of speed and quality.")
+    made.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; all without it")
+    made.add_argument(
+        "--against", metavar="COMMIT", help="compare CPU times with this commit; NAMEs are then of cases"
+    )
+    made.add_argument("--rounds", type=int, default=against.ROUNDS, help="runs of each case in either tree")
+    return made
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the benchmarks of these names, or all of them; leaves with 2 when one cannot be meant."""
+    asked = parser().parse_args(words)
+    if asked.rounds < 1:
+        parser().error(f"--rounds must be >= 1, got {asked.rounds}")
+    if asked.against is not None:
+        try:
+            against.main(asked.against, asked.names, asked.rounds)
+        except against.Unusable as error:
+            parser().error(str(error))
+        return
+    for name in asked.names or NAMES:
         if name not in NAMES:
-            sys.exit(f"a benchmark must be one of {', '.join(NAMES)}, got {name!r}")
+            parser().error(f"a benchmark must be one of {', '.join(NAMES)}, got {name!r}")
         print(f"== {name}", flush=True)
         importlib.import_module(f"benchmarks.{name}").main()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

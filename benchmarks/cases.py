@@ -1,0 +1,202 @@
+"""What `python -m benchmarks --against COMMIT` times: each tree runs its own copy of this file.
+
+So a case may call whatever its own tree has, and keeps its name from commit to commit. As a program it prints
+a line with the names of all cases; then it reads a name a line and prints what that case took, in JSON. Each
+case imports what it needs by itself: one that a tree cannot run leaves the others.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from slacktide.budget.fleet import Fleet
+    from slacktide.budget.stream import Stream
+    from slacktide.engine.engine import Engine
+    from slacktide.types import Allocation, Job, View
+
+SLOT_HOURS = 0.5
+BATCH_MARKET = f"synthetic:h100?days=365&slot={SLOT_HOURS}h"
+SHORT_MARKET = f"synthetic:h100?days=20&slot={SLOT_HOURS}h"
+CLAIRVOYANT_STARTS = 30
+PREPARED_STARTS = 1
+ENGINE_JOBS, ENGINE_STEPS = 100, 20
+EVER_JOBS = 1000
+"""Jobs that ended long ago, in the case that asks whether they cost anything."""
+
+_numbers = itertools.count()
+
+
+class Task(NamedTuple):
+    """Something made ready, of which only `work` is timed."""
+
+    work: Callable[[], object]
+    units: float
+    """How many of what a user counts are done."""
+    unit: str
+
+
+def batch_guarded() -> Task:
+    """Back-test uniform progress behind the guard from every slot of a year."""
+    from slacktide.backtesting import batch
+    from slacktide.market.source import open_market
+    from slacktide.policy.base import policies
+    from slacktide.policy.deadline_guard import DeadlineGuard
+
+    pool = open_market(BATCH_MARKET).pools[0]
+    policy, starts = DeadlineGuard(policies.make("uniform-progress")), range(len(pool) - 48)
+    return Task(partial(batch.run_table, _job(), pool, policy, starts), len(starts), "start")
+
+
+def batch_prepared() -> Task:
+    """Back-test stochastic-horizon behind the guard, which is solved for each start."""
+    from slacktide.backtesting import batch
+    from slacktide.market.source import open_market
+    from slacktide.policy.base import policies
+    from slacktide.policy.deadline_guard import DeadlineGuard
+
+    pool = open_market(SHORT_MARKET).pools[0]
+    policy, starts = DeadlineGuard(policies.make("stochastic-horizon")), range(400, 400 + PREPARED_STARTS)
+    other = replace(_job(), work_gpu_hours=100.0 + 1e-6 * next(_numbers))  # what was solved before is kept
+    return Task(partial(batch.run_many, other, pool, policy, starts), len(starts), "start")
+
+
+def clairvoyant() -> Task:
+    """Solve a job for one who knows the future, from many starts."""
+    from slacktide.market.source import open_market
+    from slacktide.solve.clairvoyant import clairvoyant_table
+
+    pool, starts = open_market(SHORT_MARKET).pools[0], range(CLAIRVOYANT_STARTS)
+    return Task(partial(clairvoyant_table, _job(), pool, starts), len(starts), "start")
+
+
+def _job() -> Job:
+    from slacktide.types import Job
+
+    return Job(work_gpu_hours=100.0, deadline_hours=24.0, widths=tuple(range(1, 9)), restart_hours=0.05)
+
+
+def stream_events(policy: str, *, jobs: int, node_gpus: int = 1) -> Task:
+    """Run a stream event by event, with about fifty jobs present."""
+    from slacktide.backtesting.stream.events import run_events
+    from slacktide.budget.policy.base import stream_policies
+
+    stream, fleet = _stream(jobs, node_gpus)
+    return Task(partial(run_events, stream, fleet, stream_policies.make(policy)), jobs, "job")
+
+
+def stream_settled() -> Task:
+    """Run a stream whose jobs share nothing, all at once."""
+    from slacktide.backtesting.stream.simulate import simulate
+
+    stream, fleet = _stream(1_000_000, 1)
+    return Task(partial(simulate, stream, fleet, "fixed-width"), len(stream), "job")
+
+
+@cache
+def _stream(jobs: int, node_gpus: int) -> tuple[Stream, Fleet]:
+    from slacktide.budget.arrivals import draw_stream
+    from slacktide.budget.classes import JobClass
+    from slacktide.budget.fleet import Fleet
+    from slacktide.speedup import Amdahl, Power
+
+    classes = (
+        JobClass(name="amdahl", arrivals_per_hour=60.0, work_gpu_hours=1.0, speedup=Amdahl(0.9)),
+        JobClass(name="root", arrivals_per_hour=40.0, work_gpu_hours=1.5, speedup=Power(0.6)),
+    )
+    return draw_stream(classes, jobs, seed=7), Fleet(classes, budget_gpus=200.0, node_gpus=node_gpus)
+
+
+def engine_step(ever_jobs: int = 0) -> Task:
+    """Step an engine on replay with many jobs under a policy that costs nothing, the journal in memory."""
+    engine = _engine(ever_jobs)
+
+    def work() -> None:
+        for slot in range(ENGINE_STEPS):
+            engine.step(slot * SLOT_HOURS)
+        assert len(engine.world.active) == ENGINE_JOBS
+
+    return Task(work, ENGINE_JOBS * ENGINE_STEPS, "job and step")
+
+
+def _engine(ever_jobs: int) -> Engine:
+    from slacktide.backend.replay import Replay
+    from slacktide.engine.engine import Engine
+    from slacktide.engine.lane import make_lane
+    from slacktide.events import Ended, Event, Submitted
+    from slacktide.market.source import open_market
+    from slacktide.store.memory import MemoryStore
+
+    def submitted(job: str) -> Submitted:
+        return Submitted(
+            job=job, at_hours=0.0, text="", submitted_utc="", path="", policy='"on-demand"',
+            slot_hours=SLOT_HOURS, start_slot=0,
+        )  # fmt: skip
+
+    market, store = open_market(SHORT_MARKET), MemoryStore()
+    before = list[Event]()
+    for number in range(ever_jobs):
+        done = Ended(job=f"old-{number}", at_hours=0.0, status="succeeded", finish_hours=0.0)
+        before += [submitted(done.job), done]
+    store.append(before)
+    soft = replace(_job(), value_usd=500.0, worthless_after_hours=36.0)  # without the guard, which costs time
+    lane = make_lane(soft, market, market.pools[0], _Constant(), 0)
+    engine = Engine(store, Replay(), open_lane=lambda _: lane)
+    for number in range(ENGINE_JOBS):
+        engine.submit(submitted(f"job-{number}"))
+    return engine
+
+
+class _Constant:
+    """Wants the same at all times."""
+
+    def decide(self, view: View) -> Allocation:
+        from slacktide.types import Allocation
+
+        return Allocation(2, 2)
+
+
+CASES: dict[str, Callable[[], Task]] = {
+    "batch-guarded": batch_guarded,
+    "batch-prepared": batch_prepared,
+    "clairvoyant": clairvoyant,
+    "stream-nodes": partial(stream_events, "fixed-width", jobs=2500, node_gpus=4),
+    "stream-srpt": partial(stream_events, "srpt", jobs=1500),
+    "stream-online": partial(stream_events, "online-width", jobs=1000),
+    "stream-settled": stream_settled,
+    "engine-step": engine_step,
+    "engine-step-ever": partial(engine_step, EVER_JOBS),
+}
+"""Each makes its task ready anew, because some keep what they found out."""
+
+
+def timed(name: str) -> dict[str, Any]:
+    """Run a case once and return its CPU seconds, or under `error` why this tree cannot run it."""
+    try:
+        task = CASES[name]()
+        gc.collect()
+        began = time.process_time()
+        task.work()
+        taken = time.process_time() - began
+    except Exception as error:  # said to who asks: the other tree may well run it
+        return {"error": f"{type(error).__name__}: {error}"}
+    return {"cpu_s": taken, "units": task.units, "unit": task.unit}
+
+
+def main() -> None:
+    """Answer names with times until there are no more."""
+    print(json.dumps(list(CASES)), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(timed(line.strip())), flush=True)
+
+
+if __name__ == "__main__":
+    main()
