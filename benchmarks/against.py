@@ -120,7 +120,7 @@ def line(row: Row) -> str:
         # Cases of two trees may differ in length: what counts is the time of one unit.
         ratio = f"{row.new.cpu_s / row.new.units / (row.old.cpu_s / row.old.units):.3f}"
     if isinstance(row.new, Best):
-        notes.insert(0, f"{1e6 * row.new.cpu_s / row.new.units:,.3g} µs a {row.new.unit}")
+        notes.insert(0, f"{1e6 * row.new.cpu_s / row.new.units:,.1f} µs a {row.new.unit}")
     return f"{row.case:<20} {old:>12} {new:>12} {ratio:>10}   {'; '.join(notes)}"
 
 
