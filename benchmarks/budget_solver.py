@@ -11,12 +11,13 @@ import numpy as np
 
 from benchmarks.timing import best
 from slacktide.budget import reference
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.frontier import frontier
 from slacktide.budget.result import FleetPlan
 from slacktide.budget.whole import choices_of
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.types import Phase
 
 WIDTHS = tuple(range(1, 65))
 MEASURED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)

@@ -58,7 +58,7 @@ def run(store: Store, given: list[Lane]) -> tuple[int, Engine]:
                 submitted_utc="",
                 path="",
                 policy="",
-                slot_hours=lane.terms.slot_hours,
+                slot_hours=lane.slot_hours,
                 start_slot=lane.start_slot,
             )
         )

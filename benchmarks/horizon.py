@@ -9,9 +9,9 @@ import time
 import numpy as np
 
 from benchmarks.timing import best
-from slacktide import physics
 from slacktide.compiled import compiled
 from slacktide.solve import expected
+from slacktide.solve.slotted import slotted
 from slacktide.types import Job
 
 SLOTS = 96
@@ -43,7 +43,7 @@ def chain(levels: int, rng: np.random.Generator) -> expected.Chain:
 
 def main() -> None:
     """Print the time of a solve beside the plain definition's, and of a first decision."""
-    terms = physics.terms(JOB, 0.5)
+    terms = slotted(JOB, 0.5)
     shape = expected.lattice(terms)
     worth = expected.Worth(0.0, JOB.deadline_hours, True, 10.0)
     market = chain(9, np.random.default_rng(0))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slacktide.budget.arrivals import draw_stream
-    from slacktide.budget.classes import JobClass, Phase
+    from slacktide.budget.classes import JobClass
     from slacktide.budget.fleet import Fleet
     from slacktide.budget.policy.base import FleetView, stream_policies
     from slacktide.budget.stream import Stream
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from slacktide.service import Starts, backtest, plan, simulate
     from slacktide.solve.clairvoyant import clairvoyant
     from slacktide.speedup import Amdahl, Linear, Power, Table
-    from slacktide.types import Allocation, Job, JobState, Policy, Quote, Reason, View
+    from slacktide.types import Allocation, Job, JobState, Phase, Policy, Quote, Reason, View
 
 _HOMES = {
-    "slacktide.budget.classes": ("JobClass", "Phase"),
+    "slacktide.budget.classes": ("JobClass",),
     "slacktide.budget.widths": ("optimal_widths",),
     "slacktide.budget.arrivals": ("draw_stream",),
     "slacktide.budget.fleet": ("Fleet",),
@@ -46,7 +46,7 @@ _HOMES = {
     "slacktide.service": ("Starts", "backtest", "plan", "simulate"),
     "slacktide.solve.clairvoyant": ("clairvoyant",),
     "slacktide.speedup": ("Amdahl", "Linear", "Power", "Table"),
-    "slacktide.types": ("Allocation", "Job", "JobState", "Policy", "Quote", "Reason", "View"),
+    "slacktide.types": ("Allocation", "Job", "JobState", "Phase", "Policy", "Quote", "Reason", "View"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -32,6 +32,16 @@ def compilable(fn: Function) -> Function:
     return fn
 
 
+def inlined(fn: Function) -> Function:
+    """Mark a small compilable function whose body is to be copied into its compiled callers.
+
+    A call across compiled functions copies every field of the named tuples it is given: a batch that calls
+    a dozen small rules a slot runs at half its speed without this.
+    """
+    fn.__inlined__ = True  # type: ignore[attr-defined]
+    return compilable(fn)
+
+
 def is_compilable(thing: object) -> bool:
     """Whether this is a function marked `@compilable`."""
     return isinstance(thing, types.FunctionType) and getattr(thing, "__compilable__", False)
@@ -73,6 +83,7 @@ def _rebound(fn: Callable[..., Any], twins: dict[str, Any]) -> types.FunctionTyp
     suffix = "".join(f"__{name}_{twin.py_func.__qualname__}" for name, twin in sorted(twins.items()))
     copy.__qualname__ = fn.__qualname__ + suffix
     copy.__module__ = fn.__module__
+    copy.__dict__.update(fn.__dict__)
     return copy
 
 
@@ -83,7 +94,8 @@ def _jit(fn: types.FunctionType) -> Any:
     kept = config.CACHE_DIR
     config.CACHE_DIR = str(cache_dir())
     try:
-        return numba.njit(cache=True, error_model="numpy")(fn)
+        inline = "always" if getattr(fn, "__inlined__", False) else "never"
+        return numba.njit(cache=True, error_model="numpy", inline=inline)(fn)
     finally:
         config.CACHE_DIR = kept
 

@@ -30,6 +30,11 @@ class InputError(SlacktideError):
     exit_code = 2
     http_status = 400
 
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+        """The field that the message is about, where it is about one: a file reader finds its line."""
+
 
 class FileError(InputError):
     """Something inside a file cannot be used; the message starts with its place."""

@@ -1,17 +1,20 @@
 """What can happen to a job: the facts that the journal keeps, and from which all state is folded.
 
-Every event says when (hours on the run's market clock), to which job, who did it, and why. An
-event is a plain frozen value of numbers, texts and the nouns of `slacktide.types`; a store writes it
-down and gives it back unchanged. Names are past participles: a fact, not an order.
+Every event says when, to which job, who did it, and why. Hours are on the market's clock and slots are the
+market's, except where they say otherwise. An event is a plain frozen value of numbers, texts and the nouns of
+`slacktide.types` and `slacktide.ledger`; a store writes it down and gives it back unchanged. Names are past
+participles: a fact, not an order.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
+from slacktide.ledger import Priced
 from slacktide.types import JobState, Quote
 
 Actor: TypeAlias = Literal["engine", "market", "user", "worker"]
@@ -50,6 +53,8 @@ class Opened(Event):
     pid: int
     host: str
     version: str
+    backend: str = "local"
+    """The back end that its workers run on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,24 +102,25 @@ class Preempted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided(Event):
-    """What a job is to hold from now on; written before anyone acts on it."""
+    """What a job is to hold from `at_hours` on; written before anyone acts on it."""
 
     slot: int
     quote: Quote
     state: JobState
     """What the job held and had done; spot that the market took is already gone from it."""
+    pool: str
     spot_gpus: int
     on_demand_gpus: int
     """The GPUs the job will have: the wish, cut to what can be had."""
     wanted_spot_gpus: int
     wanted_on_demand_gpus: int
-    from_hours: float
-    """From when on, in hours since the job began."""
     signals: Mapping[str, float] = field(default_factory=dict)
     """What the rule in `why` read."""
     memory: tuple[float, ...] = ()
     attempt: int
     """Number of the set of workers; a new one begins whenever the set changes."""
+    until_hours: float = math.inf
+    """When letting go must begin at the latest, because the money ends."""
     ending: Ending | None = None
     """Set when the workers are being let go for good: what the job will be once they are gone."""
 
@@ -123,17 +129,7 @@ class Decided(Event):
 class Lived(Event):
     """A stretch of time passed with one holding: what it did and cost. The bill is the sum of these."""
 
-    slot: int
-    from_hours: float
-    to_hours: float
-    """Both in hours since the job began; a stretch begins where the last one ended."""
-    spot_gpus: int
-    on_demand_gpus: int
-    spot_usd: float
-    on_demand_usd: float
-    pause_hours: float
-    """Hours without progress though GPUs were held."""
-    productive_hours: float
+    priced: Priced
     state: JobState
     """The job at the end of the stretch."""
 

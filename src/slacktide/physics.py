@@ -1,11 +1,14 @@
-"""What a slot does to work and money: the only place where either is counted.
+"""What time does to work. No price, no deadline's consequence, no policy in here.
 
-The plain back-test, the batch back-test and the live engine all call these functions. One slot:
+Everybody who lets time pass calls these functions: back-tests plain and compiled, the live engine, replays.
+A job's life is a row of stretches, between which nothing changes:
 
 1. `lose`: the market takes spot GPUs back; work since the last checkpoint goes with them.
-2. A policy sees what is left and says what it wants.
-3. `advance`: the wish is cut to what can be had, workers are added or let go, the pause this
-   costs is served, work is done with the rest of the slot, and what was held is paid.
+2. Somebody decides what is to be held, and `cut` makes it a width the job may have.
+3. `pass_time`: workers are added or let go, the pause this costs is served, and work is done with the rest.
+
+What a stretch costs is `tariff`; where money ends a stretch, its caller cuts it; what a job does after its
+deadline is a decision.
 """
 
 from __future__ import annotations
@@ -16,76 +19,79 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
-from slacktide.compiled import compilable
-from slacktide.errors import InputError
+from slacktide.compiled import compilable, inlined
 from slacktide.types import TIME_TOLERANCE_HOURS, Job, JobState, Quote
 
 WORK_TOLERANCE_HOURS = 1e-9
 
 
 class Terms(NamedTuple):
-    """A job and a slot length as bare numbers, the form compiled code reads."""
+    """A job as bare numbers, the form compiled code reads. Times are hours on the market's clock."""
 
-    slot_hours: float
     work_gpu_hours: float
+    submitted_hours: float
     deadline_hours: float
-    deadline_slots: int
-    """First slot that begins at the deadline or after it: there the termination configuration begins."""
     restart_hours: float
     shrink_hours: float
     checkpoint_hours: float
-    max_cost_usd: float
-    whole_slots: bool
-    """Whether a slot in which anything is held is paid in full."""
+    """Productive hours between checkpoints; 0: a loss costs no work; infinite: there are none."""
     move_hours: float
     """Added to a restart when the workers move to another pool."""
-    move_usd: float
     fastest: int
-    """The width with the greatest speedup."""
+    """The width on which the work is done soonest."""
+    phase_ends_gpu_hours: Floats
+    """[phase]: the progress at which it is over; the last is all the work."""
     rate: Floats
-    """rate[n] = s(n), progress per hour on n GPUs."""
+    """rate[phase, n] = s(n), progress per hour on n GPUs."""
     fit: Ints
     """fit[n] = the greatest allowed width within n GPUs."""
 
 
-class Happened(NamedTuple):
-    """What one slot held, did and cost."""
+class Passed(NamedTuple):
+    """What a stretch did; it is shorter than the hours given where the work ended in it."""
 
-    spot_gpus: int
-    on_demand_gpus: int
+    hours: float
     pause_hours: float
-    """Hours of this slot without progress, though GPUs were held."""
+    """Hours without progress, though GPUs were held."""
     productive_hours: float
-    held_hours: float
-    cost_usd: float
 
 
-def terms(job: Job, slot_hours: float, *, move_hours: float = 0.0, move_usd: float = 0.0) -> Terms:
-    """Write a job as bare numbers for slots of this length."""
-    if not (math.isfinite(slot_hours) and slot_hours > 0):
-        raise InputError(f"slot_hours must be > 0, got {slot_hours:g}")
+def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: float = 0.0) -> Terms:
+    """Write a job as bare numbers, handed in at a time of the market's clock."""
     width = np.zeros(job.max_gpus + 1, dtype=np.int64)
     width[list(job.widths)] = job.widths
-    rate = np.array([job.speedup(gpus) for gpus in range(job.max_gpus + 1)], dtype=np.float64)
+    widths = range(job.max_gpus + 1)
+    rate = np.array([[phase.speedup(gpus) for gpus in widths] for phase in job.parts], dtype=np.float64)
+    ends = np.cumsum([phase.work_gpu_hours for phase in job.parts], dtype=np.float64)
+    ends[-1] = job.work_gpu_hours
     return Terms(
-        slot_hours=float(slot_hours),
         work_gpu_hours=float(job.work_gpu_hours),
-        deadline_hours=float(job.deadline_hours),
-        deadline_slots=math.ceil(job.deadline_hours / slot_hours - TIME_TOLERANCE_HOURS),
+        submitted_hours=float(submitted_hours),
+        deadline_hours=float(submitted_hours + job.deadline_hours),
         restart_hours=float(job.restart_hours),
         shrink_hours=float(job.restart_hours if job.shrink_hours is None else job.shrink_hours),
         checkpoint_hours=float(job.checkpoint_hours),
-        max_cost_usd=math.inf if job.max_cost_usd is None else float(job.max_cost_usd),
-        whole_slots=job.billing == "slot",
         move_hours=float(move_hours),
-        move_usd=float(move_usd),
         fastest=job.fastest_width,
+        phase_ends_gpu_hours=ends,
         rate=rate,
         fit=np.maximum.accumulate(width),
     )
 
 
-@compilable
+@inlined
+def phase_of(terms: Terms, progress_gpu_hours: float) -> int:
+    """Return the phase that a job with this progress is in."""
+    phase = 0
+    while (
+        phase < len(terms.phase_ends_gpu_hours) - 1
+        and progress_gpu_hours >= terms.phase_ends_gpu_hours[phase]
+    ):
+        phase += 1
+    return phase
+
+
+@inlined
 def lose(terms: Terms, state: JobState, spot_left: int) -> JobState:
     """Return the state after the market left only this many spot GPUs in the job's pool."""
     if state.spot_gpus <= spot_left:
@@ -108,7 +114,7 @@ def lose(terms: Terms, state: JobState, spot_left: int) -> JobState:
     )
 
 
-@compilable
+@inlined
 def cut(terms: Terms, quote: Quote, spot: int, on_demand: int) -> tuple[int, int]:
     """Cut a wish to what the market offers and to a width the job may have; on demand goes first."""
     spot = min(max(spot, 0), quote.spot_gpus, len(terms.fit) - 1)
@@ -118,7 +124,7 @@ def cut(terms: Terms, quote: Quote, spot: int, on_demand: int) -> tuple[int, int
     return spot - (surplus - from_on_demand), on_demand - from_on_demand
 
 
-@compilable
+@inlined
 def pause_after(terms: Terms, state: JobState, spot: int, on_demand: int, pool: int) -> float:
     """Return the hours without progress that lie ahead once the job holds these workers."""
     if spot + on_demand == 0:
@@ -132,88 +138,83 @@ def pause_after(terms: Terms, state: JobState, spot: int, on_demand: int, pool: 
     return state.pause_hours
 
 
-@compilable
-def usd_per_hour(quote: Quote, spot: int, on_demand: int) -> float:
-    """Return what an hour with these GPUs costs."""
-    return quote.spot_usd_per_gpu_hour * spot + quote.on_demand_usd_per_gpu_hour * on_demand
+@inlined
+def pass_time(
+    terms: Terms, state: JobState, from_hours: float, hours: float, pool: int, spot: int, on_demand: int
+) -> tuple[JobState, Passed]:
+    """Let up to so many hours pass with one holding, which must be a width the job may have.
 
-
-@compilable
-def advance(
-    terms: Terms, state: JobState, slot: int, quote: Quote, spot: int, on_demand: int, pool: int
-) -> tuple[JobState, Happened]:
-    """Live through one slot, wanting these GPUs; from the deadline on the termination configuration holds.
-
-    `state` is what `lose` left. Returns the state at the slot's end and what happened in it.
+    Returns the state at the end and what the stretch did. Cutting a stretch in two changes nothing but
+    rounding.
     """
-    if slot >= terms.deadline_slots:
-        spot, on_demand = 0, terms.fastest
-    spot, on_demand = cut(terms, quote, spot, on_demand)
     width = spot + on_demand
-    pause = pause_after(terms, state, spot, on_demand, pool)
     changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
-    moving = pool != state.pool and width > 0 and state.progress_gpu_hours > 0.0
-
-    rate = terms.rate[width]
-    waited = min(pause, terms.slot_hours)
-    productive = terms.slot_hours - waited
-    needed = (terms.work_gpu_hours - state.progress_gpu_hours) / rate if width > 0 else np.inf
-    finished = needed <= productive + WORK_TOLERANCE_HOURS and pause < terms.slot_hours
-    if finished:
-        productive = min(needed, productive)
-    held = waited + productive if width > 0 else 0.0
+    progress, safe, since = _carried(terms, state, changed)
     if width == 0:
-        productive = 0.0
-
-    hourly = usd_per_hour(quote, spot, on_demand)
-    fee = terms.move_usd if moving else 0.0
-    billed = terms.slot_hours if terms.whole_slots and width > 0 else held
-    cost = hourly * billed + fee
-    exhausted = state.cost_usd + cost > terms.max_cost_usd + 1e-9
-    if exhausted:
-        # The job checkpoints and stops at the moment its money ends.
-        left = max(0.0, terms.max_cost_usd - state.cost_usd - fee)
-        held = 0.0 if terms.whole_slots or hourly <= 0.0 else left / hourly
-        fee = fee if held > 0.0 else 0.0
-        cost = hourly * held + fee
-        waited = min(waited, held)
-        productive = held - waited
-        finished = False
-
-    progress = terms.work_gpu_hours if finished else state.progress_gpu_hours + rate * productive
-    checkpointed, since = _checkpoint(terms, state, changed, progress, rate, productive)
-    gone = finished or exhausted or width == 0
+        return _idle(state, progress), Passed(hours, 0.0, 0.0)
+    pause = pause_after(terms, state, spot, on_demand, pool)
+    waited = min(pause, hours)
+    left = hours - waited
+    worked = 0.0
+    phase = phase_of(terms, progress)
+    while True:
+        rate = terms.rate[phase, width]
+        needed = (terms.phase_ends_gpu_hours[phase] - progress) / rate
+        if not (needed <= left + WORK_TOLERANCE_HOURS and pause < hours):
+            break
+        # The phase ends in this stretch; the next one goes on with the hours that are left.
+        took = min(needed, left)
+        worked += took
+        left -= took
+        progress = terms.phase_ends_gpu_hours[phase]
+        if phase == len(terms.phase_ends_gpu_hours) - 1:
+            finish = from_hours + (waited + worked)
+            return _done(terms, state, pool, finish), Passed(waited + worked, waited, worked)
+        safe, since = _checkpoint(terms, safe, since, progress, rate, took)
+        phase += 1
+    progress += rate * left
+    safe, since = _checkpoint(terms, safe, since, progress, rate, left)
     after = JobState(
-        0 if gone else spot,
-        0 if gone else on_demand,
-        pool if width > 0 else state.pool,
-        0.0 if gone else pause - waited,
-        progress,
-        progress if gone else checkpointed,
-        0.0 if gone else since,
-        state.cost_usd + cost,
-        slot * terms.slot_hours + held if finished else np.inf,
-        exhausted,
+        spot, on_demand, pool, pause - waited, progress, safe, since, state.cost_usd, np.inf, state.exhausted
     )
-    return after, Happened(spot, on_demand, waited if width > 0 else 0.0, productive, held, cost)
+    return after, Passed(hours, waited, worked + left)
 
 
-def on_demand_usd(terms: Terms, quote: Quote, happened: Happened) -> float:
-    """Return the part of a slot's cost that on-demand GPUs made; spot made the rest."""
-    billed = terms.slot_hours if terms.whole_slots and happened.held_hours > 0.0 else happened.held_hours
-    return quote.on_demand_usd_per_gpu_hour * happened.on_demand_gpus * billed
+@inlined
+def _carried(terms: Terms, state: JobState, changed: bool) -> tuple[float, float, float]:
+    """Return progress, what of it is safe, and productive hours since, as a stretch begins.
+
+    A planned change of workers is a graceful stop: the job checkpoints before it re-forms. One that has no
+    checkpoints begins anew.
+    """
+    if not changed:
+        return state.progress_gpu_hours, state.checkpointed_gpu_hours, state.since_checkpoint_hours
+    kept = 0.0 if terms.checkpoint_hours == np.inf else state.progress_gpu_hours
+    return kept, kept, 0.0
 
 
-@compilable
+@inlined
+def _idle(state: JobState, progress_gpu_hours: float) -> JobState:
+    """Return the state of a job that holds nothing: who lets go of its workers checkpoints first."""
+    done = progress_gpu_hours
+    return JobState(0, 0, state.pool, 0.0, done, done, 0.0, state.cost_usd, np.inf, state.exhausted)
+
+
+@inlined
+def _done(terms: Terms, state: JobState, pool: int, finish_hours: float) -> JobState:
+    """Return the state of a job whose work was done at this time."""
+    work = terms.work_gpu_hours
+    return JobState(0, 0, pool, 0.0, work, work, 0.0, state.cost_usd, finish_hours, state.exhausted)
+
+
+@inlined
 def _checkpoint(
-    terms: Terms, state: JobState, changed: bool, progress: float, rate: float, productive: float
+    terms: Terms, safe: float, since: float, progress: float, rate: float, productive: float
 ) -> tuple[float, float]:
-    """Return the work that is safe at the slot's end and the productive hours since it was made safe."""
+    """Return the work that is safe after some productive hours and those since it was made safe."""
     if terms.checkpoint_hours <= 0.0:
         return progress, 0.0
-    # A planned change of workers is a graceful stop: the job checkpoints before it re-forms.
-    safe = state.progress_gpu_hours if changed else state.checkpointed_gpu_hours
-    since = (0.0 if changed else state.since_checkpoint_hours) + productive
+    since += productive
     times = math.floor(since / terms.checkpoint_hours + 1e-9)
     if times < 1:
         return safe, since
@@ -221,45 +222,72 @@ def _checkpoint(
     return progress - since * rate, since
 
 
+@inlined
+def work_hours(terms: Terms, progress_gpu_hours: float, width: int) -> float:
+    """Return how many hours without a pause the rest of the work takes on a width."""
+    hours = 0.0
+    done = progress_gpu_hours
+    for phase in range(phase_of(terms, done), len(terms.phase_ends_gpu_hours)):
+        hours += (terms.phase_ends_gpu_hours[phase] - done) / terms.rate[phase, width]
+        done = terms.phase_ends_gpu_hours[phase]
+    return hours
+
+
+@inlined
+def next_end_hours(terms: Terms, state: JobState) -> float:
+    """Return in how many hours the phase or the work ends with what is held; infinite while nothing is."""
+    width = state.spot_gpus + state.on_demand_gpus
+    if width == 0:
+        return np.inf
+    phase = phase_of(terms, state.progress_gpu_hours)
+    left = terms.phase_ends_gpu_hours[phase] - state.progress_gpu_hours
+    return state.pause_hours + left / terms.rate[phase, width]
+
+
 @compilable
-def on_demand_finish(terms: Terms, state: JobState, slot: int, width: int) -> float:
-    """Return when the work is done if this slot and all later ones hold just this width on demand."""
+def on_demand_finish(terms: Terms, state: JobState, now_hours: float, width: int) -> float:
+    """Return when the work is done if from now on just this width is held on demand."""
     pause = pause_after(terms, state, 0, width, state.pool)
-    rate: float = terms.rate[width]
-    return slot * terms.slot_hours + pause + (terms.work_gpu_hours - state.progress_gpu_hours) / rate
+    return now_hours + pause + work_hours(terms, state.progress_gpu_hours, width)
 
 
 @compilable
-def rescue_width(terms: Terms, state: JobState, slot: int) -> int:
-    """Return the on-demand width with which the work is done soonest from here, restart included."""
-    best, soonest = terms.fastest, on_demand_finish(terms, state, slot, terms.fastest)
+def rescue_width(terms: Terms, state: JobState, now_hours: float) -> int:
+    """Return the on-demand width with which the work is done soonest from now on, restart included."""
+    best, soonest = terms.fastest, on_demand_finish(terms, state, now_hours, terms.fastest)
     stay = state.on_demand_gpus
-    if stay > 0 and terms.fit[stay] == stay and on_demand_finish(terms, state, slot, stay) < soonest:
+    if stay > 0 and terms.fit[stay] == stay and on_demand_finish(terms, state, now_hours, stay) < soonest:
         best = stay
     return best
 
 
-@compilable
+@inlined
 def latest_start(terms: Terms, saved_gpu_hours: float) -> float:
     """Return the last time at which starting afresh on demand still meets the deadline."""
-    rate: float = terms.rate[terms.fastest]
-    left = (terms.work_gpu_hours - saved_gpu_hours) / rate
-    return terms.deadline_hours - terms.restart_hours - left
+    return terms.deadline_hours - terms.restart_hours - work_hours(terms, saved_gpu_hours, terms.fastest)
 
 
 @compilable
-def can_still_wait(terms: Terms, state: JobState, slot: int, quote: Quote, spot: int, on_demand: int) -> bool:
-    """Whether holding these GPUs for one slot leaves the deadline safe, whatever the market does next.
+def can_still_wait(
+    terms: Terms,
+    state: JobState,
+    now_hours: float,
+    next_hours: float,
+    hours: float,
+    spot: int,
+    on_demand: int,
+) -> bool:
+    """Whether holding these GPUs for so many hours leaves the deadline safe, whatever happens then.
 
-    Safe means: if all spot were gone at the next slot's start, on-demand GPUs alone would
-    still finish in time, their restart included.
+    Safe means: if all spot were gone at that moment, on-demand GPUs alone would still finish in time,
+    their restart included.
     """
     limit = terms.deadline_hours + 0.5 * TIME_TOLERANCE_HOURS
-    after, _ = advance(terms, state, slot, quote, spot, on_demand, state.pool)
+    after, _ = pass_time(terms, state, now_hours, hours, state.pool, spot, on_demand)
     if after.finish_hours < np.inf:
         return after.finish_hours <= limit
     worst = lose(terms, after, 0)
-    if on_demand_finish(terms, worst, slot + 1, terms.fastest) <= limit:
+    if on_demand_finish(terms, worst, next_hours, terms.fastest) <= limit:
         return True
-    width = rescue_width(terms, worst, slot + 1)
-    return on_demand_finish(terms, worst, slot + 1, width) <= limit
+    width = rescue_width(terms, worst, next_hours)
+    return on_demand_finish(terms, worst, next_hours, width) <= limit

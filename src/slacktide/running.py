@@ -14,11 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from slacktide.backend.base import Backend
+from slacktide.backend.base import Place, backends
 from slacktide.backtesting.selection import fresh
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import lane_of
+from slacktide.engine.launching import secrets_of
 from slacktide.engine.lessons import begin_learning, drop_lesson, foresee, learn_from
 from slacktide.engine.loop import POLL_S, live
 from slacktide.engine.world import Track, World
@@ -33,8 +34,7 @@ from slacktide.store.sqlite import SqliteStore
 from slacktide.submitting import submission
 from slacktide.types import JobState
 
-BackendMaker = Callable[[Path, float], Backend]
-"""Makes the back end of a journal: given the folder for its workers and the clock's speed."""
+DEFAULT_BACKEND = "local"
 
 
 class Session:
@@ -49,13 +49,15 @@ class Session:
         *,
         speed: float | None = None,
         notice_s: float = 0.0,
-        backend: BackendMaker | None = None,
+        backend: str | None = None,
         learned: Path | None = None,
     ) -> None:
-        """Name the journal; `speed` is how many times faster than the wall's the market's clock runs."""
+        """Name the journal; `speed` is how many times faster than the wall's the market's clock runs.
+
+        `backend` names the back end; otherwise it is the one that unfinished jobs run on, or `local`.
+        """
         self.journal = journal.absolute()
-        self.speed, self._notice_s = speed, notice_s
-        self._make = backend or self._local
+        self.speed, self._notice_s, self._backend = speed, notice_s, backend
         self._learned = Saved(learned or default_path(), fresh)
         self._stack = ExitStack()
 
@@ -63,9 +65,13 @@ class Session:
         with ExitStack() as stack:
             stack.enter_context(Lease(self.journal))
             self.store: Store = stack.enter_context(SqliteStore(self.journal))
-            self.clock = self._clock()
-            self.engine = Engine(self.store, self._make(runs_of(self.journal), self.clock.speed))
-            self.engine.write([self._opened()])
+            world = read_world(self.store)
+            self.clock = self._clock(world)
+            name = self._backend_name(world)
+            backend = backends.make({name: {"place": self._place()}})
+            stack.callback(backend.close)
+            self.engine = Engine(self.store, backend, notice_s=self._notice_s)
+            self.engine.write([self._opened(name)])
             self.engine.recover()
             self._stack = stack.pop_all()
         return self
@@ -121,9 +127,26 @@ class Session:
         """All that the journal tells."""
         return self.engine.world
 
-    def _clock(self) -> Clock:
+    def _backend_name(self, world: World) -> str:
+        """Return the back end that jobs which have not ended run on, or the one that was named."""
+        if world.active and self._backend not in (None, world.backend):
+            raise InputError(
+                f"the back end must stay {world.backend} while jobs of this journal go on, got "
+                f"{self._backend}; leave it out, or give another journal with --journal"
+            )
+        return world.backend if world.active else self._backend or DEFAULT_BACKEND
+
+    def _place(self) -> Place:
+        return Place(
+            folder=runs_of(self.journal),
+            owner=hashlib.sha256(str(self.journal).encode()).hexdigest()[:16],
+            speed=self.clock.speed,
+            now_hours=self.clock.hours,
+            secrets=lambda job: secrets_of(self.engine.lane_of(job).file),
+        )
+
+    def _clock(self, world: World) -> Clock:
         """Go on with the clock of jobs that have not ended, or set it anew."""
-        world = read_world(self.store)
         if world.active and world.clock is not None:
             speed = world.clock.speed
             if self.speed is not None and self.speed != speed:
@@ -137,25 +160,21 @@ class Session:
         self.store.append([ClockSet(at_hours=0.0, epoch_utc=epoch.isoformat(), speed=clock.speed)])
         return clock
 
-    def _opened(self) -> Opened:
+    def _opened(self, backend: str) -> Opened:
         return Opened(
             at_hours=self.engine.world.now_hours,
             pid=os.getpid(),
             host=platform.node(),
             version=version("slacktide"),
+            backend=backend,
         )
-
-    def _local(self, folder: Path, speed: float) -> Backend:
-        from slacktide.backend.local.holding import Local
-
-        owner = hashlib.sha256(str(self.journal).encode()).hexdigest()[:16]
-        return Local(folder, owner, speed=speed, notice_s=self._notice_s)
 
 
 def rehearse(submitted: Submitted) -> None:
     """Let a job's policy decide once, for nothing, so that the first real decision comes at once."""
     if not submitted.fleet:
-        lane_of(submitted).decide(JobState(), 0, ())
+        lane = lane_of(submitted)
+        lane.decide(JobState(), lane.start_slot, ())
 
 
 def free_id(world: World, name: str) -> str:

@@ -150,12 +150,12 @@ def _check_soon_enough(fastest_hours: float, mean_response_hours: float) -> None
 
 def check_feasible(job: Job) -> None:
     """Raise InfeasibleError when not even on-demand GPUs from the start are in time."""
-    soonest = job.restart_hours + job.work_gpu_hours / job.speedup(job.fastest_width)
+    soonest = job.restart_hours + job.work_hours(job.fastest_width)
     limit = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
     if soonest <= limit + 1e-9:
         return
     what = "deadline" if job.hard else "time after which the result is worthless"
-    most = (limit - job.restart_hours) * job.speedup(job.fastest_width)
+    most = (limit - job.restart_hours) * job.work_gpu_hours / job.work_hours(job.fastest_width)
     remedies = [f"the nearest time that can be met is {soonest:.4g} h"]
     wider = next((n for n in range(job.max_gpus + 1, MAX_GPUS + 1) if _fits(job, n, limit)), None)
     if wider is not None:
@@ -169,7 +169,7 @@ def check_feasible(job: Job) -> None:
 
 
 def _fits(job: Job, gpus: int, limit: float) -> bool:
-    return job.restart_hours + job.work_gpu_hours / job.speedup(gpus) <= limit
+    return job.restart_hours + job.work_hours(gpus) <= limit
 
 
 def _check_affordable(job: Job, plan: JobPlan) -> None:

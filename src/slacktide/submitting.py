@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from slacktide import physics
 from slacktide.backtesting import plain
 from slacktide.backtesting.compare import guarded
 from slacktide.backtesting.plain import last_start
@@ -20,7 +20,7 @@ from slacktide.engine.feed import SCHEME, feed_path, is_feed, open_feed
 from slacktide.engine.streams import DEFAULT_STREAM_POLICY, check_member
 from slacktide.errors import InputError
 from slacktide.events import Submitted
-from slacktide.jobfile.reading import NO_DEADLINE_HOURS, parse_job
+from slacktide.jobfile.reading import parse_job
 from slacktide.jobfile.redact import without_secrets
 from slacktide.jobfile.tree import read_text
 from slacktide.learn.pool import AUTO
@@ -29,6 +29,7 @@ from slacktide.market.source import open_market
 from slacktide.policy.base import policies
 from slacktide.register import Spec
 from slacktide.service import DEFAULT_MARKET, check_feasible
+from slacktide.solve.slotted import deadline_slots
 from slacktide.types import Job
 
 ROOM_SHARE = 0.25
@@ -73,7 +74,7 @@ def submission(
     )
     if given.get("fleet"):
         return _member_of(submitted, given)
-    if file.job.deadline_hours >= NO_DEADLINE_HOURS:
+    if file.job.deadline_hours == math.inf:
         raise InputError(f"{path}: a job without a deadline must be one of a stream; give its --fleet")
     # A feed is at its present: its last row. A trace is replayed from some slot of its past.
     begin = len(pool) - 1 if live else start_of(file.job, pool, start)
@@ -134,7 +135,7 @@ def best_pool(job: Job, market: Market, start: int | None) -> Pool:
     costs: dict[str, float] = {}
     for pool in market.pools[:MOST_POOLS]:
         last = last_start(job, pool) if start is None else start
-        ended = last - physics.terms(job, pool.slot_hours).deadline_slots
+        ended = last - deadline_slots(job, pool.slot_hours)
         if ended < 0:
             continue
         policy = guarded(policies.make("uniform-progress"), job)

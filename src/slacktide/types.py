@@ -91,25 +91,43 @@ class JobState(NamedTuple):
         return self.exhausted or self.finish_hours < math.inf
 
 
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of a job that scales in one way: an epoch, or a batch size."""
+
+    work_gpu_hours: float
+    """Work on one reference GPU."""
+    speedup: Speedup = field(default_factory=Linear)
+
+    def __post_init__(self) -> None:
+        _positive("work_gpu_hours", self.work_gpu_hours)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One training job: its work, how it scales, and what its result is worth when.
 
-    Raises InputError when a number cannot be meant.
+    Give `work_gpu_hours` and `speedup`, or `phases` where a job scales differently as it goes on. Raises
+    InputError when a number cannot be meant.
     """
 
-    work_gpu_hours: float
-    deadline_hours: float
     widths: tuple[int, ...]
     """The widths the job may have, ascending; 0 is always allowed."""
+    work_gpu_hours: float = math.nan
+    """All its work; where phases are given, the sum over them."""
+    deadline_hours: float = math.inf
+    """Hours from submission until the result is due; infinite for a job that just wants to be done soon."""
     name: str = "job"
     speedup: Speedup = field(default_factory=Linear)
+    phases: tuple[Phase, ...] = ()
+    """What it passes through, in order; a job that names none is one phase."""
     restart_hours: float = 0.0
-    """Hours without progress after workers were added."""
+    """Hours without progress after workers were added, the first start included."""
     shrink_hours: float | None = None
     """Hours without progress after workers were only lost; None means the same as a restart."""
     checkpoint_hours: float = 0.0
-    """Productive hours between checkpoints; 0 means that a forced loss costs no work."""
+    """Productive hours between checkpoints; 0 means that a forced loss costs no work, infinity that there
+    are none: whatever changes its workers begins it anew."""
     value_usd: float = 0.0
     """What a result in time is worth."""
     worthless_after_hours: float | None = None
@@ -118,10 +136,18 @@ class Job:
     billing: Billing = "second"
 
     def __post_init__(self) -> None:
+        if self.phases:
+            object.__setattr__(self, "work_gpu_hours", sum(phase.work_gpu_hours for phase in self.phases))
         _positive("work_gpu_hours", self.work_gpu_hours)
-        _positive("deadline_hours", self.deadline_hours)
+        if not self.deadline_hours > 0:
+            raise InputError(
+                f"deadline_hours must be > 0, got {self.deadline_hours:g}", field="deadline_hours"
+            )
         _not_negative("restart_hours", self.restart_hours)
-        _not_negative("checkpoint_hours", self.checkpoint_hours)
+        if not self.checkpoint_hours >= 0:
+            raise InputError(
+                f"checkpoint_hours must be >= 0, got {self.checkpoint_hours:g}", field="checkpoint_hours"
+            )
         _not_negative("value_usd", self.value_usd)
         self._check_widths()
         if self.shrink_hours is not None:
@@ -129,30 +155,43 @@ class Job:
             if self.shrink_hours > self.restart_hours:
                 raise InputError(
                     f"shrink_hours must be <= restart_hours ({self.restart_hours:g}), "
-                    f"got {self.shrink_hours:g}"
+                    f"got {self.shrink_hours:g}",
+                    field="shrink_hours",
                 )
         if self.worthless_after_hours is not None and not (
             self.deadline_hours <= self.worthless_after_hours < math.inf
         ):
             raise InputError(
                 f"worthless_after_hours must be >= deadline_hours ({self.deadline_hours:g}), "
-                f"got {self.worthless_after_hours:g}"
+                f"got {self.worthless_after_hours:g}",
+                field="worthless_after_hours",
             )
         if self.max_cost_usd is not None:
             _positive("max_cost_usd", self.max_cost_usd)
         if self.billing not in ("second", "slot"):
-            raise InputError(f"billing must be 'second' or 'slot', got {self.billing!r}")
+            raise InputError(f"billing must be 'second' or 'slot', got {self.billing!r}", field="billing")
 
     def _check_widths(self) -> None:
         if not self.widths:
-            raise InputError("widths must name at least one width, got none")
+            raise InputError("widths must name at least one width, got none", field="widths")
         for width in self.widths:
             if not 1 <= width <= MAX_GPUS:
-                raise InputError(f"a width must be in 1..{MAX_GPUS}, got {width}")
-            rate = self.speedup(width)
-            if not (math.isfinite(rate) and rate > 0):
-                raise InputError(f"the speedup at {width} GPUs must be > 0, got {rate:g}")
+                raise InputError(f"a width must be in 1..{MAX_GPUS}, got {width}", field="widths")
+            for rate in (phase.speedup(width) for phase in self.parts):
+                if not (math.isfinite(rate) and rate > 0):
+                    raise InputError(
+                        f"the speedup at {width} GPUs must be > 0, got {rate:g}", field="speedup"
+                    )
         object.__setattr__(self, "widths", tuple(sorted(set(self.widths))))
+
+    @property
+    def parts(self) -> tuple[Phase, ...]:
+        """Its phases; a job that names none is one."""
+        return self.phases or (Phase(self.work_gpu_hours, self.speedup),)
+
+    def work_hours(self, width: int) -> float:
+        """Return how long all the work takes on a width, without any pause."""
+        return sum(phase.work_gpu_hours / phase.speedup(width) for phase in self.parts)
 
     @property
     def max_gpus(self) -> int:
@@ -161,12 +200,14 @@ class Job:
 
     @property
     def fastest_width(self) -> int:
-        """The smallest width of the greatest speedup: the one for emergencies."""
-        return max(self.widths, key=lambda width: (self.speedup(width), -width))
+        """The smallest width on which the work is done soonest: the one for emergencies."""
+        return min(self.widths, key=lambda width: (self.work_hours(width), width))
 
     @property
     def hard(self) -> bool:
-        """Whether a late result is a failure rather than a cheaper success."""
+        """Whether a late result is a failure rather than a cheaper success; never without a deadline."""
+        if self.deadline_hours == math.inf:
+            return False
         return self.worthless_after_hours is None or self.worthless_after_hours <= self.deadline_hours
 
     def value_at(self, finish_hours: float) -> float:
@@ -239,9 +280,9 @@ class Policy(Protocol):
 
 def _positive(name: str, number: float) -> None:
     if not (math.isfinite(number) and number > 0):
-        raise InputError(f"{name} must be > 0, got {number:g}")
+        raise InputError(f"{name} must be > 0, got {number:g}", field=name)
 
 
 def _not_negative(name: str, number: float) -> None:
     if not (math.isfinite(number) and number >= 0):
-        raise InputError(f"{name} must be >= 0, got {number:g}")
+        raise InputError(f"{name} must be >= 0, got {number:g}", field=name)

@@ -14,8 +14,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "slacktide"
 
 ROWS: dict[str, int] = {
     "arrays": 0, "errors": 0, "demo": 0,
-    "events": 1, "types": 1, "speedup": 1, "units": 1, "files": 1,
-    "compiled": 2, "physics": 2, "register": 2,
+    "types": 1, "speedup": 1, "units": 1, "files": 1,
+    "compiled": 2, "events": 2, "ledger": 2, "physics": 2, "register": 2, "tariff": 2,
     "market": 3, "forecast": 3, "solve": 3, "learn": 3, "budget": 3,
     "policy": 4,
     "backtesting": 5, "report": 5, "store": 5, "backend": 5,

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import pytest
 
-from slacktide.backend.local.holding import Local
-from slacktide.backend.replay import Replay
+from slacktide.backend.base import backends
 from slacktide.checks.backend import check_backend
 
 
-def test_replay_keeps_the_contract() -> None:
-    check_backend(Replay)
+def test_the_usual_ones_are_known() -> None:
+    assert {"local", "replay"} <= set(backends)
 
 
-def test_local_processes_keep_the_contract(tmp_path: Path) -> None:
-    numbers = iter(range(100))
-
-    def make() -> Local:
-        return Local(tmp_path / str(next(numbers)), f"check-{tmp_path.name}", speed=1.0, notice_s=0.0)
-
-    check_backend(make)
+@pytest.mark.parametrize("name", sorted(backends))
+def test_back_ends_keep_the_contract(name: str) -> None:
+    check_backend(backends.get(name))

@@ -47,6 +47,7 @@ class Watched(Replay):
         self.held: dict[str, Order] = {}
 
     def hold(self, order: Order) -> None:
+        super().hold(order)
         self.held[order.job] = order
 
 
@@ -72,9 +73,9 @@ def drive(store: MemoryStore, lane: Lane) -> None:
         )
         engine.submit(text)
     engine.recover()
-    tick = round(engine.world.now_hours / lane.terms.slot_hours)
+    tick = round(engine.world.now_hours / lane.slot_hours)
     while engine.world.active:
-        engine.step(tick * lane.terms.slot_hours)
+        engine.step(tick * lane.slot_hours)
         backend = engine.backend
         assert isinstance(backend, Watched)
         for track in engine.world.active:

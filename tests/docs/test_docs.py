@@ -12,6 +12,7 @@ from types import ModuleType
 import click
 import pytest
 
+from slacktide.backend.base import backends
 from slacktide.budget.policy.base import stream_policies
 from slacktide.cli import COMMANDS, run, slacktide
 from slacktide.policy.base import policies
@@ -86,6 +87,15 @@ def test_howto_for_stream_policies_runs(sandbox: Path) -> None:
         follow(ROOT / "docs/howto/stream-policy.md")
     finally:
         stream_policies._classes.pop("crowd-aware", None)
+
+
+def test_howto_for_back_ends_runs(sandbox: Path) -> None:
+    try:
+        follow(ROOT / "docs/howto/backend.md")
+        assert "slow-boot" in backends
+        assert run(["backends", "--check", "slow-boot"]) == 0
+    finally:
+        backends._classes.pop("slow-boot", None)
 
 
 def test_every_stream_policy_is_documented() -> None:

@@ -66,8 +66,8 @@ def write_table(path: Path, slots: int) -> None:
 
 
 def world_of(journal: Path) -> World:
-    """Read a journal; an empty world while there is none."""
-    if not journal.exists():
+    """Read a journal; an empty world while there is none, or while it is just being made."""
+    if not journal.exists() or journal.stat().st_size == 0:
         return World()
     with open_journal(journal) as store:
         return read_world(store)

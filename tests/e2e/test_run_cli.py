@@ -17,7 +17,7 @@ import pytest
 
 from slacktide.cli import run
 from slacktide.events import Preempted, WorkerFailed
-from slacktide.running import open_journal
+from slacktide.running import Session, open_journal
 
 from .parts_of_runs import (
     ROOT,
@@ -84,6 +84,44 @@ def test_a_job_succeeds_and_all_is_told(
     assert "no gap, no overlap" in capsys.readouterr().out
     assert run(["jobs"]) == 0
     assert re.search(r"counting +succeeded +on-time +100 %", capsys.readouterr().out)
+
+
+def test_a_dry_run_starts_nothing_and_is_billed_like_any_other(
+    journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = write_job(tmp_path, f"touch {tmp_path / 'started'}")
+    assert run(["run", job, "--speed", "36000", "--backend", "replay"]) == 0
+    assert "12.0 of 12.0 GPU-hours" in capsys.readouterr().out
+    assert not (tmp_path / "started").exists()
+    assert json_of(capsys, "cost", "counting")["audit"]["clean"]
+    assert run(["logs", "counting"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_unfinished_jobs_stay_on_their_back_end(
+    journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = write_job(tmp_path, "true")
+    with Session(journal, speed=1.0, backend="replay", learned=tmp_path / "learn.json") as session:
+        session.submit(job, {})
+    assert run(["run", job, "--backend", "local"]) == 2
+    assert "the back end must stay replay" in capsys.readouterr().err
+    assert run(["run", job, "--backend", "lokal"]) == 2
+    assert run(["cancel", "counting"]) == 0
+    assert run(["run", "--resume"]) == 103
+    assert world_of(journal).backend == "replay"
+    assert run(["run", job, "--backend", "lokal"]) == 2
+    assert "did you mean 'local'" in capsys.readouterr().err
+
+
+def test_back_ends_are_listed_and_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json_of(capsys, "backends")
+    assert {"local", "replay"} <= {one["name"] for one in listed}
+    check_documented("slacktide backends", set(listed[0]))
+    assert run(["backends"]) == 0
+    assert "Processes of this machine" in capsys.readouterr().out
+    assert run(["backends", "--check", "replay"]) == 0
+    assert "replay keeps the contract" in capsys.readouterr().out
 
 
 def test_events_and_logs_of_a_job_that_ended(
@@ -204,7 +242,7 @@ def test_money_ends_before_the_work(
     assert run(["run", job, "--speed", SPEED]) == 101
     assert "was stopped: its greatest cost was reached" in capsys.readouterr().out
     track = world_of(journal).jobs["counting"]
-    assert track.spot_usd + track.on_demand_usd <= 60.0
+    assert track.bill.cost_usd <= 60.0
 
 
 def test_two_jobs_run_side_by_side(journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,9 +51,7 @@ def _variants(hard: Job, soft: Job, max_cost_usd: float) -> Iterator[tuple[str, 
 
 
 def _row(run: Run) -> dict[str, Any]:
-    decided = [
-        (*slot.wanted[:2], slot.happened.spot_gpus, slot.happened.on_demand_gpus) for slot in run.slots
-    ]
+    decided = [(*slot.wanted[:2], slot.spot_gpus, slot.on_demand_gpus) for slot in run.slots]
     states = [
         (slot.after.progress_gpu_hours, slot.after.pause_hours, slot.after.cost_usd) for slot in run.slots
     ]

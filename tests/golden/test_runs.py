@@ -27,10 +27,9 @@ def told(run: Run) -> str:
     """Tell a run as text: one line a slot."""
     lines = []
     for slot in run.slots:
-        held = slot.happened
         lines.append(
             f"{slot.slot:3d} offered {slot.quote.spot_gpus:2d} lost {slot.lost_gpus} "
-            f"held {held.spot_gpus}+{held.on_demand_gpus} done {slot.after.progress_gpu_hours:.4f} "
+            f"held {slot.spot_gpus}+{slot.on_demand_gpus} done {slot.after.progress_gpu_hours:.4f} "
             f"paid {slot.after.cost_usd:.4f} {slot.wanted.reason.rule}"
         )
     lines.append(

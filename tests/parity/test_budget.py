@@ -13,7 +13,7 @@ import pytest
 
 from slacktide.budget import reference
 from slacktide.budget.choices import Choice
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import Entry, rows_of, width_array
 from slacktide.budget.frontier import frontier
 from slacktide.budget.hulls import Hulls, find_hulls
@@ -22,6 +22,7 @@ from slacktide.budget.result import FleetPlan
 from slacktide.budget.whole import paths_of
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.types import Phase
 
 BATCHES = 10
 PER_BATCH = 20

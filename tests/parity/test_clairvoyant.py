@@ -13,7 +13,7 @@ from slacktide.arrays import Floats, Ints
 from slacktide.backtesting import plain
 from slacktide.compiled import compilable, compiled
 from slacktide.market.base import Pool
-from slacktide.physics import Terms, advance, lose, terms
+from slacktide.physics import lose
 from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.on_demand import OnDemand
@@ -22,6 +22,7 @@ from slacktide.solve import milp
 from slacktide.solve.clairvoyant import clairvoyant, clairvoyant_table
 from slacktide.solve.follow import solve_starts
 from slacktide.solve.frame import frame
+from slacktide.solve.slotted import Slotted, live_slot, slotted
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.types import Allocation, Job, JobState, Quote, View
 
@@ -65,7 +66,9 @@ def instance(seed: int) -> Instance:
     start = int(rng.integers(0, 3))
     spare = 0 if rng.random() < 0.3 else int(rng.integers(1, 4))
     return Instance(
-        job, _pool(rng, slot_hours, start + terms(job, slot_hours).deadline_slots + spare, widths[-1]), start
+        job,
+        _pool(rng, slot_hours, start + slotted(job, slot_hours).deadline_slots + spare, widths[-1]),
+        start,
     )
 
 
@@ -86,7 +89,7 @@ def _pool(rng: np.random.Generator, slot_hours: float, slots: int, most: int) ->
 
 @compilable
 def enumerate_plans(
-    bare: Terms, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints, plans: Ints, out: Floats
+    bare: Slotted, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints, plans: Ints, out: Floats
 ) -> None:
     """Live through each plan (slots by two kinds) with nothing but the physics."""
     for row in range(len(plans)):
@@ -94,9 +97,12 @@ def enumerate_plans(
         slot = 0
         while state.finish_hours == np.inf:
             quote = Quote(spot_usd[slot], on_demand_usd[slot], spot_gpus[slot])
-            left = lose(bare, state, quote.spot_gpus)
+            left = lose(bare.terms, state, quote.spot_gpus)
             step = min(slot, plans.shape[1] - 1)
-            state, _ = advance(bare, left, slot, quote, plans[row, step, 0], plans[row, step, 1], 0)
+            spot, on_demand = plans[row, step, 0], plans[row, step, 1]
+            if slot >= bare.deadline_slots:
+                spot, on_demand = 0, bare.fastest
+            state = live_slot(bare, left, slot, quote, spot, on_demand).state
             slot += 1
         out[row, 0], out[row, 1] = state.cost_usd, state.finish_hours
 
@@ -107,7 +113,7 @@ def outcomes(case: Instance, plans: Ints) -> Floats:
     quotes = [pool.quote(start + slot) for slot in range(200)]
     out = np.empty((len(plans), 2))
     compiled(enumerate_plans)(
-        terms(job, pool.slot_hours),
+        slotted(job, pool.slot_hours),
         np.array([q.spot_usd_per_gpu_hour for q in quotes]),
         np.array([q.on_demand_usd_per_gpu_hour for q in quotes]),
         np.array([q.spot_gpus for q in quotes]),
@@ -131,7 +137,7 @@ def all_plans(case: Instance) -> Ints | None:
     """Return every plan the market allows, or None where there are too many."""
     job, pool, start = case
     choices = []
-    for slot in range(terms(job, pool.slot_hours).deadline_slots):
+    for slot in range(slotted(job, pool.slot_hours).deadline_slots):
         offered = pool.quote(start + slot).spot_gpus
         pairs = [(s, width - s) for width in job.widths for s in range(min(width, offered) + 1)]
         choices.append([(0, 0), *pairs])

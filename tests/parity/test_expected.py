@@ -15,6 +15,7 @@ from slacktide.policy.base import Sight
 from slacktide.policy.stochastic_horizon import Table, look_up
 from slacktide.solve import expected
 from slacktide.solve.clairvoyant import clairvoyant
+from slacktide.solve.slotted import Slotted, live_slot, slotted
 from slacktide.speedup import Amdahl, Linear
 from slacktide.types import Job, JobState, Quote
 
@@ -30,8 +31,8 @@ class Instance:
     start: int
 
     @property
-    def terms(self) -> physics.Terms:
-        return physics.terms(self.job, 0.5)
+    def terms(self) -> Slotted:
+        return slotted(self.job, 0.5)
 
     def quote(self, state: int) -> Quote:
         return Quote(float(self.chain.usd[state]), ON_DEMAND_USD, int(self.chain.gpus[state]))
@@ -100,9 +101,10 @@ def utility(instance: Instance, state: JobState) -> float:
 def finish_late(instance: Instance, state: JobState, slot: int) -> float:
     """Follow the termination configuration to the end."""
     quote = Quote(0.0, ON_DEMAND_USD, 0)
-    state = physics.lose(instance.terms, state, 0)
+    terms = instance.terms
+    state = physics.lose(terms.terms, state, 0)
     while not state.ended:
-        state, _ = physics.advance(instance.terms, state, slot, quote, 0, 0, 0)
+        state = live_slot(terms, state, slot, quote, 0, terms.fastest).state
         slot += 1
     return utility(instance, state)
 
@@ -120,9 +122,9 @@ def best_expected(instance: Instance) -> float:
         if slot == terms.deadline_slots:
             return finish_late(instance, state, slot)
         quote = instance.quote(market)
-        left = physics.lose(terms, state, quote.spot_gpus)
+        left = physics.lose(terms.terms, state, quote.spot_gpus)
         outcomes = {
-            physics.advance(terms, left, slot, quote, spot, on_demand, 0)[0]
+            live_slot(terms, left, slot, quote, spot, on_demand).state
             for spot, on_demand in choices
             if spot <= quote.spot_gpus and spot + on_demand in (0, *instance.job.widths)
         }
@@ -144,10 +146,12 @@ def followed_expected(instance: Instance, table: Table) -> float:
         if slot == terms.deadline_slots:
             return finish_late(instance, state, slot)
         quote = instance.quote(market)
-        left = physics.lose(terms, state, quote.spot_gpus)
+        left = physics.lose(terms.terms, state, quote.spot_gpus)
         states = np.full(terms.deadline_slots, market)
-        choice = look_up(table._replace(market=states), Sight(terms, slot, left, quote, 0))
-        after, _ = physics.advance(terms, left, slot, quote, choice.spot_gpus, choice.on_demand_gpus, 0)
+        now, following = slot * terms.slot_hours, (slot + 1) * terms.slot_hours
+        sight = Sight(terms.terms, terms.tariff, slot, now, following, terms.slot_hours, left, quote, 0)
+        choice = look_up(table._replace(market=states), sight)
+        after = live_slot(terms, left, slot, quote, choice.spot_gpus, choice.on_demand_gpus).state
         return sum(share * value(slot + 1, then, after) for then, share in instance.next_states(slot, market))
 
     return value(0, instance.start, JobState())
@@ -214,7 +218,7 @@ def test_compiled_and_plain_decide_alike() -> None:
 
 def test_wide_jobs_are_planned_in_blocks() -> None:
     job = Job(work_gpu_hours=100, deadline_hours=8, widths=tuple(range(1, 65)))
-    shape = expected.lattice(physics.terms(job, 0.5))
+    shape = expected.lattice(slotted(job, 0.5))
     assert shape.unit == 4
     assert len(shape.spot) == 153
     assert math.isclose(shape.spot.max(), 64)

@@ -9,12 +9,13 @@ from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.result import StreamRun
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import AnyStreamPolicy, stream_policies
 from slacktide.budget.stream import Stream
 from slacktide.register import Spec
 from slacktide.speedup import Amdahl, Linear, Power, Table
+from slacktide.types import Phase
 
 CLASSES = (
     JobClass(name="amdahl", arrivals_per_hour=5.0, work_gpu_hours=2.0, speedup=Amdahl(0.9)),

@@ -9,13 +9,16 @@ from itertools import product
 import numpy as np
 import pytest
 
+from slacktide import ledger
 from slacktide.arrays import Floats
 from slacktide.compiled import compiled
-from slacktide.physics import advance, lose, terms
+from slacktide.physics import lose, terms
 from slacktide.solve import window_milp
+from slacktide.solve.slotted import slotted
 from slacktide.solve.window import FREE, LINE_BINDS, OUT_OF_REACH, plan_window, window_plan
 from slacktide.solve.window_milp import Window
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.tariff import Meter, tariff_of
 from slacktide.types import Job, JobState, Quote
 
 BATCHES = 10
@@ -71,18 +74,23 @@ def _state(rng: np.random.Generator, job: Job, slot_hours: float, slot: int, quo
     )
     pause = job.restart_hours * float(rng.choice([0.0, 0.0, 0.4, 1.0])) if width else 0.0
     held = JobState(spot, width - spot, pause_hours=pause, progress_gpu_hours=done)
-    return lose(terms(job, slot_hours), held, quote.spot_gpus)
+    return lose(terms(job), held, quote.spot_gpus)
 
 
 def live(window: Window, plan: Plan) -> tuple[float, float]:
     """Live through a plan with nothing but the physics; return progress and cost."""
-    bare, state, paid = terms(window.job, window.slot_hours), window.state, 0.0
+    bare, state, paid = terms(window.job), window.state, 0.0
+    tariff = tariff_of(window.job.billing, window.slot_hours)
     for k, (spot, on_demand) in enumerate(plan):
         left = lose(bare, state, window.quotes[k].spot_gpus)
         # The deadline cuts the slot it lies in; whole slots are paid whole all the same.
-        cut = bare._replace(slot_hours=window.hours(k))
-        state, happened = advance(cut, left, window.slot + k, window.quotes[k], spot, on_demand, 0)
-        paid += happened.cost_usd * (window.slot_hours / window.hours(k) if bare.whole_slots else 1.0)
+        slot = window.slot + k
+        begin = slot * window.slot_hours
+        state, _, charge, _ = ledger.live(
+            bare, tariff, math.inf, left, Meter(), slot, begin, window.hours(k), window.quotes[k], 0, spot,
+            on_demand,
+        )  # fmt: skip
+        paid += charge.usd
         if state.finish_hours < math.inf:
             break
     return state.progress_gpu_hours, paid
@@ -114,7 +122,7 @@ def solved(window: Window) -> tuple[int, list[tuple[int, int]]]:
     answers = []
     for kernel in (plan_window, compiled(plan_window)):
         plan = np.zeros((len(rows), 2))
-        bare = terms(window.job, window.slot_hours)
+        bare = slotted(window.job, window.slot_hours)
         case = kernel(bare, window.state, window.slot, rows, window.reserve_usd, plan)
         answers.append((int(case), [(int(s), int(o)) for s, o in plan]))
     assert answers[0] == answers[1]

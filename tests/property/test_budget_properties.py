@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import TIE_SHARE
 from slacktide.budget.frontier import Frontier, frontier
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.types import Phase
 
 shares = st.floats(0.0, 1.0)
 work = st.floats(0.01, 20.0)

@@ -40,11 +40,9 @@ scripts = st.lists(st.tuples(st.integers(-1, 10), st.integers(-1, 10)), min_size
 @given(any_case(), scripts)
 def test_slots_add_up_to_the_run(case: Case, policy: Policy) -> None:
     run = plain.run(case.job, case.pool, policy)
-    assert math.isclose(run.cost_usd, sum(slot.happened.cost_usd for slot in run.slots), abs_tol=1e-9)
+    assert math.isclose(run.cost_usd, sum(slot.cost_usd for slot in run.slots), abs_tol=1e-9)
     gained = sum(
-        slot.happened.productive_hours
-        * case.job.speedup(slot.happened.spot_gpus + slot.happened.on_demand_gpus)
-        for slot in run.slots
+        slot.lived.stretch.productive_hours * case.job.speedup(slot.lived.stretch.gpus) for slot in run.slots
     )
     assert math.isclose(gained - run.lost_gpu_hours, case.job.work_gpu_hours, rel_tol=1e-6)
 
@@ -52,7 +50,7 @@ def test_slots_add_up_to_the_run(case: Case, policy: Policy) -> None:
 @given(any_case(), scripts)
 def test_nothing_impossible_is_held(case: Case, policy: Policy) -> None:
     for record in plain.run(case.job, case.pool, policy).slots:
-        happened = record.happened
+        happened = record.lived.stretch
         assert 0 <= happened.spot_gpus <= record.quote.spot_gpus
         assert happened.on_demand_gpus >= 0
         assert happened.spot_gpus + happened.on_demand_gpus in (0, *case.job.widths)
@@ -83,8 +81,8 @@ def test_greatest_cost_is_never_passed(case: Case, policy: Policy, share: float)
 @given(any_case(hard=True), scripts)
 @settings(max_examples=300)
 def test_guarded_policy_is_never_late_where_on_demand_is_in_time(case: Case, policy: Policy) -> None:
-    terms = physics.terms(case.job, case.pool.slot_hours)
-    alone = physics.on_demand_finish(terms, JobState(), 0, terms.fastest)
+    terms = physics.terms(case.job)
+    alone = physics.on_demand_finish(terms, JobState(), 0.0, terms.fastest)
     for inner in (policy, policies.make("maximal-spot"), policies.make("uniform-progress")):
         run = plain.run(case.job, case.pool, DeadlineGuard(inner))
         assert run.on_time or not case.job.on_time(alone)

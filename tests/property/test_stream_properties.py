@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from slacktide.arrays import Ints
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.arrivals import ARRIVALS, SIZES, Bursts, draw_stream
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import Finished, FleetView, Progressed, StreamEvent
 from slacktide.budget.stream import Stream, numbers_in_class, realised_classes
 from slacktide.budget.widths import optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup
+from slacktide.types import Phase
 
 SPEEDUPS: tuple[Speedup, ...] = (Linear(), Amdahl(0.8), Power(0.6))
 WIDTHS = ((1,), (1, 2, 4, 8), (2, 3), tuple(range(1, 9)))

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide.budget.classes import ANY_WIDTH, JobClass, Phase
+from slacktide.budget.classes import ANY_WIDTH, JobClass
 from slacktide.errors import FileError, InputError
 from slacktide.jobfile.fleet import FLEET_KEYS, FleetFile, gpus_of, parse_fleet, read_fleet_file
 from slacktide.jobfile.fleet_classes import CLASS_KEYS
 from slacktide.jobfile.fleet_keys import PRICE_KEYS, STREAM_KEYS, StreamSettings
 from slacktide.speedup import Amdahl, Linear, Power, Table
+from slacktide.types import Phase
 from slacktide.units import Budget, parse_arrivals_per_hour, parse_budget
 
 ROOT = Path(__file__).parents[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from slacktide.errors import FileError, InputError
 from slacktide.jobfile import JOB_KEYS, JobFile, parse_job, read_job_file
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.types import Phase
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=UTC)
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -48,6 +50,35 @@ def test_the_smallest_job_has_the_documented_defaults() -> None:
     assert (found.run, found.setup, found.workdir, found.envs, found.secrets) == (None, None, None, {}, {})
     assert (found.checkpoint_dir, found.path) == (None, "small.yaml")
     assert found.grace_hours == pytest.approx(30 / 3600)
+
+
+def test_a_job_may_have_phases() -> None:
+    found = parse(
+        """\
+resources: {accelerators: H100:1..8}
+speedup: {power: 0.5}
+phases:
+  - {work: 10 gpu-hours}
+  - {work: 30 gpu-hours, speedup: {amdahl: 0.9}}
+deadline: 12h
+"""
+    )
+    assert found.job.phases == (Phase(10.0, Power(0.5)), Phase(30.0, Amdahl(0.9)))
+    assert found.job.work_gpu_hours == 40.0
+
+
+def test_work_and_phases_exclude_one_another() -> None:
+    with pytest.raises(FileError, match=r"job.yaml:2:.*work: must be given once, got phases too"):
+        small("phases: [{work: 4 gpu-hours}]")
+
+
+def test_a_job_may_have_no_checkpoints() -> None:
+    assert small("checkpoint: none").job.checkpoint_hours == math.inf
+
+
+def test_a_job_of_a_stream_has_no_deadline() -> None:
+    found = parse("resources: {accelerators: H100:1..8}\nwork: 4 gpu-hours\nclass: bert\n")
+    assert found.job.deadline_hours == math.inf
 
 
 def test_every_key_reaches_its_place() -> None:

@@ -1,28 +1,47 @@
-"""What the engine asks of whoever holds the GPUs: make it so, look, take away, let go."""
+"""What the engine asks of whoever holds the GPUs: make it so, look, let go. Facts come back, never money."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from slacktide.jobfile import JobFile
-from slacktide.physics import Terms
-from slacktide.types import JobState, Quote
+from slacktide.register import Register
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSpec:
+    """What is needed to start the workers of a job: no physics, no policy, no file to parse."""
+
+    job: str
+    run: str = ""
+    """Shell text of the user, started once per worker."""
+    setup: str | None = None
+    """Shell text that has to succeed once before the first worker is started."""
+    workdir: str = "."
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    """Names only; `Place.secrets` knows the values, which stand in no journal."""
+    checkpoint_dir: str | None = None
+    """Where checkpoints go; None: wherever the back end likes, the same place for all attempts."""
+    grace_s: float = 0.0
+    """How long a worker may take to checkpoint and end once it is told to, by the wall clock."""
 
 
 class Order(NamedTuple):
-    """What a job is to hold from a moment on."""
+    """What a job is to hold from now on."""
 
     job: str
     attempt: int
-    """Number of the set of workers: the same order again changes nothing, a new number begins a new set."""
-    slot: int
-    from_hours: float
-    """Hours since the job began; all hours here are on the job's market clock."""
-    quote: Quote
-    state: JobState
-    """The job at that moment, what the market took already gone."""
+    """Number of the set of workers, which only grows: the same order again changes nothing, a new number
+    begins a new set, and what comes with an older number comes too late."""
+    pool: str
     spot_gpus: int
     on_demand_gpus: int
+    until_hours: float = math.inf
+    """Held no longer than this without a new order, on the market's clock: then the money ends."""
     ending: bool = False
     """Whether all of it is being let go; it is paid for until it is gone."""
     delay_s: float = 0.0
@@ -39,33 +58,70 @@ class Failure(NamedTuple):
 
     rank: int
     exit_code: int
+    """Negative: the signal that ended it."""
     hopeless: bool = False
     """Whether trying again would end the same: the command does not exist, or the set-up failed."""
     what: str = ""
 
 
-class Seen(NamedTuple):
-    """What became of an order by a moment."""
+class Progress(NamedTuple):
+    """What a job says of its own work; the engine decides what that means in GPU-hours."""
 
-    state: JobState
-    """The job at `to_hours`; it says itself whether it has ended."""
-    to_hours: float
-    """Until when this account goes: the moment asked for, or the end of the job before it."""
-    spot_usd: float
-    on_demand_usd: float
-    pause_hours: float
-    productive_hours: float
+    done_share: float
+    checkpointed_share: float
+    """The part that a worker killed without notice would not lose."""
+    at_hours: float = -math.inf
+    """When the workers of this attempt last said so; minus infinity while only earlier ones have."""
+
+
+class Facts(NamedTuple):
+    """What is, by the back end's own knowledge."""
+
+    attempt: int = 0
+    """The set of workers that all of this is about: an older one than ordered until that has gone."""
+    pool: str | None = None
+    spot_gpus: int = 0
+    on_demand_gpus: int = 0
+    """Usable now."""
+    pending_gpus: int = 0
+    """Ordered and not there yet."""
+    taken_spot_gpus: int = 0
+    """Lost to the market since the attempt began: a loss, not a failure."""
+    progress: Progress | None = None
+    """None: nothing was ever said, so the engine estimates by physics."""
+    finished: bool | None = None
+    """Whether all workers ended well; None: nobody can say, so the work ends when physics says so."""
     failure: Failure | None = None
+    metrics: Mapping[str, float] = {}
     silent_s: float = 0.0
     """Seconds of the wall clock since the last sign of progress."""
     gone: bool = False
     """Whether no worker is left."""
 
 
-class Backend(Protocol):
-    """Holds GPUs for jobs. Every call returns at once and may be repeated."""
+class Log(Protocol):
+    """What one worker printed."""
 
-    def enter(self, job: str, terms: Terms, file: JobFile | None) -> None:
+    @property
+    def attempt(self) -> int:
+        """The set of workers; 0 is the set-up."""
+        ...
+
+    @property
+    def rank(self) -> int: ...
+
+    def read(self, after: int) -> Iterator[bytes]:
+        """Yield the lines that begin at this many bytes or later, each with its end where it has one."""
+        ...
+
+
+class Backend(Protocol):
+    """Holds GPUs for jobs. Every call returns at once and may be repeated.
+
+    A class that is registered in `backends` is made with a `Place` and nothing else.
+    """
+
+    def enter(self, launch: LaunchSpec) -> None:
         """Get to know a job; raises InputError or BackendError when it cannot be run here."""
         ...
 
@@ -73,22 +129,52 @@ class Backend(Protocol):
         """Make it so."""
         ...
 
-    def look(self, order: Order, now_hours: float) -> Seen:
-        """Say what became of the order between its beginning and now; changes nothing."""
-        ...
-
-    def take(self, job: str, spot_left: int) -> None:
-        """Take spot GPUs away as the market does, until only this many are left."""
+    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+        """Move on whatever is under way, and say of each of these jobs what is; raises BackendError."""
         ...
 
     def stop_hours(self, job: str) -> float:
         """Return how many market hours letting go of everything may take."""
         ...
 
-    def tick(self) -> None:
-        """Move on whatever is under way."""
+    def logs(self, job: str) -> Sequence[Log]:
+        """Return what the set-up and the workers of a job printed, oldest attempt first."""
         ...
 
-    def sweep(self, orders: list[Order]) -> None:
+    def sweep(self, orders: Sequence[Order]) -> None:
         """End every worker that no order explains, and watch over those that one does."""
         ...
+
+    def close(self) -> None:
+        """Let go of files and connections, not of workers: the next controller takes charge of them."""
+        ...
+
+
+@runtime_checkable
+class Preemptable(Protocol):
+    """A back end that can play the market."""
+
+    def take(self, job: str, spot_left: int, notice_s: float) -> None:
+        """Take spot GPUs away until only this many are left, as the market does, after some notice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a back end is told when it is made."""
+
+    folder: Path = Path(".")
+    """Where it may keep files; nobody else writes below it."""
+    owner: str = "nobody"
+    """Whose workers they are: a name that only this journal has."""
+    speed: float = 1.0
+    """How many times as fast as the wall's the market's clock runs."""
+    now_hours: Callable[[], float] = lambda: -math.inf
+    """Reads the market's clock."""
+    secrets: Callable[[str], Mapping[str, str]] = lambda job: {}
+    """Returns the values of a job's secrets by name; raises InputError when one has none."""
+
+
+backends: Register[Backend] = Register(
+    "back end", package="slacktide.backend", entry_points="slacktide.backends"
+)

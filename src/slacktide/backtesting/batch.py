@@ -13,10 +13,12 @@ from slacktide.backtesting import plain
 from slacktide.backtesting.plain import USUAL, Run, Setting
 from slacktide.compiled import compilable, compiled
 from slacktide.forecast.base import forecast_table
+from slacktide.ledger import live
 from slacktide.market.base import Pool
-from slacktide.physics import Terms, advance, lose
-from slacktide.policy.base import Choice, Context, PreparedPolicy, RulePolicy, Sight
+from slacktide.physics import Terms, cut, lose
+from slacktide.policy.base import Choice, Context, PreparedPolicy, RulePolicy, Sight, past_deadline
 from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.tariff import Meter, Tariff, tariff_of
 from slacktide.types import Job, JobState, Policy, Quote
 
 COLUMNS = (
@@ -40,6 +42,8 @@ def rule(parameters: tuple[Any, ...], sight: Sight) -> Choice:
 def run_starts(
     parameters: tuple[Any, ...],
     terms: Terms,
+    tariff: Tariff,
+    max_cost_usd: float,
     spot_usd: Floats,
     on_demand_usd: Floats,
     spot_gpus: Ints,
@@ -61,14 +65,19 @@ def run_starts(
             if state.spot_gpus > left.spot_gpus:
                 preemptions += 1
                 lost_work += state.progress_gpu_hours - left.progress_gpu_hours
+            now, hours = slot * tariff.slot_hours, tariff.slot_hours
             choice = Choice(0, terms.fastest, 0)
-            if slot < terms.deadline_slots:
-                choice = rule(parameters, Sight(terms, slot, left, quote, at))
-            state, happened = advance(
-                terms, left, slot, quote, choice.spot_gpus, choice.on_demand_gpus, left.pool
-            )
-            spot_hours += happened.spot_gpus * happened.held_hours
-            on_demand_hours += happened.on_demand_gpus * happened.held_hours
+            if not past_deadline(terms, now):
+                sight = Sight(terms, tariff, slot, now, (slot + 1) * hours, hours, left, quote, at)
+                choice = rule(parameters, sight)
+            spot, on_demand = cut(terms, quote, choice.spot_gpus, choice.on_demand_gpus)
+            lived = live(
+                terms, tariff, max_cost_usd, left, Meter(-1, -1, 0, 0), slot, now, hours, quote, left.pool,
+                spot, on_demand,
+            )  # fmt: skip
+            state = lived.state
+            spot_hours += spot * lived.passed.hours
+            on_demand_hours += on_demand * lived.passed.hours
             slot += 1
         out[row, 0] = state.cost_usd
         out[row, 1] = state.finish_hours
@@ -107,16 +116,20 @@ def run_table(
     for start in (min(starts), max(starts)):
         plain.check_start(job, pool, start)
     context = Context(forecast_table(setting.forecaster, pool, setting.horizon))
-    return run_rule(physics.terms(job, pool.slot_hours), pool, policy, context, starts)
+    return run_rule(job, physics.terms(job), pool, policy, context, starts)
 
 
-def run_rule(terms: Terms, pool: Pool, policy: RulePolicy, context: Context, starts: Sequence[int]) -> Floats:
+def run_rule(
+    job: Job, terms: Terms, pool: Pool, policy: RulePolicy, context: Context, starts: Sequence[int]
+) -> Floats:
     """Do what `run_table` does with what many policies of a run share already made; starts are trusted."""
     function, parameters = policy.rule(context)
     out = np.empty((len(starts), len(COLUMNS)))
     compiled(run_starts, rule=function)(
         parameters,
         terms,
+        tariff_of(job.billing, pool.slot_hours),
+        np.inf if job.max_cost_usd is None else float(job.max_cost_usd),
         pool.spot_usd_per_gpu_hour,
         pool.on_demand_usd_per_gpu_hour,
         pool.spot_gpus,

@@ -222,10 +222,8 @@ def _held(
     for future in drawn:
         ready = batch.prepare(acting, job, future, start, setting)
         for record in plain.run(job, future, ready, start=start, setting=setting).slots[:slots]:
-            share = record.happened.held_hours / future.slot_hours
-            held[:, record.slot] += (
-                np.array([record.happened.spot_gpus, record.happened.on_demand_gpus]) * share
-            )
+            share = record.lived.stretch.held_hours / future.slot_hours
+            held[:, record.slot] += np.array([record.spot_gpus, record.on_demand_gpus]) * share
     held /= len(drawn)
     return tuple(
         HeldAt(slot * drawn[0].slot_hours, float(held[0, slot]), float(held[1, slot]))

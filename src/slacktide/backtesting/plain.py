@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slacktide import physics
+from slacktide import ledger, physics
 from slacktide.errors import InputError
 from slacktide.forecast.base import Forecaster, Forecasts, forecast_table, hour_of_day
 from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Pool
-from slacktide.types import Allocation, Job, JobState, Policy, Quote, Reason, View
+from slacktide.policy.base import LATE, past_deadline
+from slacktide.solve.slotted import deadline_slots
+from slacktide.tariff import Meter, Tariff, tariff_of
+from slacktide.types import Allocation, Job, JobState, Policy, Quote, View
 
-LATE = Reason("past-deadline")
 DEFAULT_FORECASTER: Forecaster = Persistence()
 DEFAULT_HORIZON = 5
 """How far forecasts reach unless a run says otherwise: the longest window of the usual policies."""
@@ -30,8 +33,24 @@ class SlotRecord(NamedTuple):
     """Spot GPUs that the market took at the start of the slot."""
     lost_gpu_hours: float
     """Work that went with them."""
-    happened: physics.Happened
+    lived: ledger.Priced
+    """What was held and came of it."""
     after: JobState
+
+    @property
+    def spot_gpus(self) -> int:
+        """Spot GPUs held."""
+        return self.lived.stretch.spot_gpus
+
+    @property
+    def on_demand_gpus(self) -> int:
+        """On-demand GPUs held."""
+        return self.lived.stretch.on_demand_gpus
+
+    @property
+    def cost_usd(self) -> float:
+        """What the slot cost."""
+        return self.lived.charge.usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +76,7 @@ class Run:
 
 def last_start(job: Job, pool: Pool) -> int:
     """Return the last slot from which the market covers the job's deadline; negative when none does."""
-    return len(pool) - physics.terms(job, pool.slot_hours).deadline_slots
+    return len(pool) - deadline_slots(job, pool.slot_hours)
 
 
 def check_start(job: Job, pool: Pool, start: int) -> None:
@@ -89,7 +108,7 @@ def run(
 ) -> Run:
     """Run a job from a slot of the market on, until it ends, and keep every slot's record."""
     check_start(job, pool, start)
-    terms = physics.terms(job, pool.slot_hours)
+    terms, tariff = physics.terms(job), tariff_of(job.billing, pool.slot_hours)
     state = JobState()
     records: list[SlotRecord] = []
     memory: tuple[float, ...] = ()
@@ -97,11 +116,11 @@ def run(
         slot = len(records)
         quote = pool.quote(start + slot)
         left = physics.lose(terms, state, quote.spot_gpus)
-        if slot < terms.deadline_slots:
-            wanted = policy.decide(look(job, pool, setting, left, start, slot, memory))
-        else:
+        if past_deadline(terms, slot * pool.slot_hours):
             wanted = Allocation(0, terms.fastest, reason=LATE)
-        record = step(terms, state, left, quote, wanted, slot)
+        else:
+            wanted = policy.decide(look(job, pool, setting, left, start, slot, memory))
+        record = step(job, pool, terms, tariff, state, left, quote, wanted, slot)
         records.append(record)
         state, memory = record.after, wanted.memory
     return summarise(job, pool, records, start=start, name=name)
@@ -135,11 +154,26 @@ def look(
 
 
 def step(
-    terms: physics.Terms, state: JobState, left: JobState, quote: Quote, wanted: Allocation, slot: int
+    job: Job,
+    pool: Pool,
+    terms: physics.Terms,
+    tariff: Tariff,
+    state: JobState,
+    left: JobState,
+    quote: Quote,
+    wanted: Allocation,
+    slot: int,
 ) -> SlotRecord:
     """Live through one slot with a decision taken."""
-    after, happened = physics.advance(
-        terms, left, slot, quote, wanted.spot_gpus, wanted.on_demand_gpus, left.pool
+    spot, on_demand = physics.cut(terms, quote, wanted.spot_gpus, wanted.on_demand_gpus)
+    most = math.inf if job.max_cost_usd is None else job.max_cost_usd
+    begin, hours = slot * tariff.slot_hours, tariff.slot_hours
+    after, _, charge, passed = ledger.live(
+        terms, tariff, most, left, Meter(), slot, begin, hours, quote, left.pool, spot, on_demand
+    )
+    gained = after.progress_gpu_hours - left.progress_gpu_hours
+    lived = ledger.priced(
+        job.name, pool.name, slot, begin, quote, spot, on_demand, charge, passed, gained, estimated=True
     )
     return SlotRecord(
         slot,
@@ -148,7 +182,7 @@ def step(
         left,
         state.spot_gpus - left.spot_gpus,
         state.progress_gpu_hours - left.progress_gpu_hours,
-        happened,
+        lived,
         after,
     )
 
@@ -156,7 +190,7 @@ def step(
 def summarise(job: Job, pool: Pool, records: list[SlotRecord], *, start: int, name: str) -> Run:
     """Add up the records of a run."""
     end = records[-1].after
-    held = [record.happened for record in records]
+    bill = ledger.bill(record.lived for record in records)
     return Run(
         policy=name,
         pool=pool.name,
@@ -165,8 +199,8 @@ def summarise(job: Job, pool: Pool, records: list[SlotRecord], *, start: int, na
         utility_usd=float(job.value_at(end.finish_hours) - end.cost_usd),
         finish_hours=float(end.finish_hours),
         on_time=job.on_time(end.finish_hours),
-        spot_gpu_hours=float(sum(slot.spot_gpus * slot.held_hours for slot in held)),
-        on_demand_gpu_hours=float(sum(slot.on_demand_gpus * slot.held_hours for slot in held)),
+        spot_gpu_hours=float(bill.spot_gpu_hours),
+        on_demand_gpu_hours=float(bill.on_demand_gpu_hours),
         preemptions=sum(record.lost_gpus > 0 for record in records),
         lost_gpu_hours=float(sum(record.lost_gpu_hours for record in records)),
         slots=tuple(records),

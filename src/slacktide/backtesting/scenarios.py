@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from slacktide import physics
 from slacktide.arrays import Floats, Ints
 from slacktide.forecast import markov
 from slacktide.forecast.base import clock, hour_of_day
 from slacktide.market.base import Pool
 from slacktide.policy.stochastic_horizon import levels_of, model_of
+from slacktide.solve.slotted import deadline_slots
 from slacktide.types import Job
 
 PAST_HOURS = 14 * 24.0
@@ -28,7 +28,7 @@ def scenarios(
     levels = levels_of(job, pool.slot_hours)
     at = len(pool) - 1
     model = model_of(levels, pool, neighbours, at)
-    slots = physics.terms(job, pool.slot_hours).deadline_slots
+    slots = deadline_slots(job, pool.slot_hours)
     hours = clock(hour_of_day(pool, at), slots, pool.slot_hours)
     level, price = markov.simulate(
         levels, model, _now(levels, model, pool, at), markov.block_of(hours), paths=paths, seed=seed

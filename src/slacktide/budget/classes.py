@@ -7,23 +7,10 @@ from dataclasses import dataclass, field
 
 from slacktide.errors import InputError
 from slacktide.speedup import Linear, Speedup
-from slacktide.types import MAX_GPUS
+from slacktide.types import MAX_GPUS, Phase
 
 ANY_WIDTH = tuple(range(1, 1025))
 """The widths of a class that names none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """A stretch of a job that scales in one way: an epoch, or a batch size."""
-
-    work_gpu_hours: float
-    """Mean work on one reference GPU."""
-    speedup: Speedup = field(default_factory=Linear)
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.work_gpu_hours) and self.work_gpu_hours > 0):
-            raise InputError(f"work_gpu_hours must be > 0, got {self.work_gpu_hours:g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

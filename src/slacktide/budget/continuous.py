@@ -18,12 +18,13 @@ import numpy as np
 
 from slacktide.arrays import Floats
 from slacktide.budget.choices import Choice, Choices, Part, is_bound, items_of
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import Entry, rows_of, width_array
 from slacktide.budget.golden import Golden
 from slacktide.budget.hulls import Hulls
 from slacktide.budget.paths import Paths
 from slacktide.speedup import Amdahl, Linear, Power, Table
+from slacktide.types import Phase
 
 GRID = 1024
 """Widths in the grid of a class whose phases hang together."""

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
-from slacktide.budget.classes import Phase
 from slacktide.errors import InputError
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.types import Phase
 
 TIE_SHARE = 1e-12
 """Amounts closer than this share of them are equal: k * x / k is not x in floating point."""

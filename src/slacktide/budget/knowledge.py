@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.policy.base import Arrived, Finished, Progressed, StreamEvent
 from slacktide.budget.rates import Rate
 from slacktide.speedup import Table
+from slacktide.types import Phase
 
 PRIOR_EXPONENT = 0.8
 """A class of which one width is known is taken to speed up as n ** 0.8."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.errors import InputError
+from slacktide.types import Phase
 
 
 @dataclass(frozen=True, slots=True, eq=False)

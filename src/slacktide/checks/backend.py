@@ -2,89 +2,111 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+import uuid
 from collections.abc import Callable
+from pathlib import Path
 
-from slacktide import physics
-from slacktide.backend.base import Backend, Order
+from slacktide.backend.base import Backend, Facts, LaunchSpec, Order, Place, Preemptable
 from slacktide.checks.policy import CheckFailed
-from slacktide.jobfile.reading import JobFile, parse_job
-from slacktide.types import JobState, Quote
 
 PATIENCE_S = 30.0
-QUOTE = Quote(1.0, 3.0, 4)
-JOB = """\
-name: check
-run: sleep 600
-resources: {accelerators: "GPU:1..4"}
-work: 40 gpu-hours
-deadline: 24h
-checkpoint: {grace: 1s}
-"""
+JOB = "check"
+ORDER = Order(JOB, 1, "here", 2, 1)
 
 
-def check_backend(make: Callable[[], Backend]) -> None:
+class Clock:
+    """A market clock that the checks turn by hand."""
+
+    def __init__(self) -> None:
+        self.hours = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.hours
+
+
+def check_backend(make: Callable[[Place], Backend]) -> None:
     """Run all checks on back ends made afresh; raises CheckFailed with what does not hold."""
-    for check in (check_repeating, check_looking, check_letting_go, check_taking, check_sweeping):
-        backend = make()
-        try:
-            check(backend)
-        finally:
-            _end(backend)
+    checks = (
+        check_repeating, check_looking, check_letting_go, check_taking, check_sweeping, check_until,
+        check_fence,
+    )  # fmt: skip
+    for check in checks:
+        with tempfile.TemporaryDirectory() as folder:
+            clock, owner = Clock(), f"check-{uuid.uuid4().hex[:8]}"
+            backend = make(Place(folder=Path(folder) / "runs", owner=owner, now_hours=clock))
+            backend.enter(LaunchSpec(job=JOB, run="sleep 600", workdir=folder, grace_s=1.0))
+            try:
+                check(backend, clock)
+            finally:
+                _end(backend)
+                backend.close()
 
 
-def check_repeating(backend: Backend) -> None:
-    """The same order again changes nothing, and what is held costs by GPUs, price and hours."""
-    order = _enter(backend)
-    for _ in range(3):
-        backend.hold(order)
-        backend.tick()
-    seen = backend.look(order, 0.25)
-    spot_usd, on_demand_usd = 0.25 * 2 * QUOTE.spot_usd_per_gpu_hour, 0.25 * QUOTE.on_demand_usd_per_gpu_hour
-    _must(abs(seen.spot_usd - spot_usd) < 1e-9, f"spot must cost {spot_usd}, got {seen.spot_usd}")
-    told = f"on demand must cost {on_demand_usd}, got {seen.on_demand_usd}"
-    _must(abs(seen.on_demand_usd - on_demand_usd) < 1e-9, told)
-    _must((seen.state.spot_gpus, seen.state.on_demand_gpus) == (2, 1), "an order that goes on must be held")
-    _must(seen.failure is None, f"a healthy job must not fail, got {seen.failure}")
+def check_repeating(backend: Backend, clock: Clock) -> None:
+    """The same order again changes nothing, and what is ordered comes to be held."""
+    facts = _held(backend, ORDER, times=3)
+    _must(facts.attempt == 1, f"the attempt that was ordered must be held, got {facts.attempt}")
+    _must(facts.pool == "here", f"the pool that was ordered must be told, got {facts.pool!r}")
+    _must(facts.failure is None, f"a healthy job must not fail, got {facts.failure}")
+    _must(not facts.finished, "a job that runs must not be finished")
+    _must(not facts.gone, "what is held must not be gone")
 
 
-def check_looking(backend: Backend) -> None:
-    """Looking changes nothing: twice the same question, twice the same answer."""
-    order = _enter(backend)
-    backend.hold(order)
-    backend.tick()
-    first, second = backend.look(order, 0.2), backend.look(order, 0.2)
+def check_looking(backend: Backend, clock: Clock) -> None:
+    """Looking decides nothing: asked twice about what does not change, it answers the same twice."""
+    _held(backend, ORDER)
+    first, second = _look(backend), _look(backend)
     _must(first._replace(silent_s=0.0) == second._replace(silent_s=0.0), "looking must change nothing")
+    both = backend.look([JOB, JOB])
+    _must(set(both) == {JOB}, f"a look must answer for the jobs asked about, got {sorted(both)}")
 
 
-def check_letting_go(backend: Backend) -> None:
+def check_letting_go(backend: Backend, clock: Clock) -> None:
     """An order to end leads to nothing being held, within the grace."""
-    order = _enter(backend)
-    backend.hold(order)
-    backend.tick()
-    _gone(backend, order._replace(ending=True))
+    _held(backend, ORDER)
+    _gone(backend, ORDER._replace(ending=True))
 
 
-def check_taking(backend: Backend) -> None:
+def check_taking(backend: Backend, clock: Clock) -> None:
     """After spot was taken a new order with what is left is held."""
-    order = _enter(backend)
-    backend.hold(order)
-    backend.tick()
-    backend.take(order.job, 1)
-    less = order._replace(attempt=order.attempt + 1, spot_gpus=1)
-    backend.hold(less)
-    backend.tick()
-    seen = backend.look(less, 0.3)
-    _must(seen.state.spot_gpus == 1, f"what is left must be held, got {seen.state.spot_gpus} spot GPUs")
+    if isinstance(backend, Preemptable):
+        _held(backend, ORDER)
+        backend.take(JOB, 1, 0.0)
+        _held(backend, ORDER._replace(attempt=2, spot_gpus=1))
 
 
-def check_sweeping(backend: Backend) -> None:
-    """What no order explains is ended."""
-    order = _enter(backend)
-    backend.hold(order)
-    backend.tick()
+def check_sweeping(backend: Backend, clock: Clock) -> None:
+    """What an order explains stays, and what none does is ended."""
+    _held(backend, ORDER)
+    backend.sweep([ORDER])
+    _held(backend, ORDER)
     backend.sweep([])
-    _gone(backend, order._replace(ending=True))
+    _gone(backend, ORDER._replace(ending=True))
+
+
+def check_until(backend: Backend, clock: Clock) -> None:
+    """Nothing is held beyond the end of its order, though nobody says so; a later end extends it."""
+    _held(backend, ORDER._replace(until_hours=1.0))
+    _held(backend, ORDER._replace(until_hours=2.0))
+    clock.hours = 1.5
+    _must(not _look(backend).gone, "an order whose end was put off must be held on")
+    clock.hours = 2.0
+    _wait(lambda: _look(backend).gone, "an order must not be held beyond its until_hours")
+
+
+def check_fence(backend: Backend, clock: Clock) -> None:
+    """An order with an older attempt comes too late and changes nothing."""
+    newer = ORDER._replace(attempt=2, spot_gpus=1)
+    _held(backend, newer)
+    backend.hold(ORDER)
+    facts = _look(backend)
+    _must(
+        (facts.attempt, facts.spot_gpus + facts.pending_gpus) == (2, 1),
+        f"an older attempt must change nothing, got attempt {facts.attempt}",
+    )
 
 
 def _must(holds: bool, words: str) -> None:
@@ -92,20 +114,33 @@ def _must(holds: bool, words: str) -> None:
         raise CheckFailed(words)
 
 
-def _enter(backend: Backend) -> Order:
-    file: JobFile = parse_job(JOB)
-    backend.enter("check", physics.terms(file.job, 0.5), file)
-    return Order("check", 1, 0, 0.0, QUOTE, JobState(), 2, 1)
+def _look(backend: Backend) -> Facts:
+    return backend.look([JOB])[JOB]
+
+
+def _held(backend: Backend, order: Order, times: int = 1) -> Facts:
+    """Order, and wait until it is so."""
+    for _ in range(times):
+        backend.hold(order)
+    wanted = order.spot_gpus, order.on_demand_gpus, 0
+    _wait(
+        lambda: (seen := _look(backend)).attempt == order.attempt and seen[2:5] == wanted,
+        f"{order.spot_gpus} + {order.on_demand_gpus} GPUs must be held",
+    )
+    return _look(backend)
 
 
 def _gone(backend: Backend, order: Order) -> None:
     backend.hold(order)
+    _wait(lambda: _look(backend).gone, "an order to end must lead to nothing being held")
+
+
+def _wait(condition: Callable[[], bool], words: str) -> None:
     until = time.monotonic() + PATIENCE_S
-    while not backend.look(order, 0.4).gone:
-        _must(time.monotonic() < until, f"an order to end must be over within {PATIENCE_S:.0f} s")
-        backend.tick()
+    while not condition():
+        _must(time.monotonic() < until, f"{words} within {PATIENCE_S:.0f} s")
         time.sleep(0.02)
 
 
 def _end(backend: Backend) -> None:
-    _gone(backend, Order("check", 9, 0, 0.0, QUOTE, JobState(), 0, 0, ending=True))
+    _gone(backend, ORDER._replace(attempt=9, ending=True))

@@ -6,6 +6,8 @@ import math
 
 from slacktide import events
 from slacktide.events import Event
+from slacktide.ledger import Priced, Stretch
+from slacktide.tariff import Charge
 from slacktide.types import JobState, Quote
 
 JOB = "fine-tune-1"
@@ -15,6 +17,11 @@ STATE = JobState(
     cost_usd=1.7976931348623157e308,
 )  # fmt: skip
 """Numbers that are lost where they are not kept to the last bit."""
+
+STRETCH = Stretch(
+    payer=JOB, use="work", slot=1, from_hours=0.5, to_hours=1.0, held_hours=0.5, pool="zone-a", spot_gpus=3,
+    on_demand_gpus=0, quote=Quote(0.1, 2.5, 4), pause_hours=0.1, productive_hours=0.4,
+)  # fmt: skip
 
 
 def history() -> list[Event]:
@@ -41,12 +48,9 @@ def _running() -> list[Event]:
             job=JOB, at_hours=0.5, why='spot "lives" longer than a restart takes', slot=1,
             quote=Quote(0.1, 2.5, 4), state=STATE, spot_gpus=3, on_demand_gpus=0, wanted_spot_gpus=4,
             wanted_on_demand_gpus=0, signals={"slack_hours": math.inf, "lead": -math.inf},
-            memory=(1e-9, -0.0), from_hours=0.5, attempt=1, ending=None,
+            memory=(1e-9, -0.0), pool="zone-a", attempt=1, ending=None,
         ),
-        events.Lived(
-            job=JOB, at_hours=1.0, slot=1, from_hours=0.5, to_hours=1.0, spot_gpus=3, on_demand_gpus=0,
-            spot_usd=0.15, on_demand_usd=0.0, pause_hours=0.1, productive_hours=0.4, state=STATE,
-        ),
+        events.Lived(job=JOB, at_hours=1.0, priced=Priced(STRETCH, Charge(usd=0.15)), state=STATE),
         events.HealthChanged(job=JOB, at_hours=1.0, health="at-risk"),
     ]  # fmt: skip
 

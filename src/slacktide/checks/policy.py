@@ -18,6 +18,7 @@ from slacktide import physics
 from slacktide.backtesting import batch, plain
 from slacktide.checks.cases import Case, cases, with_other_future
 from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.solve.slotted import deadline_slots
 from slacktide.types import Allocation, JobState, Policy, View
 
 
@@ -81,8 +82,8 @@ def cannot_see_the_future(policy: Policy, case: Case, rng: np.random.Generator) 
 
 def is_never_late_behind_the_guard(policy: Policy, case: Case, rng: np.random.Generator) -> None:
     """Behind the deadline guard a job is in time wherever on demand from the start is in time."""
-    terms = physics.terms(case.job, case.pool.slot_hours)
-    alone = physics.on_demand_finish(terms, JobState(), 0, terms.fastest)
+    terms = physics.terms(case.job)
+    alone = physics.on_demand_finish(terms, JobState(), 0.0, terms.fastest)
     if not case.job.on_time(alone) or case.job.max_cost_usd is not None:
         return
     acting = policy if isinstance(policy, DeadlineGuard) else DeadlineGuard(policy)
@@ -128,9 +129,9 @@ def check_policy(policy: Policy, *, examples: int = 30, seed: int = 0) -> None:
 
 
 def _views(policy: Policy, case: Case) -> Iterator[View]:
-    terms = physics.terms(case.job, case.pool.slot_hours)
+    slots = deadline_slots(case.job, case.pool.slot_hours)
     memory: tuple[float, ...] = ()
     for record in plain.run(case.job, case.pool, policy).slots:
-        if record.slot < terms.deadline_slots:
+        if record.slot < slots:
             yield plain.look(case.job, case.pool, plain.USUAL, record.before, 0, record.slot, memory)
             memory = record.wanted.memory

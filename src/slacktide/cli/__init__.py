@@ -14,6 +14,7 @@ import click
 from slacktide.errors import SlacktideError, unknown_name
 
 COMMANDS = {
+    "backends": "List where jobs can run, or check that a back end keeps the contract.",
     "backtest": "Try policies on a market's past, beside one who knows the future.",
     "budget": "Say how wide each class of a fleet should run, and what the next dollar would buy.",
     "cancel": "End a job.",

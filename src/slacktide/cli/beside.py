@@ -19,5 +19,5 @@ def on_demand_alone(lane: Lane) -> Curve | None:
     run = whole_run(lane)
     if run is None:
         return None
-    ends = [slot.slot * lane.terms.slot_hours + slot.happened.held_hours for slot in run.slots]
+    ends = [slot.slot * lane.slot_hours + slot.lived.stretch.held_hours for slot in run.slots]
     return Curve(np.array([0.0, *ends]), np.array([0.0, *(slot.after.cost_usd for slot in run.slots)]))

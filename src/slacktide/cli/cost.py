@@ -10,7 +10,8 @@ from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, opened
 
 if TYPE_CHECKING:
-    from slacktide.engine.bill import Audit, Bill
+    from slacktide.engine.bill import Bill
+    from slacktide.ledger import Audit
 
 
 @click.command()

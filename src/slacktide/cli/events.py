@@ -52,5 +52,5 @@ def _tell(record: Record, world: World, teller: Teller, output: str) -> None:
         click.echo(teller.line(record.event))
         return
     track = world.jobs.get(record.event.job)
-    began = 0.0 if track is None else track.began_hours
-    click.echo(json.dumps(as_json(record, began), allow_nan=False))
+    submitted = None if track is None else track.submitted
+    click.echo(json.dumps(as_json(record, submitted), allow_nan=False))

@@ -44,7 +44,7 @@ def _listed(track: Track, world: World) -> Any:
         spot_gpus=order.spot_gpus if order else 0,
         on_demand_gpus=order.on_demand_gpus if order else 0,
         progress_gpu_hours=track.state.progress_gpu_hours,
-        cost_usd=track.spot_usd + track.on_demand_usd,
+        cost_usd=track.bill.cost_usd,
         preemptions=track.preemptions,
         submitted_utc=track.submitted.submitted_utc.replace("+00:00", "Z"),
     )

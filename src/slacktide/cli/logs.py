@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,9 +14,7 @@ from slacktide.cli import options as common
 from slacktide.cli.journals import FOLLOW_S, journal_option, journal_path, opened
 
 if TYPE_CHECKING:
-    from slacktide.backend.local.sighting import LogFile
-
-CHUNK_BYTES = 1 << 20
+    from slacktide.backend.base import Backend, Log
 
 
 @click.command()
@@ -33,12 +31,14 @@ def logs(
 
     JSON is an object per line.
     """
+    from slacktide.backend.base import Place, backends
     from slacktide.running import read_world, runs_of, track_of
 
     with opened(journal) as store:
         world = read_world(store)
         track = track_of(world, job)
-        printed = Printed(runs_of(journal_path(journal)), job, rank, attempt)
+        place = Place(folder=runs_of(journal_path(journal)), owner="reader")
+        printed = Printed(backends.make({world.backend: {"place": place}}), job, rank, attempt)
         while True:
             over = not track.active
             for where, line in printed.more(last=over or not follow):
@@ -51,32 +51,30 @@ def logs(
 
 
 class Printed:
-    """Follows the output of a job's workers, file by file as they come."""
+    """Follows the output of a job's workers, one after another as they come."""
 
-    def __init__(self, runs: Path, job: str, rank: int | None, attempt: int | None) -> None:
-        from slacktide.backend.local.processes import Processes
-
-        self._processes, self._job = Processes(runs, "reader"), job
+    def __init__(self, backend: Backend, job: str, rank: int | None, attempt: int | None) -> None:
+        self._backend, self._job = backend, job
         self._rank, self._attempt = rank, attempt
-        self._read: dict[Path, int] = {}
+        self._read: Counter[tuple[int, int]] = Counter()
+        """Bytes that were read of what each worker printed."""
 
-    def more(self, *, last: bool) -> Iterator[tuple[LogFile, str]]:
+    def more(self, *, last: bool) -> Iterator[tuple[Log, str]]:
         """Yield the lines that came since; a line without its end only when nothing more will come."""
-        for where in self._processes.logs(self._job):
-            if self._rank in (None, where.rank) and self._attempt in (None, where.attempt):
-                yield from ((where, line) for line in self._lines(where.path, last))
+        for log in self._backend.logs(self._job):
+            if self._rank in (None, log.rank) and self._attempt in (None, log.attempt):
+                yield from ((log, line) for line in self._lines(log, last))
 
-    def _lines(self, path: Path, last: bool) -> Iterator[str]:
-        with path.open("rb") as file:
-            file.seek(self._read.get(path, 0))
-            for line in file:
-                if not line.endswith(b"\n") and not last:
-                    return
-                self._read[path] = self._read.get(path, 0) + len(line)
-                yield line.decode("utf-8", "replace").rstrip("\r\n")
+    def _lines(self, log: Log, last: bool) -> Iterator[str]:
+        who = log.attempt, log.rank
+        for line in log.read(self._read[who]):
+            if not line.endswith(b"\n") and not last:
+                return
+            self._read[who] += len(line)
+            yield line.decode("utf-8", "replace").rstrip("\r\n")
 
 
-def _print(where: LogFile, line: str, output: str) -> None:
+def _print(where: Log, line: str, output: str) -> None:
     if output == "json":
         click.echo(json.dumps({"attempt": where.attempt, "rank": where.rank, "line": line}))
     else:

@@ -32,6 +32,9 @@ CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled
 @click.option(
     "--start", type=int, metavar="SLOT", help="The market's slot to begin in; otherwise a late one."
 )
+@click.option(
+    "--backend", metavar="NAME", help="Where workers run; otherwise local. `slacktide backends` lists them."
+)
 @click.option("--speed", type=float, metavar="X", help="How many times as fast as the wall's the clock runs.")
 @click.option(
     "--notice", type=common.Duration(), default="0s", show_default=True,
@@ -44,7 +47,7 @@ CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled
 @click.option("--plot", type=click.Path(), metavar="FILE.png", help="Write a picture of the run.")
 @common.output_option("table", "json")
 def run(job: tuple[str, ...], **given: Any) -> int:
-    """Run JOBs in local processes, on the GPUs that the policy rents on a replayed market.
+    """Run JOBs, in local processes unless told otherwise, on the GPUs that the policy rents.
 
     Ctrl-C lets the workers checkpoint and lets go of all GPUs; the same command takes the jobs up again. Ends
     with the bill. Leaves with 0 when all succeeded, 100 when one failed or was late, 101 when one did not
@@ -61,7 +64,8 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     if not agreed(journal, job, options):
         click.echo("nothing was started", err=True)
         return CANCELLED
-    with Session(journal, speed=given["speed"], notice_s=given["notice"] * 3600.0) as session:
+    notice_s = given["notice"] * 3600.0
+    with Session(journal, speed=given["speed"], notice_s=notice_s, backend=given["backend"]) as session:
         with Stopping() as stop:
             jobs = take_in(session, job, options)
             show_live(session, jobs, stop, plain=given["output"] == "json")

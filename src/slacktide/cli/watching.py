@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from slacktide.cli.beside import on_demand_alone
@@ -11,7 +11,6 @@ from slacktide.cli.journals import elapsed_hours, policy_of, status_of
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from slacktide.backend.local.progress import Tail
     from slacktide.engine.lane import Lane
     from slacktide.engine.world import Track
     from slacktide.events import Event
@@ -38,7 +37,6 @@ class Watch:
         self._seq = 0
         self._said = ""
         self._alone_usd = {job: self._whole_usd(job) for job in jobs}
-        self._tails: dict[str, Tail] = {}
 
     def __call__(self, now_hours: float) -> None:
         """Show what is new, and where things stand."""
@@ -68,16 +66,14 @@ class Watch:
         return frame(standings, lines, speed=self._session.clock.speed, note=self._note())
 
     def _standing(self, track: Track, now_hours: float) -> Standing:
-        """Say where a job stands now: what the journal tells, and since then what the back end sees."""
+        """Say where a job stands now: what the journal tells, and the stretch that it is in."""
+        from slacktide.ledger import added
         from slacktide.report.run_rows import Standing
 
-        lane, hours = self._session.engine.lane(track), elapsed_hours(track, now_hours)
-        state, spot_usd, on_demand_usd = track.state, track.spot_usd, track.on_demand_usd
-        spot = on_demand = 0
-        if track.order is not None:
-            seen = self._session.engine.backend.look(track.order, max(hours, track.order.from_hours))
-            state, spot, on_demand = seen.state, track.order.spot_gpus, track.order.on_demand_gpus
-            spot_usd, on_demand_usd = spot_usd + seen.spot_usd, on_demand_usd + seen.on_demand_usd
+        engine, order = self._session.engine, track.order
+        lane, one, facts = engine.lane(track), engine.account(track, now_hours), engine.facts.get(track.job)
+        bill = track.bill if one is None else added(track.bill, one.priced)
+        state = track.state if one is None else one.state
         return Standing(
             name=track.job,
             job=lane.job,
@@ -85,37 +81,27 @@ class Watch:
             pool=lane.pool.name,
             status=status_of(track, self._session.world),
             health=track.health,
-            hours=hours,
-            quotes=_quotes(lane, lane.slot(hours)),
-            spot_gpus=spot,
-            on_demand_gpus=on_demand,
+            hours=elapsed_hours(track, now_hours),
+            quotes=_quotes(lane, lane.slot(_shown_until(track, now_hours))),
+            spot_gpus=order.spot_gpus if order else 0,
+            on_demand_gpus=order.on_demand_gpus if order else 0,
             progress_gpu_hours=state.progress_gpu_hours,
-            spot_usd=spot_usd,
-            on_demand_usd=on_demand_usd,
+            spot_usd=bill.spot_usd,
+            on_demand_usd=bill.on_demand_usd,
             on_demand_alone_usd=self._alone_usd[track.job],
-            metrics=self._metrics(track.job),
+            metrics={} if facts is None else facts.metrics,
         )
 
     def _whole_usd(self, job: str) -> float | None:
         curve = on_demand_alone(self._session.engine.lane(self._session.world.jobs[job]))
         return None if curve is None else float(curve.amount[-1])
 
-    def _metrics(self, job: str) -> Mapping[str, float]:
-        """Return what the job's workers last said of it, such as its loss."""
-        import time
 
-        from slacktide.backend.local.folder import progress_path
-        from slacktide.backend.local.progress import Tail
-        from slacktide.running import runs_of
-
-        if job not in self._tails:
-            path = progress_path(runs_of(self._session.journal) / job)
-            self._tails[job] = Tail(path, time.monotonic())
-        self._tails[job].poll(time.monotonic())
-        return self._tails[job].progress.metrics
+def _shown_until(track: Track, now_hours: float) -> float:
+    return track.began_hours + elapsed_hours(track, now_hours)
 
 
 def _quotes(lane: Lane, slot: int) -> list[Quote]:
     """Return what the market offered in the last slots, the present one last, also before the job began."""
-    first = max(-lane.start_slot, slot - SHOWN_SLOTS + 1)
+    first = max(0, slot - SHOWN_SLOTS + 1)
     return [lane.quote(each) for each in range(first, slot + 1)]

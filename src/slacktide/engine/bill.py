@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slacktide import physics
+from slacktide import ledger
 from slacktide.backtesting import plain
 from slacktide.engine.lane import Lane
 from slacktide.engine.world import Track
 from slacktide.errors import SlacktideError
-from slacktide.events import Decided, Lived, Record
+from slacktide.events import Lived, Record
+from slacktide.ledger import Audit, Priced
 from slacktide.policy.base import policies
 from slacktide.solve.clairvoyant import clairvoyant
-from slacktide.types import Quote
-
-CENT = 0.005
+from slacktide.types import TIME_TOLERANCE_HOURS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ def bill(track: Track, lane: Lane) -> Bill:
     return Bill(
         job=track.job,
         status=track.status,
-        cost_usd=track.spot_usd + track.on_demand_usd,
-        spot_usd=track.spot_usd,
-        on_demand_usd=track.on_demand_usd,
-        spot_gpu_hours=track.spot_gpu_hours,
-        on_demand_gpu_hours=track.on_demand_gpu_hours,
+        cost_usd=track.bill.cost_usd,
+        spot_usd=track.bill.spot_usd,
+        on_demand_usd=track.bill.on_demand_usd,
+        spot_gpu_hours=track.bill.spot_gpu_hours,
+        on_demand_gpu_hours=track.bill.on_demand_gpu_hours,
         work_gpu_hours=lane.job.work_gpu_hours,
         done_gpu_hours=track.state.progress_gpu_hours,
         finish_hours=finish,
@@ -93,44 +93,34 @@ def _clairvoyant(lane: Lane) -> float | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """A second opinion on a bill: every stretch priced again from the market."""
-
-    cost_usd: float
-    """The sum over the stretches, at the market's prices."""
-    gaps: tuple[str, ...]
-    """Stretches that overlap, or leave time out while GPUs were held."""
-    wrong: tuple[str, ...]
-    """Stretches whose entry differs by a cent or more from GPUs times price times hours."""
-
-    @property
-    def clean(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.gaps and not self.wrong
-
-
 def audit(track: Track, lane: Lane, records: Iterable[Record]) -> Audit:
-    """Price every stretch of a job again, and see that they join without gap or overlap."""
-    gaps, wrong, total = list[str](), list[str](), 0.0
-    until, held = 0.0, 0
-    quotes: dict[int, Quote] = {}
-    for record in records:
-        event = record.event
-        if event.job == track.job and isinstance(event, Decided) and lane.feed is not None:
-            quotes[event.slot] = event.quote  # a row of a feed may come after its slot was decided
-        if event.job != track.job or not isinstance(event, Lived):
-            continue
-        if event.from_hours < until - 1e-6 or (event.from_hours > until + 1e-6 and held > 0):
-            gaps.append(
-                f"event {record.seq}: begins at {event.from_hours:.6f} h, the last ended at {until:.6f} h"
-            )
-        hours = event.to_hours - event.from_hours
-        quote = quotes.get(event.slot) or lane.quote(event.slot)
-        billed = lane.terms.slot_hours if lane.terms.whole_slots and hours > 0 else hours
-        usd = physics.usd_per_hour(quote, event.spot_gpus, event.on_demand_gpus) * billed
-        if abs(usd - event.spot_usd - event.on_demand_usd) >= CENT:
-            wrong.append(f"event {record.seq}: {event.spot_usd + event.on_demand_usd:.4f} USD, not {usd:.4f}")
-        total += usd
-        until, held = event.to_hours, event.state.gpus
-    return Audit(total, tuple(gaps), tuple(wrong))
+    """Price every stretch of a job again, and see that they join without gap or overlap.
+
+    The prices are the market's where it can still be read, and those of the journal for a feed.
+    """
+    told = [
+        (record.seq, record.event)
+        for record in records
+        if record.event.job == track.job and isinstance(record.event, Lived)
+    ]
+    stretches = [_at_market(lane, event.priced) for _, event in told]
+    again = ledger.audit(stretches, lambda payer: lane.tariff, name=lambda number: f"event {told[number][0]}")
+    return dataclasses.replace(again, gaps=(*again.gaps, *_left_out(told)))
+
+
+def _at_market(lane: Lane, one: Priced) -> Priced:
+    """Return a stretch with the market's own quote; a row of a feed may come after its slot was decided."""
+    if lane.feed is not None:
+        return one
+    return one._replace(stretch=one.stretch._replace(quote=lane.quote(one.stretch.slot)))
+
+
+def _left_out(told: list[tuple[int, Lived]]) -> list[str]:
+    """Return where time is missing between two stretches though GPUs were held."""
+    return [
+        f"event {seq}: begins at {later.priced.stretch.from_hours:.6f} h, the last ended at "
+        f"{earlier.priced.stretch.to_hours:.6f} h"
+        for (_, earlier), (seq, later) in itertools.pairwise(told)
+        if earlier.state.gpus > 0
+        and later.priced.stretch.from_hours > earlier.priced.stretch.to_hours + TIME_TOLERANCE_HOURS
+    ]

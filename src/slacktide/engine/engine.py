@@ -8,15 +8,17 @@ acts; whatever is killed in between, the next engine reads the same journal and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from slacktide import physics
-from slacktide.backend.base import Backend, Failure, Order, Seen
+from slacktide.backend.base import Backend, Facts, Failure, Order, Preemptable
+from slacktide.engine.account import Account, account, known_safe_gpu_hours, money_ends
 from slacktide.engine.health import health
 from slacktide.engine.lane import Lane, lane_of
+from slacktide.engine.launching import launch_of
 from slacktide.engine.streams import Streams
 from slacktide.engine.telling import decided, ended, lived, preempted
-from slacktide.engine.world import Track, World
+from slacktide.engine.world import Begun, Track, World
 from slacktide.events import (
     ClockJumped,
     Ending,
@@ -46,10 +48,15 @@ class Engine:
         backend: Backend,
         *,
         open_lane: Callable[[Submitted], Lane] = lane_of,
+        notice_s: float = 0.0,
     ) -> None:
+        """Read the journal; `notice_s` is how long before the market takes workers they are told."""
         self.world = World()
         self.store, self.backend = store, backend
+        self.facts: Mapping[str, Facts] = {}
+        """What the back end said at the last step."""
         self._open_lane = open_lane
+        self._notice_s = notice_s
         self._lanes: dict[str, Lane] = {}
         self._streams = Streams()
         self._releasing = False
@@ -60,17 +67,19 @@ class Engine:
 
     def submit(self, submitted: Submitted) -> Lane:
         """Take a job in: it is written only when it can be run here."""
-        lane = self._open_lane(submitted)
-        self.backend.enter(submitted.job, lane.terms, lane.file)
-        self._lanes[submitted.job] = lane
-        self.write([submitted])
+        lane = self._lanes[submitted.job] = self._open_lane(submitted)
+        try:
+            self.backend.enter(launch_of(submitted.job, lane.file))
+            self.write([submitted])
+        except BaseException:
+            del self._lanes[submitted.job]
+            raise
         return lane
 
     def recover(self) -> None:
         """Compare the journal with what the back end really holds: adopt what it explains, end the rest."""
         for track in self.world.active:
-            lane = self.lane(track)
-            self.backend.enter(track.job, lane.terms, lane.file)
+            self.backend.enter(launch_of(track.job, self.lane(track).file))
         orders = [track.order for track in self.world.active if track.order is not None]
         self.backend.sweep(orders)
         for order in orders:
@@ -80,9 +89,14 @@ class Engine:
         """Do all that is due at this time of the market clock."""
         self.hear()
         now = self._forward(now_hours)
-        self.backend.tick()
-        for track in self.world.active:
-            self._serve(track, now)
+        active = self.world.active
+        for track in active:
+            if track.order is not None:
+                # "Make it so" may be repeated, so what was written but not acted on is made up for here.
+                self.backend.hold(track.order)
+        self.facts = self.backend.look([track.job for track in active])
+        for track in active:
+            self._serve(track, self.facts[track.job], now)
 
     def release(self) -> None:
         """From now on let go of everything, keeping the jobs; `idle` says when it is done."""
@@ -104,6 +118,18 @@ class Engine:
         if track.job not in self._lanes:
             self._lanes[track.job] = self._open_lane(track.submitted)
         return self._lanes[track.job]
+
+    def lane_of(self, job: str) -> Lane:
+        """Return the lane of a job that is being taken in or was."""
+        return self._lanes[job] if job in self._lanes else self.lane(self.world.jobs[job])
+
+    def account(self, track: Track, now_hours: float) -> Account | None:
+        """Say what the stretch that a job is in has done and cost so far; None when it is in none."""
+        if track.begun is None:
+            return None
+        until = min(now_hours, self.lane(track).begins(track.begun.slot + 1))
+        facts = self.facts.get(track.job, Facts())
+        return account(self.lane(track), track, facts, max(until, track.begun.from_hours))
 
     def hear(self) -> None:
         """Take into account what others have appended to the journal."""
@@ -130,269 +156,252 @@ class Engine:
         self._behind = False
         return max(now_hours, latest)
 
-    def _serve(self, track: Track, now_hours: float) -> None:
-        hours = now_hours - track.began_hours
-        if track.order is None:
+    def _serve(self, track: Track, facts: Facts, now_hours: float) -> None:
+        if track.begun is None:
             if not (self._releasing or track.cancel_asked):
-                self._begin(track, hours)
+                self._begin(track, now_hours)
             elif track.cancel_asked:
                 self.write([ended(track, "cancelled", ASKED, now_hours)])
             elif not track.released:
                 self.write([Released(job=track.job, at_hours=now_hours, why="the controller stops")])
-            return
-        # "Make it so" may be repeated, so what was written but not acted on is made up for here.
-        self.backend.hold(track.order)
-        if self.lane(track).slot(hours) > track.order.slot:
-            self._turn(track, hours)
+        elif self.lane(track).slot(now_hours) > track.begun.slot:
+            self._turn(track, facts, now_hours)
         else:
-            self._watch(track, hours)
+            self._watch(track, facts, max(now_hours, track.begun.from_hours))
 
-    def _begin(self, track: Track, hours: float) -> None:
+    def _begin(self, track: Track, now_hours: float) -> None:
         """Take the first decision, or the first one after everything was let go."""
         lane = self.lane(track)
-        slot = lane.slot(hours)
-        begin = slot * lane.terms.slot_hours
-        from_hours = begin if abs(hours - begin) < TIME_TOLERANCE_HOURS else hours
-        order, events = self._decide(track, track.state, slot, from_hours, track.attempt)
-        self._act(track, events, order)
+        slot = lane.slot(now_hours)
+        begins = lane.begins(slot)
+        at_hours = begins if abs(now_hours - begins) < TIME_TOLERANCE_HOURS else now_hours
+        begun = Begun(slot, at_hours, lane.quote(slot))
+        self._act(track, self._decide(track, track.state, begun))
 
-    def _turn(self, track: Track, hours: float) -> None:
+    def _turn(self, track: Track, facts: Facts, now_hours: float) -> None:
         """Account for the slots that have passed and decide about the one that has begun."""
-        lane, order = self.lane(track), track.order
-        assert order is not None
-        slot, events = lane.slot(hours), list[Event]()
-        taken: int | None = None
-        if slot > order.slot + 1:
-            events.append(self._unseen(track, hours, slot - order.slot - 1))
-        while order.slot < slot:
-            end = (order.slot + 1) * lane.terms.slot_hours
-            seen = self.backend.look(order, end)
-            events.append(lived(track, order, seen))
-            if seen.state.ended:
-                self._finish(track, events, seen)
-                return
-            nearly = order.slot + 1 == slot
-            order, more, taken = self._next(track, order, seen.state, end, decide=nearly)
-            events += more
-        self._act(track, events, order, taken)
+        lane, begun = self.lane(track), track.begun
+        assert begun is not None
+        slot = lane.slot(now_hours)
+        if slot > begun.slot + 1:
+            self.write([self._unseen(track, now_hours, slot - begun.slot - 1)])
+        while track.begun is not None and track.begun.slot < slot:
+            one = account(lane, track, facts, lane.begins(track.begun.slot + 1))
+            if one.state.ended:
+                self._finish(track, one)
+            else:
+                self._next(track, one, decide=track.begun.slot + 1 == slot)
 
-    def _unseen(self, track: Track, hours: float, slots: int) -> ClockJumped:
-        assert track.order is not None
+    def _unseen(self, track: Track, now_hours: float, slots: int) -> ClockJumped:
+        assert track.begun is not None
         return ClockJumped(
             job=track.job,
-            at_hours=track.began_hours + hours,
-            from_hours=track.began_hours + track.order.from_hours,
+            at_hours=now_hours,
+            from_hours=track.begun.from_hours,
             why=f"{slots} slots passed unseen; they are paid as they were held",
         )
 
-    def _next(
-        self, track: Track, order: Order, state: JobState, at_hours: float, *, decide: bool
-    ) -> tuple[Order, list[Event], int | None]:
+    def _next(self, track: Track, one: Account, *, decide: bool) -> None:
         """Go over into the next slot: the market takes what it takes, then the policy decides."""
-        lane, slot = self.lane(track), order.slot + 1
-        quote = lane.quote(slot)
+        lane, order = self.lane(track), track.order
+        assert order is not None
+        slot = one.priced.stretch.slot + 1
+        begun = Begun(slot, one.to_hours, lane.quote(slot))
         if order.ending or not decide:
-            same = order._replace(slot=slot, from_hours=at_hours, quote=quote, state=state)
             reason = LEFT if order.ending else UNSEEN
             wish = Allocation(order.spot_gpus, order.on_demand_gpus, reason=reason, memory=track.memory)
-            return same, [decided(track, same, wish, track.ending)], None
-        left = physics.lose(lane.terms, state, quote.spot_gpus)
-        events: list[Event] = []
+            same = self._lasting(track, one.state, begun, order)
+            self._act(track, [lived(track, one), decided(begun, one.state, same, wish, track.ending)])
+            return
+        left = physics.lose(lane.terms, one.state, begun.quote.spot_gpus)
+        events: list[Event] = [lived(track, one)]
         taken = None
-        if left.spot_gpus < state.spot_gpus:
+        if left.spot_gpus < one.state.spot_gpus:
             taken = left.spot_gpus
-            why = f"the market left {quote.spot_gpus} spot GPUs"
-            events.append(preempted(track, slot, at_hours, state, left, why))
-        attempt = track.attempt + (1 if taken is not None else 0)
-        order, more = self._decide(track, left, slot, at_hours, attempt, fresh=taken is not None)
-        return order, events + more, taken
+            why = f"the market left {begun.quote.spot_gpus} spot GPUs"
+            events.append(preempted(track, slot, begun.from_hours, one.state, left, why))
+        events += self._decide(track, left, begun, fresh=taken is not None)
+        self._act(track, events, taken)
 
-    def _decide(
-        self, track: Track, state: JobState, slot: int, at_hours: float, attempt: int, *, fresh: bool = False
-    ) -> tuple[Order, list[Event]]:
-        """Ask the policy, cut its wish to what can be had, and say what is to be held."""
+    def _decide(self, track: Track, state: JobState, begun: Begun, *, fresh: bool = False) -> list[Event]:
+        """Ask the policy, cut its wish to what can be had, and say what is to be held.
+
+        A new set of workers begins where the holding changes, and where some were just taken (`fresh`).
+        """
         lane = self.lane(track)
-        quote = lane.quote(slot)
         share = self._streams.share(track.job)
-        wish = share or lane.decide(state, slot, track.memory)
-        spot, on_demand = physics.cut(lane.terms, quote, wish.spot_gpus, wish.on_demand_gpus)
-        if not fresh and (spot, on_demand) != (state.spot_gpus, state.on_demand_gpus):
-            attempt += 1
-        order = Order(track.job, attempt, slot, at_hours, quote, state, int(spot), int(on_demand))
-        events: list[Event] = [decided(track, order, wish, None)]
-        word, why = health(lane.terms, order)
+        wish = share or lane.decide(state, begun.slot, track.memory)
+        spot, on_demand = physics.cut(lane.terms, begun.quote, wish.spot_gpus, wish.on_demand_gpus)
+        changed = fresh or (spot, on_demand) != (state.spot_gpus, state.on_demand_gpus)
+        wanted = Order(track.job, track.attempt + changed, lane.pool.name, int(spot), int(on_demand))
+        order = self._lasting(track, state, begun, wanted)
+        events: list[Event] = [decided(begun, state, order, wish)]
+        word, why = health(
+            lane.terms, state, begun.from_hours, lane.slot_hours, order.spot_gpus, order.on_demand_gpus
+        )
         if word != track.health:
-            events.append(
-                HealthChanged(job=track.job, at_hours=track.began_hours + at_hours, health=word, why=why)
-            )
-        return order, events
+            events.append(HealthChanged(job=track.job, at_hours=begun.from_hours, health=word, why=why))
+        return events
 
-    def _watch(self, track: Track, hours: float) -> None:
+    def _lasting(self, track: Track, state: JobState, begun: Begun, order: Order) -> Order:
+        """Return an order that ends early enough for all to be gone before the money is."""
+        ends = money_ends(self.lane(track), track, state, begun, order.spot_gpus, order.on_demand_gpus)
+        return order._replace(until_hours=ends - self.backend.stop_hours(track.job))
+
+    def _watch(self, track: Track, facts: Facts, now_hours: float) -> None:
         """Inside a slot: see whether the job is done, has failed, hangs, or must be stopped."""
-        order = track.order
+        lane, order = self.lane(track), track.order
         assert order is not None
-        seen = self.backend.look(order, max(hours, order.from_hours))
-        if seen.state.ended and not order.ending:
-            self._finish(track, [lived(track, order, seen)], seen)
+        one, here = account(lane, track, facts, now_hours), facts.attempt == order.attempt
+        if one.state.ended and not order.ending:
+            self._finish(track, one)
         elif order.ending:
-            if seen.gone:
-                self._gone(track, order, seen)
+            if facts.gone:
+                self._gone(track, one)
         elif track.cancel_asked:
             self._let_go(track, "cancelled", ASKED)
         elif self._releasing:
             self._let_go(track, "released", "the controller stops")
-        elif self._money_ends(track, hours):
+        elif facts.finished is not None and now_hours >= order.until_hours:
             self._let_go(track, "budget_exhausted", "max_cost would be passed")
-        elif self.lane(track).patience.preempted_too_often(track.preemptions):
+        elif lane.patience.preempted_too_often(track.preemptions):
             self._let_go(track, "failed", f"preempted {track.preemptions} times, more than it may be")
-        elif seen.failure is not None:
-            self._failed(track, seen, seen.failure)
-        elif order.gpus and seen.silent_s > self.lane(track).patience.silent_s:
-            self._stalled(track, seen)
+        elif here and order.gpus and facts.failure is not None:
+            self._failed(track, one, facts, facts.failure)
+        elif here and order.gpus and facts.silent_s > lane.patience.silent_s:
+            self._stalled(track, one, facts)
+        elif here and facts.taken_spot_gpus:
+            self._lost(track, one, order.spot_gpus - facts.taken_spot_gpus, "its machines were taken")
         elif track.preemption_asked is not None:
-            self._preempt(track, seen, hours)
+            self._preempt(track, one)
         else:
-            self._reshape(track, seen, hours)
+            self._reshape(track, one)
 
     # ---------------------------------------------------------------- what can come in between
 
-    def _preempt(self, track: Track, seen: Seen, hours: float) -> None:
+    def _preempt(self, track: Track, one: Account) -> None:
         """Take spot workers away because a user asked for it; the job goes on with what is left."""
-        lane, order, asked = self.lane(track), track.order, track.preemption_asked
+        order, asked = track.order, track.preemption_asked
         assert order is not None
         assert asked is not None
         if order.spot_gpus == 0:
             why = "a user asked for it, but no spot is held"
-            nothing = preempted(track, order.slot, hours, order.state, order.state, why, asked=True)
-            self.write([nothing])
+            slot = one.priced.stretch.slot
+            self.write([preempted(track, slot, one.to_hours, track.state, track.state, why, asked=True)])
             return
         spot_left = max(0, order.spot_gpus - (asked.spot_gpus or order.spot_gpus))
-        left = physics.lose(lane.terms, seen.state, spot_left)
-        spot, on_demand = physics.cut(lane.terms, order.quote, left.spot_gpus, left.on_demand_gpus)
-        after = order._replace(
-            attempt=order.attempt + 1,
-            from_hours=hours,
-            state=left,
-            spot_gpus=int(spot),
-            on_demand_gpus=int(on_demand),
-        )
+        self._lost(track, one, spot_left, asked.why or ASKED, asked=True)
+
+    def _lost(self, track: Track, one: Account, spot_left: int, why: str, *, asked: bool = False) -> None:
+        """Go on with what is left after spot workers were lost inside a slot."""
+        lane, begun, order = self.lane(track), track.begun, track.order
+        assert begun is not None
+        assert order is not None
+        left = physics.lose(lane.terms, one.state, max(0, spot_left))
+        spot, on_demand = physics.cut(lane.terms, begun.quote, left.spot_gpus, left.on_demand_gpus)
+        anew = begun._replace(from_hours=one.to_hours)
+        fewer = order._replace(attempt=order.attempt + 1, spot_gpus=int(spot), on_demand_gpus=int(on_demand))
+        after = self._lasting(track, left, anew, fewer)
         wish = Allocation(left.spot_gpus, left.on_demand_gpus, reason=LEFT, memory=track.memory)
         events = [
-            lived(track, order, seen),
-            preempted(track, order.slot, hours, seen.state, left, asked.why or ASKED, asked=True),
-            decided(track, after, wish, None),
+            lived(track, one),
+            preempted(track, begun.slot, one.to_hours, one.state, left, why, asked=asked),
+            decided(anew, left, after, wish),
         ]
-        self._act(track, events, after, spot_left)
+        self._act(track, events, left.spot_gpus)
 
-    def _reshape(self, track: Track, seen: Seen, hours: float) -> None:
+    def _reshape(self, track: Track, one: Account) -> None:
         """Inside a slot, give a job of a stream the width that its stream's policy now wants."""
-        order = track.order
+        begun, order = track.begun, track.order
+        assert begun is not None
         assert order is not None
         share = self._streams.share(track.job)
         if share is None:
             return
         terms = self.lane(track).terms
-        spot, on_demand = physics.cut(terms, order.quote, share.spot_gpus, share.on_demand_gpus)
+        spot, on_demand = physics.cut(terms, begun.quote, share.spot_gpus, share.on_demand_gpus)
         if (spot, on_demand) == (order.spot_gpus, order.on_demand_gpus):
             return
-        after, events = self._decide(track, seen.state, order.slot, hours, track.attempt)
-        self._act(track, [lived(track, order, seen), *events], after)
+        anew = begun._replace(from_hours=one.to_hours)
+        self._act(track, [lived(track, one), *self._decide(track, one.state, anew)])
 
-    def _failed(self, track: Track, seen: Seen, failure: Failure) -> None:
+    def _failed(self, track: Track, one: Account, facts: Facts, failure: Failure) -> None:
         """Note that a worker failed, and begin again or give up."""
-        order = track.order
-        assert order is not None
         failed = WorkerFailed(
             job=track.job,
-            at_hours=track.began_hours + seen.to_hours,
+            at_hours=one.to_hours,
             actor="worker",
             why=failure.what or f"rank {failure.rank} ended with {failure.exit_code}",
-            attempt=order.attempt,
+            attempt=track.attempt,
             rank=failure.rank,
             exit_code=failure.exit_code,
-            checkpointed_gpu_hours=seen.state.checkpointed_gpu_hours,
+            checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
         )
         self._again(track, failed, hopeless=failure.hopeless)
 
-    def _stalled(self, track: Track, seen: Seen) -> None:
+    def _stalled(self, track: Track, one: Account, facts: Facts) -> None:
         """Note that a job hangs, and begin again or give up."""
-        order = track.order
-        assert order is not None
         stalled = Stalled(
             job=track.job,
-            at_hours=track.began_hours + seen.to_hours,
-            why=f"no progress for {seen.silent_s:.0f} s",
-            attempt=order.attempt,
-            silent_s=seen.silent_s,
-            checkpointed_gpu_hours=seen.state.checkpointed_gpu_hours,
+            at_hours=one.to_hours,
+            why=f"no progress for {facts.silent_s:.0f} s",
+            attempt=track.attempt,
+            silent_s=facts.silent_s,
+            checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
         )
         self._again(track, stalled, hopeless=False)
 
     def _again(self, track: Track, failed: WorkerFailed | Stalled, *, hopeless: bool) -> None:
         self.write([failed])
-        if hopeless or track.failures_in_row > self.lane(track).patience.failures:
+        patience = self.lane(track).patience
+        if hopeless or track.failures_in_row > patience.failures:
             self._let_go(track, "failed", failed.why)
             return
-        delay = self.lane(track).patience.delay_s(track.failures_in_row)
-        why = f"failure {track.failures_in_row} in a row of at most {self.lane(track).patience.failures}"
-        attempt = failed.attempt + 1
-        restarted = Restarted(
-            job=track.job, at_hours=failed.at_hours, attempt=attempt, delay_s=delay, why=why
+        again = Restarted(
+            job=track.job,
+            at_hours=failed.at_hours,
+            attempt=failed.attempt + 1,
+            delay_s=patience.delay_s(track.failures_in_row),
+            why=f"failure {track.failures_in_row} in a row of at most {patience.failures}",
         )
-        self._act(track, [restarted], None)
-
-    def _money_ends(self, track: Track, hours: float) -> bool:
-        """Whether stopping now is the last chance to stay within the greatest cost."""
-        terms, order = self.lane(track).terms, track.order
-        margin = self.backend.stop_hours(track.job)
-        if order is None or margin <= 0.0 or order.gpus == 0:
-            return False
-        until = hours - order.from_hours + margin
-        return (
-            order.state.cost_usd
-            + physics.usd_per_hour(order.quote, order.spot_gpus, order.on_demand_gpus) * until
-            >= terms.max_cost_usd
-        )
+        self._act(track, [again])
 
     def _let_go(self, track: Track, ending: Ending, why: str) -> None:
         """Begin to let go of all workers for good; they are paid until they are gone."""
-        order = track.order
+        begun, order = track.begun, track.order
+        assert begun is not None
         assert order is not None
         wish = Allocation(reason=Reason(why), memory=track.memory)
-        ending_order = order._replace(ending=True)
-        self._act(track, [decided(track, ending_order, wish, ending)], ending_order)
+        over = order._replace(ending=True)
+        self._act(track, [decided(begun, track.state, over, wish, ending)])
 
-    def _gone(self, track: Track, order: Order, seen: Seen) -> None:
+    def _gone(self, track: Track, one: Account) -> None:
         """All workers of a job that was to be let go are gone."""
-        at = track.began_hours + seen.to_hours
-        events: list[Event] = [lived(track, order, seen, let_go=True)]
+        events: list[Event] = [lived(track, one, let_go=True)]
         if track.ending == "released":
-            events.append(Released(job=track.job, at_hours=at, why="the controller stops"))
+            events.append(Released(job=track.job, at_hours=one.to_hours, why="the controller stops"))
         else:
             assert track.ending is not None
-            events.append(ended(track, track.ending, "", at))
+            events.append(ended(track, track.ending, "", one.to_hours))
         self.write(events)
 
-    def _finish(self, track: Track, events: list[Event], seen: Seen) -> None:
+    def _finish(self, track: Track, one: Account) -> None:
         """The job ended by itself: its work is done, or its money."""
-        lane = self.lane(track)
-        finish = seen.state.finish_hours
+        job, order = self.lane(track).job, track.order
+        assert order is not None
+        own_hours = one.state.finish_hours - track.began_hours
         status: Status = "succeeded"
-        if seen.state.exhausted:
+        if one.state.exhausted:
             status = "budget_exhausted"
-        elif not lane.job.on_time(finish) and (lane.job.hard or lane.job.value_at(finish) <= 0.0):
+        elif not job.on_time(own_hours) and (job.hard or job.value_at(own_hours) <= 0.0):
             status = "deadline_missed"
-        events.append(ended(track, status, "", track.began_hours + seen.to_hours, finish))
-        order = track.order
-        self.write(events)
-        if order is not None:
-            self.backend.hold(order._replace(ending=True))
+        self.write([lived(track, one), ended(track, status, "", one.to_hours, one.state.finish_hours)])
+        self.backend.hold(order._replace(ending=True))
 
-    def _act(self, track: Track, events: list[Event], order: Order | None, taken: int | None = None) -> None:
+    def _act(self, track: Track, events: list[Event], taken: int | None = None) -> None:
         """Write, then act: the journal knows of a decision before the world does."""
         self.write(events)
-        if taken is not None:
-            self.backend.take(track.job, taken)
-        due = track.order if order is None else order
-        if due is not None:
-            self.backend.hold(due)
+        if taken is not None and isinstance(self.backend, Preemptable):
+            self.backend.take(track.job, taken, self._notice_s)
+        assert track.order is not None
+        self.backend.hold(track.order)

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from slacktide import physics
 from slacktide.backtesting.compare import guarded, setting_for
-from slacktide.backtesting.plain import LATE, Setting, look
+from slacktide.backtesting.plain import Setting, look
 from slacktide.engine.feed import Feed, is_feed, open_feed
 from slacktide.engine.patience import USUAL, Patience
 from slacktide.events import Submitted
@@ -19,7 +19,8 @@ from slacktide.jobfile import JobFile
 from slacktide.jobfile.reading import parse_job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
-from slacktide.policy.base import policies
+from slacktide.policy.base import LATE, past_deadline, policies
+from slacktide.tariff import Tariff, tariff_of
 from slacktide.types import Allocation, Job, JobState, Policy, Quote
 
 
@@ -30,9 +31,11 @@ class Lane:
     job: Job
     market_pool: Pool
     start_slot: int
+    """The market's slot in which the job was handed in."""
     policy: Policy
     """As it runs: behind the guard when the deadline is hard."""
     terms: physics.Terms
+    tariff: Tariff
     setting: Setting
     file: JobFile | None = None
     patience: Patience = USUAL
@@ -44,28 +47,49 @@ class Lane:
         """The pool as far as it is known now."""
         return self.market_pool if self.feed is None else self.feed.pool(0)
 
-    def slot(self, hours: float) -> int:
-        """Return the slot that hours since the job began fall in."""
-        return math.floor(hours / self.terms.slot_hours + 1e-9)
+    @property
+    def slot_hours(self) -> float:
+        """How long a slot of the market is."""
+        return self.tariff.slot_hours
+
+    @property
+    def max_cost_usd(self) -> float:
+        """The greatest cost of the job; infinite where it has none."""
+        return math.inf if self.job.max_cost_usd is None else self.job.max_cost_usd
+
+    def slot(self, now_hours: float) -> int:
+        """Return the market's slot that a time falls in."""
+        return self.start_slot + math.floor((now_hours - self.terms.submitted_hours) / self.slot_hours + 1e-9)
+
+    def begins(self, slot: int) -> float:
+        """Return when a slot of the market begins."""
+        return self.terms.submitted_hours + (slot - self.start_slot) * self.slot_hours
 
     def quote(self, slot: int) -> Quote:
-        """Return what the market offers in a slot of the job."""
-        return self._pool_at(slot).quote(self.start_slot + slot)
+        """Return what the market offers in one of its slots."""
+        return self._pool_at(slot).quote(slot)
 
     def _pool_at(self, slot: int) -> Pool:
-        return self.market_pool if self.feed is None else self.feed.pool(self.start_slot + slot)
+        return self.market_pool if self.feed is None else self.feed.pool(slot)
 
     def decide(self, state: JobState, slot: int, memory: tuple[float, ...]) -> Allocation:
-        """Ask the policy; past the deadline the termination configuration holds, as in a back-test."""
-        if slot >= self.terms.deadline_slots:
+        """Ask the policy; past the deadline the fastest width on demand, as in a back-test."""
+        if past_deadline(self.terms, self.begins(slot)):
             return Allocation(0, self.terms.fastest, reason=LATE)
+        own_slot = slot - self.start_slot
         return self.policy.decide(
-            look(self.job, self._pool_at(slot), self.setting, state, self.start_slot, slot, memory)
+            look(self.job, self._pool_at(slot), self.setting, state, self.start_slot, own_slot, memory)
         )
 
 
 def make_lane(
-    job: Job, market: Market, pool: Pool, policy: Policy, start_slot: int, file: JobFile | None = None
+    job: Job,
+    market: Market,
+    pool: Pool,
+    policy: Policy,
+    start_slot: int,
+    file: JobFile | None = None,
+    began_hours: float = 0.0,
 ) -> Lane:
     """Put a job on a pool of a market, under a policy that is guarded where it must be."""
     return Lane(
@@ -73,7 +97,8 @@ def make_lane(
         pool,
         start_slot,
         guarded(policy, job),
-        physics.terms(job, pool.slot_hours),
+        physics.terms(job, submitted_hours=began_hours),
+        tariff_of(job.billing, pool.slot_hours),
         setting_for(market, pool, None),
         file,
         USUAL if file is None else _patience(file),
@@ -93,7 +118,9 @@ def lane_of(submitted: Submitted) -> Lane:
     # A job of a stream has no policy of its own: the stream's policy decides about all of them.
     spec = "on-demand" if submitted.fleet else json.loads(submitted.policy)
     policy = policies.make(spec)
-    lane = make_lane(file.job, market, market.pool(submitted.pool), policy, submitted.start_slot, file)
+    lane = make_lane(
+        file.job, market, market.pool(submitted.pool), policy, submitted.start_slot, file, submitted.at_hours
+    )
     options = json.loads(submitted.market)
     if not is_feed(options["spec"]):
         return lane

@@ -76,12 +76,10 @@ def _go_round(
 def _let_go(engine: Engine, sleep: Callable[[float], None], monotonic: Callable[[], float]) -> None:
     """Stop all workers without the journal, and see them gone."""
     engine.abandon()
+    jobs = [track.job for track in engine.world.active if track.order is not None]
     until = monotonic() + LETTING_GO_S
-    while monotonic() < until and not all(
-        engine.backend.look(track.order, track.order.from_hours).gone
-        for track in engine.world.active
-        if track.order is not None
-    ):
+    while monotonic() < until:
         with contextlib.suppress(BackendError):  # what could not be ended now is tried again
-            engine.backend.tick()
+            if all(facts.gone for facts in engine.backend.look(jobs).values()):
+                return
         sleep(POLL_S)

@@ -154,8 +154,8 @@ def _progressed(stream: _Stream, event: Lived) -> None:
     member = stream.members[event.job]
     work = event.state.progress_gpu_hours - member.done_gpu_hours
     phase = _stage(stream.fleet, member) - int(stream.fleet.stages.first[member.class_index])
-    gpus = event.spot_gpus + event.on_demand_gpus
-    if work > 0 and event.productive_hours > 0:
+    stretch = event.priced.stretch
+    if work > 0 and stretch.productive_hours > 0:
         _tell(
             stream,
             Progressed(
@@ -163,8 +163,8 @@ def _progressed(stream: _Stream, event: Lived) -> None:
                 member.id,
                 member.class_index,
                 phase,
-                gpus,
-                event.productive_hours,
+                stretch.gpus,
+                stretch.productive_hours,
                 work,
             ),
         )
@@ -212,9 +212,9 @@ def _held(track: Track) -> int:
 def _spent(track: Track, now_hours: float) -> float:
     """Return the GPU-hours that a job was rented so far, the stretch that is open included."""
     open_hours = 0.0
-    if track.order is not None:
-        open_hours = max(0.0, now_hours - track.began_hours - track.order.from_hours)
-    return track.spot_gpu_hours + track.on_demand_gpu_hours + _held(track) * open_hours
+    if track.begun is not None:
+        open_hours = max(0.0, now_hours - track.begun.from_hours)
+    return track.bill.spot_gpu_hours + track.bill.on_demand_gpu_hours + _held(track) * open_hours
 
 
 def _whole(numbers: list[int]) -> Ints:

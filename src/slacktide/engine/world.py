@@ -7,6 +7,7 @@ that reads on. Only `World.apply` changes it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from slacktide.backend.base import Order
 from slacktide.errors import InputError
@@ -32,37 +33,51 @@ from slacktide.events import (
     Submitted,
     WorkerFailed,
 )
-from slacktide.types import JobState
+from slacktide.ledger import Bill, added
+from slacktide.tariff import Meter, Tariff, price
+from slacktide.types import JobState, Quote
+
+METERING = Tariff(whole_slots=True, slot_hours=1.0)
+"""A tariff by which the most that was held in a slot is kept, whoever pays how."""
+
+
+class Begun(NamedTuple):
+    """The beginning of a stretch that is not over yet."""
+
+    slot: int
+    from_hours: float
+    quote: Quote
 
 
 @dataclass(slots=True)
 class Track:
-    """One job as far as the journal tells it."""
+    """One job as far as the journal tells it; all hours are on the market's clock."""
 
     job: str
     submitted: Submitted
     began_hours: float
-    """When its slot 0 began, on the journal's clock."""
+    """When it was handed in."""
     state: JobState = field(default_factory=JobState)
+    """The job where its open stretch begins, or at its end."""
+    begun: Begun | None = None
+    """The stretch that is open; None before the first decision and after all was let go."""
     order: Order | None = None
-    """What it is to hold now; None before the first decision and after all was let go."""
+    """What it is to hold now; None when no stretch is open."""
+    meter: Meter = field(default_factory=Meter)
+    """The most that it held in the slot that was last paid."""
+    bill: Bill = field(default_factory=Bill)
     ending: Ending | None = None
     memory: tuple[float, ...] = ()
     attempt: int = 0
+    attempt_hours: float = 0.0
+    """When its present set of workers was ordered."""
     health: Health = "on-time"
     ended: Ended | None = None
     released: bool = False
     cancel_asked: bool = False
     preemption_asked: PreemptionAsked | None = None
-    spot_usd: float = 0.0
-    on_demand_usd: float = 0.0
-    spot_gpu_hours: float = 0.0
-    on_demand_gpu_hours: float = 0.0
-    paid_until_hours: float = 0.0
-    """The bill is complete up to here."""
     preemptions: int = 0
     lost_gpu_hours: float = 0.0
-    pause_hours: float = 0.0
     failures: int = 0
     failures_in_row: int = 0
     safe_at_failure_gpu_hours: float = -1.0
@@ -102,6 +117,8 @@ class World:
     now_hours: float = 0.0
     """The latest time that any event names."""
     controller: Opened | None = None
+    backend: str = "local"
+    """The back end that the last controller ran its jobs on."""
     seq: int = 0
 
     def apply(self, record: Record) -> None:
@@ -115,6 +132,7 @@ class World:
         self.now_hours = max(self.now_hours, event.at_hours)
         if isinstance(event, Opened | Closed):
             self.controller = event if isinstance(event, Opened) else None
+            self.backend = event.backend if isinstance(event, Opened) else self.backend
             for track in self.jobs.values():
                 track.released = False
         elif isinstance(event, Submitted):
@@ -142,7 +160,7 @@ def _tell(track: Track, event: Event) -> None:
             _failed(track, event.checkpointed_gpu_hours)
         case Restarted():
             assert track.order is not None
-            track.attempt = event.attempt
+            _new_attempt(track, event.attempt, event.at_hours)
             track.order = track.order._replace(attempt=event.attempt, delay_s=event.delay_s)
             track.starts += 1
         case PreemptionAsked():
@@ -152,9 +170,9 @@ def _tell(track: Track, event: Event) -> None:
         case HealthChanged():
             track.health = event.health
         case Released():
-            track.order, track.ending, track.released = None, None, True
+            track.order, track.begun, track.ending, track.released = None, None, None, True
         case Ended():
-            track.ended, track.order, track.ending = event, None, None
+            track.ended, track.order, track.begun, track.ending = event, None, None, None
         case Learned():
             track.learned = True
         case _:
@@ -164,35 +182,36 @@ def _tell(track: Track, event: Event) -> None:
 def _decided(track: Track, event: Decided) -> None:
     if event.attempt != track.attempt and event.spot_gpus + event.on_demand_gpus > 0:
         track.starts += 1
-    track.attempt = event.attempt
+    _new_attempt(track, event.attempt, event.at_hours)
     track.memory = event.memory
     track.ending = event.ending
     track.state = event.state
     track.decisions += 1
+    track.begun = Begun(event.slot, event.at_hours, event.quote)
     track.order = Order(
         event.job,
         event.attempt,
-        event.slot,
-        event.from_hours,
-        event.quote,
-        event.state,
+        event.pool,
         event.spot_gpus,
         event.on_demand_gpus,
+        event.until_hours,
         ending=event.ending is not None,
     )
-    if event.from_hours > track.paid_until_hours and event.state.gpus == 0:
-        track.paid_until_hours = event.from_hours  # nothing was held, so nothing is owed for the time between
+
+
+def _new_attempt(track: Track, attempt: int, at_hours: float) -> None:
+    if attempt != track.attempt:
+        track.attempt, track.attempt_hours = attempt, at_hours
 
 
 def _lived(track: Track, event: Lived) -> None:
-    hours = event.to_hours - event.from_hours
+    one = event.priced.stretch
     track.state = event.state
-    track.spot_usd += event.spot_usd
-    track.on_demand_usd += event.on_demand_usd
-    track.spot_gpu_hours += event.spot_gpus * hours
-    track.on_demand_gpu_hours += event.on_demand_gpus * hours
-    track.pause_hours += event.pause_hours
-    track.paid_until_hours = event.to_hours
+    track.bill = added(track.bill, event.priced)
+    _, track.meter = price(
+        METERING, track.meter, one.slot, event.state.pool, one.quote, one.spot_gpus, one.on_demand_gpus,
+        one.held_hours, 0.0,
+    )  # fmt: skip
 
 
 def _failed(track: Track, safe_gpu_hours: float) -> None:

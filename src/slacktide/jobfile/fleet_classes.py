@@ -5,27 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from slacktide.budget.classes import ANY_WIDTH, JobClass, Phase
+from slacktide.budget.classes import ANY_WIDTH, JobClass
 from slacktide.errors import InputError
 from slacktide.jobfile import keys
-from slacktide.jobfile.fields import Fields, number, scalar, section
+from slacktide.jobfile.fields import Fields, number, scalar
+from slacktide.jobfile.phases import items, phases
 from slacktide.jobfile.scaling import speedup
 from slacktide.jobfile.tree import Mistakes, Scalar, Section, Series, Tree, describe
-from slacktide.speedup import Linear, Speedup
+from slacktide.speedup import Linear
+from slacktide.types import Phase
 from slacktide.units import (
     MAX_PER_HOUR,
     parse_arrivals_per_hour,
     parse_duration_hours,
     parse_range,
-    parse_work_gpu_hours,
     shown,
 )
 
 CLASS_KEYS = ("name", "arrivals_per_hour", "arrivals", "work", "phases", "speedup", "restart", "widths")
 """All keys of a class."""
-PHASE_KEYS = ("work", "speedup")
-
-_WORK = scalar(keys.positive(parse_work_gpu_hours))
 
 
 def class_list(mistakes: Mistakes) -> Callable[[Tree], tuple[JobClass, ...]]:
@@ -34,7 +32,7 @@ def class_list(mistakes: Mistakes) -> Callable[[Tree], tuple[JobClass, ...]]:
     def read(tree: Tree) -> tuple[JobClass, ...]:
         found = []
         lines: dict[str, int] = {}
-        for place, item in enumerate(_items(tree, "classes"), start=1):
+        for place, item in enumerate(items(tree, "classes"), start=1):
             fields = _fields(item, place, mistakes)
             if fields is not None:
                 found.append(_job_class(fields))
@@ -42,13 +40,6 @@ def class_list(mistakes: Mistakes) -> Callable[[Tree], tuple[JobClass, ...]]:
         return tuple(one for one in found if one is not None)
 
     return read
-
-
-def _items(tree: Tree, of: str) -> tuple[Tree, ...]:
-    if not isinstance(tree, Series) or not tree.items:
-        came = "an empty list" if isinstance(tree, Series) else describe(tree)
-        raise InputError(f"must be a list of {of}, each begun with '- ', got {came}")
-    return tree.items
 
 
 def _fields(item: Tree, place: int, mistakes: Mistakes) -> Fields | None:
@@ -77,19 +68,19 @@ def _job_class(fields: Fields) -> JobClass | None:
     name = fields.read("name", scalar(keys.name), "")
     arrivals = _arrivals(fields)
     scaling = fields.read("speedup", speedup(fields.mistakes), Linear())
-    phases = _phases(fields, scaling)
+    parts = phases(fields, scaling)
     restart = fields.read("restart", scalar(parse_duration_hours), 0.0)
     widths = fields.read("widths", _widths, ANY_WIDTH)
-    if math.isnan(arrivals) or not phases:
+    if math.isnan(arrivals) or not parts:
         return None
-    _check_speedups(fields, phases, widths)
-    one = phases[0]
+    _check_speedups(fields, parts, widths)
+    one = parts[0]
     return JobClass(
         name=name,
         arrivals_per_hour=arrivals,
         work_gpu_hours=one.work_gpu_hours,
         speedup=one.speedup,
-        phases=phases if len(phases) > 1 else (),
+        phases=parts if len(parts) > 1 else (),
         restart_hours=restart,
         widths=widths,
     )
@@ -109,33 +100,6 @@ def _per_hour(text: str) -> float:
     if not (found := number(text)) <= MAX_PER_HOUR:
         raise InputError(f"must be <= {MAX_PER_HOUR:g}, got {shown(text)}")
     return found
-
-
-def _phases(fields: Fields, scaling: Speedup) -> tuple[Phase, ...]:
-    """Read the work of a class as its phases: one, unless several are listed."""
-    if "phases" in fields:
-        if "work" in fields:
-            fields.note("work", "must be given once, got phases too; leave work to the phases")
-        return fields.read("phases", lambda tree: _phase_list(tree, scaling, fields.mistakes), ())
-    fields.require("work", "4 gpu-hours")
-    work = fields.read("work", _WORK, math.nan)
-    return () if math.isnan(work) else (Phase(work, scaling),)
-
-
-def _phase_list(tree: Tree, scaling: Speedup, mistakes: Mistakes) -> tuple[Phase, ...]:
-    found = []
-    for item in _items(tree, "phases"):
-        try:
-            fields = Fields(section(item), mistakes, PHASE_KEYS, prefix="phases.")
-        except InputError as error:
-            mistakes.add(item.place, f"phases: {error}")
-            continue
-        fields.require("work", "4 gpu-hours")
-        work = fields.read("work", _WORK, math.nan)
-        own = fields.read("speedup", speedup(mistakes), scaling)
-        if not math.isnan(work):
-            found.append(Phase(work, own))
-    return tuple(found)
 
 
 def _widths(tree: Tree) -> tuple[int, ...]:

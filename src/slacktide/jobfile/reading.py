@@ -15,18 +15,17 @@ from typing import NamedTuple
 from slacktide.errors import FileError, InputError
 from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, root, scalar, section
+from slacktide.jobfile.phases import phases
 from slacktide.jobfile.scaling import speedup
-from slacktide.jobfile.tree import Mistakes, Tree, parse_tree, read_text
+from slacktide.jobfile.tree import Mistakes, Scalar, Tree, parse_tree, read_text
 from slacktide.register import Spec
 from slacktide.speedup import Linear
 from slacktide.types import Billing, Job
 from slacktide.units import (
-    MAX_DURATION_HOURS,
     Accelerators,
     format_duration,
     parse_duration_hours,
     parse_money_usd,
-    parse_work_gpu_hours,
 )
 
 DEFAULT_POLICY = "auto"
@@ -35,9 +34,6 @@ DEFAULT_GRACE_HOURS = 30 / 3600
 """The shortest notice that a large cloud gives before it takes a spot machine away."""
 
 DEFAULT_HANG_HOURS = 10 / 60
-
-NO_DEADLINE_HOURS = MAX_DURATION_HOURS
-"""The deadline of a job of a stream, which has none."""
 
 JOB_KEYS = (
     "name",
@@ -48,6 +44,7 @@ JOB_KEYS = (
     "secrets",
     "resources",
     "work",
+    "phases",
     "speedup",
     "deadline",
     "value",
@@ -65,7 +62,7 @@ JOB_KEYS = (
 )
 """All keys of a job file."""
 
-# What Job calls a thing, and what the file calls it; its messages begin with the former.
+# What Job calls a field, and what the file calls it.
 _KEY_OF = {
     "work_gpu_hours": "work",
     "deadline_hours": "deadline",
@@ -77,8 +74,7 @@ _KEY_OF = {
     "max_cost_usd": "max_cost",
     "billing": "billing",
     "widths": "resources",
-    "a width": "resources",
-    "the speedup": "speedup",
+    "speedup": "speedup",
 }
 
 _REQUIRED = {
@@ -156,7 +152,7 @@ def parse_job(text: str, *, path: str | Path = "<text>", now: datetime | None = 
 
 def _read(fields: Fields, now: datetime) -> JobFile:
     for key, example in _REQUIRED.items():
-        if key != "deadline" or "class" not in fields:
+        if not (key == "deadline" and "class" in fields) and not (key == "work" and "phases" in fields):
             fields.require(key, example)
     mistakes, text = fields.mistakes, scalar(keys.words)
     gpus = fields.read("resources", lambda tree: _resources(tree, mistakes), _ONE_GPU)
@@ -190,6 +186,9 @@ def _resources(tree: Tree, mistakes: Mistakes) -> Accelerators:
 
 
 def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
+    """Read how work survives a loss; `none` says that it does not."""
+    if isinstance(tree, Scalar) and tree.text == "none":
+        return _Checkpoint(every_hours=math.inf)
     fields = Fields(section(tree), mistakes, ("dir", "every", "grace"), prefix="checkpoint.")
     default = _Checkpoint()
     return _Checkpoint(
@@ -212,8 +211,9 @@ def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: 
     """Read the numbers of a job; raises FileError if there is any mistake in the file so far."""
     moment, duration = scalar(keys.moment(now)), scalar(parse_duration_hours)
     # A number that could not be read is not-a-number: no comparison with it complains again.
-    work = fields.read("work", scalar(keys.positive(parse_work_gpu_hours)), math.nan)
-    deadline = fields.read("deadline", moment, math.nan if "deadline" in fields else NO_DEADLINE_HOURS)
+    scaling = fields.read("speedup", speedup(fields.mistakes), Linear())
+    parts = phases(fields, scaling)
+    deadline = fields.read("deadline", moment, math.nan if "deadline" in fields else math.inf)
     worthless_after = fields.read("worthless_after", moment, None)
     restart = fields.read("restart", duration, math.nan if "restart" in fields else 0.0)
     shrink = fields.read("shrink", duration, None)
@@ -221,7 +221,6 @@ def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: 
     value = fields.read("value", scalar(keys.positive(parse_money_usd)), 0.0)
     max_cost = fields.read("max_cost", scalar(keys.positive(parse_money_usd)), None)
     billed = fields.read("billing", scalar(keys.billing), DEFAULT_BILLING)
-    scaling = fields.read("speedup", speedup(fields.mistakes), Linear())
 
     _check_worth(fields, deadline, worthless_after)
     _check_shrink(fields, restart, shrink)
@@ -229,10 +228,11 @@ def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: 
     try:
         return Job(
             name=name,
-            work_gpu_hours=work,
+            work_gpu_hours=parts[0].work_gpu_hours if parts else math.nan,
             deadline_hours=deadline,
             widths=widths,
-            speedup=scaling,
+            speedup=parts[0].speedup if parts else scaling,
+            phases=parts if len(parts) > 1 else (),
             restart_hours=restart,
             shrink_hours=shrink,
             checkpoint_hours=checkpoint_hours,
@@ -265,7 +265,5 @@ def _check_shrink(fields: Fields, restart_hours: float, shrink_hours: float | No
 
 def _located(fields: Fields, error: InputError) -> FileError:
     """Give what Job refuses the place of the key that it came from."""
-    message = str(error)
-    key = next((key for start, key in _KEY_OF.items() if message.startswith(start)), "")
-    place = fields.place(key)
-    return FileError(message, path=fields.mistakes.path, line=place.line, column=place.column)
+    place = fields.place(_KEY_OF.get(error.field, ""))
+    return FileError(str(error), path=fields.mistakes.path, line=place.line, column=place.column)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from slacktide.compiled import compilable
+from slacktide.compiled import compilable, inlined
 from slacktide.errors import InputError
-from slacktide.physics import Terms, pause_after
-from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, policies
+from slacktide.physics import Terms, pause_after, phase_of
+from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, line, policies
 from slacktide.types import Allocation, JobState, View
 
 BANKED, KEPT, IDLE, CHEAP_CATCH_UP, CATCH_UP, NO_SPOT = range(6)
@@ -19,30 +19,34 @@ class Parameters(NamedTuple):
 
 
 @compilable
-def needed_width(terms: Terms, state: JobState, slot: int, spot_gpus: int, at_least: int) -> int:
-    """Return the smallest width that is back on the line at the slot's end, its pause included.
+def needed_width(
+    terms: Terms, state: JobState, next_hours: float, hours: float, spot_gpus: int, at_least: int
+) -> int:
+    """Return the smallest width that is back on the line at the next decision, its pause included.
 
     Spot goes into a width first. Where no width gets there, all that helps is the fastest.
     """
-    goal = terms.work_gpu_hours * min((slot + 1) * terms.slot_hours / terms.deadline_hours, 1.0)
+    whole = terms.deadline_hours - terms.submitted_hours
+    goal = terms.work_gpu_hours * min((next_hours - terms.submitted_hours) / whole, 1.0)
+    phase = phase_of(terms, state.progress_gpu_hours)
     for width in range(max(at_least, 1), terms.fastest):
         if terms.fit[width] == width:
             spot = min(spot_gpus, width)
-            productive = terms.slot_hours - pause_after(terms, state, spot, width - spot, state.pool)
-            if state.progress_gpu_hours + terms.rate[width] * max(0.0, productive) >= goal:
+            productive = hours - pause_after(terms, state, spot, width - spot, state.pool)
+            if state.progress_gpu_hours + terms.rate[phase, width] * max(0.0, productive) >= goal:
                 return width
     return terms.fastest
 
 
-@compilable
+@inlined
 def three_signals(parameters: Parameters, sight: Sight) -> Choice:
     """Decide by progress against the line, price against the threshold, and spot against what was held."""
     terms, state, quote = sight.terms, sight.state, sight.quote
     price, on_demand_price = quote.spot_usd_per_gpu_hour, quote.on_demand_usd_per_gpu_hour
     cheap = price <= parameters.price_threshold * on_demand_price
     obtainable = min(quote.spot_gpus, terms.fastest)
-    line = terms.work_gpu_hours * (sight.slot * terms.slot_hours) / terms.deadline_hours
-    if state.progress_gpu_hours >= line - 1e-9 * terms.work_gpu_hours:
+    due = line(terms, sight.now_hours)
+    if state.progress_gpu_hours >= due - 1e-9 * terms.work_gpu_hours:
         if cheap:
             return Choice(terms.fit[obtainable], 0, BANKED if terms.fit[obtainable] > 0 else IDLE)
         held = terms.fit[state.spot_gpus] if price < on_demand_price else 0
@@ -51,7 +55,7 @@ def three_signals(parameters: Parameters, sight: Sight) -> Choice:
         obtainable = 0  # spot that is dearer than on demand is as good as none
     why = NO_SPOT if obtainable == 0 else CHEAP_CATCH_UP if cheap else CATCH_UP
     at_least = terms.fit[obtainable] if cheap else 0
-    width = needed_width(terms, state, sight.slot, obtainable, at_least)
+    width = needed_width(terms, state, sight.next_hours, sight.hours, obtainable, at_least)
     spot = min(obtainable, width)
     return Choice(spot, width - spot, why)
 

@@ -12,7 +12,8 @@ from slacktide.arrays import Floats
 from slacktide.compiled import compilable
 from slacktide.errors import InputError
 from slacktide.physics import Terms, cut
-from slacktide.policy.base import Choice, Context, Sight, policies, sight, signals
+from slacktide.policy.base import Choice, Context, Sight, line, policies, sight, signals
+from slacktide.solve.slotted import on_slots
 from slacktide.solve.window import LINE_BINDS, OUT_OF_REACH, plan_window
 from slacktide.types import Allocation, Quote, Reason, View
 
@@ -75,11 +76,12 @@ def committed_horizon(parameters: Parameters, sight: Sight) -> Choice:
     for age in range(len(plans) - 1, 0, -1):
         plans[age] = plans[age - 1]
     reserve = parameters.price_threshold * quote.on_demand_usd_per_gpu_hour
-    case = plan_window(terms, state, sight.slot, quotes_ahead(parameters, sight), reserve, plans[0])
+    begun = sight.next_hours - (sight.slot + 1) * sight.tariff.slot_hours
+    job = on_slots(terms, sight.tariff, begun)
+    case = plan_window(job, state, sight.slot, quotes_ahead(parameters, sight), reserve, plans[0])
 
     wished_spot, wished_on_demand = mean_wish(plans)
-    line = terms.work_gpu_hours * (sight.slot * terms.slot_hours) / terms.deadline_hours
-    behind = state.progress_gpu_hours < line - 1e-9 * terms.work_gpu_hours
+    behind = state.progress_gpu_hours < line(terms, sight.now_hours) - 1e-9 * terms.work_gpu_hours
     spot, on_demand = feasible(terms, quote, wished_spot, wished_on_demand, behind)
     why = BANKED if spot + on_demand > 0 else WAITING
     if spot != wished_spot or on_demand != wished_on_demand:

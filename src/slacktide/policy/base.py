@@ -9,23 +9,49 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from slacktide.arrays import Floats
+from slacktide.compiled import inlined
 from slacktide.market.base import Pool
 from slacktide.physics import Terms, terms
 from slacktide.register import Register
-from slacktide.types import Allocation, Job, JobState, Policy, Quote, Reason, View
+from slacktide.tariff import Tariff, tariff_of
+from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Policy, Quote, Reason, View
 
 policies: Register[Policy] = Register("policy", package="slacktide.policy", entry_points="slacktide.policies")
 """All known policies; `@policies.register` adds one."""
 
 
+LATE = Reason("past-deadline")
+"""Why a job that missed its deadline holds its fastest width on demand: no policy is asked any more."""
+
 _terms = lru_cache(maxsize=256)(terms)
+_tariff = lru_cache(maxsize=64)(tariff_of)
+
+
+@inlined
+def past_deadline(terms: Terms, now_hours: float) -> bool:
+    """Whether the deadline has come: from then on the work is ended on demand, whatever a policy says."""
+    return now_hours >= terms.deadline_hours - TIME_TOLERANCE_HOURS
+
+
+@inlined
+def line(terms: Terms, hours: float) -> float:
+    """Return the work done by this time on the straight line from submission to deadline."""
+    whole = terms.deadline_hours - terms.submitted_hours
+    return terms.work_gpu_hours * min(hours - terms.submitted_hours, whole) / whole
 
 
 class Sight(NamedTuple):
     """The view of one slot in bare numbers, as a compilable rule reads it."""
 
     terms: Terms
+    tariff: Tariff
     slot: int
+    """The job's own, counted from the slot in which it was handed in."""
+    now_hours: float
+    next_hours: float
+    """When the next decision is taken whatever happens: the slot's end."""
+    hours: float
+    """From now until then; kept as a number because `next - now` differs from it in the last bits."""
     state: JobState
     quote: Quote
     at: int
@@ -81,7 +107,10 @@ class PreparedPolicy(Protocol):
 
 def sight(view: View) -> Sight:
     """Reduce a view to bare numbers."""
-    return Sight(_terms(view.job, view.slot_hours), view.slot, view.state, view.quote, 0)
+    now, following = view.now_hours, (view.slot + 1) * view.slot_hours
+    tariff = _tariff(view.job.billing, view.slot_hours)
+    hours = view.slot_hours
+    return Sight(_terms(view.job), tariff, view.slot, now, following, hours, view.state, view.quote, 0)
 
 
 def decide_by_rule(policy: RulePolicy, view: View) -> Allocation:

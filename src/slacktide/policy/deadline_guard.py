@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slacktide.compiled import compilable, compiled
+from slacktide.compiled import compilable, compiled, inlined
 from slacktide.errors import InputError
-from slacktide.physics import can_still_wait, latest_start, rescue_width
+from slacktide.physics import can_still_wait, cut, latest_start, rescue_width
 from slacktide.policy.base import Choice, Context, RulePolicy, Sight, policies, sight, signals
 from slacktide.types import Allocation, Policy, Reason, View
 
@@ -22,14 +22,12 @@ def inner(parameters: tuple[Any, ...], sight: Sight) -> Choice:
     return Choice(0, 0, 0)
 
 
-@compilable
+@inlined
 def guarded(parameters: tuple[Any, ...], sight: Sight) -> Choice:
     """Follow the inner rule while the deadline stays safe whatever the market does."""
     choice = inner(parameters, sight)
     # Far from the deadline even an idle slot is safe; this keeps batches fast.
-    if (sight.slot + 1) * sight.terms.slot_hours <= latest_start(
-        sight.terms, sight.state.checkpointed_gpu_hours
-    ):
+    if sight.next_hours <= latest_start(sight.terms, sight.state.checkpointed_gpu_hours):
         return choice
     return guard(sight, choice)
 
@@ -37,10 +35,11 @@ def guarded(parameters: tuple[Any, ...], sight: Sight) -> Choice:
 @compilable
 def guard(sight: Sight, choice: Choice) -> Choice:
     """Replace a choice after which the deadline could be missed by on-demand GPUs now."""
-    terms, state, slot = sight.terms, sight.state, sight.slot
-    if can_still_wait(terms, state, slot, sight.quote, choice.spot_gpus, choice.on_demand_gpus):
+    terms, state = sight.terms, sight.state
+    spot, on_demand = cut(terms, sight.quote, choice.spot_gpus, choice.on_demand_gpus)
+    if can_still_wait(terms, state, sight.now_hours, sight.next_hours, sight.hours, spot, on_demand):
         return choice
-    return Choice(0, rescue_width(terms, state, slot), GUARDED)
+    return Choice(0, rescue_width(terms, state, sight.now_hours), GUARDED)
 
 
 @policies.register

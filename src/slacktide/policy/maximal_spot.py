@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from slacktide.compiled import compilable
+from slacktide.compiled import inlined
 from slacktide.physics import can_still_wait, rescue_width
 from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, policies
 from slacktide.types import Allocation, View
 
 
-@compilable
+@inlined
 def all_spot_until_it_must_end(_: tuple[()], sight: Sight) -> Choice:
     """Take all obtainable spot; rent on demand once the rest would no longer fit otherwise."""
     terms, state = sight.terms, sight.state
     spot = terms.fit[min(sight.quote.spot_gpus, len(terms.fit) - 1)]
-    if can_still_wait(terms, state, sight.slot, sight.quote, spot, 0):
+    if can_still_wait(terms, state, sight.now_hours, sight.next_hours, sight.hours, spot, 0):
         return Choice(spot, 0, 0 if spot > 0 else 1)
-    return Choice(0, rescue_width(terms, state, sight.slot), 2)
+    return Choice(0, rescue_width(terms, state, sight.now_hours), 2)
 
 
 @policies.register

@@ -20,7 +20,7 @@ def smallest_constant_width(_: tuple[()], sight: Sight) -> Choice:
     fresh = JobState(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, np.inf, False)
     for width in range(1, len(terms.fit)):
         if terms.fit[width] == width:
-            finish = on_demand_finish(terms, fresh, 0, width)
+            finish = on_demand_finish(terms, fresh, terms.submitted_hours, width)
             if finish <= terms.deadline_hours + 0.5 * TIME_TOLERANCE_HOURS:
                 return Choice(0, width, 0)
     return Choice(0, terms.fastest, 1)

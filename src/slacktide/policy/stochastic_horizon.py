@@ -13,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from slacktide.arrays import Floats, Ints
-from slacktide.compiled import compilable
+from slacktide.compiled import inlined
 from slacktide.errors import InputError
 from slacktide.forecast import markov
 from slacktide.forecast.base import clock, hour_of_day
 from slacktide.market.base import Past, Pool
-from slacktide.physics import Terms, terms
+from slacktide.physics import work_hours
 from slacktide.policy.base import Choice, Context, Sight, policies, sight, signals
 from slacktide.solve import expected
+from slacktide.solve.slotted import Slotted, deadline_slots, slotted
 from slacktide.types import Allocation, Job, Quote, Reason, View
 
 LONGEST_AGE = 256
@@ -47,12 +48,12 @@ class Table(NamedTuple):
     most: float
 
 
-@compilable
+@inlined
 def look_up(table: Table, sight: Sight) -> Choice:
     """Return the decision for what is held, the pause ahead, the slack and the market's state."""
     terms, state = sight.terms, sight.state
-    left = (terms.work_gpu_hours - state.progress_gpu_hours) / terms.rate[terms.fastest]
-    slack = terms.deadline_hours - sight.slot * terms.slot_hours - left
+    left = work_hours(terms, state.progress_gpu_hours, terms.fastest)
+    slack = terms.deadline_hours - sight.now_hours - left
     down = math.ceil((table.most - slack) / table.step - 1e-6)
     down = min(max(down, 0), table.actions.shape[4] - 1)
     pause = 0
@@ -109,7 +110,7 @@ class StochasticHorizon:
     def prepared(self, job: Job, pool: Pool, start: int, neighbours: tuple[Pool, ...]) -> Prepared:
         """Return the same policy for one start, with every refit of the run solved ahead."""
         stretch = _stretch(self, job, pool.slot_hours)
-        slots = terms(job, pool.slot_hours).deadline_slots
+        slots = deadline_slots(job, pool.slot_hours)
         parts = [
             _known(_solved(self, job, pool, neighbours, start, first), pool, start)
             for first in range(0, slots, stretch)
@@ -152,20 +153,20 @@ def _past(view: View) -> Past:
     return Past(Pool("past", view.slot_hours, usd, on_demand, gpus), len(view.history))
 
 
-def _shape(policy: StochasticHorizon, job: Job, bare: Terms) -> tuple[expected.Lattice, expected.Slack]:
+def _shape(policy: StochasticHorizon, job: Job, bare: Slotted) -> tuple[expected.Lattice, expected.Slack]:
     return expected.lattice(bare), expected.slack_grid(bare, hard=job.hard, cells=policy.cells)
 
 
 def levels_of(job: Job, slot_hours: float) -> markov.Levels:
     """Return how availability is cut into levels for a job: what it could use."""
-    shape = expected.lattice(terms(job, slot_hours))
+    shape = expected.lattice(slotted(job, slot_hours))
     return markov.Levels.of(tuple(int(gpus) for gpus in np.unique(shape.spot)))
 
 
 @lru_cache(maxsize=64)
 def _stretch(policy: StochasticHorizon, job: Job, slot_hours: float) -> int:
     """Return how many slots one table of decisions serves: until the next refit, or as memory allows."""
-    shape, slack = _shape(policy, job, terms(job, slot_hours))
+    shape, slack = _shape(policy, job, slotted(job, slot_hours))
     levels = levels_of(job, slot_hours)
     a_slot = len(levels.usable) * len(levels.bins) * 2 * len(shape.spot) * len(shape.pause) * slack.cells
     return max(1, min(_refit_slots(policy, slot_hours), MOST_ACTIONS // a_slot))
@@ -213,7 +214,7 @@ def _decisions(
     policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: Learned
 ) -> Table:
     """Solve from the job's slot `first` on, which begins at this hour of the day."""
-    bare = terms(job, slot_hours)
+    bare = slotted(job, slot_hours)
     shape, slack = _shape(policy, job, bare)
     hours = clock(hour, bare.deadline_slots - first, slot_hours)
     chain = _chain(learned.levels, learned.model, hours)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from slacktide.compiled import compilable
-from slacktide.physics import Terms, pause_after
-from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, policies
+from slacktide.compiled import compilable, inlined
+from slacktide.physics import Terms, pause_after, phase_of, work_hours
+from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, line, policies
 from slacktide.types import Allocation, JobState, View
 
 SPOT, AHEAD, BEHIND, CATCHING_UP, SAFETY_NET = range(5)
@@ -18,32 +18,27 @@ class Parameters(NamedTuple):
 
 
 @compilable
-def line(terms: Terms, hours: float) -> float:
-    """Return the work done by this time on the straight line to the deadline."""
-    return terms.work_gpu_hours * min(hours, terms.deadline_hours) / terms.deadline_hours
-
-
-@compilable
-def missing_on_demand(terms: Terms, state: JobState, spot: int, goal: float) -> int:
-    """Return how many on-demand GPUs beside this spot reach the goal by the end of the slot."""
+def missing_on_demand(terms: Terms, state: JobState, hours: float, spot: int, goal: float) -> int:
+    """Return how many on-demand GPUs beside this spot reach the goal in so many hours."""
+    phase = phase_of(terms, state.progress_gpu_hours)
     for width in range(max(spot, 1), len(terms.fit)):
         if terms.fit[width] == width:
             pause = pause_after(terms, state, spot, width - spot, state.pool)
-            productive = max(0.0, terms.slot_hours - pause)
-            if state.progress_gpu_hours + terms.rate[width] * productive >= goal:
+            productive = max(0.0, hours - pause)
+            if state.progress_gpu_hours + terms.rate[phase, width] * productive >= goal:
                 return width - spot
     return len(terms.fit) - 1 - spot
 
 
-@compilable
+@inlined
 def uniform_progress(parameters: Parameters, sight: Sight) -> Choice:
     """Take spot when it is offered; rent on demand when behind the line, until well ahead of it."""
     terms, state = sight.terms, sight.state
     widest = len(terms.fit) - 1
-    now = sight.slot * terms.slot_hours
+    now = sight.now_hours
     margin = 2.0 * terms.restart_hours
     done = state.progress_gpu_hours
-    left = (terms.work_gpu_hours - done) / terms.rate[terms.fastest]
+    left = work_hours(terms, done, terms.fastest)
 
     spot = terms.fit[min(sight.quote.spot_gpus, widest)]
     if parameters.gang and spot < widest:
@@ -64,8 +59,8 @@ def uniform_progress(parameters: Parameters, sight: Sight) -> Choice:
         return Choice(0, widest, why)
     if why == SAFETY_NET:
         return Choice(spot, max(terms.fastest - spot, 0), why)
-    goal = line(terms, now + terms.slot_hours + margin)
-    return Choice(spot, missing_on_demand(terms, state, spot, goal), why)
+    goal = line(terms, now + sight.hours + margin)
+    return Choice(spot, missing_on_demand(terms, state, sight.hours, spot, goal), why)
 
 
 @policies.register

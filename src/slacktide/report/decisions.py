@@ -42,11 +42,11 @@ class Span:
 
     @property
     def cost_usd(self) -> float:
-        return sum(record.happened.cost_usd for record in self.records)
+        return sum(record.cost_usd for record in self.records)
 
     def end_hours(self, slot_hours: float) -> float:
         """Return when the span ends, in hours since the start: with the run, when that ends in it."""
-        held = self.last.happened.held_hours if self.last.after.ended else slot_hours
+        held = self.last.lived.stretch.held_hours if self.last.after.ended else slot_hours
         return self.last.slot * slot_hours + held
 
 
@@ -69,8 +69,8 @@ def decisions(run: Run, comparison: Comparison) -> Grid:
             _slots(span),
             words.short_time(pool.time(run.start_slot + span.first.slot)),
             *_offer(span),
-            _of(span.first.happened.spot_gpus, span.first.wanted.spot_gpus),
-            _of(span.first.happened.on_demand_gpus, span.first.wanted.on_demand_gpus),
+            _of(span.first.spot_gpus, span.first.wanted.spot_gpus),
+            _of(span.first.on_demand_gpus, span.first.wanted.on_demand_gpus),
             *_standing(comparison.job, span, pool.slot_hours),
             format_usd(span.cost_usd),
             why(span),
@@ -100,8 +100,10 @@ def _goes_on(one: SlotRecord, other: SlotRecord) -> bool:
 
 
 def _choice(record: SlotRecord) -> tuple[int, int, int, int, str]:
-    wanted, held = record.wanted, record.happened
-    return wanted.spot_gpus, wanted.on_demand_gpus, held.spot_gpus, held.on_demand_gpus, wanted.reason.rule
+    wanted = record.wanted
+    return (
+        wanted.spot_gpus, wanted.on_demand_gpus, record.spot_gpus, record.on_demand_gpus, wanted.reason.rule
+    )  # fmt: skip
 
 
 def _slots(span: Span) -> str:

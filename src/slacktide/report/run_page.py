@@ -6,7 +6,7 @@ import os
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from slacktide.events import Decided, Event, Lived
+from slacktide.events import Decided, Event
 from slacktide.files import write_whole
 from slacktide.report import bill as bills
 from slacktide.report import markup, words
@@ -130,7 +130,7 @@ def _of(held: int, wanted: int) -> str:
 def _events(scene: RunScene) -> str:
     kept = [event for event in scene.events if not isinstance(event, Decided)]
     rows = tuple(_row(scene, event) for event in kept)
-    spent = sum(event.spot_usd + event.on_demand_usd for event in scene.told(Lived))
+    spent = sum(charge.usd for _, charge in scene.stretches)
     note = f"what the market, the workers and users did, and every payment; {format_usd(spent)} together"
     table = markup.table(Grid(HAPPENED, rows), kind="lines")
     return markup.section("What happened", markup.folded(words.count(len(kept), "event"), note, table))

@@ -11,6 +11,7 @@ import numpy as np
 from slacktide.arrays import Floats
 from slacktide.errors import InputError
 from slacktide.events import Decided, Ended, Event, Lived, Preempted, Restarted
+from slacktide.ledger import Priced
 from slacktide.market.base import Pool
 from slacktide.report.run_words import open_ended
 from slacktide.report.scene import Backdrop, Steps, quotes_until, shown_hours
@@ -56,6 +57,11 @@ class RunScene(Backdrop):
         """How it ended; None when it has not."""
         return next((event for event in self.events if isinstance(event, Ended)), None)
 
+    @property
+    def stretches(self) -> list[Priced]:
+        """What was held when and what it cost, in order; hours count from when the job began."""
+        return [_since(event.priced, self.began_hours) for event in self.told(Lived)]
+
     def since_start(self, event: Event) -> float:
         """Return when something happened, in hours since the job began."""
         return event.at_hours - self.began_hours
@@ -75,8 +81,9 @@ def run_scene(
 ) -> RunScene:
     """Set the scene of a run from the events of its job; raises InputError when nothing was lived yet."""
     kept = tuple(events)
-    last = max((event.to_hours for event in kept if isinstance(event, Lived)), default=None)
-    if last is None:
+    ends = [event.priced.stretch.to_hours for event in kept if isinstance(event, Lived)]
+    last = max(ends, default=began_hours) - began_hours
+    if not ends:
         raise InputError(
             f"a picture of {name!r} must show some time, but nothing was run yet; run the job first"
         )
@@ -99,7 +106,7 @@ def run_scene(
 def held(scene: RunScene) -> tuple[Steps, Steps]:
     """Return the spot and the on-demand GPUs held; between stretches nothing was."""
     edges, spot, on_demand = [0.0], list[float](), list[float]()
-    for stretch in scene.told(Lived):
+    for stretch, _ in scene.stretches:
         if stretch.from_hours > edges[-1]:
             edges.append(stretch.from_hours)
             spot.append(0.0)
@@ -118,8 +125,9 @@ def progress(scene: RunScene) -> Curve:
         if isinstance(event, Decided):
             now = event.state.progress_gpu_hours
         elif isinstance(event, Lived):
-            working = max(event.from_hours, event.to_hours - event.productive_hours)
-            hours += [event.from_hours, working, event.to_hours]
+            one = _since(event.priced, scene.began_hours).stretch
+            working = max(one.from_hours, one.to_hours - one.productive_hours)
+            hours += [one.from_hours, working, one.to_hours]
             done += [now, now, event.state.progress_gpu_hours]
             now = event.state.progress_gpu_hours
     return Curve(np.array(hours), np.array(done) / scene.job.work_gpu_hours)
@@ -151,11 +159,17 @@ def restarts(scene: RunScene) -> list[float]:
 
 def spent(scene: RunScene) -> tuple[Curve, Curve]:
     """Return what was spent by when: on spot, and on everything."""
-    stretches = scene.told(Lived)
-    hours = np.array([0.0, *(edge for one in stretches for edge in (one.from_hours, one.to_hours))])
-    spot = _running(one.spot_usd for one in stretches)
-    both = _running(one.spot_usd + one.on_demand_usd for one in stretches)
+    lived = scene.stretches
+    hours = np.array([0.0, *(edge for one, _ in lived for edge in (one.from_hours, one.to_hours))])
+    spot = _running(charge.spot_usd for _, charge in lived)
+    both = _running(charge.usd for _, charge in lived)
     return Curve(hours, spot), Curve(hours, both)
+
+
+def _since(one: Priced, began_hours: float) -> Priced:
+    """Return a stretch whose hours count from when its job began."""
+    from_hours, to_hours = one.stretch.from_hours - began_hours, one.stretch.to_hours - began_hours
+    return one._replace(stretch=one.stretch._replace(from_hours=from_hours, to_hours=to_hours))
 
 
 def _running(usd: Iterable[float]) -> Floats:

@@ -88,15 +88,16 @@ def _short(event: Decided) -> str:
 
 
 def _lived(event: Lived) -> str:
-    stretch = since(event.to_hours - event.from_hours)
+    stretch, charge = event.priced
+    took = since(stretch.to_hours - stretch.from_hours)
     done = f"{gpu_hours(event.state.progress_gpu_hours)} done"
-    if not event.spot_gpus and not event.on_demand_gpus:
-        return f"waited {stretch} without GPUs; {done}"
-    kinds = ((event.spot_usd, "spot"), (event.on_demand_usd, "on demand"))
+    if not stretch.gpus:
+        return f"waited {took} without GPUs; {done}"
+    kinds = ((charge.spot_usd, "spot"), (charge.on_demand_usd, "on demand"))
     split = " + ".join(f"{format_usd(usd)} {kind}" for usd, kind in kinds if usd > 1e-9)
     parts = f" ({split})" if " + " in split else ""
-    held = holding(event.spot_gpus, event.on_demand_gpus)
-    return f"paid {format_usd(event.spot_usd + event.on_demand_usd)}{parts} for {stretch} of {held}; {done}"
+    held = holding(stretch.spot_gpus, stretch.on_demand_gpus)
+    return f"paid {format_usd(charge.usd)}{parts} for {took} of {held}; {done}"
 
 
 def _preempted(event: Preempted) -> str:

@@ -106,15 +106,15 @@ def quotes_until(pool: Pool, start_slot: int, end_hours: float) -> tuple[Quote, 
 def end_hours(run: Run, slot_hours: float) -> float:
     """Return when a run ended, its work done or its money spent."""
     last = run.slots[-1]
-    return last.slot * slot_hours + last.happened.held_hours
+    return last.slot * slot_hours + last.lived.stretch.held_hours
 
 
 def held(run: Run, slot_hours: float) -> tuple[Steps, Steps]:
     """Return the spot and the on-demand GPUs a run held."""
     edges = np.append(np.array([float(record.slot) for record in run.slots]) * slot_hours, 0.0)
     edges[-1] = end_hours(run, slot_hours)
-    spot = np.array([float(record.happened.spot_gpus) for record in run.slots])
-    on_demand = np.array([float(record.happened.on_demand_gpus) for record in run.slots])
+    spot = np.array([float(record.spot_gpus) for record in run.slots])
+    on_demand = np.array([float(record.on_demand_gpus) for record in run.slots])
     return Steps(spot, edges), Steps(on_demand, edges)
 
 
@@ -123,9 +123,9 @@ def progress(run: Run, job: Job, slot_hours: float) -> Path:
     hours: list[float] = []
     done: list[float] = []
     for record in run.slots:
-        begin, happened = record.slot * slot_hours, record.happened
-        paused = begin + happened.pause_hours
-        hours += [begin, paused, paused + happened.productive_hours]
+        begin, lived = record.slot * slot_hours, record.lived.stretch
+        paused = begin + lived.pause_hours
+        hours += [begin, paused, paused + lived.productive_hours]
         done += [record.before.progress_gpu_hours] * 2 + [record.after.progress_gpu_hours]
     return Path(np.array(hours), np.array(done) / job.work_gpu_hours)
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from slacktide.arrays import Bools, Floats, Ints
 from slacktide.compiled import compilable, compiled
-from slacktide.physics import Terms
+from slacktide.solve.slotted import Slotted
 
 NEVER = -1e15
 LATTICE_UNITS = 16
@@ -92,7 +92,7 @@ class Slack(NamedTuple):
     most: float
 
 
-def lattice(terms: Terms) -> Lattice:
+def lattice(terms: Slotted) -> Lattice:
     """Lay out the holdings and pauses of a job."""
     widest = len(terms.fit) - 1
     unit = max(1, math.ceil(widest / LATTICE_UNITS))
@@ -121,7 +121,7 @@ def lattice(terms: Terms) -> Lattice:
     )
 
 
-def _left_overs(terms: Terms) -> Floats:
+def _left_overs(terms: Slotted) -> Floats:
     """Return every pause that can be left when a slot begins."""
     found = {0.0}
     for hours in (terms.restart_hours, terms.shrink_hours):
@@ -134,7 +134,7 @@ def _nearest(values: Floats, value: float) -> int:
     return int(np.abs(values - value).argmin())
 
 
-def slack_grid(terms: Terms, *, hard: bool, cells: int) -> Slack:
+def slack_grid(terms: Slotted, *, hard: bool, cells: int) -> Slack:
     """Choose the grid: about this many cells, whole numbers of them to a slot and, if it can be, to a pause.
 
     The start's slack is the top cell.
@@ -152,7 +152,7 @@ def slack_grid(terms: Terms, *, hard: bool, cells: int) -> Slack:
 
 
 def solve(
-    terms: Terms, shape: Lattice, chain: Chain, worth: Worth, slack: Slack, *, now: int, slots: int
+    terms: Slotted, shape: Lattice, chain: Chain, worth: Worth, slack: Slack, *, now: int, slots: int
 ) -> Actions:
     """Return the best holding for each of the `slots` slots from `now` on.
 
@@ -178,7 +178,7 @@ def value_at(worth: Worth, deadline_hours: float, finish_hours: float) -> float:
 
 
 @compilable
-def fill_end(terms: Terms, shape: Lattice, worth: Worth, slack: Slack, end: Floats) -> None:
+def fill_end(terms: Slotted, shape: Lattice, worth: Worth, slack: Slack, end: Floats) -> None:
     """Fill the values at the deadline: the termination configuration does the rest, at its price."""
     begun = terms.deadline_slots * terms.slot_hours
     for holding in range(len(shape.spot)):
@@ -199,7 +199,7 @@ def fill_end(terms: Terms, shape: Lattice, worth: Worth, slack: Slack, end: Floa
 
 @compilable
 def fill_value(
-    terms: Terms,
+    terms: Slotted,
     worth: Worth,
     slack: Slack,
     slot: int,
@@ -267,7 +267,7 @@ def fill_expected(chain: Chain, shape: Lattice, block: int, state: int, nxt: Flo
 
 @compilable
 def induce(
-    terms: Terms, shape: Lattice, chain: Chain, worth: Worth, slack: Slack, now: int, actions: Actions
+    terms: Slotted, shape: Lattice, chain: Chain, worth: Worth, slack: Slack, now: int, actions: Actions
 ) -> None:
     """Go backwards from the deadline to `now`; the slots that fit into `actions` are kept."""
     holdings, lefts, pauses, cells = len(shape.spot), len(shape.left), len(shape.pause), slack.cells
@@ -346,7 +346,7 @@ def induce(
 
 @compilable
 def fill_before(
-    terms: Terms,
+    terms: Slotted,
     shape: Lattice,
     offered: int,
     lost_cells: float,

@@ -20,9 +20,10 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
-from slacktide.physics import WORK_TOLERANCE_HOURS, advance, lose
+from slacktide.physics import WORK_TOLERANCE_HOURS, lose
 from slacktide.solve.frame import GRID_TOLERANCE, Frame
 from slacktide.solve.memory import Labels, Values
+from slacktide.solve.slotted import live_slot
 from slacktide.solve.sweep import (
     NEVER,
     Edge,
@@ -272,14 +273,15 @@ def replay(frame: Frame, future: Future, plan: Ints, spot: Ints, on_demand: Ints
         if state.finish_hours < np.inf:
             break
         quote = Quote(future.spot_usd[slot], future.on_demand_usd[slot], future.spot_gpus[slot])
-        left = lose(terms, state, quote.spot_gpus)
+        left = lose(terms.terms, state, quote.spot_gpus)
         spot[slot], on_demand[slot] = 0, terms.fastest
         if slot < terms.deadline_slots and plan[slot] >= 0:
             spot[slot], on_demand[slot] = frame.spot[plan[slot]], frame.on_demand[plan[slot]]
         out[4] += 1.0 if state.spot_gpus > left.spot_gpus else 0.0
-        state, happened = advance(terms, left, slot, quote, spot[slot], on_demand[slot], left.pool)
-        out[2] += happened.spot_gpus * happened.held_hours
-        out[3] += happened.on_demand_gpus * happened.held_hours
+        lived = live_slot(terms, left, slot, quote, spot[slot], on_demand[slot])
+        state = lived.state
+        out[2] += spot[slot] * lived.passed.hours
+        out[3] += on_demand[slot] * lived.passed.hours
         out[6] = slot + 1
     out[0], out[1] = state.cost_usd, state.finish_hours
 

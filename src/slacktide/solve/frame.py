@@ -25,7 +25,8 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.errors import InputError
-from slacktide.physics import WORK_TOLERANCE_HOURS, Terms, terms
+from slacktide.physics import WORK_TOLERANCE_HOURS
+from slacktide.solve.slotted import Slotted, slotted
 from slacktide.types import Job
 
 GRID_TOLERANCE = 1e-6
@@ -47,7 +48,7 @@ FEWEST_CELLS = 64
 class Frame(NamedTuple):
     """A job, its holdings, its pauses and its grid, in the form compiled code reads."""
 
-    terms: Terms
+    terms: Slotted
     hard: bool
     value_usd: float
     worthless_after_hours: float
@@ -91,7 +92,8 @@ def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = 
     if not 0.0 < accuracy <= 1.0:
         raise InputError(f"accuracy must be in (0, 1], got {accuracy:g}")
     # Whoever knows the future checkpoints just before each loss, and does not run out of money.
-    bare = terms(job, slot_hours)._replace(checkpoint_hours=0.0, max_cost_usd=math.inf)
+    bare = slotted(job, slot_hours)
+    bare = bare._replace(checkpoint_hours=0.0, terms=bare.terms._replace(checkpoint_hours=0.0))
     if bare.deadline_slots < 1:
         raise InputError(f"deadline_hours must reach beyond the first instant, got {job.deadline_hours:g}")
     left, pause = _pauses(bare)
@@ -151,7 +153,7 @@ def _holdings(job: Job, pauses: int) -> tuple[Ints, Ints]:
     return np.ascontiguousarray(spot), np.ascontiguousarray(on_demand)
 
 
-def _pauses(terms: Terms) -> tuple[Floats, Floats]:
+def _pauses(terms: Slotted) -> tuple[Floats, Floats]:
     """Return the pauses possible at a slot's start, and those possible inside a slot, ascending."""
     left = [0.0]
     for fresh in (terms.restart_hours, terms.shrink_hours):
@@ -200,7 +202,7 @@ def _common_step(gains: Floats) -> float:
 
 
 def _transitions(
-    terms: Terms, gains: Floats, step: float, first: float, last: int
+    terms: Slotted, gains: Floats, step: float, first: float, last: int
 ) -> tuple[Ints, Floats, Ints]:
     """Return the constant shifts, weights and finishing points of each pause and width."""
     cells = gains / step

@@ -37,7 +37,7 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.errors import SlacktideError
 from slacktide.market.base import Pool
-from slacktide.physics import terms
+from slacktide.solve.slotted import slotted
 from slacktide.types import TIME_TOLERANCE_HOURS, Job
 
 Expression = dict[int, float]
@@ -124,7 +124,7 @@ def solve(job: Job, pool: Pool, start: int = 0, *, limits: Limits | None = None)
 
 def build(job: Job, pool: Pool, start: int = 0) -> Model:
     """Write the job on this pool as a programme."""
-    bare = terms(job, pool.slot_hours)
+    bare = slotted(job, pool.slot_hours)
     pairs = [(0, 0)] + [(spot, width - spot) for width in job.widths for spot in range(width + 1)]
     model = Model(job, bare.deadline_slots, pairs)
     for slot in range(model.slots):

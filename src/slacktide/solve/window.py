@@ -39,7 +39,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable, compiled
-from slacktide.physics import Terms, terms
+from slacktide.solve.slotted import Slotted, slotted
 from slacktide.solve.window_frame import MOST_WORK, Frame, copy_plan, frame, outcome
 from slacktide.solve.window_labels import SAME_WORK, least_difference, search
 from slacktide.solve.window_values import Point, Values, empty_values, evaluate
@@ -62,7 +62,7 @@ class WindowPlan(NamedTuple):
 
 @compilable
 def plan_window(
-    terms: Terms, state: JobState, slot: int, quotes: Floats, reserve_usd: float, plan: Floats
+    terms: Slotted, state: JobState, slot: int, quotes: Floats, reserve_usd: float, plan: Floats
 ) -> int:
     """Write the best plan from this slot on into `plan` ([slot, (spot, on demand)]); return what decided it.
 
@@ -175,6 +175,6 @@ def window_plan(
     """Return the best plan for the coming slots, the first quote being the one observed, compiled."""
     rows = np.array([list(quote) for quote in quotes], dtype=np.float64).reshape(-1, 3)
     plan = np.zeros((len(rows), 2))
-    case = compiled(plan_window)(terms(job, slot_hours), state, slot, rows, reserve_usd, plan)
+    case = compiled(plan_window)(slotted(job, slot_hours), state, slot, rows, reserve_usd, plan)
     spot, on_demand = plan.astype(np.int64).T
     return WindowPlan(spot, on_demand, int(case))

@@ -11,7 +11,8 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
-from slacktide.physics import WORK_TOLERANCE_HOURS, Terms
+from slacktide.physics import WORK_TOLERANCE_HOURS
+from slacktide.solve.slotted import Slotted
 from slacktide.types import JobState
 
 TILT = 1e-8
@@ -67,7 +68,7 @@ class Frame(NamedTuple):
 
 
 @compilable
-def frame(terms: Terms, state: JobState, slot: int, quotes: Floats, reserve: float) -> Frame:
+def frame(terms: Slotted, state: JobState, slot: int, quotes: Floats, reserve: float) -> Frame:
     """Write a window as numbers: `quotes` has rows (spot USD, on-demand USD, spot GPUs) from `slot` on."""
     slots = min(len(quotes), terms.deadline_slots - slot)
     side = len(terms.fit)
@@ -99,7 +100,7 @@ def frame(terms: Terms, state: JobState, slot: int, quotes: Floats, reserve: flo
 
 
 @compilable
-def slot_lengths(terms: Terms, slot: int, slots: int) -> tuple[Floats, Floats]:
+def slot_lengths(terms: Slotted, slot: int, slots: int) -> tuple[Floats, Floats]:
     """Return the hours that count in each slot, and those that are paid."""
     hours = np.full(slots, terms.slot_hours)
     if slot + slots == terms.deadline_slots:
@@ -111,7 +112,7 @@ def slot_lengths(terms: Terms, slot: int, slots: int) -> tuple[Floats, Floats]:
 
 
 @compilable
-def pause_levels(terms: Terms, state: JobState, slots: int) -> tuple[Floats, Ints]:
+def pause_levels(terms: Slotted, state: JobState, slots: int) -> tuple[Floats, Ints]:
     """Return, for each pause that can be left at a slot's start, the pause after each kind of move
     and the level that it leads to.
 
@@ -162,7 +163,7 @@ def live(
     rate: float, usd_per_hour: float, hours: float, billed: float, whole_slots: bool, pause: float,
     high: float, gain: float, cost: float,
 ) -> tuple[float, float, bool]:  # fmt: skip
-    """Return progress and cost after a slot, and whether the job ended in it; as `physics.advance` counts."""
+    """Return progress and cost after a slot, and whether the job ended in it, as `ledger.live` counts."""
     productive = hours - pause
     if rate <= 0.0 or productive <= 0.0:
         return gain, cost + usd_per_hour * billed, False

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slacktide.physics import terms
 from slacktide.solve.milp import Limits, Model, Status, run
+from slacktide.solve.slotted import slotted
 from slacktide.types import Job, JobState, Quote
 
 MOST_WORK_USD = 1e5
@@ -41,7 +41,7 @@ class Window:
     @property
     def slots(self) -> int:
         """How many slots lie before the deadline."""
-        return min(len(self.quotes), terms(self.job, self.slot_hours).deadline_slots - self.slot)
+        return min(len(self.quotes), slotted(self.job, self.slot_hours).deadline_slots - self.slot)
 
     def hours(self, k: int) -> float:
         """How much of a slot of the window lies before the deadline."""
@@ -155,7 +155,7 @@ def _change(window: Window, model: Model, k: int) -> None:
 
 def _pause(window: Window, model: Model, k: int) -> None:
     """Tie a slot's pause to its causes, and what is left of it to the next slot."""
-    bare, hours = terms(window.job, window.slot_hours), window.hours(k)
+    bare, hours = slotted(window.job, window.slot_hours), window.hours(k)
     pause = model.number("pause", k, high=bare.restart_hours)
     model.at_least(0.0, [(pause, 1.0), (model["add", k], -bare.restart_hours)])
     model.at_least(0.0, [(pause, 1.0), (model["lost", k], -bare.shrink_hours)])

@@ -15,6 +15,9 @@ from slacktide.store.forms import Form, Misfit, form
 
 KIND = "kind"
 """The key beside the fields that names the kind."""
+FORM = "form"
+"""The key beside the fields that numbers the form in which events are written; absent in the first."""
+PRESENT_FORM = 2
 
 
 def to_tree(event: Event) -> dict[str, Any]:
@@ -26,13 +29,13 @@ def to_tree(event: Event) -> dict[str, Any]:
     if KINDS.get(name) is not type(event):
         raise InputError(f"an event must be of a kind in slacktide.events.KINDS, got {event!r:.80}")
     try:
-        return {KIND: name, **_form(name).write(event)}
+        return {KIND: name, FORM: PRESENT_FORM, **_form(name).write(event)}
     except Misfit as misfit:
         raise InputError(f"{name}: {misfit}") from None
 
 
 def from_tree(tree: object) -> Event:
-    """Return the event that `to_tree` wrote; fields with a default may be absent.
+    """Return the event that `to_tree` wrote, in the present form; fields with a default may be absent.
 
     Raises InputError when this version of Slacktide does not know the kind or its fields.
     """
@@ -42,7 +45,7 @@ def from_tree(tree: object) -> Event:
     if name not in KINDS:
         _refuse(f"an event must be of a known kind, got {name!r:.60}")
     try:
-        event: Event = _form(name).read({key: value for key, value in tree.items() if key != KIND})
+        event: Event = _form(name).read({key: each for key, each in tree.items() if key not in (KIND, FORM)})
     except Misfit as misfit:
         _refuse(f"{name}: {misfit}")
     return event
@@ -54,12 +57,24 @@ def encode(event: Event) -> str:
 
 
 def decode(text: str) -> Event:
-    """Read an event; raises InputError as `from_tree` does, and when this is no JSON."""
+    """Read an event of the present form; raises InputError as `from_tree` does, and when this is no JSON."""
+    return from_tree(parse(text))
+
+
+def parse(text: str) -> Any:
+    """Read the JSON of an event of any form; raises InputError when this is none."""
     try:
         tree = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
         _refuse(f"an event must be JSON, got: {error}")
-    return from_tree(tree)
+    if isinstance(tree, dict) and tree.get(FORM, 1) not in (1, PRESENT_FORM):
+        _refuse(f"an event must be of form 1 or {PRESENT_FORM}, got {tree[FORM]!r:.60}")
+    return tree
+
+
+def is_before(tree: Any) -> bool:
+    """Whether an event was written in the first form, before forms had numbers."""
+    return isinstance(tree, dict) and FORM not in tree
 
 
 def _form(name: str) -> Form:

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from slacktide.errors import BackendError, FileError, InputError
 from slacktide.events import Event, Record
 from slacktide.store.base import Clock, now_utc
-from slacktide.store.codec import decode, encode
+from slacktide.store.before import Before
+from slacktide.store.codec import decode, encode, from_tree, is_before, parse
 from slacktide.store.faults import ANOTHER, told
 from slacktide.store.opening import opened, transaction
 
@@ -67,7 +68,7 @@ class SqliteStore:
 
     def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
         """Yield what stands in the journal when reading begins, in order, whoever wrote it."""
-        last, after = self.last_seq(), max(after, 0)
+        last, after, before = self.last_seq(), max(after, 0), Before(self._last_of)
         while after < last:
             page = self._page(after, last, job)
             for row in page:
@@ -77,7 +78,7 @@ class SqliteStore:
                         f"some were taken out: restore a copy, or {ANOTHER}",
                         path=self.path,
                     )
-                after, record = row[0], self._record(*row)
+                after, record = row[0], self._record(before, *row)
                 if job is None or record.event.job == job:  # the column may spell two odd names alike
                     yield record
             if len(page) < PAGE_EVENTS:
@@ -118,11 +119,20 @@ class SqliteStore:
                 f"{SELECT}{wanted} ORDER BY seq LIMIT {PAGE_EVENTS}", values
             ).fetchall()
 
-    def _record(self, seq: int, stamp: str, text: str) -> Record:
+    def _record(self, before: Before, seq: int, stamp: str, text: str) -> Record:
         try:
-            return Record(seq, datetime.fromisoformat(stamp), decode(text))
+            tree = parse(text)
+            tree = before.today(seq, tree) if is_before(tree) else tree
+            return Record(seq, datetime.fromisoformat(stamp), from_tree(tree))
         except (InputError, TypeError, ValueError) as error:
             raise FileError(f"event {seq}: {error}", path=self.path) from error
+
+    def _last_of(self, job: str, kind: str, before: int) -> dict[str, Any] | None:
+        """Return the last event of a job and kind before a number, as it is written."""
+        asked = "SELECT data FROM events WHERE job = ? AND kind = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
+        with self._lock, told(self.path):
+            row = self._database.execute(asked, (_printable(job), kind, before)).fetchone()
+        return None if row is None else parse(row[0])
 
     def _must_be_in_place(self) -> None:
         # A file that was moved or deleted can still be written to, but nobody would ever find it again.

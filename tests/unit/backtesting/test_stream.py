@@ -12,7 +12,7 @@ from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.result import Responses, StreamRun
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import FleetView
 from slacktide.budget.policy.equi import Equi
@@ -22,6 +22,7 @@ from slacktide.budget.policy.srpt import Srpt
 from slacktide.budget.stream import Stream
 from slacktide.errors import InputError
 from slacktide.speedup import Power
+from slacktide.types import Phase
 
 UNIT = JobClass(name="unit", arrivals_per_hour=1.0, work_gpu_hours=1.0, widths=(1, 2, 3, 4))
 """Linear speedup: on k GPUs a job of size x takes x / k hours."""

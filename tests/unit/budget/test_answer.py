@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slacktide import service
 from slacktide.budget.answer import BudgetAnswer
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.frontier import frontier
 from slacktide.budget.one_width import OneWidths, one_widths
 from slacktide.budget.result import ClassPlan, PathShare, WidthShare
@@ -20,6 +20,7 @@ from slacktide.errors import InfeasibleError, InputError
 from slacktide.report import budget_words as say
 from slacktide.report.budget_notes import notes
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.types import Phase
 
 A = JobClass(name="a", arrivals_per_hour=2.0, work_gpu_hours=3.0, speedup=Amdahl(0.9), widths=(1, 2, 4, 8))
 B = JobClass(

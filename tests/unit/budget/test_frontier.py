@@ -8,11 +8,12 @@ import re
 import numpy as np
 import pytest
 
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.frontier import frontier
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.speedup import Amdahl, Linear, Power
+from slacktide.types import Phase
 
 ONE = JobClass(name="one", arrivals_per_hour=0.5, work_gpu_hours=2.0, speedup=Amdahl(0.8), widths=(1, 2, 4))
 OTHER = JobClass(

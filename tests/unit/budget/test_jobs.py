@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.errors import FileError
 from slacktide.jobfile.jobs import read_jobs
 from slacktide.speedup import Amdahl, Power
+from slacktide.types import Phase
 
 CLASSES = (
     JobClass(name="bert", arrivals_per_hour=1.0, work_gpu_hours=2.0, speedup=Power(0.5)),

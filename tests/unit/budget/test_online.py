@@ -10,7 +10,7 @@ import pytest
 from slacktide.arrays import Ints
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.arrivals import draw_stream
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.knowledge import Curve, Fading, Knowledge, thinned
 from slacktide.budget.policy.base import Arrived, Finished, FleetView, Progressed, StreamEvent
@@ -19,6 +19,7 @@ from slacktide.budget.rates import Rate
 from slacktide.budget.stream import Stream
 from slacktide.budget.widths import optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup
+from slacktide.types import Phase
 
 CLASSES = (
     JobClass(

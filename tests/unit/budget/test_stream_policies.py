@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import (
     AnyStreamPolicy,
@@ -27,6 +27,7 @@ from slacktide.budget.shares import share_by_gain, size_for_efficiency, steps_of
 from slacktide.budget.widths import optimal_widths
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.speedup import Amdahl, Power
+from slacktide.types import Phase
 
 ROOT = JobClass(
     name="root", arrivals_per_hour=2.0, work_gpu_hours=1.0, speedup=Power(0.5), widths=tuple(range(1, 17))

@@ -8,10 +8,11 @@ import re
 import pytest
 
 import slacktide
-from slacktide.budget.classes import JobClass, Phase
+from slacktide.budget.classes import JobClass
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.types import Phase
 
 PAPER = (
     JobClass(name="amdahl", arrivals_per_hour=0.4, work_gpu_hours=1.0, speedup=Amdahl(0.8)),

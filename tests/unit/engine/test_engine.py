@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from slacktide.backend.base import Failure, Order, Seen
+from slacktide.backend.base import Facts, Failure, Order, Progress
 from slacktide.backend.replay import Replay
 from slacktide.engine.bill import audit
 from slacktide.engine.clock import Clock
@@ -31,6 +32,7 @@ from slacktide.events import (
     Submitted,
     WorkerFailed,
 )
+from slacktide.ledger import Stretch
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
 from slacktide.store.memory import MemoryStore
@@ -60,21 +62,30 @@ class Scripted(Replay):
     def __init__(self) -> None:
         super().__init__()
         self.failure: Failure | None = None
+        self.finished: bool | None = None
+        self.progress: Progress | None = None
         self.silent_s = 0.0
         self.gone = True
+        self.taken_by_the_market = 0
         self.margin_hours = 0.0
         self.orders: list[Order] = []
         self.taken: list[int] = []
 
     def hold(self, order: Order) -> None:
+        super().hold(order)
         if not self.orders or self.orders[-1] != order:
             self.orders.append(order)
 
-    def look(self, order: Order, now_hours: float) -> Seen:
-        seen = super().look(order, now_hours)
-        return seen._replace(failure=self.failure, silent_s=self.silent_s, gone=self.gone)
+    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+        return {
+            job: facts._replace(
+                failure=self.failure, silent_s=self.silent_s, gone=self.gone, finished=self.finished,
+                taken_spot_gpus=self.taken_by_the_market, progress=self.progress,
+            )
+            for job, facts in super().look(jobs).items()
+        }  # fmt: skip
 
-    def take(self, job: str, spot_left: int) -> None:
+    def take(self, job: str, spot_left: int, notice_s: float) -> None:
         self.taken.append(spot_left)
 
     def stop_hours(self, job: str) -> float:
@@ -100,6 +111,10 @@ class Bench:
         return [record.event for record in self.store.read() if not kinds or isinstance(record.event, kinds)]
 
     @property
+    def stretches(self) -> list[Stretch]:
+        return [event.priced.stretch for event in self.events(Lived) if isinstance(event, Lived)]
+
+    @property
     def track(self):  # type: ignore[no-untyped-def]
         return self.engine.world.jobs["job"]
 
@@ -114,7 +129,6 @@ def test_a_decision_is_in_the_journal_before_it_is_acted_on() -> None:
             assert decided[-1].attempt == order.attempt  # type: ignore[attr-defined]
 
     bench.backend = Strict()
-    bench.backend.enter("job", bench.lane.terms, None)
     bench.engine.backend = bench.backend
     bench.step(*(slot * SLOT for slot in range(12)))
     assert not bench.engine.world.active
@@ -133,8 +147,8 @@ def test_cancelling_lets_go_and_pays_until_all_are_gone() -> None:
     assert bench.track.status == "cancelled"
     (lived,) = bench.events(Lived)
     assert isinstance(lived, Lived)
-    assert lived.to_hours == pytest.approx(0.4)
-    assert bench.track.spot_usd == pytest.approx(0.4 * 4 * 1.0)
+    assert lived.priced.stretch.to_hours == pytest.approx(0.4)
+    assert bench.track.bill.spot_usd == pytest.approx(0.4 * 4 * 1.0)
     assert audit(bench.track, bench.lane, bench.store.read()).clean
 
 
@@ -146,7 +160,7 @@ def test_a_stop_across_a_slot_is_paid_slot_by_slot() -> None:
     bench.step(0.45, 0.55, 1.2)
     bench.backend.gone = True
     bench.step(1.3)
-    assert [event.to_hours for event in bench.events(Lived)] == pytest.approx([0.5, 1.0, 1.3])  # type: ignore[attr-defined]
+    assert [one.to_hours for one in bench.stretches] == pytest.approx([0.5, 1.0, 1.3])
     assert bench.engine.idle
     assert audit(bench.track, bench.lane, bench.store.read()).clean
 
@@ -170,7 +184,7 @@ def test_releasing_keeps_the_job_and_a_new_engine_takes_it_up() -> None:
     assert bench.track.starts == 2
     checked = audit(bench.track, bench.lane, bench.store.read())
     assert checked.clean
-    assert bench.track.spot_usd + bench.track.on_demand_usd == pytest.approx(checked.cost_usd)
+    assert bench.track.bill.cost_usd == pytest.approx(checked.cost_usd)
 
 
 def test_a_job_that_fails_is_begun_again_and_given_up_after_its_retries() -> None:
@@ -248,18 +262,101 @@ def test_taking_spot_where_none_is_held_changes_nothing() -> None:
     assert bench.track.preemptions == 0
     assert bench.track.preemption_asked is None
     assert bench.track.attempt == 1
-    assert bench.track.order.state.spot_gpus == 0
+    assert bench.track.state.spot_gpus == 0
 
 
 def test_max_cost_stops_before_it_is_passed() -> None:
     bench = Bench(lane("on-demand", work_gpu_hours=30.0, max_cost_usd=20.0, widths=(4,)))
-    bench.backend.margin_hours = 0.1
+    bench.backend.margin_hours, bench.backend.finished = 0.1, False
     now = 0.0
     while bench.engine.world.active:
         bench.step(now)
         now += 0.01
     assert bench.track.status == "budget_exhausted"
-    assert 16.0 < bench.track.on_demand_usd <= 20.0
+    assert 16.0 < bench.track.bill.on_demand_usd <= 20.0
+
+
+def test_whole_slots_stop_before_a_slot_begins_that_the_money_does_not_pay() -> None:
+    bench = Bench(lane("on-demand", work_gpu_hours=30.0, max_cost_usd=20.0, widths=(4,), billing="slot"))
+    bench.backend.margin_hours, bench.backend.finished = 0.1, False
+    now = 0.0
+    while bench.engine.world.active:
+        bench.step(now)
+        now += 0.01
+    assert bench.track.status == "budget_exhausted"
+    assert bench.track.bill.on_demand_usd == pytest.approx(2 * SLOT * 4 * 4.0)
+    assert bench.stretches[-1].to_hours < 2 * SLOT
+    assert audit(bench.track, bench.lane, bench.store.read()).clean
+
+
+def test_an_order_says_how_long_its_money_lasts() -> None:
+    bench = Bench(lane("on-demand", work_gpu_hours=30.0, max_cost_usd=20.0, widths=(4,)))
+    bench.backend.margin_hours, bench.backend.finished = 0.1, False
+    bench.step(0.0)
+    assert bench.backend.orders[-1].until_hours == pytest.approx(20.0 / 16.0 - 0.1)
+    bench.step(0.5)
+    assert bench.backend.orders[-1].until_hours == pytest.approx(20.0 / 16.0 - 0.1)
+    assert Bench(lane()).engine.world.jobs["job"].order is None
+
+
+def test_workers_that_say_nothing_are_estimated_but_end_only_when_they_say_so() -> None:
+    bench = Bench(lane(restart_hours=0.1))
+    bench.backend.finished = False
+    bench.step(0.0, 0.5, 1.0)
+    assert bench.track.state.progress_gpu_hours == pytest.approx(4 * 0.9)
+    assert all(one.estimated for one in bench.stretches)
+    bench.step(*(slot * SLOT for slot in range(3, 10)))
+    assert bench.track.active
+    assert bench.track.state.progress_gpu_hours == 12.0
+    bench.backend.finished = True
+    bench.step(4.75)
+    assert bench.track.status == "succeeded"
+    assert bench.track.ended.finish_hours == 4.75
+    assert bench.track.bill.cost_usd == pytest.approx(4.75 * 4)
+    assert audit(bench.track, bench.lane, bench.store.read()).clean
+
+
+def test_silent_workers_that_fail_are_not_forgiven_and_begin_again() -> None:
+    bench = Bench(lane(patience=Patience(failures=1), restart_hours=0.1))
+    bench.backend.finished = False
+    bench.step(0.0)
+    bench.backend.failure = Failure(0, 3)
+    bench.step(0.3)
+    bench.backend.failure = None
+    bench.step(0.5)
+    assert bench.track.state.progress_gpu_hours == pytest.approx(4 * 0.1)
+    bench.backend.failure = Failure(0, 3)
+    bench.step(0.7, 0.71)
+    assert bench.track.status == "failed"
+
+
+def test_what_workers_report_counts_and_until_they_do_what_is_checkpointed() -> None:
+    bench = Bench(lane(restart_hours=0.1))
+    bench.backend.finished, bench.backend.progress = False, Progress(0.5, 0.25)
+    bench.step(0.0, 0.5)
+    assert bench.track.state.progress_gpu_hours == 3.0
+    bench.backend.progress = Progress(0.75, 0.5, at_hours=0.9)
+    bench.step(1.0)
+    assert bench.track.state.progress_gpu_hours == 9.0
+    assert bench.track.state.checkpointed_gpu_hours == 6.0
+    assert bench.stretches[-1].productive_hours == 0.5
+    assert not bench.stretches[-1].estimated
+    assert bench.track.bill.spot_usd == pytest.approx(4.0)
+
+
+def test_spot_that_the_back_end_lost_is_a_preemption() -> None:
+    bench = Bench(lane())
+    bench.step(0.0)
+    bench.backend.taken_by_the_market = 2
+    bench.step(0.2)
+    bench.backend.taken_by_the_market = 0
+    (preempted,) = bench.events(Preempted)
+    assert isinstance(preempted, Preempted)
+    assert (preempted.spot_before, preempted.spot_left, preempted.actor) == (4, 2, "market")
+    assert bench.track.order.attempt == 2
+    bench.step(*(slot * SLOT for slot in range(1, 12)))
+    assert bench.track.status == "succeeded"
+    assert audit(bench.track, bench.lane, bench.store.read()).clean
 
 
 def test_a_clock_that_goes_back_does_no_harm() -> None:
@@ -275,7 +372,7 @@ def test_slots_that_nobody_saw_are_paid_as_they_were_held() -> None:
     bench = Bench(lane(work_gpu_hours=30.0))
     bench.step(0.0, 0.5, 3.0)
     assert len(bench.events(ClockJumped)) == 1
-    assert bench.track.spot_usd == pytest.approx(3.0 * 4)
+    assert bench.track.bill.spot_usd == pytest.approx(3.0 * 4)
     assert audit(bench.track, bench.lane, bench.store.read()).clean
 
 

@@ -69,7 +69,8 @@ def test_the_engine_follows_a_feed_as_it_grows(feed: Path, tmp_path: Path) -> No
             append(feed, row(9 + slot, gpus))
         engine.step(slot * 0.5)
         if track.order is not None:
-            assert track.order.quote.spot_gpus == gpus
+            assert track.begun is not None
+            assert track.begun.quote.spot_gpus == gpus
             assert track.order.spot_gpus <= gpus
     assert track.status == "succeeded"
     assert track.preemptions == 1

@@ -105,7 +105,7 @@ def test_fixed_width_gives_every_job_its_width_at_once() -> None:
 def test_an_engine_that_died_is_replaced_by_one_that_decides_the_same(policy: str) -> None:
     def decisions(store: MemoryStore) -> list[tuple[str, float, int]]:
         return [
-            (r.event.job, r.event.from_hours, r.event.on_demand_gpus)
+            (r.event.job, r.event.at_hours, r.event.on_demand_gpus)
             for r in store.read()
             if isinstance(r.event, Decided)
         ]

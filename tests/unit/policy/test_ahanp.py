@@ -70,4 +70,4 @@ def test_too_far_behind_takes_the_fastest_width() -> None:
 
 def test_needed_width_is_an_allowed_one() -> None:
     job = Job(work_gpu_hours=40.0, deadline_hours=20.0, widths=(2, 6), restart_hours=0.1)
-    assert needed_width(terms(job, 1.0), JobState(progress_gpu_hours=9.0), 5, 0, 0) == 6
+    assert needed_width(terms(job), JobState(progress_gpu_hours=9.0), 6.0, 1.0, 0, 0) == 6

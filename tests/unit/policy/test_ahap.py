@@ -107,13 +107,13 @@ def test_memory_of_other_parameters_is_ignored() -> None:
 
 
 def test_missing_spot_becomes_on_demand_only_behind_the_line() -> None:
-    bare = terms(JOB, 1.0)
+    bare = terms(JOB)
     assert feasible(bare, Quote(0.5, 2.0, 1), 3, 0, behind=True) == (1, 2)
     assert feasible(bare, Quote(0.5, 2.0, 1), 3, 0, behind=False) == (1, 0)
 
 
 def test_a_width_that_is_not_allowed_is_widened_behind_the_line_and_cut_ahead_of_it() -> None:
-    bare = terms(Job(work_gpu_hours=8.0, deadline_hours=9.0, widths=(2, 4)), 1.0)
+    bare = terms(Job(work_gpu_hours=8.0, deadline_hours=9.0, widths=(2, 4)))
     assert feasible(bare, CHEAP, 3, 0, behind=True) == (3, 1)
     assert feasible(bare, CHEAP, 3, 0, behind=False) == (2, 0)
 

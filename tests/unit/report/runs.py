@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from slacktide import events
+from slacktide import events, ledger
 from slacktide.backtesting import plain
 from slacktide.backtesting.compare import guarded
 from slacktide.engine.bill import Bill
 from slacktide.events import Decided, Ended, Event, Lived, Preempted, Submitted
+from slacktide.ledger import Priced, Stretch
 from slacktide.market.base import Pool
-from slacktide.physics import on_demand_usd, terms
 from slacktide.policy.base import policies
 from slacktide.report.run_scene import Curve, RunScene, run_scene
+from slacktide.tariff import Charge
 from slacktide.types import Job, JobState, Quote
 
 from .conftest import NASTY, job, pool
@@ -39,39 +40,33 @@ def submitted(name: str = "job") -> Submitted:
 def journal_of(run: plain.Run, of: Job, where: Pool, *, name: str = "job") -> list[Event]:
     """Write a back-test's run as the engine would have."""
     told: list[Event] = [submitted(name)]
-    numbers = terms(of, where.slot_hours)
     held, attempt = (0, 0), 0
     for slot in run.slots:
-        begin, happened = slot.slot * where.slot_hours, slot.happened
+        begin, at_slot = BEGAN + slot.slot * where.slot_hours, 3 + slot.slot
         if slot.lost_gpus:
             told.append(
                 Preempted(
-                    job=name, at_hours=BEGAN + begin, actor="market", why="the market left some",
-                    slot=slot.slot, spot_before=slot.before.spot_gpus + slot.lost_gpus,
+                    job=name, at_hours=begin, actor="market", why="the market left some",
+                    slot=at_slot, spot_before=slot.before.spot_gpus + slot.lost_gpus,
                     spot_left=slot.before.spot_gpus, lost_gpu_hours=slot.lost_gpu_hours,
                 )
             )  # fmt: skip
-        attempt += (happened.spot_gpus, happened.on_demand_gpus) != held or slot.lost_gpus > 0
-        held = happened.spot_gpus, happened.on_demand_gpus
+        attempt += (slot.spot_gpus, slot.on_demand_gpus) != held or slot.lost_gpus > 0
+        held = slot.spot_gpus, slot.on_demand_gpus
         reason = slot.wanted.reason
         told.append(
             Decided(
-                job=name, at_hours=BEGAN + begin, why=reason.rule, signals=dict(reason.signals),
-                slot=slot.slot, quote=slot.quote, state=slot.before, spot_gpus=held[0],
+                job=name, at_hours=begin, why=reason.rule, signals=dict(reason.signals), slot=at_slot,
+                quote=slot.quote, state=slot.before, pool=where.name, spot_gpus=held[0],
                 on_demand_gpus=held[1], wanted_spot_gpus=slot.wanted.spot_gpus,
-                wanted_on_demand_gpus=slot.wanted.on_demand_gpus, from_hours=begin, attempt=attempt,
+                wanted_on_demand_gpus=slot.wanted.on_demand_gpus, attempt=attempt,
             )
         )  # fmt: skip
-        listed = on_demand_usd(numbers, slot.quote, happened)
-        end = begin + (happened.held_hours if slot.after.ended else where.slot_hours)
-        told.append(
-            Lived(
-                job=name, at_hours=BEGAN + end, slot=slot.slot, from_hours=begin, to_hours=end,
-                spot_gpus=held[0], on_demand_gpus=held[1], spot_usd=happened.cost_usd - listed,
-                on_demand_usd=listed, pause_hours=happened.pause_hours,
-                productive_hours=happened.productive_hours, state=slot.after,
-            )
-        )  # fmt: skip
+        one, charge = slot.lived
+        end = BEGAN + one.to_hours
+        stretch = one._replace(payer=name, slot=at_slot, from_hours=begin, to_hours=end)
+        after = slot.after._replace(finish_hours=slot.after.finish_hours + BEGAN)
+        told.append(Lived(job=name, at_hours=end, priced=Priced(stretch, charge), state=after))
     status: events.Status = "succeeded" if run.on_time else "deadline_missed"
     if run.slots[-1].after.exhausted:
         status = "budget_exhausted"
@@ -99,13 +94,12 @@ def scene_of(policy: str = "uniform-progress", *, name: str = "job", **changes: 
 def bill_of(scene: RunScene) -> Bill:
     """Add a scene's events up to a bill."""
     lived, lost = scene.told(Lived), scene.told(Preempted)
-    spot, listed = sum(one.spot_usd for one in lived), sum(one.on_demand_usd for one in lived)
+    paid = ledger.bill(scene.stretches)
     finish = scene.ended.finish_hours if scene.ended else float("inf")
     return Bill(
-        job=scene.name, status=scene.ended.status if scene.ended else "running", cost_usd=spot + listed,
-        spot_usd=spot, on_demand_usd=listed,
-        spot_gpu_hours=sum(one.spot_gpus * (one.to_hours - one.from_hours) for one in lived),
-        on_demand_gpu_hours=sum(one.on_demand_gpus * (one.to_hours - one.from_hours) for one in lived),
+        job=scene.name, status=scene.ended.status if scene.ended else "running", cost_usd=paid.cost_usd,
+        spot_usd=paid.spot_usd, on_demand_usd=paid.on_demand_usd, spot_gpu_hours=paid.spot_gpu_hours,
+        on_demand_gpu_hours=paid.on_demand_gpu_hours,
         work_gpu_hours=scene.job.work_gpu_hours, done_gpu_hours=lived[-1].state.progress_gpu_hours,
         finish_hours=finish, deadline_hours=scene.job.deadline_hours, on_time=scene.job.on_time(finish),
         preemptions=len(lost), restarts=2, failures=0, lost_gpu_hours=sum(one.lost_gpu_hours for one in lost),
@@ -125,6 +119,10 @@ ODD_RUNS: dict[str, Callable[[], RunScene]] = {
 }
 
 QUOTE = Quote(2.0, 10.0, 3)
+STRETCH = Stretch(
+    payer="job", use="work", slot=7, from_hours=6.0, to_hours=6.5, held_hours=0.5, pool="zone-a", spot_gpus=1,
+    on_demand_gpus=2, quote=QUOTE, pause_hours=0.1, productive_hours=0.4,
+)  # fmt: skip
 
 ONE_OF_EACH: list[Event] = [
     events.ClockSet(at_hours=0.0, epoch_utc="2026-01-01T00:00:00+00:00", speed=600.0),
@@ -136,12 +134,11 @@ ONE_OF_EACH: list[Event] = [
     ),
     events.Decided(
         job="job", at_hours=6.0, why="behind-line", slot=7, quote=QUOTE, state=JobState(1, 0), spot_gpus=1,
-        on_demand_gpus=2, wanted_spot_gpus=1, wanted_on_demand_gpus=3, from_hours=3.5, attempt=4,
+        on_demand_gpus=2, wanted_spot_gpus=1, wanted_on_demand_gpus=3, pool="zone-a", attempt=4,
         signals={"progress_gpu_hours": 4.1, "line_gpu_hours": 5.0, "spot_usd_per_gpu_hour": 2.1},
     ),
     events.Lived(
-        job="job", at_hours=6.5, slot=7, from_hours=3.5, to_hours=4.0, spot_gpus=1, on_demand_gpus=2,
-        spot_usd=1.0, on_demand_usd=10.0, pause_hours=0.1, productive_hours=0.4,
+        job="job", at_hours=6.5, priced=Priced(STRETCH, Charge(11.0, 10.0)),
         state=JobState(1, 2, progress_gpu_hours=5.2),
     ),
     events.WorkerFailed(

@@ -73,7 +73,7 @@ def test_drawn_holdings_are_what_was_held(odd: Comparison) -> None:
     seen = scene(odd)
     for run in odd.detail:
         spot, on_demand = merged(*numbers.held(run, seen.pool.slot_hours))
-        idle = sum(record.happened.held_hours == 0 for record in run.slots)
+        idle = sum(record.lived.stretch.held_hours == 0 for record in run.slots)
         if idle == 0:
             assert np.sum(spot.values * np.diff(spot.edges)) == pytest.approx(run.spot_gpu_hours)
             assert np.sum(on_demand.values * np.diff(on_demand.edges)) == pytest.approx(

@@ -8,7 +8,8 @@ import math
 
 import pytest
 
-from slacktide.engine.bill import Audit, Bill
+from slacktide.engine.bill import Bill
+from slacktide.ledger import Audit
 from slacktide.report import bill as bills
 
 from .conftest import NASTY

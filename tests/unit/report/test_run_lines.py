@@ -8,14 +8,25 @@ import math
 
 import pytest
 
-from slacktide.events import KINDS, Decided, Ended, Event, Preempted, PreemptionAsked, Record, WorkerFailed
+from slacktide.events import (
+    KINDS,
+    Decided,
+    Ended,
+    Event,
+    Lived,
+    Opened,
+    Preempted,
+    PreemptionAsked,
+    Record,
+    WorkerFailed,
+)  # fmt: skip
 from slacktide.report.run_lines import Teller, as_json
 from slacktide.report.run_sentences import ENDINGS, sentence
 from slacktide.report.run_words import holding, reason, since
 from slacktide.types import JobState
 
 from .conftest import NASTY
-from .runs import BEGAN, ODD_RUNS, ONE_OF_EACH, QUOTE, WRITTEN
+from .runs import BEGAN, ODD_RUNS, ONE_OF_EACH, QUOTE, WRITTEN, submitted
 
 
 def decided(before: tuple[int, int], after: tuple[int, int], why: str = "rule", **more: object) -> Decided:
@@ -146,11 +157,38 @@ def test_times_and_holdings() -> None:
     assert holding(0, 0) == "nothing"
 
 
+SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
+    "Opened": ({"backend"}, set()),
+    "Decided": ({"pool", "until_hours"}, {"from_hours"}),
+    "Lived": (
+        {"priced"},
+        {"slot", "from_hours", "to_hours", "spot_gpus", "on_demand_gpus", "spot_usd", "on_demand_usd"}
+        | {"pause_hours", "productive_hours"},
+    ),
+}
+"""Fields that are left out of an event's JSON, and keys that stand for them."""
+
+
+def test_json_counts_from_the_jobs_own_beginning() -> None:
+    for event in ONE_OF_EACH:
+        document = as_json(Record(7, WRITTEN, event), submitted())
+        if "slot" in document:
+            assert document["slot"] == 7 - submitted().start_slot
+        if isinstance(event, Lived):
+            assert (document["from_hours"], document["to_hours"]) == (3.5, 4.0)
+
+
+def test_a_back_end_that_is_not_the_usual_one_is_told() -> None:
+    opened = Opened(at_hours=0.0, pid=1, host="here", version="0", backend="replay")
+    assert as_json(Record(7, WRITTEN, opened))["backend"] == "replay"
+
+
 @pytest.mark.parametrize("event", ONE_OF_EACH, ids=lambda event: type(event).__name__)
 def test_json_has_every_field_and_only_what_json_can_say(event: Event) -> None:
-    document = as_json(Record(7, WRITTEN, event), BEGAN)
+    document = as_json(Record(7, WRITTEN, event), submitted())
     assert json.loads(json.dumps(document, allow_nan=False)) == document
-    fields = {field.name for field in dataclasses.fields(event)}
+    hidden, shown = SHOWN_OTHERWISE.get(type(event).__name__, (set(), set()))
+    fields = {field.name for field in dataclasses.fields(event)} - hidden | shown
     assert set(document) == fields | {"seq", "time_utc", "kind", "elapsed_hours", "says"}
     assert document["time_utc"] == "2026-01-01T12:00:00Z"
     assert document["elapsed_hours"] == event.at_hours - BEGAN

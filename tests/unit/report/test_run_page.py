@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.events import Decided, Lived
+from slacktide.events import Decided
 from slacktide.report.run_page import page, write_page
 from slacktide.report.run_scene import run_scene
 from slacktide.units import MAX_DURATION_HOURS
@@ -81,7 +81,7 @@ def test_a_job_of_a_stream_is_shown_without_a_deadline() -> None:
     job = dataclasses.replace(scene.job, deadline_hours=MAX_DURATION_HOURS)
     events = scene.events
     free = run_scene(job, scene.pool, 3, events, name="job", policy="equi", began_hours=BEGAN)
-    assert free.end_hours == free.told(Lived)[-1].to_hours
+    assert free.end_hours == free.stretches[-1].stretch.to_hours
     text = page(free, dataclasses.replace(bill_of(free), deadline_hours=MAX_DURATION_HOURS))
     assert "3650d" not in text
     assert "straight line</text>" not in text

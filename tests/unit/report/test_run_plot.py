@@ -11,6 +11,7 @@ import pytest
 
 from slacktide.errors import InputError
 from slacktide.events import Decided, Ended, Lived, Preempted
+from slacktide.ledger import Priced
 from slacktide.report import run_scene as numbers
 from slacktide.report.run_plot import PANELS, panel_svg, plot_run
 from slacktide.report.run_scene import RunScene, run_scene
@@ -52,7 +53,7 @@ def test_svg_panels_have_ids_of_their_own() -> None:
 def test_what_was_held_adds_up(odd_run: RunScene) -> None:
     spot, on_demand = numbers.held(odd_run)
     hours = np.diff(spot.edges)
-    lived = odd_run.told(Lived)
+    lived = [one for one, _ in odd_run.stretches]
     assert (hours >= 0).all()
     assert spot.values @ hours == pytest.approx(
         sum(one.spot_gpus * (one.to_hours - one.from_hours) for one in lived)
@@ -87,16 +88,21 @@ def test_restarts_are_new_sets_of_workers_after_the_first(odd_run: RunScene) -> 
     assert len(numbers.restarts(odd_run)) == max(0, len(sets) - 1)
 
 
+def later(one: Priced, hours: float) -> Priced:
+    stretch = one.stretch
+    return one._replace(
+        stretch=stretch._replace(from_hours=stretch.from_hours + hours, to_hours=stretch.to_hours + hours)
+    )
+
+
 def test_time_without_a_controller_is_empty() -> None:
     """A run that was let go and taken up again held nothing in between."""
     scene = scene_of("on-demand")
     first, *rest = scene.told(Lived)
     gap = 1.0
-    moved = [
-        dataclasses.replace(one, from_hours=one.from_hours + gap, to_hours=one.to_hours + gap) for one in rest
-    ]
+    moved = [dataclasses.replace(one, priced=later(one.priced, gap)) for one in rest]
     spot, on_demand = numbers.held(dataclasses.replace(scene, events=(first, *moved)))
-    place = int(np.searchsorted(on_demand.edges, first.to_hours + gap / 2)) - 1
+    place = int(np.searchsorted(on_demand.edges, first.at_hours - BEGAN + gap / 2)) - 1
     assert on_demand.values[place] == spot.values[place] == 0
 
 

@@ -10,6 +10,7 @@ from slacktide.market.base import Pool
 from slacktide.solve.follow import look_ahead
 from slacktide.solve.frame import frame
 from slacktide.solve.memory import empty_future
+from slacktide.solve.slotted import live_slot
 from slacktide.solve.sweep import late_pause, late_value
 from slacktide.speedup import Table
 from slacktide.types import Billing, Job, JobState
@@ -32,8 +33,8 @@ def test_late_pause_is_that_of_the_physics(offered: int) -> None:
             held = JobState(
                 int(numbers.spot[holding]), int(numbers.on_demand[holding]), pause_hours=float(hours)
             )
-            state = physics.lose(bare, held, offered)
-            expected = physics.pause_after(bare, state, 0, bare.fastest, state.pool)
+            state = physics.lose(bare.terms, held, offered)
+            expected = physics.pause_after(bare.terms, state, 0, bare.fastest, state.pool)
             assert late_pause(numbers, offered, left, holding) == pytest.approx(expected)
 
 
@@ -51,7 +52,7 @@ def test_late_value_is_that_of_the_physics(billing: Billing, work: float) -> Non
     )
     state, slot = JobState(progress_gpu_hours=job.work_gpu_hours - work), 3
     while not state.ended:
-        state, _ = physics.advance(numbers.terms, state, slot, pool.quote(slot), 0, 0, 0)
+        state = live_slot(numbers.terms, state, slot, pool.quote(slot), 0, numbers.terms.fastest).state
         slot += 1
     expected = job.value_at(state.finish_hours) - state.cost_usd
     assert late_value(numbers, future, job.restart_hours, work) == pytest.approx(expected)

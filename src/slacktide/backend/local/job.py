@@ -106,7 +106,7 @@ class Job:
         band, order = self.band, self.order
         workers = band.workers if band else ()
         present = [worker.kind for worker in workers if worker.present]
-        progress = self._tail.progress
+        progress, said_at = self._tail.progress, self._tail.said_at
         never = (None,) * len(order.kinds) if order and not band else ()
         return Sighting(
             attempt=band.attempt if band else order.attempt if order else 0,
@@ -117,6 +117,8 @@ class Job:
             failed_rank=band.failed_rank if band else None,
             done_share=progress.done_share,
             checkpointed_share=progress.checkpointed_share,
+            said_s=None if said_at is None else now - said_at,
+            spoken=band is not None and said_at is not None and said_at >= self._began_at,
             metrics=progress.metrics,
             silent_s=now - max(self._began_at, self._tail.grown_at) if present else 0.0,
             setup_exit=self.setup.exit_code,

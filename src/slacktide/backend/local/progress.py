@@ -21,6 +21,8 @@ class Progress(NamedTuple):
     checkpointed_share: float = 0.0
     """The work that a worker killed without notice would not lose."""
     metrics: Mapping[str, float] = {}
+    reports: int = 0
+    """How many lines told how much is done."""
 
 
 class Tail:
@@ -32,6 +34,8 @@ class Tail:
         self.broken_lines = 0
         self.grown_at = -math.inf
         """When the file was last found longer, on the caller's clock."""
+        self.said_at: float | None = None
+        """When it was last found to say how much is done; None while it never has."""
         self._inode = 0
         self._offset = 0
         self._rest = b""
@@ -42,13 +46,15 @@ class Tail:
         added = self._read()
         if not added:
             return
-        self.grown_at = now
+        self.grown_at, before = now, self.progress.reports
         *lines, self._rest = (self._rest + added).split(b"\n")
         for line in filter(None, map(bytes.strip, lines)):
             self._take(line)
         if len(self._rest) > AT_MOST_BYTES:
             self._rest = b""
             self.broken_lines += 1
+        if self.progress.reports > before:
+            self.said_at = now
 
     def _catch_up(self, now: float) -> None:
         """Read what was there before us, and date it by the file: a restart is no sign of life."""
@@ -58,6 +64,7 @@ class Tail:
             return
         self.poll(now)
         self.grown_at = now - silent_s
+        self.said_at = None if self.said_at is None else self.grown_at
 
     def _read(self) -> bytes:
         """Return what was added; nothing while the file is missing or the job keeps it from being read."""
@@ -98,7 +105,7 @@ def said(line: bytes, before: Progress) -> Progress:
     if "done" not in fact:
         return before._replace(metrics=metrics)
     done = _share(fact["done"])
-    return Progress(done, min(done, _share(fact.get("checkpointed", done))), metrics)
+    return Progress(done, min(done, _share(fact.get("checkpointed", done))), metrics, before.reports + 1)
 
 
 def _share(value: object) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -32,6 +32,10 @@ class Sighting(NamedTuple):
     """The first worker that ended with anything but 0 though nobody had asked it to."""
     done_share: float
     checkpointed_share: float
+    said_s: float | None
+    """Seconds since the job last said how much is done; None when it never has."""
+    spoken: bool
+    """Whether it was the workers of this attempt who said so."""
     metrics: Mapping[str, float]
     silent_s: float
     """Seconds since the progress file last grew or the attempt's workers were started, whichever is less."""
@@ -58,3 +62,9 @@ class LogFile(NamedTuple):
     """0 for the set-up."""
     rank: int
     path: Path
+
+    def read(self, after: int) -> Iterator[bytes]:
+        """Yield the lines that begin at this many bytes or later; the last may have no end yet."""
+        with self.path.open("rb") as file:
+            file.seek(after)
+            yield from file

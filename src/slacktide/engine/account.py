@@ -1,0 +1,180 @@
+"""What became of a stretch that is open: lived by what the back end says, priced by the tariff.
+
+Where the back end says nothing, as in a dry run, the stretch is what `ledger.live` makes of it, as in a
+back-test. Where workers are real, time and money are what really passed, progress is what they reported, and
+only a job that never reports is estimated.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from slacktide import ledger, physics
+from slacktide.backend.base import Facts, Progress
+from slacktide.engine.lane import Lane
+from slacktide.engine.world import Begun, Track
+from slacktide.ledger import Priced
+from slacktide.physics import Passed
+from slacktide.tariff import lasts_hours, price
+from slacktide.types import TIME_TOLERANCE_HOURS, JobState
+
+
+class Account(NamedTuple):
+    """A stretch from its beginning to a moment, and the job at its end."""
+
+    priced: Priced
+    state: JobState
+
+    @property
+    def to_hours(self) -> float:
+        """When it ended: the moment asked for, or the end of the job before it."""
+        return self.priced.stretch.to_hours
+
+
+def account(lane: Lane, track: Track, facts: Facts, to_hours: float) -> Account:
+    """Say what a job's open stretch did and cost until a moment of its slot."""
+    begun, order = track.begun, track.order
+    assert begun is not None
+    assert order is not None
+    hours = _hours(lane, begun, to_hours)
+    if facts.finished is None:
+        state, _, charge, passed = ledger.live(
+            lane.terms, lane.tariff, lane.max_cost_usd, track.state, track.meter, begun.slot,
+            begun.from_hours, hours, begun.quote, track.state.pool, order.spot_gpus, order.on_demand_gpus,
+        )  # fmt: skip
+    else:
+        state, passed = _worked(lane, track, facts, begun.from_hours, hours)
+        held = hours if order.gpus else 0.0
+        charge, _ = price(
+            lane.tariff, track.meter, begun.slot, track.state.pool, begun.quote, order.spot_gpus,
+            order.on_demand_gpus, held, 0.0,
+        )  # fmt: skip
+        state = state._replace(cost_usd=track.state.cost_usd + charge.usd)
+    one = ledger.priced(
+        track.job, order.pool, begun.slot, begun.from_hours, begun.quote, order.spot_gpus,
+        order.on_demand_gpus, charge, passed, state.progress_gpu_hours - track.state.progress_gpu_hours,
+        estimated=facts.progress is None,
+    )  # fmt: skip
+    if not state.ended:
+        one = one._replace(stretch=one.stretch._replace(to_hours=float(to_hours)))
+    return Account(one, bare(state))
+
+
+def money_ends(lane: Lane, track: Track, state: JobState, begun: Begun, spot: int, on_demand: int) -> float:
+    """Return when the money of a job that holds this from now on ends, if its quote stays."""
+    if math.isinf(lane.max_cost_usd):
+        return math.inf
+    rest_hours = lane.begins(begun.slot + 1) - begun.from_hours
+    left_usd = lane.max_cost_usd - state.cost_usd
+    return begun.from_hours + lasts_hours(
+        lane.tariff, track.meter, begun.slot, state.pool, begun.quote, spot, on_demand, left_usd, rest_hours
+    )
+
+
+def known_safe_gpu_hours(facts: Facts, state: JobState) -> float:
+    """Return the work that is known to survive: an estimate of what silent workers saved is no evidence."""
+    estimated = facts.progress is None and facts.finished is not None
+    return 0.0 if estimated else state.checkpointed_gpu_hours
+
+
+def bare(state: JobState) -> JobState:
+    """Return the same state in plain numbers: the physics may have left NumPy's in it."""
+    return JobState(
+        int(state.spot_gpus),
+        int(state.on_demand_gpus),
+        int(state.pool),
+        float(state.pause_hours),
+        float(state.progress_gpu_hours),
+        float(state.checkpointed_gpu_hours),
+        float(state.since_checkpoint_hours),
+        float(state.cost_usd),
+        float(state.finish_hours),
+        bool(state.exhausted),
+    )
+
+
+def _hours(lane: Lane, begun: Begun, to_hours: float) -> float:
+    """Return how long a stretch is; a whole slot is exactly as long as in a back-test."""
+    begins, ends = lane.begins(begun.slot), lane.begins(begun.slot + 1)
+    if max(abs(begun.from_hours - begins), abs(to_hours - ends)) < TIME_TOLERANCE_HOURS:
+        return lane.slot_hours
+    return max(0.0, to_hours - begun.from_hours)
+
+
+def _worked(
+    lane: Lane, track: Track, facts: Facts, from_hours: float, hours: float
+) -> tuple[JobState, Passed]:
+    """Return a job with real workers after so many hours, its cost not yet added."""
+    order = track.order
+    assert order is not None
+    here = facts.attempt == order.attempt
+    if facts.progress is None:
+        state, passed = _estimated(lane, track, from_hours, hours)
+    else:
+        spoken = here and facts.progress.at_hours > -math.inf
+        state, passed = _reported(lane, track, facts.progress, from_hours + hours, hours, spoken=spoken)
+    if facts.finished and here and order.gpus and not order.ending:
+        state = _done(lane, state, from_hours + hours)
+    return state, passed
+
+
+def _estimated(lane: Lane, track: Track, from_hours: float, hours: float) -> tuple[JobState, Passed]:
+    """Estimate by physics what silent workers do; only they themselves can say that they have finished.
+
+    Workers that were started again inside the stretch begin where the stretch had its last checkpoint.
+    """
+    order, state, begun = track.order, track.state, from_hours
+    assert order is not None
+    if from_hours < track.attempt_hours <= from_hours + hours:
+        safe = state.checkpointed_gpu_hours
+        state = state._replace(spot_gpus=0, on_demand_gpus=0, progress_gpu_hours=safe)
+        begun = track.attempt_hours
+    ends = lane.terms.phase_ends_gpu_hours.copy()
+    ends[-1] = math.inf
+    endless = lane.terms._replace(work_gpu_hours=math.inf, phase_ends_gpu_hours=ends)
+    state, passed = physics.pass_time(
+        endless, state, begun, from_hours + hours - begun, state.pool, order.spot_gpus, order.on_demand_gpus
+    )
+    state = state._replace(
+        progress_gpu_hours=min(state.progress_gpu_hours, lane.terms.work_gpu_hours),
+        checkpointed_gpu_hours=min(state.checkpointed_gpu_hours, lane.terms.work_gpu_hours),
+    )
+    paused = hours - passed.productive_hours if order.gpus else 0.0
+    return state, Passed(hours, paused, passed.productive_hours)
+
+
+def _reported(
+    lane: Lane, track: Track, progress: Progress, to_hours: float, hours: float, *, spoken: bool
+) -> tuple[JobState, Passed]:
+    """Return a job as its workers report it; until they do, only what is checkpointed counts."""
+    terms, order, before = lane.terms, track.order, track.state
+    assert order is not None
+    safe = progress.checkpointed_share * terms.work_gpu_hours
+    done = progress.done_share * terms.work_gpu_hours if spoken else safe
+    waited = to_hours - track.attempt_hours
+    rate = float(terms.rate[physics.phase_of(terms, before.progress_gpu_hours), order.gpus])
+    gained = max(0.0, done - before.progress_gpu_hours)
+    productive = min(hours, gained / rate) if rate > 0 else 0.0
+    state = before._replace(
+        spot_gpus=order.spot_gpus,
+        on_demand_gpus=order.on_demand_gpus,
+        pause_hours=max(0.0, terms.restart_hours - waited) if not spoken and order.gpus else 0.0,
+        progress_gpu_hours=done,
+        checkpointed_gpu_hours=safe,
+        since_checkpoint_hours=(done - safe) / rate if rate > 0 else 0.0,
+    )
+    return state, Passed(hours, hours - productive if order.gpus else 0.0, productive)
+
+
+def _done(lane: Lane, state: JobState, finish_hours: float) -> JobState:
+    work = lane.terms.work_gpu_hours
+    return state._replace(
+        spot_gpus=0,
+        on_demand_gpus=0,
+        pause_hours=0.0,
+        progress_gpu_hours=work,
+        checkpointed_gpu_hours=work,
+        since_checkpoint_hours=0.0,
+        finish_hours=finish_hours,
+    )

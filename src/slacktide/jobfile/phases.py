@@ -1,0 +1,53 @@
+"""The work of a job or a class as its phases: one, unless several are listed."""
+
+from __future__ import annotations
+
+import math
+
+from slacktide.errors import InputError
+from slacktide.jobfile import keys
+from slacktide.jobfile.fields import Fields, scalar, section
+from slacktide.jobfile.scaling import speedup
+from slacktide.jobfile.tree import Mistakes, Series, Tree, describe
+from slacktide.speedup import Speedup
+from slacktide.types import Phase
+from slacktide.units import parse_work_gpu_hours
+
+PHASE_KEYS = ("work", "speedup")
+
+_WORK = scalar(keys.positive(parse_work_gpu_hours))
+
+
+def phases(fields: Fields, scaling: Speedup) -> tuple[Phase, ...]:
+    """Read the work of a job or a class as its phases; none of them where there is a mistake."""
+    if "phases" in fields:
+        if "work" in fields:
+            fields.note("work", "must be given once, got phases too; leave work to the phases")
+        return fields.read("phases", lambda tree: _phase_list(tree, scaling, fields.mistakes), ())
+    fields.require("work", "4 gpu-hours")
+    work = fields.read("work", _WORK, math.nan)
+    return () if math.isnan(work) else (Phase(work, scaling),)
+
+
+def _phase_list(tree: Tree, scaling: Speedup, mistakes: Mistakes) -> tuple[Phase, ...]:
+    found = []
+    for item in items(tree, "phases"):
+        try:
+            fields = Fields(section(item), mistakes, PHASE_KEYS, prefix="phases.")
+        except InputError as error:
+            mistakes.add(item.place, f"phases: {error}")
+            continue
+        fields.require("work", "4 gpu-hours")
+        work = fields.read("work", _WORK, math.nan)
+        own = fields.read("speedup", speedup(mistakes), scaling)
+        if not math.isnan(work):
+            found.append(Phase(work, own))
+    return tuple(found)
+
+
+def items(tree: Tree, of: str) -> tuple[Tree, ...]:
+    """Return the entries of a list that must not be empty; raises InputError."""
+    if not isinstance(tree, Series) or not tree.items:
+        came = "an empty list" if isinstance(tree, Series) else describe(tree)
+        raise InputError(f"must be a list of {of}, each begun with '- ', got {came}")
+    return tree.items
