@@ -17,7 +17,6 @@ from benchmarks.stream_fleets import faster, paper_fleet, pollux_fleet, random_f
 from slacktide.arrays import Floats
 from slacktide.backtesting.stream.compare import compare_streams
 from slacktide.backtesting.stream.events import run_events
-from slacktide.backtesting.stream.result import StreamRun
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.fleet import Fleet
@@ -32,6 +31,7 @@ from slacktide.budget.policy.srpt import Srpt
 from slacktide.budget.result import FleetPlan
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import optimal_widths
+from slacktide.results.stream import StreamRun
 
 STREAMS = (
     ("poisson", "exponential"),

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import best
-from slacktide.budget import reference
 from slacktide.budget.classes import JobClass
 from slacktide.budget.frontier import frontier
 from slacktide.budget.result import FleetPlan
@@ -18,6 +17,7 @@ from slacktide.budget.whole import choices_of
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.types import Phase
+from tests.oracles import budget_widths as reference
 
 WIDTHS = tuple(range(1, 65))
 MEASURED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)

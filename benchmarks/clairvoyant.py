@@ -9,12 +9,12 @@ import numpy as np
 
 from slacktide.compiled import compiled
 from slacktide.market.base import Pool
-from slacktide.solve import milp
 from slacktide.solve.clairvoyant import ACCURACY, clairvoyant_table, solve_with
 from slacktide.solve.follow import solve_starts
 from slacktide.solve.frame import frame
 from slacktide.speedup import Amdahl, Linear
 from slacktide.types import Job
+from tests.oracles import milp
 
 SLOTS, GPUS, STARTS = 48, 8, 200
 

@@ -16,6 +16,7 @@ from slacktide.engine.lane import Lane, make_lane
 from slacktide.events import Submitted
 from slacktide.market.source import open_market
 from slacktide.policy.base import policies
+from slacktide.results.run import Run
 from slacktide.speedup import Amdahl
 from slacktide.store.base import Store
 from slacktide.store.memory import MemoryStore
@@ -70,7 +71,7 @@ def run(store: Store, given: list[Lane]) -> tuple[int, Engine]:
     return steps, engine
 
 
-def back_test(given: list[Lane]) -> list[plain.Run]:
+def back_test(given: list[Lane]) -> list[Run]:
     """Run the same jobs in the plain back-test."""
     market = open_market(MARKET)
     setting = setting_for(market, given[0].pool, None)

@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -94,7 +94,7 @@ def _jit(fn: types.FunctionType) -> Any:
     kept = config.CACHE_DIR
     config.CACHE_DIR = str(cache_dir())
     try:
-        inline = "always" if getattr(fn, "__inlined__", False) else "never"
+        inline: Literal["always", "never"] = "always" if getattr(fn, "__inlined__", False) else "never"
         return numba.njit(cache=True, error_model="numpy", inline=inline)(fn)
     finally:
         config.CACHE_DIR = kept

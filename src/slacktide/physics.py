@@ -241,7 +241,8 @@ def next_end_hours(terms: Terms, state: JobState) -> float:
         return np.inf
     phase = phase_of(terms, state.progress_gpu_hours)
     left = terms.phase_ends_gpu_hours[phase] - state.progress_gpu_hours
-    return state.pause_hours + left / terms.rate[phase, width]
+    hours: float = state.pause_hours + left / terms.rate[phase, width]
+    return hours
 
 
 @compilable

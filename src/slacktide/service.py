@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from slacktide.backtesting.compare import Comparison, Progress, Starts, compare, label
-from slacktide.backtesting.outlook import JobPlan, look_ahead
+from slacktide.backtesting.compare import Progress, Starts, compare, label
+from slacktide.backtesting.outlook import look_ahead
 from slacktide.backtesting.selection import resolve_policy
-from slacktide.backtesting.stream.compare import StreamComparison, compare_streams
+from slacktide.backtesting.stream.compare import compare_streams
 from slacktide.budget.answer import BudgetAnswer, answer
 from slacktide.budget.asked import rounded_up
 from slacktide.budget.classes import JobClass
@@ -23,6 +23,9 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.series import resample
 from slacktide.market.source import open_market
 from slacktide.register import Spec
+from slacktide.results.comparison import Comparison
+from slacktide.results.plan import JobPlan
+from slacktide.results.stream import StreamComparison
 from slacktide.types import MAX_GPUS, Job, Policy
 from slacktide.units import HOURS_PER_MONTH, format_duration
 

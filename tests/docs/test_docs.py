@@ -14,7 +14,7 @@ import pytest
 
 from slacktide.backend.base import backends
 from slacktide.budget.policy.base import stream_policies
-from slacktide.cli import COMMANDS, run, slacktide
+from slacktide.cli import run, slacktide
 from slacktide.policy.base import policies
 
 ROOT = Path(__file__).parents[2]
@@ -138,7 +138,7 @@ def reference() -> str:
     context = click.Context(
         slacktide, info_name="slacktide", terminal_width=100, **slacktide.context_settings
     )
-    for name in sorted(COMMANDS):
+    for name in slacktide.list_commands(context):
         command = slacktide.get_command(context, name)
         assert command is not None
         parts += section(command, context, name, "##")
@@ -159,7 +159,7 @@ def section(command: click.Command, parent: click.Context, name: str, heading: s
 
 def test_every_command_says_what_its_one_sentence_says() -> None:
     context = click.Context(slacktide, info_name="slacktide")
-    for name in COMMANDS:
+    for name in slacktide.list_commands(context):
         command = slacktide.get_command(context, name)
         assert command is not None
         assert command.help

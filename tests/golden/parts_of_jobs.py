@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from slacktide.backtesting.compare import run_in_detail, setting_for
-from slacktide.backtesting.plain import Run
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
+from slacktide.results.run import Run
 from slacktide.speedup import Amdahl
 from slacktide.types import Billing, Job
 

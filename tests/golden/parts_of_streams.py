@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slacktide.backtesting.stream.events import run_events
-from slacktide.backtesting.stream.result import StreamRun
 from slacktide.backtesting.stream.settled import is_independent, run_settled
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
@@ -17,6 +16,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import SettledPolicy, begin, stream_policies
 from slacktide.budget.stream import Stream
 from slacktide.register import Spec
+from slacktide.results.stream import StreamRun
 from slacktide.speedup import Amdahl, Power, Table
 from slacktide.types import Phase
 

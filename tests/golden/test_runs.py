@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from slacktide.backtesting import compare
-from slacktide.backtesting.plain import Run
 from slacktide.jobfile import read_job_file
 from slacktide.market.source import open_market
 from slacktide.policy.base import policies
+from slacktide.results.run import Run
 
 ROOT = Path(__file__).parents[2]
 CASES = [

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.budget import reference
 from slacktide.budget.choices import Choice
 from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import Entry, rows_of, width_array
@@ -23,6 +22,7 @@ from slacktide.budget.whole import paths_of
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.types import Phase
+from tests.oracles import budget_widths as reference
 
 BATCHES = 10
 PER_BATCH = 20

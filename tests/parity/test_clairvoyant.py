@@ -18,13 +18,13 @@ from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.on_demand import OnDemand
 from slacktide.solve import clairvoyant as solver
-from slacktide.solve import milp
 from slacktide.solve.clairvoyant import clairvoyant, clairvoyant_table
 from slacktide.solve.follow import solve_starts
 from slacktide.solve.frame import frame
 from slacktide.solve.slotted import Slotted, live_slot, slotted
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.types import Allocation, Job, JobState, Quote, View
+from tests.oracles import milp
 
 BATCHES = 11
 PER_BATCH = 30

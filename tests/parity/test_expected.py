@@ -88,7 +88,7 @@ def table_of(instance: Instance, cells: int) -> Table:
     actions = expected.solve(terms, shape, instance.chain, worth, slack, now=0, slots=slots)
     return Table(
         0, actions, np.zeros(slots, np.int64), shape.spot, shape.on_demand, shape.cell, shape.unit,
-        shape.pause, slack.step, slack.most,
+        shape.pauses.ahead_hours, slack.step, slack.most,
     )  # fmt: skip
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from slacktide.backtesting.stream.events import run_events
-from slacktide.backtesting.stream.result import StreamRun
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
@@ -14,6 +13,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import AnyStreamPolicy, stream_policies
 from slacktide.budget.stream import Stream
 from slacktide.register import Spec
+from slacktide.results.stream import StreamRun
 from slacktide.speedup import Amdahl, Linear, Power, Table
 from slacktide.types import Phase
 

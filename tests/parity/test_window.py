@@ -13,13 +13,13 @@ from slacktide import ledger
 from slacktide.arrays import Floats
 from slacktide.compiled import compiled
 from slacktide.physics import lose, terms
-from slacktide.solve import window_milp
 from slacktide.solve.slotted import slotted
-from slacktide.solve.window import FREE, LINE_BINDS, OUT_OF_REACH, plan_window, window_plan
-from slacktide.solve.window_milp import Window
+from slacktide.solve.window.programme import FREE, LINE_BINDS, OUT_OF_REACH, plan_window, window_plan
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.tariff import Meter, tariff_of
 from slacktide.types import Job, JobState, Quote
+from tests.oracles import window_milp
+from tests.oracles.window_milp import Window
 
 BATCHES = 10
 PER_BATCH = 40

@@ -10,7 +10,7 @@ import numpy as np
 from slacktide import physics
 from slacktide.arrays import Floats, Ints
 from slacktide.backtesting import plain
-from slacktide.backtesting.plain import USUAL, Run, Setting
+from slacktide.backtesting.plain import USUAL, Setting
 from slacktide.compiled import compilable, compiled
 from slacktide.forecast.base import forecast_table
 from slacktide.ledger import live
@@ -18,6 +18,7 @@ from slacktide.market.base import Pool
 from slacktide.physics import Terms, cut, lose
 from slacktide.policy.base import Choice, Context, PreparedPolicy, RulePolicy, Sight, past_deadline
 from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.results.run import Run
 from slacktide.tariff import Meter, Tariff, tariff_of
 from slacktide.types import Job, JobState, Policy, Quote
 

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from slacktide.backtesting import batch, plain
-from slacktide.backtesting.plain import Run, Setting
+from slacktide.backtesting.plain import Setting
 from slacktide.errors import InputError
 from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies as register
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.register import Spec
+from slacktide.results.comparison import Comparison, PolicySummary
+from slacktide.results.run import Run
 from slacktide.solve.clairvoyant import Plan, clairvoyant, clairvoyant_table
 from slacktide.types import Allocation, Job, Policy, Reason, View
 
@@ -53,40 +55,6 @@ class Starts:
             return list(range(0, last + 1, max(1, round(self.every_hours / pool.slot_hours))))
         count = min(self.count or 1, last + 1)
         return [round(start) for start in np.linspace(0, last, count)]
-
-
-@dataclass(frozen=True, slots=True)
-class PolicySummary:
-    """One policy over all starts and pools."""
-
-    policy: str
-    mean_cost_usd: float
-    mean_utility_usd: float
-    on_time_share: float
-    cost_over_clairvoyant: float
-    """Its whole bill over the clairvoyant's; infinite when the clairvoyant paid nothing."""
-    p10_cost_usd: float
-    p50_cost_usd: float
-    p90_cost_usd: float
-    mean_finish_hours: float
-    mean_spot_gpu_hours: float
-    mean_on_demand_gpu_hours: float
-    mean_preemptions: float
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """All runs of a back-test, what they come to, and one typical start in every detail."""
-
-    job: Job
-    market: str
-    """Where the market came from."""
-    pools: tuple[Pool, ...]
-    assumptions: tuple[str, ...]
-    runs: tuple[Run, ...]
-    summary: tuple[PolicySummary, ...]
-    detail: tuple[Run, ...]
-    """One run per policy, all from the same start, with every slot kept."""
 
 
 class Replay:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from slacktide.backtesting import batch, compare, plain
 from slacktide.backtesting.compare import CLAIRVOYANT, Progress, Starts, label
-from slacktide.backtesting.plain import Run, Setting
+from slacktide.backtesting.plain import Setting
 from slacktide.backtesting.scenarios import scenarios
 from slacktide.market.base import Market, Pool
 from slacktide.policy.stochastic_horizon import StochasticHorizon
+from slacktide.results.plan import HeldAt, JobPlan, Outlook, Range, Spread
+from slacktide.results.run import Run
 from slacktide.types import Allocation, Job, JobState, Policy
 
 RECENT_HOURS = 14 * 24.0
@@ -26,68 +27,6 @@ FUTURES = 50
 """Futures that are drawn from the model."""
 SHOWN_FUTURES = 12
 """Futures that are run slot by slot, to show the GPUs held over time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A quantity that is not known yet: its tenth, fiftieth and ninetieth percentile."""
-
-    p10: float
-    p50: float
-    p90: float
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How a set of runs came out."""
-
-    runs: int
-    cost_usd: Range
-    finish_hours: Range
-    on_time_share: float
-    mean_cost_usd: float
-    mean_spot_gpu_hours: float
-    mean_on_demand_gpu_hours: float
-    mean_preemptions: float
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What one policy would probably do for a job."""
-
-    policy: str
-    futures: Spread
-    """Starting now, over futures drawn from the model of the market."""
-    history: Spread
-    """From recent starts of the real market."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldAt:
-    """The GPUs that will probably be held at a time."""
-
-    hours: float
-    spot_gpus: float
-    on_demand_gpus: float
-
-
-@dataclass(frozen=True, slots=True)
-class JobPlan:
-    """What will probably happen to a job before anyone pays, and what that rests on."""
-
-    job: Job
-    market: str
-    pool: str
-    policy: str
-    """The policy that would run."""
-    outlooks: tuple[Outlook, ...]
-    """Every policy that was tried, the chosen one first, the clairvoyant last."""
-    pools: tuple[tuple[str, float], ...]
-    """Every pool that was tried, with the chosen policy's median bill from recent starts, cheapest first."""
-    first: Allocation
-    """What would be held if the job began now, and why."""
-    gpus: tuple[HeldAt, ...]
-    assumptions: tuple[str, ...]
 
 
 def look_ahead(

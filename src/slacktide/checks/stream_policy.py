@@ -18,7 +18,6 @@ import numpy as np
 
 from slacktide.arrays import Ints
 from slacktide.backtesting.stream.events import Watch, run_events
-from slacktide.backtesting.stream.result import StreamRun
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
@@ -34,6 +33,7 @@ from slacktide.budget.widths import least_budget_gpus
 from slacktide.checks.cases import WIDTHS, random_speedup
 from slacktide.checks.policy import CheckFailed
 from slacktide.errors import InputError
+from slacktide.results.stream import StreamRun
 from slacktide.types import Phase
 
 

@@ -28,26 +28,27 @@ COMMANDS = {
     "plan": "Say what a job would cost and when it would be done; never spends.",
     "policies": "List the known policies, or check that one keeps the contract.",
     "preempt": "Take spot workers from a job, as the market would.",
-    "reproduce": "Run the experiments of the papers: figures, tables and what holds.",
     "run": "Carry jobs out; ends with the bill, beside on demand and the clairvoyant.",
     "simulate": "Run a stream of jobs under stream policies, compared at equal spending.",
     "speedup": "Fit speedups to measured throughput, for job and fleet files.",
 }
-"""Every command with its sentence; `slacktide.cli.NAME` holds it as NAME, unless MODULES says otherwise."""
+"""Our own commands with their sentences; `slacktide.cli.NAME` holds NAME, unless MODULES says otherwise."""
 
 MODULES = {"run": "run_jobs"}
 """Where a command is not in the module of its name: `run` is a function of this package."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported only when they are called."""
+    """A group whose commands are imported only when they are called; packages may add some, as plug-ins."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        from slacktide.cli.plugins import plugins
+
+        return sorted({*COMMANDS, *plugins()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            return _plugin(cmd_name)
         command = getattr(
             importlib.import_module(f"slacktide.cli.{MODULES.get(cmd_name, cmd_name)}"), cmd_name
         )
@@ -57,13 +58,24 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(unknown_name("a command", args[0], COMMANDS))
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            ctx.fail(unknown_name("a command", args[0], self.list_commands(ctx)))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from slacktide.cli.plugins import plugins, sentence
+
+        brought = {name: sentence(entry) for name, entry in plugins().items()}
         with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+            formatter.write_dl(sorted((brought | COMMANDS).items()))
+
+
+def _plugin(name: str) -> click.Command | None:
+    """Return the command of this name that another package brings, if one does."""
+    from slacktide.cli.plugins import load, plugins
+
+    found = plugins()
+    return load(found[name]) if name in found else None
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -11,9 +11,9 @@ import click
 from slacktide.cli import options as common
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.compare import Comparison
     from slacktide.jobfile import JobFile
     from slacktide.register import Spec
+    from slacktide.results.comparison import Comparison
 
 
 @click.command()
@@ -87,7 +87,7 @@ def _show(result: Comparison, *, verbose: bool) -> None:
 
 def _write(result: Comparison, report: str | None, plot: str | None) -> None:
     if plot is not None:
-        from slacktide.report.backtest_plot import plot_backtest
+        from slacktide.report.figures.backtest import plot_backtest
 
         plot_backtest(result, Path(plot))
         click.echo(f"wrote {plot}", err=True)

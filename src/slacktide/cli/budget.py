@@ -55,7 +55,7 @@ def budget(fleet: str, **given: Any) -> None:
     asked = Asked(fleet, given["budget_text"] or file.budget, given["response_hours"])
     _print(answer, asked, given)
     if given["plot"] is not None:
-        from slacktide.report.budget_plot import plot_budget
+        from slacktide.report.figures.budget import plot_budget
 
         plot_budget(answer, asked, given["plot"])
         click.echo(f"wrote {given['plot']}", err=True)

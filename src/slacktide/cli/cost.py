@@ -10,8 +10,8 @@ from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, opened
 
 if TYPE_CHECKING:
-    from slacktide.engine.bill import Bill
     from slacktide.ledger import Audit
+    from slacktide.results.bill import Bill
 
 
 @click.command()

@@ -51,7 +51,7 @@ def learn(job: str | None, **given: Any) -> None:
         _teach(job, saved, given)
     _print(saved.read(), path, given["output"])
     if given["plot"] is not None:
-        from slacktide.report.learn_plot import plot_learned
+        from slacktide.report.figures.learn import plot_learned
 
         plot_learned(saved.read(), Path(given["plot"]))
         click.echo(f"wrote {given['plot']}", err=True)

@@ -72,7 +72,7 @@ def show(source: str, pool: str | None, plot: str | None, output: str, **given: 
     else:
         _print(found)
     if plot is not None:
-        from slacktide.report.market_plot import plot_market
+        from slacktide.report.figures.market import plot_market
 
         plot_market(found, plot)
         click.echo(f"wrote {plot}", err=True)
@@ -155,7 +155,7 @@ def forecast(
         print_scores(found, each)
     if plot is not None:
         from slacktide.forecast.score import overall
-        from slacktide.report.forecast_plot import plot_forecasts
+        from slacktide.report.figures.forecast import plot_forecasts
 
         plot_forecasts(found.source, overall(each) if len(each) > 1 else each[0], plot)
         click.echo(f"wrote {plot}", err=True)

@@ -14,10 +14,10 @@ from slacktide.cli.journals import policy_of
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
-    from slacktide.engine.bill import Bill
     from slacktide.engine.lane import Lane
     from slacktide.engine.world import Track
     from slacktide.report.run_scene import RunScene
+    from slacktide.results.bill import Bill
     from slacktide.store.base import Store
 
 
@@ -43,7 +43,7 @@ def write_pictures(
         click.echo(f"no picture: {error}", err=True)
         return
     if given["plot"] is not None:
-        from slacktide.report.run_plot import plot_run
+        from slacktide.report.figures.run import plot_run
 
         _written(_named(given["plot"], several), lambda path: plot_run(scene, path))
     if given["report"] is not None:

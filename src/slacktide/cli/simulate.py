@@ -57,7 +57,7 @@ def simulate(fleet: str, **given: Any) -> None:
         found = run(stream, _fleet(file, given), policies or None, progress=bar)
     _print(found, Simulated(fleet, told, file.usd_per_gpu_hour), given["output"])
     if given["plot"] is not None:
-        from slacktide.report.stream_plot import plot_streams
+        from slacktide.report.figures.stream import plot_streams
 
         plot_streams(found, given["plot"])
         click.echo(f"wrote {given['plot']}", err=True)

@@ -44,7 +44,7 @@ def fit(data: str, plot: str | None, output: str, **given: Any) -> None:
     else:
         common.show(*report.page(data, studies))
     if plot is not None:
-        from slacktide.report.speedup_plot import plot_speedups
+        from slacktide.report.figures.speedup import plot_speedups
 
         plot_speedups(data, studies, plot)
         click.echo(f"wrote {plot}", err=True)

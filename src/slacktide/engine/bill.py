@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from slacktide import ledger
 from slacktide.backtesting import plain
@@ -16,36 +15,10 @@ from slacktide.errors import SlacktideError
 from slacktide.events import Lived, Record
 from slacktide.ledger import Audit, Priced
 from slacktide.policy.base import policies
+from slacktide.results.bill import Bill
+from slacktide.results.run import Run
 from slacktide.solve.clairvoyant import clairvoyant
 from slacktide.types import TIME_TOLERANCE_HOURS
-
-
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """What a job cost, to the cent, and what it might have."""
-
-    job: str
-    status: str
-    cost_usd: float
-    spot_usd: float
-    on_demand_usd: float
-    spot_gpu_hours: float
-    on_demand_gpu_hours: float
-    work_gpu_hours: float
-    done_gpu_hours: float
-    finish_hours: float
-    """Infinite when the work was not done."""
-    deadline_hours: float
-    on_time: bool
-    preemptions: int
-    restarts: int
-    failures: int
-    lost_gpu_hours: float
-    """Work that preemptions took back."""
-    on_demand_alone_usd: float | None
-    """What the same work would have cost all on demand; None when the market does not reach that far."""
-    clairvoyant_usd: float | None
-    """What one who knew the market would have paid."""
 
 
 def bill(track: Track, lane: Lane) -> Bill:
@@ -74,7 +47,7 @@ def bill(track: Track, lane: Lane) -> Bill:
     )
 
 
-def on_demand_alone(lane: Lane) -> plain.Run | None:
+def on_demand_alone(lane: Lane) -> Run | None:
     """Return how the whole work would have gone all on demand; None when the market does not reach that far.
 
     Without the greatest cost: the question is what the work costs, not where it would be stopped.

@@ -14,7 +14,7 @@ from slacktide.errors import InputError
 from slacktide.physics import Terms, cut
 from slacktide.policy.base import Choice, Context, Sight, line, policies, sight, signals
 from slacktide.solve.slotted import on_slots
-from slacktide.solve.window import LINE_BINDS, OUT_OF_REACH, plan_window
+from slacktide.solve.window.programme import LINE_BINDS, OUT_OF_REACH, plan_window
 from slacktide.types import Allocation, Quote, Reason, View
 
 BANKED, WAITING, CATCHING_UP, TOO_FAR, REPAIRED = range(5)

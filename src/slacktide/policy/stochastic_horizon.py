@@ -168,7 +168,8 @@ def _stretch(policy: StochasticHorizon, job: Job, slot_hours: float) -> int:
     """Return how many slots one table of decisions serves: until the next refit, or as memory allows."""
     shape, slack = _shape(policy, job, slotted(job, slot_hours))
     levels = levels_of(job, slot_hours)
-    a_slot = len(levels.usable) * len(levels.bins) * 2 * len(shape.spot) * len(shape.pause) * slack.cells
+    held = len(shape.spot) * len(shape.pauses.ahead_hours)
+    a_slot = len(levels.usable) * len(levels.bins) * 2 * held * slack.cells
     return max(1, min(_refit_slots(policy, slot_hours), MOST_ACTIONS // a_slot))
 
 
@@ -224,7 +225,7 @@ def _decisions(
     actions = expected.solve(bare, shape, chain, worth, slack, now=first, slots=slots)
     return Table(
         first, actions, np.zeros(slots, np.int64), shape.spot, shape.on_demand, shape.cell, shape.unit,
-        shape.pause, slack.step, slack.most,
+        shape.pauses.ahead_hours, slack.step, slack.most,
     )  # fmt: skip
 
 

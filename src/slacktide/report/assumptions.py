@@ -8,7 +8,7 @@ from slacktide.report import words
 from slacktide.types import Job
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.compare import Comparison
+    from slacktide.results.comparison import Comparison
 
 CLAIRVOYANT = (
     "The clairvoyant knows the market's whole future. It plans the cheapest run in hindsight, checkpoints "

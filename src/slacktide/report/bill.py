@@ -13,8 +13,8 @@ from slacktide.report.run_words import gpu_hours, since
 from slacktide.units import MAX_DURATION_HOURS, format_usd
 
 if TYPE_CHECKING:
-    from slacktide.engine.bill import Bill
     from slacktide.ledger import Audit
+    from slacktide.results.bill import Bill
 
 COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
 

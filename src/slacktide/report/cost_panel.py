@@ -14,7 +14,7 @@ from slacktide.units import format_usd
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from slacktide.backtesting.compare import Comparison, PolicySummary
+    from slacktide.results.comparison import Comparison, PolicySummary
 
 
 def cost(ax: Axes, comparison: Comparison, looks: dict[str, Look]) -> None:

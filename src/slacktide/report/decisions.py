@@ -11,8 +11,8 @@ from slacktide.types import Job, Reason
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.compare import Comparison
-    from slacktide.backtesting.plain import Run, SlotRecord
+    from slacktide.results.comparison import Comparison
+    from slacktide.results.run import Run, SlotRecord
 
 COLUMNS = (
     Column("slot", right=False), Column("UTC", right=False), Column("offered", narrow="of-\nfered"),

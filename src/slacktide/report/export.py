@@ -16,9 +16,9 @@ from slacktide.report import words
 from slacktide.types import Job
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.compare import Comparison, PolicySummary
-    from slacktide.backtesting.plain import Run
     from slacktide.market.base import Pool
+    from slacktide.results.comparison import Comparison, PolicySummary
+    from slacktide.results.run import Run
 
 RUN_KEYS = (
     "policy", "pool", "start_slot", "start_time_utc", "cost_usd", "utility_usd", "finish_hours", "on_time",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from slacktide.files import write_whole
 from slacktide.report import markup, words
 from slacktide.report.assumptions import assumptions
-from slacktide.report.backtest_plot import panel_svg
 from slacktide.report.decisions import decisions, spans
+from slacktide.report.figures.backtest import panel_svg
 from slacktide.report.starts import starts_table
 from slacktide.report.style import CLAIRVOYANT, looks
 from slacktide.report.tables import summary
@@ -19,8 +18,8 @@ from slacktide.types import Job
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.compare import Comparison
-    from slacktide.backtesting.plain import Run
+    from slacktide.results.comparison import Comparison
+    from slacktide.results.run import Run
 
 SAYS = {
     "market": "Prices per GPU-hour and spot GPUs obtainable over time",
@@ -46,15 +45,7 @@ def page(comparison: Comparison) -> str:
         markup.section("What this rests on", markup.bullets(assumptions(comparison))),
         "<footer>Made by Slacktide. Times are UTC, money is USD.</footer>",
     ]
-    css = resources.files(__package__).joinpath("backtest.css").read_text(encoding="utf-8")
-    title = markup.text(f"Back-test of {comparison.job.name}")
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>\n{css}</style>\n</head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
-    )
+    return markup.document(f"Back-test of {comparison.job.name}", parts)
 
 
 def _head(comparison: Comparison) -> str:

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib import resources
 
 from slacktide.report import words
 from slacktide.report.grid import Grid
+
+
+def document(title: str, parts: Iterable[str], *, extra_css: str = "") -> str:
+    """Return a whole page that needs nothing else: its style sheet is inside it."""
+    css = resources.files(__package__).joinpath("backtest.css").read_text(encoding="utf-8")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{text(title)}</title>\n<style>\n{css}{extra_css}</style>\n</head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
+    )
 
 
 def text(value: str) -> str:

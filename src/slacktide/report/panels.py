@@ -24,7 +24,7 @@ from slacktide.units import format_usd
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from slacktide.backtesting.plain import Run
+    from slacktide.results.run import Run
 
 SPOT_ALPHA = 0.4
 """Spot is a policy's colour in a light tint, on demand the colour itself."""

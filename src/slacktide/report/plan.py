@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.outlook import HeldAt, JobPlan, Outlook, Range, Spread
+    from slacktide.results.plan import HeldAt, JobPlan, Outlook, Range, Spread
 
 BAR_WIDTH = 24
 TIME_ROWS = 8

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-    from slacktide.backtesting.plain import Run
+    from slacktide.results.run import Run
 
 PREEMPTED, LOST, DONE, SPENT = "v", "X", "o", "s"
 MARKS = {

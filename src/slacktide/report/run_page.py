@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from slacktide.events import Decided, Event
 from slacktide.files import write_whole
 from slacktide.report import bill as bills
 from slacktide.report import markup, words
+from slacktide.report.figures.run import panel_svg
 from slacktide.report.grid import Column, Grid
 from slacktide.report.html import job_facts
-from slacktide.report.run_plot import panel_svg
 from slacktide.report.run_scene import RunScene
 from slacktide.report.run_sentences import sentence
 from slacktide.report.run_words import reason, since, task
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
-    from slacktide.engine.bill import Bill
+    from slacktide.results.bill import Bill
 
 SAYS = {
     "holding": "Spot and on-demand GPUs held over time, with preemptions and restarts",
@@ -43,7 +42,6 @@ def write_page(scene: RunScene, bill: Bill, path: str | os.PathLike[str]) -> Non
 
 def page(scene: RunScene, bill: Bill) -> str:
     """Return the whole page."""
-    css = resources.files(__package__).joinpath("backtest.css").read_text(encoding="utf-8")
     parts = [
         _head(scene, bill),
         _bill(bill),
@@ -52,13 +50,7 @@ def page(scene: RunScene, bill: Bill) -> str:
         _events(scene),
         "<footer>Made by Slacktide. Times count from the job's start on the market's clock.</footer>",
     ]
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{markup.text(f'Run of {scene.name}')}</title>\n<style>\n{css}</style>\n</head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
-    )
+    return markup.document(f"Run of {scene.name}", parts)
 
 
 def _head(scene: RunScene, bill: Bill) -> str:

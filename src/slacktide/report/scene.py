@@ -15,8 +15,8 @@ from slacktide.report import words
 from slacktide.types import Job, Quote
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.compare import Comparison
-    from slacktide.backtesting.plain import Run
+    from slacktide.results.comparison import Comparison
+    from slacktide.results.run import Run
 
 LONGEST_VIEW = 2.0
 """How many deadlines a picture shows at most: one run that is very late must not squeeze the rest."""

@@ -8,8 +8,8 @@ from slacktide.report import markup, words
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.compare import Comparison
-    from slacktide.backtesting.plain import Run
+    from slacktide.results.comparison import Comparison
+    from slacktide.results.run import Run
     from slacktide.types import Job
 
 

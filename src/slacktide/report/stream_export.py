@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from slacktide.report.streams import Simulated, notes
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.stream.compare import StreamComparison, StreamRow
-    from slacktide.backtesting.stream.result import Responses
+    from slacktide.results.stream import Responses, StreamComparison, StreamRow
 
 
 def as_json(found: StreamComparison, asked: Simulated) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from slacktide.report.grid import Column, Grid
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.stream.compare import StreamComparison, StreamRow
-    from slacktide.backtesting.stream.result import StreamRun
+    from slacktide.results.stream import StreamComparison, StreamRow, StreamRun
 
 RATE_OFF = 0.2
 """A stream whose arrivals are off from the file's by more than this share is worth a word."""

@@ -15,8 +15,8 @@ from slacktide.units import format_usd
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from slacktide.backtesting.compare import Comparison, PolicySummary
-    from slacktide.backtesting.plain import Run
+    from slacktide.results.comparison import Comparison, PolicySummary
+    from slacktide.results.run import Run
 
 __all__ = [
     "as_json", "csv_text", "decisions_table", "decisions_text", "summary", "summary_table", "summary_text"

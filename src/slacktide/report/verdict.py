@@ -10,7 +10,7 @@ from slacktide.types import Job
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.compare import Comparison, PolicySummary
+    from slacktide.results.comparison import Comparison, PolicySummary
 
 
 def by_value(job: Job) -> bool:

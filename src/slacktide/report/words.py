@@ -10,9 +10,9 @@ from slacktide.types import Job
 from slacktide.units import format_duration, format_usd
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.compare import Comparison, PolicySummary
-    from slacktide.backtesting.plain import Run
     from slacktide.market.base import Pool
+    from slacktide.results.comparison import Comparison, PolicySummary
+    from slacktide.results.run import Run
 
 CLAIRVOYANT = "clairvoyant"
 ON_DEMAND = "on-demand"

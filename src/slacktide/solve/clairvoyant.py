@@ -4,7 +4,8 @@ It is the yardstick of every report. Given all quotes, it chooses spot and on-de
 so as to maximise the result's value less its cost (hard deadline: the least cost among the plans in
 time). It is a dynamic programme over (slot, spot, on demand, pause left, work left): `frame` describes
 its numbers, `sweep` the recursion, `follow` how the plan is found and run through the true physics.
-`milp` solves the same problem in another way; tests hold the two, and enumeration, against each other.
+A mixed-integer programme in the tests solves the same problem in another way; they hold the two, and
+enumeration, against each other.
 
 What it leaves out, in the job's favour, so that it stays a bound for what any policy can reach:
 

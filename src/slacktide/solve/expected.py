@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from slacktide.arrays import Bools, Floats, Ints
 from slacktide.compiled import compilable, compiled
+from slacktide.solve.lattice import Pauses, list_holdings, list_pauses
 from slacktide.solve.slotted import Slotted
 
 NEVER = -1e15
@@ -47,17 +48,7 @@ class Lattice(NamedTuple):
     cell: Ints
     """cell[spot // unit, on demand // unit] = holding."""
     unit: int
-    left: Floats
-    """Pauses that may be left at a slot's start, ascending from 0."""
-    pause: Floats
-    """Pauses that may lie ahead once a slot's holding is settled, ascending."""
-    stay: Ints
-    """stay[r]: index in `pause` of left[r]."""
-    shrink: Ints
-    """shrink[p]: index in `pause` of the longer of pause[p] and the shrink pause."""
-    restart: int
-    after: Ints
-    """after[p]: index in `left` of what remains of pause[p] after a slot."""
+    pauses: Pauses
 
 
 class Chain(NamedTuple):
@@ -97,41 +88,26 @@ def lattice(terms: Slotted) -> Lattice:
     widest = len(terms.fit) - 1
     unit = max(1, math.ceil(widest / LATTICE_UNITS))
     size = widest // unit + 1
-    pairs = sorted(((a, b) for a in range(size) for b in range(size - a)), key=lambda pair: (sum(pair), pair))
+    spot, on_demand = list_holdings(range(size))
     cell = np.full((size, size), -1, dtype=np.int64)
-    for at, (a, b) in enumerate(pairs):
-        cell[a, b] = at
-    spot = np.array([a * unit for a, _ in pairs])
-    on_demand = np.array([b * unit for _, b in pairs])
+    cell[spot, on_demand] = np.arange(len(spot))
+    spot, on_demand = spot * unit, on_demand * unit
     width = spot + on_demand
-    left = _left_overs(terms)
-    pause = np.unique(np.round([*left, terms.shrink_hours, terms.restart_hours], 12))
     return Lattice(
         spot=spot,
         on_demand=on_demand,
         allowed=(width == 0) | (terms.fit[width] == width),
         cell=cell,
         unit=unit,
-        left=left,
-        pause=pause,
-        stay=np.array([_nearest(pause, hours) for hours in left]),
-        shrink=np.array([_nearest(pause, max(hours, terms.shrink_hours)) for hours in pause]),
-        restart=_nearest(pause, terms.restart_hours),
-        after=np.array([_nearest(left, max(0.0, hours - terms.slot_hours)) for hours in pause]),
+        pauses=_rounded(list_pauses(terms)),
     )
 
 
-def _left_overs(terms: Slotted) -> Floats:
-    """Return every pause that can be left when a slot begins."""
-    found = {0.0}
-    for hours in (terms.restart_hours, terms.shrink_hours):
-        whole = math.ceil(hours / terms.slot_hours - 1e-9)
-        found |= {round(hours - slots * terms.slot_hours, 12) for slots in range(1, whole)}
-    return np.array(sorted(found))
-
-
-def _nearest(values: Floats, value: float) -> int:
-    return int(np.abs(values - value).argmin())
+def _rounded(pauses: Pauses) -> Pauses:
+    """Round pauses to twelve digits: noise beyond them would choose among plans that are worth the same."""
+    return pauses._replace(
+        left_hours=np.round(pauses.left_hours, 12), ahead_hours=np.round(pauses.ahead_hours, 12)
+    )
 
 
 def slack_grid(terms: Slotted, *, hard: bool, cells: int) -> Slack:
@@ -158,7 +134,7 @@ def solve(
 
     Its axes: slot, market state, what the market left of the holding, pause ahead, cell of slack.
     """
-    shape_of = (slots, len(chain.gpus), len(shape.spot), len(shape.pause), slack.cells)
+    shape_of = (slots, len(chain.gpus), len(shape.spot), len(shape.pauses.ahead_hours), slack.cells)
     actions = np.zeros(shape_of, dtype=np.uint8)
     compiled(induce)(terms, shape, chain, worth, slack, now, actions)
     return actions
@@ -183,8 +159,8 @@ def fill_end(terms: Slotted, shape: Lattice, worth: Worth, slack: Slack, end: Fl
     begun = terms.deadline_slots * terms.slot_hours
     for holding in range(len(shape.spot)):
         ready = shape.spot[holding] == 0 and shape.on_demand[holding] == terms.fastest
-        for rest in range(len(shape.left)):
-            pause = shape.left[rest] if ready else terms.restart_hours
+        for rest in range(len(shape.pauses.left_hours)):
+            pause = shape.pauses.left_hours[rest] if ready else terms.restart_hours
             for i in range(slack.cells):
                 need = terms.deadline_hours - begun - (slack.most - i * slack.step)
                 took = pause + max(need, 0.0)
@@ -270,7 +246,9 @@ def induce(
     terms: Slotted, shape: Lattice, chain: Chain, worth: Worth, slack: Slack, now: int, actions: Actions
 ) -> None:
     """Go backwards from the deadline to `now`; the slots that fit into `actions` are kept."""
-    holdings, lefts, pauses, cells = len(shape.spot), len(shape.left), len(shape.pause), slack.cells
+    restart = shape.pauses.restart
+    lefts, pauses = len(shape.pauses.left_hours), len(shape.pauses.ahead_hours)
+    holdings, cells = len(shape.spot), slack.cells
     states = len(chain.gpus)
     after = np.empty((states, holdings, lefts, cells))
     before = np.empty((states, holdings, lefts, cells))
@@ -305,8 +283,8 @@ def induce(
                     elif width == 0 and pause > 0:
                         value[pause, holding, :] = value[0, holding, :]
                     else:
-                        rest = shape.after[pause] if width > 0 else 0
-                        hours = shape.pause[pause] if width > 0 else 0.0
+                        rest = shape.pauses.after[pause] if width > 0 else 0
+                        hours = shape.pauses.ahead_hours[pause] if width > 0 else 0.0
                         fill_value(
                             terms, worth, slack, slot, width, hours, rent,
                             expected[holding, rest], value[pause, holding],
@@ -325,7 +303,7 @@ def induce(
                     if column > 0:
                         other = shape.cell[row, column - 1]
                         take_best(best, best_which, subset[pause, other], subset_which[pause, other])
-                take_best(any_value, any_which, value[shape.restart, holding], which[shape.restart, holding])
+                take_best(any_value, any_which, value[restart, holding], which[restart, holding])
             keep = slot - now < len(actions)
             for holding in range(holdings):
                 if shape.spot[holding] > offered:
@@ -333,7 +311,7 @@ def induce(
                 for pause in range(pauses):
                     best = decided[holding, pause]
                     chosen = actions[slot - now, state, holding, pause] if keep else scrap
-                    shrunk = shape.shrink[pause]
+                    shrunk = shape.pauses.shrink[pause]
                     best[:] = value[pause, holding]
                     chosen[:] = holding
                     take_best(best, chosen, subset[shrunk, holding], subset_which[shrunk, holding])
@@ -359,8 +337,8 @@ def fill_before(
     kept = shape.cell[min(spot, offered) // shape.unit, on_demand // shape.unit]
     forced = spot > offered
     lost = math.ceil(lost_cells * terms.rate[spot + on_demand]) if forced else 0
-    for rest in range(len(shape.left)):
-        pause = shape.shrink[shape.stay[rest]] if forced else shape.stay[rest]
+    for rest in range(len(shape.pauses.left_hours)):
+        pause = shape.pauses.shrink[shape.pauses.stay[rest]] if forced else shape.pauses.stay[rest]
         source = decided[kept, pause]
         cells = len(source)
         # Work lost with the spot leaves less slack: the value is that of a cell further down.

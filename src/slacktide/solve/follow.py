@@ -22,6 +22,7 @@ from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
 from slacktide.physics import WORK_TOLERANCE_HOURS, lose
 from slacktide.solve.frame import GRID_TOLERANCE, Frame
+from slacktide.solve.lattice import kind_of_move
 from slacktide.solve.memory import Labels, Values
 from slacktide.solve.slotted import live_slot
 from slacktide.solve.sweep import (
@@ -182,7 +183,7 @@ def branch(
 ) -> None:  # fmt: skip
     """Try every target from one label of a slot.
 
-    The one hot loop of the forward run, so it calls nothing that most targets would need.
+    The one hot loop of the forward run, so it calls nothing that most targets would need but what is inlined.
     """
     terms, offered = frame.terms, future.spot_gpus[slot]
     slot_hours, cell, first = terms.slot_hours, frame.cell_gpu_hours, frame.first_gpu_hours
@@ -190,7 +191,8 @@ def branch(
     spots, on_demands = frame.spot, frame.on_demand
     holding, left = labels.holding[slot, parent], labels.left[slot, parent]
     work, paid = labels.work[slot, parent], labels.paid[slot, parent]
-    spot, on_demand = min(spots[holding], offered), on_demands[holding]
+    spot, on_demand, stay = spots[holding], on_demands[holding], frame.pauses.stay[left]
+    aheads = (stay, frame.pauses.shrink[stay], frame.pauses.restart)
     window = window_hours(frame, slot)
     lowest = lowest_score(labels, slot + 1)
     for target in range(len(spots)):
@@ -198,20 +200,17 @@ def branch(
             continue
         after, rest, bill = 0, work, 0.0
         if target > 0:
-            if spots[target] > spot or on_demands[target] > on_demand:
-                pause = frame.restart
-            else:
-                pause = frame.stay[left] if target == holding else frame.fewer[left]
-            hours, rate = frame.pause_hours[pause], terms.rate[spots[target] + on_demands[target]]
+            pause = aheads[kind_of_move(spot, on_demand, spots[target], on_demands[target])]
+            hours, rate = frame.pauses.ahead_hours[pause], terms.rate[spots[target] + on_demands[target]]
             if hours < window and work <= rate * (window - hours + WORK_TOLERANCE_HOURS):
                 held = hours + work / rate
                 bill = prices[target] * (slot_hours if terms.whole_slots else held)
                 note_end(labels, slot, target, parent, worth(frame, slot * slot_hours + held) - paid - bill)
                 continue
-            after, bill = frame.after[pause], prices[target] * slot_hours
+            after, bill = frame.pauses.after[pause], prices[target] * slot_hours
             rest = work - rate * max(0.0, slot_hours - hours)
         if slot + 1 == terms.deadline_slots:
-            lateness = late_pause(frame, future.spot_gpus[slot + 1], after, target)
+            lateness = late_pause(frame, after, target)
             note_end(labels, slot, target, parent, late_value(frame, future, lateness, rest) - paid - bill)
             continue
         if frame.hard and rest > most[after, target] + tolerance:

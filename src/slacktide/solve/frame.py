@@ -1,12 +1,7 @@
 """The clairvoyant's problem as bare numbers: holdings, pauses, and the grid of work left.
 
-**Holdings.** A target is a pair (spot, on demand) whose sum is a width the job may have; number 0
-is to hold nothing. Eight GPUs have 45 of them, sixteen 153.
-
-**Pauses.** Between slots the pause left over is 0, or a restart or a shrink less some whole slots.
-Inside a slot the pause is one of these, or a fresh shrink, or a fresh restart. Both sets are
-finite and small (one and two values when a restart is shorter than a slot), so the pause is an
-index and not a number.
+**Holdings and pauses** are those of `lattice`; only holdings whose sum is a width the job may have are
+numbered. Eight GPUs have 45 of them, sixteen 153.
 
 **Work left.** What a slot does to the work left is a constant for each width and pause:
 s(n) * (slot - pause). If all these constants are multiples of one step and the step is not too
@@ -26,6 +21,7 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.errors import InputError
 from slacktide.physics import WORK_TOLERANCE_HOURS
+from slacktide.solve.lattice import Pauses, list_holdings, list_pauses
 from slacktide.solve.slotted import Slotted, slotted
 from slacktide.types import Job
 
@@ -55,18 +51,7 @@ class Frame(NamedTuple):
     spot: Ints
     """spot[h], on_demand[h]: the GPUs of holding h; holding 0 is none."""
     on_demand: Ints
-    left_hours: Floats
-    """The pauses that may be left over at a slot's start; the first is 0."""
-    pause_hours: Floats
-    """The pauses that may lie ahead once workers have been added or let go."""
-    after: Ints
-    """after[q] = index in left_hours of what pause q leaves over at the slot's end."""
-    stay: Ints
-    """stay[left] = index in pause_hours if the holding stays as it is."""
-    fewer: Ints
-    """fewer[left] = index in pause_hours if workers were lost or let go, and none added."""
-    restart: int
-    """Index in pause_hours if any worker was added."""
+    pauses: Pauses
     cell_gpu_hours: float
     first_gpu_hours: float
     """Work left at grid point 0; point j lies j cells above it."""
@@ -96,16 +81,17 @@ def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = 
     bare = bare._replace(checkpoint_hours=0.0, terms=bare.terms._replace(checkpoint_hours=0.0))
     if bare.deadline_slots < 1:
         raise InputError(f"deadline_hours must reach beyond the first instant, got {job.deadline_hours:g}")
-    left, pause = _pauses(bare)
-    spot, on_demand = _holdings(job, len(left))
-    numbers_per_point = len(left) * len(spot)
+    pauses = list_pauses(bare)
+    _check_holdings(job, len(pauses.left_hours))
+    spot, on_demand = list_holdings((0, *job.widths))
+    numbers_per_point = len(pauses.left_hours) * len(spot)
     most = _most_cells(numbers_per_point, bare.deadline_slots)
     if most < FEWEST_CELLS:
         raise InputError(
             f"the clairvoyant must not need more than {STORED_NUMBERS:,} values, got {len(spot)} holdings "
             f"over {bare.deadline_slots} slots; allow fewer widths"
         )
-    gains = bare.rate * np.maximum(0.0, slot_hours - pause)[:, None]
+    gains = bare.rate * np.maximum(0.0, slot_hours - pauses.ahead_hours)[:, None]
     step = _common_step(gains[:, list(job.widths)]) if may_be_exact else 0.0
     exact = step > 0.0 and bare.work_gpu_hours / step <= min(most, EXACT_CELLS)
     if exact:
@@ -123,12 +109,7 @@ def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = 
         worthless_after_hours=float(job.worthless_after_hours or job.deadline_hours),
         spot=spot,
         on_demand=on_demand,
-        left_hours=left,
-        pause_hours=pause,
-        after=_nearest(left, np.maximum(0.0, pause - slot_hours)),
-        stay=_nearest(pause, left),
-        fewer=_nearest(pause, np.maximum(left, bare.shrink_hours)),
-        restart=int(_nearest(pause, np.array([bare.restart_hours]))[0]),
+        pauses=pauses,
         cell_gpu_hours=step,
         first_gpu_hours=first,
         last=last,
@@ -140,42 +121,14 @@ def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = 
     )
 
 
-def _holdings(job: Job, pauses: int) -> tuple[Ints, Ints]:
-    """List every pair of spot and on-demand GPUs that adds up to an allowed width, and (0, 0) first."""
+def _check_holdings(job: Job, pauses: int) -> None:
+    """Raise InputError when a job has more holdings than a grid of any use could be kept for."""
     count = 1 + sum(width + 1 for width in job.widths)
     if count * pauses * FEWEST_CELLS > STORED_NUMBERS:
         raise InputError(
             f"the clairvoyant must not have more than {STORED_NUMBERS // (pauses * FEWEST_CELLS)} holdings, "
             f"got {count}; allow fewer widths"
         )
-    pairs = [(0, 0)] + [(spot, width - spot) for width in job.widths for spot in range(width + 1)]
-    spot, on_demand = np.array(pairs, dtype=np.int64).T
-    return np.ascontiguousarray(spot), np.ascontiguousarray(on_demand)
-
-
-def _pauses(terms: Slotted) -> tuple[Floats, Floats]:
-    """Return the pauses possible at a slot's start, and those possible inside a slot, ascending."""
-    left = [0.0]
-    for fresh in (terms.restart_hours, terms.shrink_hours):
-        remainder = fresh - terms.slot_hours
-        while remainder > WORK_TOLERANCE_HOURS:
-            left.append(remainder)
-            remainder -= terms.slot_hours
-    return _distinct(left), _distinct([*left, terms.restart_hours, terms.shrink_hours])
-
-
-def _distinct(hours: list[float]) -> Floats:
-    kept: list[float] = []
-    for value in sorted(hours):
-        if not kept or value - kept[-1] > WORK_TOLERANCE_HOURS:
-            kept.append(value)
-    return np.array(kept)
-
-
-def _nearest(values: Floats, wanted: Floats) -> Ints:
-    """Return the index of the nearest of some values to each wanted one."""
-    nearest: Ints = np.abs(values[None, :] - wanted[:, None]).argmin(axis=1).astype(np.int64)
-    return nearest
 
 
 def _common_step(gains: Floats) -> float:

@@ -61,18 +61,19 @@ def empty_future(frame: Frame) -> Future:
 
 def empty_edge(frame: Frame) -> Edge:
     """Allocate the edge of what a hard deadline allows."""
-    shape = (frame.terms.deadline_slots + 1, len(frame.left_hours), len(frame.spot))
+    shape = (frame.terms.deadline_slots + 1, len(frame.pauses.left_hours), len(frame.spot))
     return Edge(np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64))
 
 
 def empty_values(frame: Frame) -> Values:
     """Allocate the values of one segment, and of the first slot of each."""
-    state = (len(frame.left_hours), len(frame.spot))
+    state = (len(frame.pauses.left_hours), len(frame.spot))
     slots, points = frame.terms.deadline_slots, frame.last + 2
     segments = math.ceil(slots / frame.segment)
-    widths = len(frame.terms.rate) if (frame.fewer != frame.restart).any() else 0
+    fewer = frame.pauses.shrink[frame.pauses.stay]
+    widths = len(frame.terms.rate) if (fewer != frame.pauses.restart).any() else 0
     low = np.full(slots + 1, frame.last)
-    low[1:] -= frame.shift[frame.restart].max() + frame.shift.max() * np.arange(slots)
+    low[1:] -= frame.shift[frame.pauses.restart].max() + frame.shift.max() * np.arange(slots)
     return Values(
         inside=np.empty((frame.segment + 1, *state, points)),
         rows=np.empty((frame.segment + 1, *state), dtype=np.int64),

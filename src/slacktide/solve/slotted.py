@@ -41,8 +41,9 @@ class Slotted(NamedTuple):
 @compilable
 def mean_rate(terms: Terms) -> Floats:
     """Return the pace on each width over all phases: all the work over the time it takes."""
+    rate: Floats = terms.rate[0]
     if len(terms.phase_ends_gpu_hours) == 1:
-        return terms.rate[0]
+        return rate
     rate = np.zeros(terms.rate.shape[1])
     for width in range(1, len(rate)):
         rate[width] = terms.work_gpu_hours / work_hours(terms, 0.0, width)

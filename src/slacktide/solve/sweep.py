@@ -32,6 +32,7 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
 from slacktide.solve.frame import GRID_TOLERANCE, Frame
+from slacktide.solve.lattice import kind_of_move, pause_ahead
 from slacktide.types import TIME_TOLERANCE_HOURS
 
 NEVER = -1e30
@@ -95,14 +96,10 @@ def late_value(frame: Frame, future: Future, pause: float, work: float) -> float
 
 
 @compilable
-def late_pause(frame: Frame, spot_left: int, left: int, holding: int) -> float:
-    """Return the pause with which the termination configuration begins."""
-    spot, on_demand = min(frame.spot[holding], spot_left), frame.on_demand[holding]
-    if on_demand < frame.terms.fastest:
-        return frame.terms.restart_hours
-    if frame.spot[holding] > 0 or spot > 0 or on_demand > frame.terms.fastest:
-        return max(float(frame.left_hours[left]), frame.terms.shrink_hours)
-    return float(frame.left_hours[left])
+def late_pause(frame: Frame, left: int, holding: int) -> float:
+    """Return the pause with which the termination configuration begins: all spot is let go, or lost."""
+    kind = kind_of_move(frame.spot[holding], frame.on_demand[holding], 0, frame.terms.fastest)
+    return pause_ahead(frame.terms, kind, frame.pauses.left_hours[left])
 
 
 @compilable
@@ -124,7 +121,7 @@ def usd_per_hour(frame: Frame, future: Future, slot: int, holding: int) -> float
 @compilable
 def find_edge(frame: Frame, future: Future, edge: Edge) -> None:
     """Fill in how much work each state can still do by the deadline, and at what cost."""
-    slots, holdings, lefts = frame.terms.deadline_slots, len(frame.spot), len(frame.left_hours)
+    slots, holdings, lefts = frame.terms.deadline_slots, len(frame.spot), len(frame.pauses.left_hours)
     most, value = np.zeros(holdings), np.zeros(holdings)
     set_edge(frame, edge, slots, 0.0, 0.0)
     for slot in range(slots - 1, -1, -1):
@@ -132,7 +129,7 @@ def find_edge(frame: Frame, future: Future, edge: Edge) -> None:
             set_edge(frame, edge, slot, 0.0, 0.0)
             continue
         # Anything: hold nothing, or restart with whatever the market has.
-        edge_targets(frame, future, edge, slot, frame.restart, most, value)
+        edge_targets(frame, future, edge, slot, frame.pauses.restart, most, value)
         for target in range(holdings):
             if target == 0:
                 set_edge(frame, edge, slot, most[0], value[0])
@@ -158,7 +155,7 @@ def point_below(frame: Frame, work: float) -> int:
 def set_edge(frame: Frame, edge: Edge, slot: int, most: float, value: float) -> None:
     """Give every state of a slot the same edge."""
     top = point_below(frame, most) if frame.hard else frame.last
-    for left in range(len(frame.left_hours)):
+    for left in range(len(frame.pauses.left_hours)):
         for holding in range(len(frame.spot)):
             edge.most_gpu_hours[slot, left, holding] = most
             edge.value_usd[slot, left, holding] = value
@@ -170,9 +167,9 @@ def edge_stay(
     frame: Frame, future: Future, edge: Edge, slot: int, left: int, most: Floats, value: Floats
 ) -> None:
     """Let each holding that the market leaves alone stay as it is."""
-    if frame.stay[left] == frame.restart:
+    if frame.pauses.stay[left] == frame.pauses.restart:
         return
-    edge_targets(frame, future, edge, slot, frame.stay[left], most, value)
+    edge_targets(frame, future, edge, slot, frame.pauses.stay[left], most, value)
     for holding in range(1, len(frame.spot)):
         if frame.spot[holding] <= future.spot_gpus[slot]:
             take_edge(edge, slot, left, holding, most[holding], value[holding])
@@ -183,9 +180,10 @@ def edge_fewer(
     frame: Frame, future: Future, edge: Edge, slot: int, left: int, most: Floats, value: Floats
 ) -> None:
     """Let each holding go over to any part of itself; there are few holdings, so pair by pair."""
-    if frame.fewer[left] == frame.restart:
+    shrink = frame.pauses.shrink[frame.pauses.stay[left]]
+    if shrink == frame.pauses.restart:
         return
-    edge_targets(frame, future, edge, slot, frame.fewer[left], most, value)
+    edge_targets(frame, future, edge, slot, shrink, most, value)
     for holding in range(1, len(frame.spot)):
         spot, on_demand = frame.spot[holding], frame.on_demand[holding]
         for target in range(1, len(frame.spot)):
@@ -222,8 +220,8 @@ def edge_targets(
         most[target], value[target] = -1.0, NEVER
         if frame.spot[target] <= future.spot_gpus[slot]:
             rate = terms.rate[frame.spot[target] + frame.on_demand[target]]
-            after = frame.after[pause]
-            gain = rate * max(0.0, window - frame.pause_hours[pause])
+            after = frame.pauses.after[pause]
+            gain = rate * max(0.0, window - frame.pauses.ahead_hours[pause])
             most[target] = gain + edge.most_gpu_hours[slot + 1, after, target]
             paid = held * usd_per_hour(frame, future, slot, target)
             value[target] = edge.value_usd[slot + 1, after, target] - paid
@@ -232,10 +230,10 @@ def edge_targets(
 @compilable
 def fill_deadline(frame: Frame, future: Future, values: Grid, rows: Ints) -> None:
     """Write the value of each state at the deadline's slot, where the termination configuration begins."""
-    for left in range(len(frame.left_hours)):
+    for left in range(len(frame.pauses.left_hours)):
         for holding in range(len(frame.spot)):
             rows[left, holding] = holding
-            pause = late_pause(frame, future.spot_gpus[frame.terms.deadline_slots], left, holding)
+            pause = late_pause(frame, left, holding)
             row = values[left, holding]
             for point in range(frame.last + 1):
                 work = frame.first_gpu_hours + point * frame.cell_gpu_hours
@@ -285,9 +283,9 @@ def raise_to_target(
     low: int, later: Grid, later_rows: Ints, row: Floats,
 ) -> None:  # fmt: skip
     """Raise a row of values, from point `low` on, to C_g^q: going into the slot with one target."""
-    terms, after = frame.terms, frame.after[pause]
+    terms, after = frame.terms, frame.pauses.after[pause]
     width = frame.spot[holding] + frame.on_demand[holding]
-    hours, rate = frame.pause_hours[pause], terms.rate[width]
+    hours, rate = frame.pauses.ahead_hours[pause], terms.rate[width]
     price = usd_per_hour(frame, future, slot, holding)
     finishing = frame.finishing[pause, width]
     window = window_hours(frame, slot)
@@ -340,7 +338,7 @@ def step_back(
     `values[left, rows[left, h]]` is the row of holding h: holdings for which only "anything" is
     left share the row of holding nothing instead of copying it.
     """
-    offered, holdings, lefts = future.spot_gpus[slot], len(frame.spot), len(frame.left_hours)
+    offered, holdings, lefts = future.spot_gpus[slot], len(frame.spot), len(frame.pauses.left_hours)
     anything = values[0, 0]
     top = edge.top[slot, 0, 0]
     fill(anything[low : top + 1], NEVER)
@@ -349,18 +347,19 @@ def step_back(
     for target in range(1, holdings):
         if frame.spot[target] <= offered:
             raise_to_target(
-                frame, future, edge, slot, target, frame.restart, low, later, later_rows, anything
+                frame, future, edge, slot, target, frame.pauses.restart, low, later, later_rows, anything
             )
     close_edge(frame, low, top, edge.most_gpu_hours[slot, 0, 0], edge.value_usd[slot, 0, 0], anything)
     for left in range(lefts):
-        fewer = frame.fewer[left]
-        if fewer != frame.restart:
+        stay = frame.pauses.stay[left]
+        fewer = frame.pauses.shrink[stay]
+        if fewer != frame.pauses.restart:
             best_subsets(frame, future, edge, slot, fewer, low, later, later_rows, subset)
         for holding in range(holdings):
             spot, on_demand = frame.spot[holding], frame.on_demand[holding]
             keeps = min(spot, offered)
             alone = keeps + on_demand == 0 or (
-                fewer == frame.restart and (spot > offered or frame.stay[left] == frame.restart)
+                fewer == frame.pauses.restart and (spot > offered or stay == frame.pauses.restart)
             )
             rows[left, holding] = 0 if alone else holding
             row = values[left, rows[left, holding]]
@@ -370,10 +369,8 @@ def step_back(
                 continue
             fill(row[low : edge.top[slot, left, holding] + 1], NEVER)
             if spot <= offered:
-                raise_to_target(
-                    frame, future, edge, slot, holding, frame.stay[left], low, later, later_rows, row
-                )
-            if fewer != frame.restart:
+                raise_to_target(frame, future, edge, slot, holding, stay, low, later, later_rows, row)
+            if fewer != frame.pauses.restart:
                 raise_to(row[low : edge.top[slot, left, holding] + 1], subset[keeps, on_demand, low:])
             raise_to(row[low : top + 1], anything[low : top + 1])
             close_edge(

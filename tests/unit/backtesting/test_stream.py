@@ -9,7 +9,6 @@ import pytest
 
 from slacktide.arrays import Ints
 from slacktide.backtesting.stream.events import run_events
-from slacktide.backtesting.stream.result import Responses, StreamRun
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
@@ -21,6 +20,7 @@ from slacktide.budget.policy.one_width import OneWidth
 from slacktide.budget.policy.srpt import Srpt
 from slacktide.budget.stream import Stream
 from slacktide.errors import InputError
+from slacktide.results.stream import Responses, StreamRun
 from slacktide.speedup import Power
 from slacktide.types import Phase
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from benchmarks import against, cases
 from benchmarks.__main__ import main, parser
 from benchmarks.against import Best, Row, Unusable, choose, line

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slacktide.backtesting.compare import Comparison, Starts, compare
+from slacktide.backtesting.compare import Starts, compare
 from slacktide.market.base import Market, Pool
+from slacktide.results.comparison import Comparison
 from slacktide.types import Job
 
 START = datetime(2025, 10, 4, 22, 40, tzinfo=UTC)

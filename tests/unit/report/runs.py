@@ -12,12 +12,13 @@ import numpy as np
 from slacktide import events, ledger
 from slacktide.backtesting import plain
 from slacktide.backtesting.compare import guarded
-from slacktide.engine.bill import Bill
 from slacktide.events import Decided, Ended, Event, Lived, Preempted, Submitted
 from slacktide.ledger import Priced, Stretch
 from slacktide.market.base import Pool
 from slacktide.policy.base import policies
 from slacktide.report.run_scene import Curve, RunScene, run_scene
+from slacktide.results.bill import Bill
+from slacktide.results.run import Run
 from slacktide.tariff import Charge
 from slacktide.types import Job, JobState, Quote
 
@@ -37,7 +38,7 @@ def submitted(name: str = "job") -> Submitted:
     )  # fmt: skip
 
 
-def journal_of(run: plain.Run, of: Job, where: Pool, *, name: str = "job") -> list[Event]:
+def journal_of(run: Run, of: Job, where: Pool, *, name: str = "job") -> list[Event]:
     """Write a back-test's run as the engine would have."""
     told: list[Event] = [submitted(name)]
     held, attempt = (0, 0), 0
@@ -73,7 +74,7 @@ def journal_of(run: plain.Run, of: Job, where: Pool, *, name: str = "job") -> li
     return [*told, Ended(job=name, at_hours=told[-1].at_hours, status=status, finish_hours=run.finish_hours)]
 
 
-def back_test(policy: str = "uniform-progress", **changes: Any) -> tuple[Job, Pool, plain.Run]:
+def back_test(policy: str = "uniform-progress", **changes: Any) -> tuple[Job, Pool, Run]:
     """Run the everyday job with changes on the everyday pool, from slot 3."""
     of, where = job(**changes), pool()
     return of, where, plain.run(of, where, guarded(policies.make(policy), of), start=3)

@@ -8,8 +8,8 @@ import json
 import re
 from pathlib import Path
 
-from slacktide.backtesting.compare import Comparison
 from slacktide.report.tables import as_json, csv_text
+from slacktide.results.comparison import Comparison
 
 RUN = [
     "policy", "pool", "start_slot", "start_time_utc", "cost_usd", "utility_usd", "finish_hours", "on_time",

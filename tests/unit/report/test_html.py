@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backtesting.compare import Comparison
 from slacktide.errors import InputError
 from slacktide.files import write_whole
 from slacktide.report import words
 from slacktide.report.html import page, write_report
+from slacktide.results.comparison import Comparison
 
 VOID = {"meta", "br"}
 

@@ -8,9 +8,9 @@ import math
 
 import pytest
 
-from slacktide.engine.bill import Bill
 from slacktide.ledger import Audit
 from slacktide.report import bill as bills
+from slacktide.results.bill import Bill
 
 from .conftest import NASTY
 from .runs import ODD_RUNS, bill_of

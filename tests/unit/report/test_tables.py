@@ -8,10 +8,10 @@ import math
 import pytest
 from rich.console import Console
 
-from slacktide.backtesting.compare import Comparison
 from slacktide.report import tables
 from slacktide.report.decisions import spans
 from slacktide.report.verdict import best, caveats, verdict
+from slacktide.results.comparison import Comparison
 
 from .conftest import ODD, make
 

@@ -7,9 +7,9 @@ import pytest
 
 from slacktide.errors import InputError
 from slacktide.market.base import Pool
-from slacktide.solve import milp
 from slacktide.solve.clairvoyant import COLUMNS, clairvoyant, clairvoyant_table
 from slacktide.types import Job
+from tests.oracles import milp
 
 
 def pool(spot: list[float], offered: list[int], on_demand: float = 2.0) -> Pool:

@@ -25,22 +25,23 @@ def test_holdings_are_all_pairs_of_allowed_widths() -> None:
 
 def test_short_restart_leaves_nothing_over() -> None:
     numbers = frame(job(restart_hours=0.25), 1.0, 0.01)
-    assert numbers.left_hours.tolist() == [0.0]
-    assert numbers.pause_hours.tolist() == [0.0, 0.25]
-    assert numbers.fewer[0] == numbers.restart
+    assert numbers.pauses.left_hours.tolist() == [0.0]
+    assert numbers.pauses.ahead_hours.tolist() == [0.0, 0.25]
+    assert numbers.pauses.shrink[0] == numbers.pauses.restart
 
 
 def test_long_restart_carries_over() -> None:
     numbers = frame(job(restart_hours=2.5, shrink_hours=1.25), 1.0, 0.01)
-    np.testing.assert_allclose(numbers.left_hours, [0.0, 0.25, 0.5, 1.5])
-    np.testing.assert_allclose(numbers.pause_hours, [0.0, 0.25, 0.5, 1.25, 1.5, 2.5])
-    np.testing.assert_allclose(numbers.left_hours[numbers.after], [0.0, 0.0, 0.0, 0.25, 0.5, 1.5])
-    np.testing.assert_allclose(numbers.pause_hours[numbers.fewer], [1.25, 1.25, 1.25, 1.5])
+    pauses = numbers.pauses
+    np.testing.assert_allclose(pauses.left_hours, [0.0, 0.25, 0.5, 1.5])
+    np.testing.assert_allclose(pauses.ahead_hours, [0.0, 0.25, 0.5, 1.25, 1.5, 2.5])
+    np.testing.assert_allclose(pauses.left_hours[pauses.after], [0.0, 0.0, 0.0, 0.25, 0.5, 1.5])
+    np.testing.assert_allclose(pauses.ahead_hours[pauses.shrink[pauses.stay]], [1.25, 1.25, 1.25, 1.5])
 
 
 def test_restart_of_whole_slots_leaves_no_crumbs() -> None:
     numbers = frame(job(restart_hours=0.3), 0.1, 0.01)
-    np.testing.assert_allclose(numbers.left_hours, [0.0, 0.1, 0.2], atol=1e-12)
+    np.testing.assert_allclose(numbers.pauses.left_hours, [0.0, 0.1, 0.2], atol=1e-12)
 
 
 def test_common_step_makes_the_grid_exact() -> None:
@@ -63,7 +64,7 @@ def test_without_a_step_the_accuracy_counts(speedup: object) -> None:
     numbers = frame(job(restart_hours=0.05, speedup=speedup), 0.5, 0.004)
     assert not numbers.exact
     assert numbers.last == 250
-    gains = numbers.terms.rate * np.maximum(0.0, 0.5 - numbers.pause_hours)[:, None]
+    gains = numbers.terms.rate * np.maximum(0.0, 0.5 - numbers.pauses.ahead_hours)[:, None]
     np.testing.assert_allclose((numbers.shift - numbers.weight) * numbers.cell_gpu_hours, gains, atol=1e-7)
 
 

@@ -28,14 +28,14 @@ def saturating(billing: Billing = "second") -> Job:
 def test_late_pause_is_that_of_the_physics(offered: int) -> None:
     numbers = frame(saturating(), 1.0, 0.01)
     bare = numbers.terms
-    for left, hours in enumerate(numbers.left_hours):
+    for left, hours in enumerate(numbers.pauses.left_hours):
         for holding in range(1, len(numbers.spot)):
             held = JobState(
                 int(numbers.spot[holding]), int(numbers.on_demand[holding]), pause_hours=float(hours)
             )
             state = physics.lose(bare.terms, held, offered)
             expected = physics.pause_after(bare.terms, state, 0, bare.fastest, state.pool)
-            assert late_pause(numbers, offered, left, holding) == pytest.approx(expected)
+            assert late_pause(numbers, left, holding) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("billing", ["second", "slot"])

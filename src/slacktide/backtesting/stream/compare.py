@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from slacktide.backtesting.stream.events import Progress
 from slacktide.backtesting.stream.knobs import Knob, knobs_of
-from slacktide.backtesting.stream.result import StreamRun
 from slacktide.backtesting.stream.settled import is_independent
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.backtesting.stream.tuning import Tuner
@@ -23,39 +21,10 @@ from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import optimal_widths
 from slacktide.errors import InfeasibleError
 from slacktide.register import Spec
+from slacktide.results.stream import StreamComparison, StreamRow, StreamRun
 
 HEAD_JOBS = 2000
 """Variants of a policy are chosen on so many of the first jobs."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamRow:
-    """One policy beside the optimum that spends the same."""
-
-    policy: str
-    """Its name, with the parameters that are not at their defaults."""
-    run: StreamRun
-    optimum: StreamRun | None
-    """Fixed widths on the same stream, at the same realised average; None where they cannot spend so little.
-
-    Where they cannot spend so much, because all jobs are at their fastest, this spends less.
-    """
-
-    @property
-    def ratio(self) -> float | None:
-        """Mean response over the optimum's."""
-        if self.optimum is None:
-            return None
-        return self.run.mean_response_hours / self.optimum.mean_response_hours
-
-
-@dataclass(frozen=True, slots=True)
-class StreamComparison:
-    """Policies on one stream."""
-
-    fleet: Fleet
-    stream: Stream
-    rows: tuple[StreamRow, ...]
 
 
 def compare_streams(

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
-from slacktide.backtesting.stream.result import Bill, StreamRun
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import Ways
 from slacktide.budget.stream import Stream, numbers_in_class
+from slacktide.results.stream import Bill, StreamRun
 
 
 class _Way(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from slacktide.backtesting.stream.events import Progress, run_events
-from slacktide.backtesting.stream.result import StreamRun
 from slacktide.backtesting.stream.settled import is_independent, run_settled
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import (
@@ -14,6 +13,7 @@ from slacktide.budget.policy.base import (
 )
 from slacktide.budget.stream import Stream
 from slacktide.register import Spec
+from slacktide.results.stream import StreamRun
 
 
 def simulate(

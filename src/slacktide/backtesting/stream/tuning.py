@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slacktide.backtesting.stream.knobs import Knob
-from slacktide.backtesting.stream.result import StreamRun
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
+from slacktide.results.stream import StreamRun
 
 LOOKS = 9
 """Values of a knob that are tried where spending need not rise with it ..."""

@@ -1,1 +1,0 @@
-"""The papers' experiments as plain functions: settings in, rows of numbers out."""

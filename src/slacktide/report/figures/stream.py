@@ -1,0 +1,119 @@
+"""A picture of stream policies: what each spends and buys, how long jobs take, what is wasted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slacktide.budget.frontier import frontier
+from slacktide.budget.stream import realised_classes
+from slacktide.errors import InputError
+from slacktide.report import budget_words as say
+from slacktide.report import words
+from slacktide.report.figures.budget import ROUND_HOURS
+from slacktide.report.style import FAINT, INK, Look, drawable, looks, save_png
+from slacktide.units import format_duration
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from slacktide.results.stream import StreamComparison
+
+WASTES = (("idle", "idle_gpu_hours", FAINT), ("restart", "restart_gpu_hours", "#d55e00"),
+          ("fragments", "fragmentation_gpu_hours", "#e69f00"))  # fmt: skip
+WIDE = 4.0
+"""Mean responses that differ by more than this factor are drawn on a scale of ratios."""
+CURVE_POINTS = 400
+"""Response times at which each policy's curve is drawn."""
+
+
+def plot_streams(found: StreamComparison, path: str | Path) -> None:
+    """Draw a comparison into a PNG file; raises FileError when it cannot be written."""
+    if not found.rows:
+        raise InputError("at least one policy must have run to be drawn, got none")
+    save_png(lambda: _figure(found), path)
+
+
+def _figure(found: StreamComparison) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 8.5), layout="constrained")
+    rows = figure.add_gridspec(2, 2, height_ratios=(1.5, 1.0))
+    known = looks(row.policy for row in found.rows)
+    _points(figure.add_subplot(rows[0, :]), found, known)
+    _curves(figure.add_subplot(rows[1, 0]), found, known)
+    _wastes(figure.add_subplot(rows[1, 1]), found)
+    title = (
+        f"{words.count(len(found.stream), 'job')} over {words.duration(found.stream.hours)} "
+        f"on {say.gpus(found.fleet.budget_gpus)} GPUs on average"
+    )
+    figure.suptitle(title, fontsize=11, fontweight="bold", x=0.012, ha="left")
+    return figure
+
+
+def _points(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None:
+    """Draw mean response against spending: policies, and the frontier of the ideal."""
+    spent = [row.run.average_gpus for row in found.rows]
+    means = [row.run.mean_response_hours for row in found.rows]
+    low, high = min(*spent, found.fleet.budget_gpus), max(*spent, found.fleet.budget_gpus)
+    room = max(0.12 * (high - low), 0.08 * high)
+    curve = frontier([one for one in realised_classes(found.fleet.classes, found.stream) if one is not None])
+    x = np.append(curve.budget_gpus, max(high + room, curve.budget_gpus[-1]))
+    y = np.append(curve.mean_response_hours, curve.mean_response_hours[-1])
+    axes.plot(x, y, color=INK, linewidth=1.6, label="nobody can be below, on these jobs")
+    axes.axvline(found.fleet.budget_gpus, color=FAINT, linewidth=0.9, linestyle=":", label="the budget")
+    for row in found.rows:
+        spot = row.run.average_gpus, row.run.mean_response_hours
+        name = drawable(row.policy, 44)
+        axes.plot(*spot, "o", color=known[row.policy].colour, markersize=8, label=name, zorder=3)
+    best = float(np.interp(high + room, x, y))
+    bottom, top = 0.8 * best, 1.25 * max(means)
+    if max(means) > WIDE * best:
+        axes.set_yscale("log")
+        axes.set_yticks([hours for hours in ROUND_HOURS if bottom <= hours <= top])
+    axes.set(xlim=(low - room, high + room), ylim=(bottom, top), ylabel="mean response")
+    axes.set_xlabel("GPUs rented, on average over time")
+    axes.yaxis.set_major_formatter(lambda hours, _: format_duration(round(hours * 3600) / 3600))
+    axes.yaxis.set_minor_formatter(lambda hours, _: "")
+    axes.set_title("What is spent, and what it buys", loc="left", fontsize=9)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+    axes.grid()
+
+
+def _curves(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None:
+    """Draw the share of jobs that took longer than a time."""
+    for row in found.rows:
+        ranked = np.sort(row.run.response_hours)
+        places = np.unique(np.geomspace(1, len(ranked), CURVE_POINTS).astype(int)) - 1
+        places = len(ranked) - 1 - places[::-1]
+        look = known[row.policy]
+        axes.plot(
+            ranked[places], 1 - places / len(ranked), color=look.colour, linestyle=look.dash, linewidth=1.4
+        )
+    axes.set(xscale="log", yscale="log", ylim=(1e-3, 1.05), ylabel="share of jobs")
+    axes.set_xlabel("response")
+    axes.xaxis.set_major_formatter(lambda hours, _: format_duration(round(hours * 3600) / 3600))
+    axes.xaxis.set_minor_formatter(lambda hours, _: "")
+    axes.yaxis.set_major_formatter(lambda share, _: f"{share:.3g}")
+    axes.set_title("Jobs that take longer than ...", loc="left", fontsize=9)
+    axes.grid()
+
+
+def _wastes(axes: Axes, found: StreamComparison) -> None:
+    """Draw what part of the bill nobody worked on."""
+    names = [drawable(row.policy.split("(")[0], 24) for row in found.rows]
+    places, left = np.arange(len(names)), np.zeros(len(names))
+    for label, part, colour in WASTES:
+        shares = np.array([row.run.bill.share(getattr(row.run.bill, part)) for row in found.rows])
+        axes.barh(places, shares, left=left, color=colour, label=label, height=0.6)
+        left += shares
+    axes.set_yticks(places, names)
+    axes.invert_yaxis()
+    axes.set_xlim(0, max(0.05, 1.1 * float(left.max())))
+    axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    axes.set_title("Share of the bill that nobody worked on", loc="left", fontsize=9)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+    axes.grid(axis="x")

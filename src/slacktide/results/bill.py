@@ -1,0 +1,33 @@
+"""The bill of a job that was carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What a job cost, to the cent, and what it might have."""
+
+    job: str
+    status: str
+    cost_usd: float
+    spot_usd: float
+    on_demand_usd: float
+    spot_gpu_hours: float
+    on_demand_gpu_hours: float
+    work_gpu_hours: float
+    done_gpu_hours: float
+    finish_hours: float
+    """Infinite when the work was not done."""
+    deadline_hours: float
+    on_time: bool
+    preemptions: int
+    restarts: int
+    failures: int
+    lost_gpu_hours: float
+    """Work that preemptions took back."""
+    on_demand_alone_usd: float | None
+    """What the same work would have cost all on demand; None when the market does not reach that far."""
+    clairvoyant_usd: float | None
+    """What one who knew the market would have paid."""

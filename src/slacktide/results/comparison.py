@@ -1,0 +1,43 @@
+"""Policies side by side: the same job from the same starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slacktide.market.base import Pool
+from slacktide.results.run import Run
+from slacktide.types import Job
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySummary:
+    """One policy over all starts and pools."""
+
+    policy: str
+    mean_cost_usd: float
+    mean_utility_usd: float
+    on_time_share: float
+    cost_over_clairvoyant: float
+    """Its whole bill over the clairvoyant's; infinite when the clairvoyant paid nothing."""
+    p10_cost_usd: float
+    p50_cost_usd: float
+    p90_cost_usd: float
+    mean_finish_hours: float
+    mean_spot_gpu_hours: float
+    mean_on_demand_gpu_hours: float
+    mean_preemptions: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All runs of a back-test, what they come to, and one typical start in every detail."""
+
+    job: Job
+    market: str
+    """Where the market came from."""
+    pools: tuple[Pool, ...]
+    assumptions: tuple[str, ...]
+    runs: tuple[Run, ...]
+    summary: tuple[PolicySummary, ...]
+    detail: tuple[Run, ...]
+    """One run per policy, all from the same start, with every slot kept."""

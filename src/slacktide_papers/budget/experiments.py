@@ -1,0 +1,120 @@
+"""All experiments on streams, one after another: Li et al. 2024, and what BOA Constrictor compares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slacktide.backtesting.compare import Progress
+from slacktide.errors import InputError
+from slacktide_papers.budget import rows
+from slacktide_papers.budget.cases import (
+    FULL,
+    IDEAL,
+    QUICK,
+    USUAL,
+    Case,
+    Machines,
+    Size,
+    checked,
+)
+from slacktide_papers.budget.equal import contests, costs, ratios
+from slacktide_papers.budget.families import (
+    Family,
+    band,
+    budgets_of,
+    equi,
+    families,
+    fixed_width,
+    online_width,
+    slow_band,
+    with_learners,
+)
+from slacktide_papers.budget.fleets import MIXED_FLEETS, PAPER_FLEETS, drawn, synthetic
+from slacktide_papers.budget.measure import check, measure, widths_along
+from slacktide_papers.budget.rows import BudgetReproduction, Point
+from slacktide_papers.budget.traces import recorded_cases
+
+CHECKS = 6
+CURVE = 48
+"""Budgets along which the optimal widths are drawn."""
+
+Task = tuple[Case, str, Family]
+
+
+def reproduce(
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    data: Path | None = None,
+    machines: Machines = USUAL,
+    progress: Progress | None = None,
+) -> BudgetReproduction:
+    """Run the experiments at full or quick size; the same seed gives the same numbers.
+
+    Raises InputError for a number that cannot be meant, or a folder without usable streams.
+    """
+    if seed < 0:
+        raise InputError(f"seed must be >= 0, got {seed}")
+    return run(QUICK if quick else FULL, seed, data, checked(machines), progress, quick=quick)
+
+
+def run(
+    size: Size,
+    seed: int,
+    data: Path | None,
+    machines: Machines = USUAL,
+    progress: Progress | None = None,
+    *,
+    quick: bool = True,
+) -> BudgetReproduction:
+    """Run the experiments at any size."""
+    recorded, notes = recorded_cases(data, size.streams)
+    streams = [*recorded, synthetic(size.synthetic_jobs, seed)]
+    fleets = [drawn(draw, size.jobs, seed) for draw in PAPER_FLEETS]
+    mixes = [drawn(draw, size.jobs, seed) for draw in MIXED_FLEETS]
+    compared = [case.on(one) for case in streams for one in dict.fromkeys((IDEAL, machines))]
+    tasks: list[Task] = [
+        *((case, rows.PAPER, family) for case in fleets for family in families(case, size)),
+        *((case, rows.MIXES, family) for case in mixes for family in families(case, size)),
+        *((case, rows.AUTOSCALING, family) for case in compared for family in with_learners(case, size)),
+        *_on_machines([*reversed(recorded), *streams][0], machines, size),
+    ]
+    points = _measured(tasks, progress)
+    found = ratios(points)
+    return BudgetReproduction(
+        seed=seed,
+        quick=quick,
+        machines=machines.name,
+        points=tuple(points),
+        widths=tuple(
+            row for case in fleets[:1] for row in widths_along(case, budgets_of(case.classes, CURVE))
+        ),
+        checks=tuple(
+            check(case, budget) for case in (*fleets, *mixes) for budget in budgets_of(case.classes, CHECKS)
+        ),
+        ratios=tuple(found),
+        contests=tuple(contests(found)),
+        costs=tuple(costs(points)),
+        notes=tuple(notes),
+    )
+
+
+def _on_machines(case: Case, machines: Machines, size: Size) -> list[Task]:
+    """One thing at a time, then all together."""
+    steps = dict.fromkeys((IDEAL, *size.steps, machines))
+    return [
+        (made, rows.MACHINES, family)
+        for made in (case.on(step) for step in steps)
+        for family in (
+            fixed_width(made, size), online_width(made, size), band(size), slow_band(size), equi(made, size)
+        )
+    ]  # fmt: skip
+
+
+def _measured(tasks: list[Task], progress: Progress | None) -> list[Point]:
+    points: list[Point] = []
+    for done, task in enumerate(tasks, start=1):
+        points += measure(*task)
+        if progress is not None:
+            progress(done, len(tasks))
+    return points

@@ -1,0 +1,127 @@
+"""The budget experiments as files: one page, a figure and a table of numbers for each experiment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from slacktide.report import markup
+from slacktide_papers.budget import words as tell
+from slacktide_papers.budget.figures import (
+    bill_figure,
+    machine_figure,
+    ratio_figure,
+    width_figure,
+)
+from slacktide_papers.budget.findings import finding, headline
+from slacktide_papers.budget.rows import BudgetReproduction
+from slacktide_papers.reproduction import MARKER, PAGE, as_csv, as_plain, document, picture, write_files
+
+FIGURES = {
+    "paper": ("paper", "widths"),
+    "mixes": ("mixes",),
+    "autoscaling": ("autoscaling", "ratios"),
+    "machines": ("machines",),
+}
+"""The pictures of each experiment, in order."""
+
+
+def write_budget_reproduction(result: BudgetReproduction, folder: Path) -> list[Path]:
+    """Write all files and return their paths, the page first."""
+    figures = _figures(result)
+    files = {MARKER: json.dumps(as_json(result), indent=2, allow_nan=False).encode()}
+    files |= {f"{name}.png": png for name, png in figures.items()}
+    files |= {f"{name}.csv": as_csv(rows).encode() for name, rows in _tables(result).items() if rows}
+    files[PAGE] = page(result, figures).encode()
+    return write_files(files, folder)
+
+
+def as_json(result: BudgetReproduction) -> dict[str, Any]:
+    """Return what came out as plain values; the points are in the CSV files."""
+    return {
+        "reproduction": "budget",
+        "seed": result.seed,
+        "quick": result.quick,
+        "machines": result.machines,
+        "headline": headline(result),
+        "checks": [as_plain(one) for one in result.checks],
+        "contests": [as_plain(one) for one in result.contests],
+        "costs": [as_plain(one) for one in result.costs],
+        "notes": list(result.notes),
+    }
+
+
+def page(result: BudgetReproduction, figures: dict[str, bytes]) -> str:
+    """Return the whole page."""
+    parts = [_head(result), _contests(result), *(_section(name, result, figures) for name in tell.TITLES)]
+    return document("Budget experiments, reproduced", parts, "Made by Slacktide.")
+
+
+def _head(result: BudgetReproduction) -> str:
+    facts = [f"seed {result.seed}", "quick size: a demonstration, not a measurement"][: 1 + result.quick]
+    return "\n".join(
+        [
+            "<header>",
+            markup.paragraph("Reproduction", "kicker"),
+            "<h1>Renting GPUs on a budget</h1>",
+            markup.paragraph(tell.ASKED_OF_ALL, "asked"),
+            markup.paragraph(" · ".join(facts), "facts"),
+            f'<div class="verdict">{"".join(map(markup.paragraph, headline(result)))}</div>',
+            markup.bullets((tell.WINDOW, *result.notes)),
+            "</header>",
+        ]
+    )
+
+
+def _contests(result: BudgetReproduction) -> str:
+    table = markup.table(tell.contests_grid(result.contests), kind="lines")
+    return markup.section(
+        "Mean completion time over fixed-width's, at equal bills",
+        table,
+        markup.paragraph(tell.CONTESTS_NOTE, "note"),
+    )
+
+
+def _section(name: str, result: BudgetReproduction, figures: dict[str, bytes]) -> str:
+    points = [point for point in result.points if point.experiment == name]
+    grids = [tell.points_grid(group) for group in tell.groups(points)]
+    if name == "paper":
+        grids = [tell.checks_grid(result.checks), *grids]
+    if name == "machines":
+        grids = [tell.costs_grid(result.costs)]
+    return markup.section(
+        tell.TITLES[name],
+        markup.paragraph(tell.ASKED[name], "note"),
+        *(picture(figures[one], f"{tell.TITLES[name]}: {one}") for one in FIGURES[name]),
+        markup.bullets(finding(name, result)),
+        markup.folded(
+            "Numbers", f"also in {name}.csv", "\n".join(markup.table(grid, kind="lines") for grid in grids)
+        ),
+    )
+
+
+def _figures(result: BudgetReproduction) -> dict[str, bytes]:
+    drawn = {
+        name: bill_figure([point for point in result.points if point.experiment == name], result)
+        for name in ("paper", "mixes", "autoscaling")
+    }
+    return {
+        **drawn,
+        "widths": width_figure(result.widths),
+        "ratios": ratio_figure([one for one in result.ratios if one.experiment == "autoscaling"]),
+        "machines": machine_figure(result.costs),
+    }
+
+
+def _tables(result: BudgetReproduction) -> dict[str, Sequence[NamedTuple]]:
+    points = {name: [one for one in result.points if one.experiment == name] for name in tell.TITLES}
+    return {
+        **points,
+        "widths": result.widths,
+        "checks": result.checks,
+        "ratios": result.ratios,
+        "contests": result.contests,
+        "costs": result.costs,
+    }

@@ -1,0 +1,1 @@
+"""Kong et al. 2025: utility against deadlines, volatility and forecasts, and the selection of policies."""

@@ -1,0 +1,183 @@
+"""Experiment 5: a thousand jobs, one policy drawn for each, and trust that moves to those that do well.
+
+What every policy earns from a start does not depend on the draws, so it is worked out once, compiled, for
+a number of starts; the jobs of a scenario are then drawn from these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.arrays import Floats
+from slacktide.backtesting import batch
+from slacktide.backtesting.plain import Setting
+from slacktide.backtesting.replay import bounds_usd
+from slacktide.backtesting.selection import make_arms
+from slacktide.forecast.base import Forecaster
+from slacktide.forecast.noisy_truth import NoisyTruth
+from slacktide.learn.hedge import Hedge
+from slacktide.learn.pool import PAPER_POOL
+from slacktide.learn.rate import Fixed, Rate
+from slacktide.market.profiles import PROFILES, Profile
+from slacktide.types import Policy
+from slacktide_papers.deadline.places import (
+    CONTESTED,
+    USUAL_DEADLINE_HOURS,
+    Size,
+    job_of,
+    starts_of,
+    synthetic,
+)
+from slacktide_papers.deadline.rows import OWN_RATE, PAPER_RATE, Chosen, Step
+from slacktide_papers.deadline.sweeps import GOOD_LEVEL, baselines
+
+POINTS = 100
+"""Steps kept of each scenario."""
+GOOD, POOR, OTHER = "contested, good forecasts", "contested, poor forecasts", "h100, good forecasts"
+SCENARIOS: dict[str, tuple[str, ...]] = {
+    "good forecasts": (GOOD,),
+    "poor forecasts": (POOR,),
+    "forecasts go bad half-way": (GOOD, POOR),
+    "the market changes half-way": (OTHER, GOOD),
+}
+
+
+class Earned(NamedTuple):
+    """What every arm, and every baseline, earns from each of a number of starts."""
+
+    arms: tuple[str, ...]
+    usd: Floats
+    """[start, arm]."""
+    shares: Floats
+    """The same scaled to [0, 1] by the least and the most the job can bring."""
+    baselines: Floats
+    """[start, baseline] in USD."""
+
+
+def situations(seed: int) -> dict[str, tuple[Profile, Forecaster]]:
+    """Return the markets and forecasts that scenarios are made of."""
+    poor = NoisyTruth(1.0, "heavy-tailed", "fixed", seed)
+    good = NoisyTruth(GOOD_LEVEL, seed=seed)
+    return {GOOD: (CONTESTED, good), POOR: (CONTESTED, poor), OTHER: (PROFILES["h100"], good)}
+
+
+def arms_of(size: Size) -> dict[str, Policy]:
+    """Return the paper's pool, thinned when the size says so."""
+    return make_arms(PAPER_POOL[:: size.every_arm])
+
+
+def earn(profile: Profile, forecaster: Forecaster, size: Size, seed: int, tick: Callable[[], None]) -> Earned:
+    """Run the pool from every start; `tick` is called after each arm."""
+    (pool,) = synthetic(profile, size, seed).pools
+    job = job_of(pool, USUAL_DEADLINE_HOURS)
+    starts, setting = starts_of(job, pool, size.job_starts), Setting(forecaster=forecaster)
+
+    def utilities(policy: Policy) -> list[float]:
+        runs = batch.run_many(job, pool, policy, starts, setting=setting)
+        tick()
+        return [run.utility_usd for run in runs]
+
+    arms = arms_of(size)
+    usd = np.array([utilities(policy) for policy in arms.values()]).T
+    usual = np.array([utilities(contender.policy) for contender in baselines()]).T
+    least, most = np.array([bounds_usd(job, pool, start) for start in starts]).T[:, :, None]
+    return Earned(tuple(arms), usd, np.clip((usd - least) / (most - least), 0.0, 1.0), usual)
+
+
+def converge(
+    scenario: str, phases: Sequence[Earned], jobs: int, seed: int
+) -> tuple[list[Step], list[Chosen]]:
+    """Run a scenario with the paper's learning rate and with ours; phases share the jobs equally."""
+    stream = _stream(phases, jobs, seed)
+    rates: dict[str, Rate | None] = {PAPER_RATE: Fixed(jobs), OWN_RATE: None}
+    steps: list[Step] = []
+    ends: list[Chosen] = []
+    for name, rate in rates.items():
+        hedge = Hedge(stream.arms, rate=rate)
+        drawn = np.empty(jobs)
+        for number in range(jobs):
+            arm = stream.arms.index(hedge.begin(str(number), seed=seed))
+            drawn[number] = stream.usd[number, arm]
+            hedge.end(str(number), stream.shares[number])
+            if _kept(number + 1, jobs):
+                steps.append(_step(scenario, name, stream, drawn[: number + 1], hedge))
+        ends.append(_chosen(scenario, name, stream, drawn, hedge))
+    return steps, ends
+
+
+def _stream(phases: Sequence[Earned], jobs: int, seed: int) -> Earned:
+    """Draw the jobs of a scenario: one row for each, phase after phase."""
+    rng = np.random.default_rng([seed, 5])
+    rows = [
+        rng.integers(len(phase.usd), size=len(part))
+        for phase, part in zip(phases, np.array_split(np.arange(jobs), len(phases)), strict=True)
+    ]
+    usd, shares, usual = (
+        np.concatenate([table[row] for table, row in zip(tables, rows, strict=True)])
+        for tables in (
+            [phase.usd for phase in phases],
+            [phase.shares for phase in phases],
+            [phase.baselines for phase in phases],
+        )
+    )
+    return Earned(phases[0].arms, usd, shares, usual)
+
+
+def _kept(number: int, jobs: int) -> bool:
+    return number in (1, jobs) or number % max(1, jobs // POINTS) == 0
+
+
+def _step(scenario: str, rate: str, stream: Earned, drawn: Floats, hedge: Hedge) -> Step:
+    jobs = len(drawn)
+    best = int(stream.usd.mean(axis=0).argmax())
+    return Step(
+        scenario,
+        rate,
+        jobs,
+        utility_usd=float(drawn.mean()),
+        best_usd=float(stream.usd[:jobs, best].mean()),
+        pool_usd=float(stream.usd[:jobs].mean()),
+        leader=hedge.leader,
+        leader_weight=float(hedge.weights.max()),
+        regret=hedge.regret().expected,
+        rate_bound=hedge.rate.worst_regret(len(hedge.arms), jobs),
+        paper_bound=paper_bound(jobs, len(hedge.arms)),
+    )
+
+
+def paper_bound(jobs: int, arms: int) -> float:
+    """Return the regret that the paper promises not to pass after so many jobs."""
+    return math.sqrt(jobs * math.log(arms) / 2.0)
+
+
+def _chosen(scenario: str, rate: str, stream: Earned, drawn: Floats, hedge: Hedge) -> Chosen:
+    jobs = len(drawn)
+    late = slice(jobs - max(1, jobs // 4), jobs)
+    whole, last = stream.usd.mean(axis=0), stream.usd[late].mean(axis=0)
+    usual = stream.baselines.mean(axis=0)
+    good = last >= last.max() - 0.01 * abs(last.max())
+    return Chosen(
+        scenario,
+        rate,
+        jobs,
+        len(stream.arms),
+        utility_usd=float(drawn.mean()),
+        late_utility_usd=float(drawn[late].mean()),
+        best=stream.arms[int(whole.argmax())],
+        best_usd=float(whole.max()),
+        late_best=stream.arms[int(last.argmax())],
+        late_best_usd=float(last.max()),
+        pool_usd=float(whole.mean()),
+        leader=hedge.leader,
+        leader_weight=float(hedge.weights.max()),
+        good_weight=float(hedge.weights[good].sum()),
+        regret=hedge.regret().expected,
+        paper_bound=paper_bound(jobs, len(stream.arms)),
+        on_demand_usd=float(usual[0]),
+        maximal_spot_usd=float(usual[1]),
+        uniform_progress_usd=float(usual[2]),
+    )

@@ -1,0 +1,104 @@
+"""The deadline experiments as files: one page, and a figure and a table of numbers for each experiment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from slacktide.report import markup, words
+from slacktide.report.html import job_facts
+from slacktide_papers.deadline import words as tell
+from slacktide_papers.deadline.figures import point_figure, selection_figure
+from slacktide_papers.deadline.findings import finding
+from slacktide_papers.deadline.rows import Point, Reproduction
+from slacktide_papers.reproduction import MARKER, PAGE, as_csv, as_plain, document, picture, write_files
+
+
+def write_reproduction(result: Reproduction, folder: Path) -> list[Path]:
+    """Write all files and return their paths, the page first; each is written whole or not at all."""
+    files = {MARKER: json.dumps(as_json(result), indent=2, allow_nan=False).encode()}
+    figures = _figures(result)
+    files |= {f"{name}.png": png for name, png in figures.items()}
+    files |= {f"{name}.csv": text.encode() for name, text in _tables(result).items()}
+    files[PAGE] = page(result, figures).encode()
+    return write_files(files, folder)
+
+
+def as_json(result: Reproduction) -> dict[str, Any]:
+    """Return the headline as plain values; the points are in the CSV files."""
+    return {
+        "reproduction": "deadline",
+        "seed": result.seed,
+        "quick": result.quick,
+        "headline": tell.headline(result),
+        "gains": [as_plain(gain) for gain in result.gains],
+        "selection": [as_plain(one) for one in result.chosen],
+        "notes": list(result.notes),
+    }
+
+
+def page(result: Reproduction, figures: dict[str, bytes]) -> str:
+    """Return the whole page; pictures are inside it."""
+    parts = [_head(result), _gains(result), *(_section(name, result, figures[name]) for name in tell.TITLES)]
+    return document("Deadline experiments, reproduced", parts, "Made by Slacktide. Money is USD.")
+
+
+def _head(result: Reproduction) -> str:
+    first, *others = tell.headline(result)
+    facts = [f"seed {result.seed}", "quick size: a demonstration, not a measurement"][: 1 + result.quick]
+    return "\n".join(
+        [
+            "<header>",
+            markup.paragraph("Reproduction", "kicker"),
+            "<h1>Deadline-aware scheduling on spot markets</h1>",
+            markup.paragraph(f"{words.task(result.job)}; deadlines vary where it is said.", "asked"),
+            markup.paragraph(" · ".join([*job_facts(result.job), *facts]), "facts"),
+            f'<div class="verdict">{"".join(map(markup.paragraph, (first, *others)))}</div>',
+            markup.bullets(result.notes),
+            "</header>",
+        ]
+    )
+
+
+def _gains(result: Reproduction) -> str:
+    note = (
+        "Over all points of experiments 1 and 2; the selection over the scenarios of experiment 5. Largest "
+        "and typical (median) gain are relative to the baseline's mean utility; points where it earns less "
+        "than 5 % of the clairvoyant's are left out of these two. The last column is the median "
+        "difference as a share of the clairvoyant's utility (for the selection: of the best fixed policy's)."
+    )
+    table = markup.table(tell.gains_grid(result.gains), kind="lines")
+    return markup.section("Gains over the baselines", table, markup.paragraph(note, "note"))
+
+
+def _section(name: str, result: Reproduction, png: bytes) -> str:
+    grids = [tell.points_grid(panel) for panel in tell.panels(_of(result.points, name))]
+    tables = [markup.table(grid, kind="lines") for grid in grids or [tell.chosen_grid(result.chosen)]]
+    return markup.section(
+        tell.TITLES[name],
+        markup.paragraph(tell.ASKED[name], "note"),
+        picture(png, tell.TITLES[name]),
+        markup.bullets(finding(name, result)),
+        markup.folded("Numbers", f"also in {name}.csv", "\n".join(tables)),
+    )
+
+
+def _figures(result: Reproduction) -> dict[str, bytes]:
+    drawn = {name: point_figure(_of(result.points, name)) for name in tell.TITLES if name != "selection"}
+    return {**drawn, "selection": selection_figure(result)}
+
+
+def _tables(result: Reproduction) -> dict[str, str]:
+    named = {name: as_csv(_of(result.points, name)) for name in tell.TITLES if name != "selection"}
+    return {
+        **named,
+        "selection": as_csv(result.steps),
+        "selection-summary": as_csv(result.chosen),
+        "gains": as_csv(result.gains),
+    }
+
+
+def _of(points: Iterable[Point], experiment: str) -> list[Point]:
+    return [point for point in points if point.experiment == experiment]

@@ -1,0 +1,87 @@
+"""What every reproduction is as files: a folder that is known as ours, a page, tables of rows."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from slacktide.errors import InputError
+from slacktide.files import write_whole
+from slacktide.report import markup
+from slacktide.report.style import drawing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MARKER = "reproduction.json"
+"""By this file a folder is known as one that we wrote."""
+PAGE = "index.html"
+PICTURE_CSS = "figure img { display: block; width: 100%; min-width: 42rem; height: auto; }\n"
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Raise InputError when a folder holds something that is not a reproduction."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out must be a folder, got the file {folder}")
+    if force or not folder.exists() or (folder / MARKER).exists() or not any(folder.iterdir()):
+        return
+    raise InputError(
+        f"--out must be empty or an earlier reproduction, got {folder}; give --force to write there"
+    )
+
+
+def write_files(files: Mapping[str, bytes], folder: Path) -> list[Path]:
+    """Write all files and return their paths, the page first; each is written whole or not at all."""
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    return [folder / name for name in (PAGE, *sorted(set(files) - {PAGE}))]
+
+
+def document(title: str, parts: Sequence[str], footer: str) -> str:
+    """Return a whole page; pictures are inside it."""
+    return markup.document(title, [*parts, f"<footer>{markup.text(footer)}</footer>"], extra_css=PICTURE_CSS)
+
+
+def picture(png: bytes, title: str) -> str:
+    """Return a figure with its picture inside."""
+    data = base64.b64encode(png).decode()
+    return markup.figure(f'<img alt="{markup.text(title)}" src="data:image/png;base64,{data}">')
+
+
+def png(draw: Callable[[Figure], None], size: tuple[float, float]) -> bytes:
+    """Draw a figure of this size in inches as a PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    buffer = io.BytesIO()
+    with drawing():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        draw(figure)
+        # Without the version in it the same numbers make the same file.
+        figure.savefig(buffer, format="png", dpi=120, facecolor="white", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def as_csv(rows: Sequence[NamedTuple]) -> str:
+    """Write rows under the names of their fields; what is not a number is left empty."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, rows[0]._fields, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(as_plain(row))
+    return out.getvalue()
+
+
+def as_plain(row: NamedTuple) -> dict[str, Any]:
+    """Return a row as plain values; what is not a number becomes None."""
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in row._asdict().items()
+    }

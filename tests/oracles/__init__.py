@@ -1,0 +1,1 @@
+"""Second opinions: the solvers' problems solved another way, slowly, for tests and benchmarks only."""
