@@ -15,6 +15,7 @@ NAMES = (
     "backtest",
     "clairvoyant",
     "market_load",
+    "feed",
     "ahap",
     "horizon",
     "deadline",

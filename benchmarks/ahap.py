@@ -11,6 +11,7 @@ from benchmarks.timing import best
 from slacktide.backtesting import batch, plain
 from slacktide.backtesting.compare import guarded, label
 from slacktide.backtesting.plain import Setting
+from slacktide.deciding import Policy
 from slacktide.forecast.noisy_truth import NoisyTruth
 from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Pool
@@ -19,7 +20,7 @@ from slacktide.policy.ahanp import Ahanp
 from slacktide.policy.ahap import Ahap
 from slacktide.policy.base import RulePolicy, policies
 from slacktide.solve.clairvoyant import clairvoyant_table
-from slacktide.types import Job, Policy
+from slacktide.types import Job
 
 MARKET = "synthetic:h100?days=60&slot=30m"
 PLAIN_STARTS = 2

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from slacktide.budget.fleet import Fleet
     from slacktide.budget.stream import Stream
+    from slacktide.deciding import View
     from slacktide.engine.engine import Engine
-    from slacktide.types import Allocation, Job, View
+    from slacktide.types import Allocation, Job
 
 SLOT_HOURS = 0.5
 BATCH_MARKET = f"synthetic:h100?days=365&slot={SLOT_HOURS}h"

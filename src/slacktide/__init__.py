@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from slacktide.budget.stream import Stream
     from slacktide.budget.widths import optimal_widths
     from slacktide.checks import check_policy, check_stream_policy
+    from slacktide.deciding import Policy, View
     from slacktide.errors import InfeasibleError, InputError, SlacktideError
     from slacktide.jobfile import read_fleet_file, read_job_file
     from slacktide.market.base import Market, Pool
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from slacktide.service import Starts, backtest, plan, simulate
     from slacktide.solve.clairvoyant import clairvoyant
     from slacktide.speedup import Amdahl, Linear, Power, Table
-    from slacktide.types import Allocation, Job, JobState, Phase, Policy, Quote, Reason, View
+    from slacktide.types import Allocation, Job, JobState, Phase, Quote, Reason
 
 _HOMES = {
     "slacktide.budget.classes": ("JobClass",),
@@ -38,6 +39,7 @@ _HOMES = {
     "slacktide.budget.policy.base": ("FleetView", "stream_policies"),
     "slacktide.budget.stream": ("Stream",),
     "slacktide.checks": ("check_policy", "check_stream_policy"),
+    "slacktide.deciding": ("Policy", "View"),
     "slacktide.errors": ("InfeasibleError", "InputError", "SlacktideError"),
     "slacktide.jobfile": ("read_fleet_file", "read_job_file"),
     "slacktide.market.base": ("Market", "Pool"),
@@ -46,7 +48,7 @@ _HOMES = {
     "slacktide.service": ("Starts", "backtest", "plan", "simulate"),
     "slacktide.solve.clairvoyant": ("clairvoyant",),
     "slacktide.speedup": ("Amdahl", "Linear", "Power", "Table"),
-    "slacktide.types": ("Allocation", "Job", "JobState", "Phase", "Policy", "Quote", "Reason", "View"),
+    "slacktide.types": ("Allocation", "Job", "JobState", "Phase", "Quote", "Reason"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

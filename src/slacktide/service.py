@@ -17,6 +17,7 @@ from slacktide.budget.frontier import frontier
 from slacktide.budget.policy.base import AnyStreamPolicy
 from slacktide.budget.stream import Stream
 from slacktide.budget.widths import least_budget_gpus
+from slacktide.deciding import Policy
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market, Pool
@@ -26,7 +27,7 @@ from slacktide.register import Spec
 from slacktide.results.comparison import Comparison
 from slacktide.results.plan import JobPlan
 from slacktide.results.stream import StreamComparison
-from slacktide.types import MAX_GPUS, Job, Policy
+from slacktide.types import MAX_GPUS, Job
 from slacktide.units import HOURS_PER_MONTH, format_duration
 
 DEFAULT_POLICIES: tuple[str, ...] = ("on-demand", "maximal-spot", "uniform-progress", "stochastic-horizon")

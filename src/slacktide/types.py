@@ -7,9 +7,9 @@ a frozen dataclass that checks itself once, at the door.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, NamedTuple, TypeAlias
 
 from slacktide.errors import InputError
 from slacktide.speedup import Linear, Speedup
@@ -226,56 +226,6 @@ class Job:
     def line_gpu_hours(self, hours: float) -> float:
         """Return the work done by this time on the straight line to the deadline."""
         return self.work_gpu_hours * min(max(hours, 0.0), self.deadline_hours) / self.deadline_hours
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """All that a policy may know when it decides about one slot: the present and the past."""
-
-    job: Job
-    slot: int
-    """Slots since the job began; its time is slot * slot_hours."""
-    slot_hours: float
-    quote: Quote
-    state: JobState
-    """What is held and done; spot the market has just taken away is already gone from it."""
-    history: Sequence[Quote] = ()
-    """Quotes of earlier slots, oldest first, those before the job began included."""
-    forecast: Sequence[Quote] = ()
-    """Forecast quotes of the coming slots, the next one first, as far as the run looks ahead."""
-    neighbours: tuple[Sequence[Quote], ...] = ()
-    """What other pools of the market quoted before this slot, each oldest first."""
-    memory: tuple[float, ...] = ()
-    """What this policy put into its last allocation's memory; empty in the first slot."""
-    pool: str = ""
-    hour_of_day: float = 0.0
-    """The time of day when this slot begins, in hours UTC."""
-
-    @property
-    def now_hours(self) -> float:
-        """Hours since the job began."""
-        return self.slot * self.slot_hours
-
-    @property
-    def hours_left(self) -> float:
-        """Hours until the deadline; negative when it has passed."""
-        return self.job.deadline_hours - self.now_hours
-
-    @property
-    def work_left_gpu_hours(self) -> float:
-        """Work still to be done, in GPU-hours of the reference GPU."""
-        return self.job.work_gpu_hours - self.state.progress_gpu_hours
-
-    def allowed_width(self, gpus: int) -> int:
-        """Return the greatest width the job may have within this many GPUs; 0 if there is none."""
-        return max((width for width in self.job.widths if width <= gpus), default=0)
-
-
-@runtime_checkable
-class Policy(Protocol):
-    """Decides, slot by slot, what one job holds. No I/O, no clock, no future, no memory."""
-
-    def decide(self, view: View) -> Allocation: ...
 
 
 def _positive(name: str, number: float) -> None:

@@ -12,6 +12,7 @@ import pytest
 from slacktide.arrays import Floats, Ints
 from slacktide.backtesting import plain
 from slacktide.compiled import compilable, compiled
+from slacktide.deciding import View
 from slacktide.market.base import Pool
 from slacktide.physics import lose
 from slacktide.policy.base import policies
@@ -23,7 +24,7 @@ from slacktide.solve.follow import solve_starts
 from slacktide.solve.frame import frame
 from slacktide.solve.slotted import Slotted, live_slot, slotted
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Allocation, Job, JobState, Quote, View
+from slacktide.types import Allocation, Job, JobState, Quote
 from tests.oracles import milp
 
 BATCHES = 11

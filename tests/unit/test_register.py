@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from slacktide.deciding import Policy
 from slacktide.errors import InputError
 from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.uniform_progress import UniformProgress
 from slacktide.register import Register, kebab
-from slacktide.types import Policy
 
 
 def test_built_in_policies_are_found() -> None:

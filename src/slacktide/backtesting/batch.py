@@ -12,6 +12,7 @@ from slacktide.arrays import Floats, Ints
 from slacktide.backtesting import plain
 from slacktide.backtesting.plain import USUAL, Setting
 from slacktide.compiled import compilable, compiled
+from slacktide.deciding import Policy
 from slacktide.forecast.base import forecast_table
 from slacktide.ledger import live
 from slacktide.market.base import Pool
@@ -20,7 +21,7 @@ from slacktide.policy.base import Choice, Context, PreparedPolicy, RulePolicy, S
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.results.run import Run
 from slacktide.tariff import Meter, Tariff, tariff_of
-from slacktide.types import Job, JobState, Policy, Quote
+from slacktide.types import Job, JobState, Quote
 
 COLUMNS = (
     "cost_usd",

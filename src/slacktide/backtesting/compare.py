@@ -11,6 +11,7 @@ import numpy as np
 
 from slacktide.backtesting import batch, plain
 from slacktide.backtesting.plain import Setting
+from slacktide.deciding import Policy, View
 from slacktide.errors import InputError
 from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Market, Pool
@@ -20,7 +21,7 @@ from slacktide.register import Spec
 from slacktide.results.comparison import Comparison, PolicySummary
 from slacktide.results.run import Run
 from slacktide.solve.clairvoyant import Plan, clairvoyant, clairvoyant_table
-from slacktide.types import Allocation, Job, Policy, Reason, View
+from slacktide.types import Allocation, Job, Reason
 
 CLAIRVOYANT = "clairvoyant"
 COMPILE_FROM = 40

@@ -12,11 +12,12 @@ from slacktide.backtesting import batch, compare, plain
 from slacktide.backtesting.compare import CLAIRVOYANT, Progress, Starts, label
 from slacktide.backtesting.plain import Setting
 from slacktide.backtesting.scenarios import scenarios
+from slacktide.deciding import Policy, look
 from slacktide.market.base import Market, Pool
 from slacktide.policy.stochastic_horizon import StochasticHorizon
 from slacktide.results.plan import HeldAt, JobPlan, Outlook, Range, Spread
 from slacktide.results.run import Run
-from slacktide.types import Allocation, Job, JobState, Policy
+from slacktide.types import Allocation, Job, JobState
 
 RECENT_HOURS = 14 * 24.0
 """How far back recent starts reach."""
@@ -147,7 +148,8 @@ def _range(values: Sequence[float]) -> Range:
 
 
 def _first(job: Job, policy: Policy, future: Pool, start: int, setting: Setting) -> Allocation:
-    view = plain.look(job, future, setting, JobState(), start, 0, ())
+    now = plain.played(future, start, setting).at(0)
+    view = look(job, now, JobState(), 0, future.slot_hours)
     return compare.guarded(_steady(policy), job).decide(view)
 
 

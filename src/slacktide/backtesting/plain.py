@@ -6,15 +6,17 @@ import math
 from dataclasses import dataclass
 
 from slacktide import ledger, physics
+from slacktide.backtesting.playback import Playback
+from slacktide.deciding import Policy, look
 from slacktide.errors import InputError
-from slacktide.forecast.base import Forecaster, Forecasts, forecast_table, hour_of_day
+from slacktide.forecast.base import Forecaster
 from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Pool
 from slacktide.policy.base import LATE, past_deadline
 from slacktide.results.run import Run, SlotRecord
 from slacktide.solve.slotted import deadline_slots
 from slacktide.tariff import Meter, Tariff, tariff_of
-from slacktide.types import Allocation, Job, JobState, Policy, Quote, View
+from slacktide.types import Allocation, Job, JobState, Quote
 
 DEFAULT_FORECASTER: Forecaster = Persistence()
 DEFAULT_HORIZON = 5
@@ -59,6 +61,7 @@ def run(
     state = JobState()
     records: list[SlotRecord] = []
     memory: tuple[float, ...] = ()
+    market = played(pool, start, setting)
     while not state.ended:
         slot = len(records)
         quote = pool.quote(start + slot)
@@ -66,38 +69,16 @@ def run(
         if past_deadline(terms, slot * pool.slot_hours):
             wanted = Allocation(0, terms.fastest, reason=LATE)
         else:
-            wanted = policy.decide(look(job, pool, setting, left, start, slot, memory))
+            wanted = policy.decide(look(job, market.at(slot), left, slot, pool.slot_hours, memory))
         record = step(job, pool, terms, tariff, state, left, quote, wanted, slot)
         records.append(record)
         state, memory = record.after, wanted.memory
     return summarise(job, pool, records, start=start, name=name)
 
 
-def look(
-    job: Job,
-    pool: Pool,
-    setting: Setting,
-    state: JobState,
-    start: int,
-    slot: int,
-    memory: tuple[float, ...],
-) -> View:
-    """Return what a policy may know in a slot of a run: the present, the past and forecasts."""
-    at = start + slot
-    table = forecast_table(setting.forecaster, pool, setting.horizon)
-    return View(
-        job=job,
-        slot=slot,
-        slot_hours=pool.slot_hours,
-        quote=pool.quote(at),
-        state=state,
-        history=pool.history(at),
-        forecast=Forecasts(table[at]),
-        neighbours=tuple(other.history(other.slot_at(pool.time(at))) for other in setting.neighbours),
-        memory=memory,
-        pool=pool.name,
-        hour_of_day=hour_of_day(pool, at),
-    )
+def played(pool: Pool, start: int, setting: Setting) -> Playback:
+    """Return the market as it will be seen from a start on, moment by moment."""
+    return Playback(pool, start, setting.neighbours, setting.forecaster, setting.horizon)
 
 
 def step(

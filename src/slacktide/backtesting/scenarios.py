@@ -10,6 +10,7 @@ from slacktide.arrays import Floats, Ints
 from slacktide.forecast import markov
 from slacktide.forecast.base import clock, hour_of_day
 from slacktide.market.base import Pool
+from slacktide.market.tape import Past, first_hours
 from slacktide.policy.stochastic_horizon import levels_of, model_of
 from slacktide.solve.slotted import deadline_slots
 from slacktide.types import Job
@@ -27,7 +28,8 @@ def scenarios(
     """
     levels = levels_of(job, pool.slot_hours)
     at = len(pool) - 1
-    model = model_of(levels, pool, neighbours, at)
+    others = [Past.of(other, first_hours(other, pool, 0)) for other in neighbours]
+    model = model_of(levels, Past.of(pool), others, at)
     slots = deadline_slots(job, pool.slot_hours)
     hours = clock(hour_of_day(pool, at), slots, pool.slot_hours)
     level, price = markov.simulate(

@@ -17,6 +17,7 @@ import numpy as np
 from slacktide.backtesting.compare import Progress, Starts, label
 from slacktide.backtesting.plain import USUAL, Setting
 from slacktide.backtesting.replay import Replayed, bounds_usd, replay
+from slacktide.deciding import Policy
 from slacktide.errors import InputError, UnknownNameError
 from slacktide.learn import pool as arms
 from slacktide.learn.hedge import Hedge
@@ -25,7 +26,7 @@ from slacktide.learn.saved import default_path, load
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies as register
 from slacktide.register import Spec
-from slacktide.types import Job, Policy
+from slacktide.types import Job
 
 
 class Task(NamedTuple):

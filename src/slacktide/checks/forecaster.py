@@ -18,8 +18,15 @@ import numpy as np
 from slacktide.arrays import Floats
 from slacktide.checks.cases import random_pool, with_other_future
 from slacktide.checks.policy import CheckFailed
-from slacktide.forecast.base import Forecaster, Forecasts, Learner, forecast_table, hour_of_day
-from slacktide.forecast.score import knows_the_future
+from slacktide.forecast.base import (
+    BulkLearner,
+    Forecaster,
+    Forecasts,
+    Learner,
+    forecast_table,
+    hour_of_day,
+    knows_the_future,
+)
 from slacktide.market.base import Pool
 from slacktide.types import Quote
 
@@ -112,6 +119,23 @@ def fills_the_table_as_it_forecasts(forecaster: Forecaster, pool: Pool, rng: np.
             )
 
 
+def learns_many_as_it_learns_one_by_one(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:
+    """A learner that takes in many quotes at once forecasts as if it had taken them one by one."""
+    many, single = _begin(forecaster, pool), _begin(forecaster, pool)
+    if not isinstance(many, BulkLearner):
+        return
+    first = int(rng.integers(0, len(pool)))
+    for rows in (slice(0, first), slice(first, len(pool))):
+        many.learn_many(
+            pool.spot_usd_per_gpu_hour[rows], pool.on_demand_usd_per_gpu_hour[rows], pool.spot_gpus[rows]
+        )
+    for slot in range(len(pool)):
+        single.learn(pool.quote(slot))
+    told, expected = list(many.forecast(HORIZON)), list(single.forecast(HORIZON))
+    if told != expected:
+        raise CheckFailed(f"learning at once must equal learning one by one, got {told} and {expected}")
+
+
 def does_not_grow(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) -> None:
     """A learner can be pickled, and what it keeps stops growing: it may run for months."""
     learner = forecaster.begin(LONG_SLOT_HOURS, 0.0)
@@ -135,6 +159,7 @@ FORECASTER_CHECKS: tuple[ForecasterCheck, ...] = (
     forecasts_the_same_again,
     cannot_see_the_future,
     fills_the_table_as_it_forecasts,
+    learns_many_as_it_learns_one_by_one,
     does_not_grow,
 )
 

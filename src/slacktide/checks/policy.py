@@ -17,9 +17,10 @@ import numpy as np
 from slacktide import physics
 from slacktide.backtesting import batch, plain
 from slacktide.checks.cases import Case, cases, with_other_future
+from slacktide.deciding import Policy, View, look
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.solve.slotted import deadline_slots
-from slacktide.types import Allocation, JobState, Policy, View
+from slacktide.types import Allocation, JobState
 
 
 class CheckFailed(AssertionError):
@@ -131,7 +132,9 @@ def check_policy(policy: Policy, *, examples: int = 30, seed: int = 0) -> None:
 def _views(policy: Policy, case: Case) -> Iterator[View]:
     slots = deadline_slots(case.job, case.pool.slot_hours)
     memory: tuple[float, ...] = ()
+    market = plain.played(case.pool, 0, plain.USUAL)
     for record in plain.run(case.job, case.pool, policy).slots:
         if record.slot < slots:
-            yield plain.look(case.job, case.pool, plain.USUAL, record.before, 0, record.slot, memory)
+            now = market.at(record.slot)
+            yield look(case.job, now, record.before, record.slot, case.pool.slot_hours, memory)
             memory = record.wanted.memory

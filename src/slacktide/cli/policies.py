@@ -13,7 +13,7 @@ from slacktide.cli import options as common
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
-    from slacktide.types import Policy
+    from slacktide.deciding import Policy
 
 
 @click.command()

@@ -78,7 +78,7 @@ class Watch:
             name=track.job,
             job=lane.job,
             policy=policy_of(track),
-            pool=lane.pool.name,
+            pool=lane.market_pool.name,
             status=status_of(track, self._session.world),
             health=track.health,
             hours=elapsed_hours(track, now_hours),

@@ -233,7 +233,7 @@ class Engine:
         wish = share or lane.decide(state, begun.slot, track.memory)
         spot, on_demand = physics.cut(lane.terms, begun.quote, wish.spot_gpus, wish.on_demand_gpus)
         changed = fresh or (spot, on_demand) != (state.spot_gpus, state.on_demand_gpus)
-        wanted = Order(track.job, track.attempt + changed, lane.pool.name, int(spot), int(on_demand))
+        wanted = Order(track.job, track.attempt + changed, lane.market_pool.name, int(spot), int(on_demand))
         order = self._lasting(track, state, begun, wanted)
         events: list[Event] = [decided(begun, state, order, wish)]
         word, why = health(

@@ -8,11 +8,14 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from weakref import WeakValueDictionary
 
 from slacktide import physics
 from slacktide.backtesting.compare import guarded, setting_for
-from slacktide.backtesting.plain import Setting, look
-from slacktide.engine.feed import Feed, is_feed, open_feed
+from slacktide.backtesting.plain import Setting, played
+from slacktide.backtesting.playback import Playback
+from slacktide.deciding import Moment, Policy, look
+from slacktide.engine.feed import Feed, is_feed
 from slacktide.engine.patience import USUAL, Patience
 from slacktide.events import Submitted
 from slacktide.jobfile import JobFile
@@ -21,7 +24,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.policy.base import LATE, past_deadline, policies
 from slacktide.tariff import Tariff, tariff_of
-from slacktide.types import Allocation, Job, JobState, Policy, Quote
+from slacktide.types import Allocation, Job, JobState, Quote
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +33,7 @@ class Lane:
 
     job: Job
     market_pool: Pool
+    """The pool as it was when the market was opened."""
     start_slot: int
     """The market's slot in which the job was handed in."""
     policy: Policy
@@ -40,12 +44,14 @@ class Lane:
     file: JobFile | None = None
     patience: Patience = USUAL
     feed: Feed | None = None
-    """Where the pool's quotes keep coming from, for a market that is still being written."""
+    """Where the quotes keep coming from, for a market that is still being written."""
+    playback: Playback | None = None
+    """A recorded market, moved on as the job's time passes."""
 
     @property
     def pool(self) -> Pool:
         """The pool as far as it is known now."""
-        return self.market_pool if self.feed is None else self.feed.pool(0)
+        return self.market_pool if self.feed is None else self.feed.pool(self.market_pool.name)
 
     @property
     def slot_hours(self) -> float:
@@ -67,10 +73,9 @@ class Lane:
 
     def quote(self, slot: int) -> Quote:
         """Return what the market offers in one of its slots."""
-        return self._pool_at(slot).quote(slot)
-
-    def _pool_at(self, slot: int) -> Pool:
-        return self.market_pool if self.feed is None else self.feed.pool(slot)
+        if self.feed is not None:
+            return self.feed.quote(self.market_pool.name, slot)
+        return self.market_pool.quote(slot)
 
     def decide(self, state: JobState, slot: int, memory: tuple[float, ...]) -> Allocation:
         """Ask the policy; past the deadline the fastest width on demand, as in a back-test."""
@@ -78,8 +83,14 @@ class Lane:
             return Allocation(0, self.terms.fastest, reason=LATE)
         own_slot = slot - self.start_slot
         return self.policy.decide(
-            look(self.job, self._pool_at(slot), self.setting, state, self.start_slot, own_slot, memory)
+            look(self.job, self._moment(slot), state, own_slot, self.slot_hours, memory)
         )
+
+    def _moment(self, slot: int) -> Moment:
+        if self.feed is not None:
+            return self.feed.at(self.market_pool.name, slot)
+        assert self.playback is not None
+        return self.playback.at(slot - self.start_slot)
 
 
 def make_lane(
@@ -90,8 +101,10 @@ def make_lane(
     start_slot: int,
     file: JobFile | None = None,
     began_hours: float = 0.0,
+    feed: Feed | None = None,
 ) -> Lane:
     """Put a job on a pool of a market, under a policy that is guarded where it must be."""
+    setting = setting_for(market, pool, None)
     return Lane(
         job,
         pool,
@@ -99,9 +112,11 @@ def make_lane(
         guarded(policy, job),
         physics.terms(job, submitted_hours=began_hours),
         tariff_of(job.billing, pool.slot_hours),
-        setting_for(market, pool, None),
+        setting,
         file,
         USUAL if file is None else _patience(file),
+        feed,
+        played(pool, start_slot, setting) if feed is None else None,
     )
 
 
@@ -114,20 +129,29 @@ def lane_of(submitted: Submitted) -> Lane:
     now = datetime.fromisoformat(submitted.submitted_utc)
     written = parse_job(submitted.text, path=submitted.path, now=now)
     file = dataclasses.replace(written, envs={**written.envs, **submitted.envs})
-    market = _market(submitted.market)
     # A job of a stream has no policy of its own: the stream's policy decides about all of them.
     spec = "on-demand" if submitted.fleet else json.loads(submitted.policy)
-    policy = policies.make(spec)
-    lane = make_lane(
-        file.job, market, market.pool(submitted.pool), policy, submitted.start_slot, file, submitted.at_hours
-    )
-    options = json.loads(submitted.market)
-    if not is_feed(options["spec"]):
-        return lane
-    return dataclasses.replace(lane, feed=Feed(pool=submitted.pool, **options))
+    feed = _feed(submitted.market)
+    market = _market(submitted.market) if feed is None else feed.market
+    pool, policy = market.pool(submitted.pool), policies.make(spec)
+    return make_lane(file.job, market, pool, policy, submitted.start_slot, file, submitted.at_hours, feed)
 
 
 @lru_cache(maxsize=8)
 def _market(written: str) -> Market:
+    return open_market(**json.loads(written))
+
+
+_feeds: WeakValueDictionary[str, Feed] = WeakValueDictionary()
+"""Jobs on one feed share it, as long as any of them runs."""
+
+
+def _feed(written: str) -> Feed | None:
+    """Return the feed that a submission names; None where its market is a recorded one."""
     options = json.loads(written)
-    return open_feed(**options) if is_feed(options["spec"]) else open_market(**options)
+    if not is_feed(options["spec"]):
+        return None
+    feed = _feeds.get(written)
+    if feed is None:
+        feed = _feeds[written] = Feed(**options)
+    return feed

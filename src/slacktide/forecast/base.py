@@ -12,8 +12,9 @@ from typing import Protocol, overload, runtime_checkable
 
 import numpy as np
 
-from slacktide.arrays import Floats
+from slacktide.arrays import Floats, Ints
 from slacktide.market.base import Pool
+from slacktide.market.tape import Past
 from slacktide.register import Register
 from slacktide.types import Quote
 
@@ -34,6 +35,15 @@ class Learner(Protocol):
 
 
 @runtime_checkable
+class BulkLearner(Protocol):
+    """A learner that can take in many quotes faster than one by one."""
+
+    def learn_many(self, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints) -> None:
+        """Do what `learn` does with each of these slots."""
+        ...
+
+
+@runtime_checkable
 class Forecaster(Protocol):
     """A way to forecast: frozen parameters, and a learner for each pool."""
 
@@ -46,7 +56,11 @@ class Forecaster(Protocol):
 
 @runtime_checkable
 class TableForecaster(Protocol):
-    """A forecaster that can fill the table of a whole pool faster than slot by slot, or needs all of it."""
+    """A forecaster that can fill the table of a whole pool faster than slot by slot.
+
+    One that *needs* all of it declares `knows_the_future = True`: it is for experiments, and the only kind
+    that is handed a pool where a policy is shown a forecast.
+    """
 
     def table(self, pool: Pool, horizon: int) -> Floats:
         """Return what `forecast_table` returns."""
@@ -59,11 +73,14 @@ forecasters: Register[Forecaster] = Register(
 """All known forecasters; `@forecasters.register` adds one."""
 
 
-def hour_of_day(pool: Pool, slot: int = 0) -> float:
+def knows_the_future(forecaster: Forecaster) -> bool:
+    """Whether a forecaster says of itself that it is told what will come: only for experiments."""
+    return bool(getattr(forecaster, "knows_the_future", False))
+
+
+def hour_of_day(series: Pool | Past, slot: int = 0) -> float:
     """Return the time of day at which a slot begins, in hours UTC."""
-    start = pool.start
-    first = start.hour + start.minute / 60 + (start.second + start.microsecond * 1e-6) / 3600
-    return (first + slot * pool.slot_hours) % 24.0
+    return (series.first_hour_of_day + slot * series.slot_hours) % 24.0
 
 
 def clock(hour: float, slots: int, slot_hours: float) -> Floats:

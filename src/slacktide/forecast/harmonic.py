@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slacktide.arrays import Floats
+from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compiled
 from slacktide.errors import InputError
 from slacktide.forecast.base import GPUS, ON_DEMAND, PRICE, forecasters, hour_of_day
@@ -105,6 +105,21 @@ class _Online:
             compiled(step)(model, memory, amount, wave, out)
         self._on_demand_usd = quote.on_demand_usd_per_gpu_hour
         self._slots += 1
+
+    def learn_many(self, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints) -> None:
+        slots = range(self._slots, self._slots + len(spot_gpus))
+        if not slots:
+            return
+        angles = waves([self._first_hour + slot * self._slot_hours for slot in slots], self._how.harmonics)
+        amounts = (np.array(spot_usd), spot_gpus.astype(np.float64))
+        for model, memory, series, out in zip(
+            self._models, self._memories, amounts, self._ahead, strict=True
+        ):
+            filled = np.empty((len(slots), self._how.reach_slots))
+            compiled(fill)(model, memory, series, angles, filled)
+            out[:] = filled[-1]
+        self._on_demand_usd = float(on_demand_usd[-1])
+        self._slots = slots.stop
 
     def forecast(self, horizon: int) -> Sequence[Quote]:
         last = self._how.reach_slots - 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slacktide.arrays import Floats
+from slacktide.arrays import Floats, Ints
 from slacktide.forecast.base import forecasters
 from slacktide.market.base import Pool
 from slacktide.types import Quote
@@ -38,6 +38,10 @@ class _Last:
 
     def learn(self, quote: Quote) -> None:
         self._quote = quote
+
+    def learn_many(self, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints) -> None:
+        if len(spot_gpus):
+            self._quote = Quote(float(spot_usd[-1]), float(on_demand_usd[-1]), int(spot_gpus[-1]))
 
     def forecast(self, horizon: int) -> Sequence[Quote]:
         return [self._quote] * horizon

@@ -14,7 +14,14 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.errors import InputError
-from slacktide.forecast.base import GPUS, PRICE, Forecaster, forecast_table, forecasters
+from slacktide.forecast.base import (
+    GPUS,
+    PRICE,
+    Forecaster,
+    forecast_table,
+    forecasters,
+    knows_the_future,
+)
 from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Pool
 from slacktide.register import Spec
@@ -149,11 +156,6 @@ def _errors(name: str, forecaster: Forecaster, pool: Pool, horizon: int, made: I
         _tuple(((gpus >= half) == (true_gpus >= half)).mean(axis=0)),
         notes=forecaster.notes(pool, horizon) if isinstance(forecaster, Noting) else (),
     )
-
-
-def knows_the_future(forecaster: Forecaster) -> bool:
-    """Whether a forecaster says of itself that it is told what will come: only for experiments."""
-    return bool(getattr(forecaster, "knows_the_future", False))
 
 
 def _skill(errors: Sequence[float], base: Sequence[float]) -> tuple[float | None, ...]:

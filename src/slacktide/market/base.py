@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import overload
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from slacktide.types import Quote
 
 EPOCH = datetime(2025, 1, 1, tzinfo=UTC)
 """When a market without times of its own is said to begin."""
+
+
+def new_key() -> int:
+    """Return a name for a series that no other series has, in this process or another."""
+    return secrets.randbits(62)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +37,8 @@ class Pool:
     on_demand_usd_per_gpu_hour: Floats
     spot_gpus: Ints
     start: datetime = EPOCH
+    key: int = field(init=False, repr=False, default_factory=new_key)
+    """Names the series, so that what was learned from it can be kept without keeping it."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.slot_hours) and self.slot_hours > 0):
@@ -57,6 +64,12 @@ class Pool:
         return len(self) * self.slot_hours
 
     @property
+    def first_hour_of_day(self) -> float:
+        """The time of day at which the first slot begins, in hours UTC."""
+        start = self.start
+        return start.hour + start.minute / 60 + (start.second + start.microsecond * 1e-6) / 3600
+
+    @property
     def end(self) -> datetime:
         """When the last slot ends."""
         return self.start + timedelta(hours=self.hours)
@@ -64,11 +77,6 @@ class Pool:
     def time(self, slot: int) -> datetime:
         """Return when a slot begins."""
         return self.start + timedelta(hours=slot * self.slot_hours)
-
-    def slot_at(self, time: datetime) -> int:
-        """Return how many slots have begun before this time: the slots whose quotes are then past."""
-        begun = (time - self.start).total_seconds() / 3600.0 / self.slot_hours
-        return min(max(math.ceil(begun - 1e-9), 0), len(self))
 
     def quote(self, slot: int) -> Quote:
         """Return what the market offers in a slot; after the end only on demand, at its last price."""
@@ -80,10 +88,6 @@ class Pool:
             )
         last = len(self) - 1
         return Quote(float(self.spot_usd_per_gpu_hour[last]), float(self.on_demand_usd_per_gpu_hour[last]), 0)
-
-    def history(self, slot: int) -> Sequence[Quote]:
-        """Return the quotes before a slot, oldest first."""
-        return Past(self, min(slot, len(self)))
 
     def window(self, first: int, last: int) -> Pool:
         """Return the slots from `first` up to, but without, `last`."""
@@ -97,38 +101,6 @@ class Pool:
             self.spot_gpus[first:last],
             self.time(first),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Past(Sequence[Quote]):
-    """The quotes of a pool before a slot, read as a sequence without copying them."""
-
-    _pool: Pool = field(repr=False)
-    _length: int
-
-    def __len__(self) -> int:
-        return self._length
-
-    def arrays(self) -> tuple[Floats, Floats, Ints]:
-        """Return spot prices, on-demand prices and spot GPUs of the past, without copying them."""
-        pool, end = self._pool, self._length
-        return (
-            pool.spot_usd_per_gpu_hour[:end],
-            pool.on_demand_usd_per_gpu_hour[:end],
-            pool.spot_gpus[:end],
-        )
-
-    @overload
-    def __getitem__(self, index: int) -> Quote: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Quote]: ...
-    def __getitem__(self, index: int | slice) -> Quote | Sequence[Quote]:
-        if isinstance(index, slice):
-            return [self._pool.quote(slot) for slot in range(*index.indices(self._length))]
-        slot = index + self._length if index < 0 else index
-        if not 0 <= slot < self._length:
-            raise IndexError(f"the past has {self._length} slots, got index {index}")
-        return self._pool.quote(slot)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,6 +24,7 @@ _ASSUMED = ("spot_usd", "on_demand_usd", "spot_gpus", "gpus_per_instance")
 def open_market(
     spec: str,
     *,
+    data: bytes | None = None,
     slot_hours: float | None = None,
     gaps: str = "hold",
     unsorted: str = "refuse",
@@ -37,6 +38,7 @@ def open_market(
 
     Money is in USD per GPU-hour. What a file leaves open is taken from the arguments or from
     documented defaults, and said in the market's assumptions; so is every gap that was filled.
+    Where `data` is given, it stands for what the file holds.
     Raises InputError or FileError.
     """
     irregular = Irregular(gaps, unsorted, duplicates)
@@ -44,11 +46,10 @@ def open_market(
     if spec == SYNTHETIC or spec.startswith(f"{SYNTHETIC}:"):
         assumed.refuse(_ASSUMED, "a synthetic market")
         return _synthetic(spec, slot_hours)
-    return _file(spec, irregular, assumed, slot_hours)
+    return _file(spec, read_bytes(spec) if data is None else data, irregular, assumed, slot_hours)
 
 
-def _file(path: str, irregular: Irregular, assumed: Assumed, slot_hours: float | None) -> Market:
-    data = read_bytes(path)
+def _file(path: str, data: bytes, irregular: Irregular, assumed: Assumed, slot_hours: float | None) -> Market:
     start = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     if start[:1] in (b"{", b"[") or Path(path).suffix == ".json":
         if HISTORY_KEY.encode() in data:

@@ -10,12 +10,13 @@ import numpy as np
 
 from slacktide.arrays import Floats
 from slacktide.compiled import compilable
+from slacktide.deciding import View
 from slacktide.errors import InputError
 from slacktide.physics import Terms, cut
 from slacktide.policy.base import Choice, Context, Sight, line, policies, sight, signals
 from slacktide.solve.slotted import on_slots
 from slacktide.solve.window.programme import LINE_BINDS, OUT_OF_REACH, plan_window
-from slacktide.types import Allocation, Quote, Reason, View
+from slacktide.types import Allocation, Quote, Reason
 
 BANKED, WAITING, CATCHING_UP, TOO_FAR, REPAIRED = range(5)
 NO_PLAN = -1.0
@@ -121,7 +122,7 @@ class Ahap:
             raise InputError(f"ahap: price_threshold must be in (0, 1], got {self.price_threshold:g}")
 
     def decide(self, view: View) -> Allocation:
-        forecast = [tuple(quote) for quote in view.forecast[: self.window - 1]]
+        forecast = [tuple(quote) for quote in view.forecast()[: self.window - 1]]
         context = Context(np.array(forecast, dtype=np.float64).reshape(1, -1, 3))
         function, parameters = self.rule(context)
         if len(view.memory) == parameters.plans.size:

@@ -10,11 +10,12 @@ import numpy as np
 
 from slacktide.arrays import Floats
 from slacktide.compiled import inlined
+from slacktide.deciding import Policy, View
 from slacktide.market.base import Pool
 from slacktide.physics import Terms, terms
 from slacktide.register import Register
 from slacktide.tariff import Tariff, tariff_of
-from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Policy, Quote, Reason, View
+from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Reason
 
 policies: Register[Policy] = Register("policy", package="slacktide.policy", entry_points="slacktide.policies")
 """All known policies; `@policies.register` adds one."""
@@ -107,10 +108,9 @@ class PreparedPolicy(Protocol):
 
 def sight(view: View) -> Sight:
     """Reduce a view to bare numbers."""
-    now, following = view.now_hours, (view.slot + 1) * view.slot_hours
-    tariff = _tariff(view.job.billing, view.slot_hours)
-    hours = view.slot_hours
-    return Sight(_terms(view.job), tariff, view.slot, now, following, hours, view.state, view.quote, 0)
+    terms, tariff = _terms(view.job), _tariff(view.job.billing, view.slot_hours)
+    now, following, hours = view.now_hours, view.next_hours, view.slot_hours
+    return Sight(terms, tariff, view.slot, now, following, hours, view.state, view.quote, 0)
 
 
 def decide_by_rule(policy: RulePolicy, view: View) -> Allocation:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from slacktide.compiled import compilable, compiled, inlined
+from slacktide.deciding import Policy, View
 from slacktide.errors import InputError
 from slacktide.physics import can_still_wait, cut, latest_start, rescue_width
 from slacktide.policy.base import Choice, Context, RulePolicy, Sight, policies, sight, signals
-from slacktide.types import Allocation, Policy, Reason, View
+from slacktide.types import Allocation, Reason
 
 GUARDED = 1000
 """Choice.why of a decision that the guard took; smaller numbers are the inner policy's."""

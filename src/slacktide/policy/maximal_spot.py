@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from slacktide.compiled import inlined
+from slacktide.deciding import View
 from slacktide.physics import can_still_wait, rescue_width
 from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, policies
-from slacktide.types import Allocation, View
+from slacktide.types import Allocation
 
 
 @inlined

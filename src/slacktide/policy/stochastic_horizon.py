@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,15 +14,18 @@ import numpy.typing as npt
 
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import inlined
+from slacktide.deciding import View
 from slacktide.errors import InputError
 from slacktide.forecast import markov
 from slacktide.forecast.base import clock, hour_of_day
-from slacktide.market.base import Past, Pool
+from slacktide.market.base import Pool
+from slacktide.market.kept import Kept
+from slacktide.market.tape import Mark, Past, first_hours
 from slacktide.physics import work_hours
 from slacktide.policy.base import Choice, Context, Sight, policies, sight, signals
 from slacktide.solve import expected
 from slacktide.solve.slotted import Slotted, deadline_slots, slotted
-from slacktide.types import Allocation, Job, Quote, Reason, View
+from slacktide.types import Allocation, Job, Reason
 
 LONGEST_AGE = 256
 """Slots to look back for the age of a spell; older than the oldest bin."""
@@ -90,13 +93,11 @@ class StochasticHorizon:
             raise InputError(f"cells must be in 10..10000, got {self.cells}")
 
     def decide(self, view: View) -> Allocation:
-        past = _past(view)
-        neighbours = tuple(other._pool for other in view.neighbours if isinstance(other, Past))
-        stretch = _stretch(self, view.job, view.slot_hours)
-        first = view.slot - view.slot % stretch
-        start = len(past) - view.slot
-        solved = _solved(self, view.job, past._pool, neighbours, start, first)
-        market = _market(solved, past, view.quote)
+        own = view.past()
+        others = [view.past(at) for at in range(len(view.pools)) if at != view.pool]
+        first = view.slot - view.slot % _stretch(self, view.job, view.slot_hours)
+        solved = _solved(self, view.job, own, others, len(own) - 1 - view.slot, first)
+        market = _market(solved, own)
         table = solved.table._replace(first=view.slot, actions=solved.table.actions[view.slot - first :])
         choice = look_up(table._replace(market=np.array([market])), sight(view))
         reason = Reason(
@@ -111,8 +112,10 @@ class StochasticHorizon:
         """Return the same policy for one start, with every refit of the run solved ahead."""
         stretch = _stretch(self, job, pool.slot_hours)
         slots = deadline_slots(job, pool.slot_hours)
+        own = Past.of(pool, first_hours(pool, pool, start))
+        others = [Past.of(other, first_hours(other, pool, start)) for other in neighbours]
         parts = [
-            _known(_solved(self, job, pool, neighbours, start, first), pool, start)
+            _filled_in(_solved(self, job, own, others, start, first), own, start)
             for first in range(0, slots, stretch)
         ]
         return Prepared(_joined(parts))
@@ -144,15 +147,6 @@ class Solved:
     table: Table
 
 
-def _past(view: View) -> Past:
-    """Return the past as it is kept by markets; one kept otherwise is copied."""
-    if isinstance(view.history, Past):
-        return view.history
-    quotes = [*view.history, view.quote]
-    usd, on_demand, gpus = (np.array(column) for column in zip(*quotes, strict=True))
-    return Past(Pool("past", view.slot_hours, usd, on_demand, gpus), len(view.history))
-
-
 def _shape(policy: StochasticHorizon, job: Job, bare: Slotted) -> tuple[expected.Lattice, expected.Slack]:
     return expected.lattice(bare), expected.slack_grid(bare, hard=job.hard, cells=policy.cells)
 
@@ -178,13 +172,16 @@ def _refit_slots(policy: StochasticHorizon, slot_hours: float) -> int:
 
 
 def _solved(
-    policy: StochasticHorizon, job: Job, pool: Pool, neighbours: tuple[Pool, ...], start: int, first: int
+    policy: StochasticHorizon, job: Job, own: Past, others: Sequence[Past], start: int, first: int
 ) -> Solved:
-    """Learn from what was past at the last refit, and solve from the job's slot `first` to the deadline."""
-    refit = _refit_slots(policy, pool.slot_hours)
-    learned = _learned(job, pool, neighbours, start + first - first % refit)
-    hour = round(hour_of_day(pool, start + first), 9)
-    table = _decisions(policy, job, pool.slot_hours, first, hour, learned)
+    """Learn from what was past at the last refit, and solve from the job's slot `first` to the deadline.
+
+    `start` is the slot of the pool in which the job began.
+    """
+    refit = _refit_slots(policy, own.slot_hours)
+    learned = _learned(job, own, others, start + first - first % refit)
+    hour = round(hour_of_day(own, start + first), 9)
+    table = _decisions(policy, job, own.slot_hours, first, hour, learned)
     return Solved(learned.levels, learned.model, table)
 
 
@@ -203,11 +200,19 @@ class Learned:
         return hash(self._digest)
 
 
-@lru_cache(maxsize=256)
-def _learned(job: Job, pool: Pool, neighbours: tuple[Pool, ...], at: int) -> Learned:
-    levels = levels_of(job, pool.slot_hours)
-    model = model_of(levels, pool, neighbours, at)
-    return Learned(levels, model, pool.quote(at).on_demand_usd_per_gpu_hour)
+_models: Kept[tuple[Job, Mark, tuple[Mark, ...]], Learned] = Kept(256)
+
+
+def _learned(job: Job, own: Past, others: Sequence[Past], at: int) -> Learned:
+    """Return the model of what was past in slot `at` of the own pool; kept by the names of those pasts."""
+    now = own.begin_hours(at)
+    marks = tuple(other.mark(other.slots_before(now)) for other in others)
+    return _models.get((job, own.mark(at + 1), marks), lambda: _learn(job, own, others, at))
+
+
+def _learn(job: Job, own: Past, others: Sequence[Past], at: int) -> Learned:
+    levels = levels_of(job, own.slot_hours)
+    return Learned(levels, model_of(levels, own, others, at), own[at].on_demand_usd_per_gpu_hour)
 
 
 @lru_cache(maxsize=12)
@@ -229,23 +234,23 @@ def _decisions(
     )  # fmt: skip
 
 
-def model_of(levels: markov.Levels, pool: Pool, neighbours: tuple[Pool, ...], at: int) -> markov.Model:
-    """Learn the market from what is past in slot `at`, whose own quote is known."""
-    counts = [_count(levels, pool, at)]
-    now = pool.time(at)
-    counts += [_count(levels, other, other.slot_at(now)) for other in neighbours if _alike(pool, other)]
-    recent = pool.spot_usd_per_gpu_hour[max(0, at - math.ceil(168 / pool.slot_hours)) : at]
-    usd = pool.quote(at).spot_usd_per_gpu_hour
-    return markov.fit(levels, counts[0], markov.together(counts), recent, usd, pool.slot_hours)
+def model_of(levels: markov.Levels, own: Past, others: Sequence[Past], at: int) -> markov.Model:
+    """Learn the market from what is past in slot `at` of the own pool, whose quote is known."""
+    now = own.begin_hours(at)
+    counts = [_count(levels, own, at)]
+    counts += [_count(levels, other, other.slots_before(now)) for other in others if _alike(own, other)]
+    recent = own.spot_usd_per_gpu_hour[max(0, at - math.ceil(168 / own.slot_hours)) : at]
+    usd = own[at].spot_usd_per_gpu_hour
+    return markov.fit(levels, counts[0], markov.together(counts), recent, usd, own.slot_hours)
 
 
-def _alike(pool: Pool, other: Pool) -> bool:
+def _alike(own: Past, other: Past) -> bool:
     """Whether another pool's spells can be counted together with this one's: in slots of one length."""
-    return abs(other.slot_hours / pool.slot_hours - 1.0) < 1e-6
+    return abs(other.slot_hours / own.slot_hours - 1.0) < 1e-6
 
 
-def _count(levels: markov.Levels, pool: Pool, until: int) -> markov.Counts:
-    return markov.count(levels, pool.spot_gpus[:until], clock(hour_of_day(pool), until, pool.slot_hours))
+def _count(levels: markov.Levels, past: Past, until: int) -> markov.Counts:
+    return markov.count(levels, past.spot_gpus[:until], clock(hour_of_day(past), until, past.slot_hours))
 
 
 def _chain(levels: markov.Levels, model: markov.Model, hours: Floats) -> expected.Chain:
@@ -270,20 +275,18 @@ def _states(solved: Solved, spot_gpus: Ints, usd: Floats) -> Ints:
     return markov.state_of(levels, model, level, levels.bin(markov.ages(level)), price)
 
 
-def _market(solved: Solved, past: Past, quote: Quote) -> int:
-    """Return the market's state in the present slot."""
-    usd, _, gpus = past.arrays()
-    recent = np.append(gpus[-LONGEST_AGE:], quote.spot_gpus)
-    prices = np.append(usd[-LONGEST_AGE:], quote.spot_usd_per_gpu_hour)
-    return int(_states(solved, recent, prices)[-1])
+def _market(solved: Solved, own: Past) -> int:
+    """Return the market's state in the present slot, the last one of the past."""
+    seen = slice(-LONGEST_AGE - 1, None)
+    return int(_states(solved, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])[-1])
 
 
-def _known(solved: Solved, pool: Pool, start: int) -> Table:
-    """Return a refit's decisions with the market's states filled in."""
+def _filled_in(solved: Solved, own: Past, start: int) -> Table:
+    """Return a refit's decisions with the market's states filled in, where the whole series is known."""
     at, slots = start + solved.table.first, len(solved.table.actions)
-    seen = max(0, at - LONGEST_AGE)
-    states = _states(solved, pool.spot_gpus[seen : at + slots], pool.spot_usd_per_gpu_hour[seen : at + slots])
-    return solved.table._replace(market=states[at - seen :])
+    seen = slice(max(0, at - LONGEST_AGE), at + slots)
+    states = _states(solved, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])
+    return solved.table._replace(market=states[at - seen.start :])
 
 
 def _joined(parts: list[Table]) -> Table:

@@ -9,6 +9,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
+from slacktide.errors import InputError
 from slacktide.ledger import Outcome, live
 from slacktide.physics import Terms, terms, work_hours
 from slacktide.tariff import Meter, Tariff, tariff_of
@@ -72,12 +73,19 @@ def on_slots(terms: Terms, tariff: Tariff, origin_hours: float) -> Slotted:
 
 
 def slotted(job: Job, slot_hours: float) -> Slotted:
-    """Lay a job on slots of this length, the first of which begins when it is handed in."""
+    """Lay a job with a deadline on slots of this length, the first of which begins when it is handed in."""
+    deadline_slots(job, slot_hours)
     return on_slots(terms(job), tariff_of(job.billing, slot_hours), 0.0)
 
 
 def deadline_slots(job: Job, slot_hours: float) -> int:
-    """Return the first of a job's slots that begins at its deadline or after it."""
+    """Return the first of a job's slots that begins at its deadline or after it; raises InputError."""
+    if job.deadline_hours == math.inf:
+        raise InputError(
+            f"job {job.name!r} must have a deadline to be planned or back-tested by itself, got none; "
+            "give it one, or simulate its fleet",
+            field="deadline_hours",
+        )
     return math.ceil(job.deadline_hours / slot_hours - TIME_TOLERANCE_HOURS)
 
 

@@ -17,13 +17,13 @@ from slacktide.backtesting import batch
 from slacktide.backtesting.plain import Setting
 from slacktide.backtesting.replay import bounds_usd
 from slacktide.backtesting.selection import make_arms
+from slacktide.deciding import Policy
 from slacktide.forecast.base import Forecaster
 from slacktide.forecast.noisy_truth import NoisyTruth
 from slacktide.learn.hedge import Hedge
 from slacktide.learn.pool import PAPER_POOL
 from slacktide.learn.rate import Fixed, Rate
 from slacktide.market.profiles import PROFILES, Profile
-from slacktide.types import Policy
 from slacktide_papers.deadline.places import (
     CONTESTED,
     USUAL_DEADLINE_HOURS,

@@ -12,10 +12,11 @@ from slacktide.arrays import Floats
 from slacktide.backtesting import batch
 from slacktide.backtesting.compare import run_clairvoyant
 from slacktide.backtesting.plain import DEFAULT_FORECASTER, Setting
+from slacktide.deciding import Policy
 from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Pool
 from slacktide.results.run import Run
-from slacktide.types import Job, Policy
+from slacktide.types import Job
 from slacktide_papers.deadline.places import job_of, starts_of
 from slacktide_papers.deadline.rows import Point
 

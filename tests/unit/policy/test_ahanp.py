@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from slacktide.deciding import PoolView, View
 from slacktide.errors import InputError
 from slacktide.physics import terms
 from slacktide.policy.ahanp import Ahanp, needed_width
-from slacktide.types import Allocation, Job, JobState, Quote, View
+from slacktide.types import Allocation, Job, JobState, Quote
 
 JOB = Job(work_gpu_hours=40.0, deadline_hours=20.0, widths=tuple(range(1, 9)), restart_hours=0.1)
 AHEAD, BEHIND = 12.0, 9.0
@@ -16,7 +17,10 @@ AHEAD, BEHIND = 12.0, 9.0
 
 def decide(quote: Quote, done: float, *, spot: int = 0, on_demand: int = 0, job: Job = JOB) -> Allocation:
     state = JobState(spot, on_demand, progress_gpu_hours=done, checkpointed_gpu_hours=done)
-    return Ahanp().decide(View(job=job, slot=5, slot_hours=1.0, quote=quote, state=state))
+    here = (PoolView("here", quote),)
+    return Ahanp().decide(
+        View(job=job, slot=5, slot_hours=1.0, now_hours=5.0, next_hours=6.0, pools=here, state=state)
+    )
 
 
 def test_a_threshold_outside_its_range_is_refused() -> None:

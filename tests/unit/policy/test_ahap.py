@@ -8,14 +8,16 @@ import pytest
 from slacktide.backtesting import batch, plain
 from slacktide.backtesting.plain import Setting
 from slacktide.checks import check_policy
+from slacktide.deciding import Policy, PoolView, View
 from slacktide.errors import InputError
 from slacktide.forecast.noisy_truth import NoisyTruth
 from slacktide.market.source import open_market
+from slacktide.market.tape import Past
 from slacktide.physics import terms
 from slacktide.policy.ahap import Ahap, feasible, mean_wish
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.uniform_progress import UniformProgress
-from slacktide.types import Allocation, Job, JobState, Policy, Quote, View
+from slacktide.types import Allocation, Job, JobState, Quote
 
 JOB = Job(work_gpu_hours=40.0, deadline_hours=20.0, widths=(1, 2, 3, 4), restart_hours=0.1)
 CHEAP, NONE = Quote(0.5, 2.0, 4), Quote(0.5, 2.0, 0)
@@ -32,9 +34,31 @@ def decide(
 ) -> Allocation:
     """Ask a policy about a job that holds nothing."""
     state = JobState(progress_gpu_hours=done, checkpointed_gpu_hours=done)
-    return policy.decide(
-        View(job=JOB, slot=slot, slot_hours=1.0, quote=quote, state=state, forecast=forecast, memory=memory)
+    view = View(
+        job=JOB,
+        slot=slot,
+        slot_hours=1.0,
+        now_hours=float(slot),
+        next_hours=slot + 1.0,
+        pools=(PoolView("here", quote),),
+        state=state,
+        memory=memory,
+        known=Told(forecast),
     )
+    return policy.decide(view)
+
+
+class Told:
+    """Knows a forecast and nothing of the past."""
+
+    def __init__(self, quotes: tuple[Quote, ...]) -> None:
+        self._quotes = quotes
+
+    def past(self, pool: int) -> Past:
+        raise NotImplementedError
+
+    def forecast(self, pool: int) -> tuple[Quote, ...]:
+        return self._quotes
 
 
 @pytest.mark.parametrize(

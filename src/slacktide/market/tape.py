@@ -1,0 +1,213 @@
+"""Tapes: what a pool has quoted so far, appended as time passes, with no future behind it.
+
+Whoever decides is shown a `Past`: read-only arrays over a buffer that a tape owns and that holds nothing but
+what was appended. A slice of the whole series would not do: the rest stays reachable as the array's base.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, overload
+
+import numpy as np
+
+from slacktide.arrays import Floats, Ints
+from slacktide.market.base import Pool, new_key
+from slacktide.types import Quote
+
+SAME_TIME_SHARE = 1e-6
+"""Two moments closer than this share of a slot are one moment."""
+FEWEST_ROOM = 64
+
+Mark: TypeAlias = tuple[int, int, int]
+"""Names what a past says: the series, quotes that have come, slots with those held."""
+Columns: TypeAlias = tuple[Floats, Floats, Ints]
+"""Spot prices, on-demand prices, spot GPUs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Past(Sequence[Quote]):
+    """What a pool has quoted up to a moment, the present slot last: as arrays, or as a sequence of quotes."""
+
+    key: int
+    """Names the series: caches are keyed by `mark`, hold no market, and survive new rows."""
+    came: int
+    """Slots whose quotes have come; any after them are held: they repeat the last one that has."""
+    name: str
+    slot_hours: float
+    first_hours: float
+    """When its first slot began, on the clock of the market; negative for what came before a run."""
+    first_hour_of_day: float
+    spot_usd_per_gpu_hour: Floats
+    on_demand_usd_per_gpu_hour: Floats
+    spot_gpus: Ints
+
+    @classmethod
+    def of(cls, pool: Pool, first_hours: float = 0.0) -> Past:
+        """Return a whole pool as a past, for the simulator's side: what a policy sees comes from a tape."""
+        columns = (pool.spot_usd_per_gpu_hour, pool.on_demand_usd_per_gpu_hour, pool.spot_gpus)
+        hour = pool.first_hour_of_day
+        return cls(pool.key, len(pool), pool.name, pool.slot_hours, first_hours, hour, *columns)
+
+    def __len__(self) -> int:
+        return len(self.spot_gpus)
+
+    @overload
+    def __getitem__(self, index: int) -> Quote: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Quote]: ...
+    def __getitem__(self, index: int | slice) -> Quote | Sequence[Quote]:
+        if isinstance(index, slice):
+            return [self[slot] for slot in range(*index.indices(len(self)))]
+        return Quote(
+            float(self.spot_usd_per_gpu_hour[index]),
+            float(self.on_demand_usd_per_gpu_hour[index]),
+            int(self.spot_gpus[index]),
+        )
+
+    def begin_hours(self, slot: int) -> float:
+        """Return when a slot begins, on the clock of the market."""
+        return self.first_hours + slot * self.slot_hours
+
+    def slots_before(self, hours: float) -> int:
+        """Return how many slots began before this moment."""
+        begun = math.ceil((hours - self.first_hours) / self.slot_hours - SAME_TIME_SHARE)
+        return min(max(begun, 0), len(self))
+
+    def until(self, hours: float) -> Past:
+        """Return the slots that began before this moment: what a refit then could learn from."""
+        end = self.slots_before(hours)
+        return replace(
+            self,
+            came=min(self.came, end),
+            spot_usd_per_gpu_hour=self.spot_usd_per_gpu_hour[:end],
+            on_demand_usd_per_gpu_hour=self.on_demand_usd_per_gpu_hour[:end],
+            spot_gpus=self.spot_gpus[:end],
+        )
+
+    def mark(self, slots: int) -> Mark:
+        """Return the name of what the first so many slots say."""
+        return self.key, min(self.came, slots), slots
+
+
+class Tape:
+    """A pool's quotes so far. A row more costs the same however many there are."""
+
+    def __init__(
+        self,
+        name: str,
+        slot_hours: float,
+        *,
+        first_hours: float = 0.0,
+        first_hour_of_day: float = 0.0,
+        key: int | None = None,
+    ) -> None:
+        self.name, self.slot_hours = name, slot_hours
+        self.first_hours, self.first_hour_of_day = first_hours, first_hour_of_day
+        self.key = new_key() if key is None else key
+        self.came = 0
+        """Rows that have come; any after them are held."""
+        self._slots = 0
+        self._columns = _room(FEWEST_ROOM)
+        self._shown = _read_only(self._columns)
+
+    @classmethod
+    def of(cls, pool: Pool, first_hours: float = 0.0) -> Tape:
+        """Return an empty tape for the quotes of a pool; tapes of one pool are alike at one length."""
+        hour = pool.first_hour_of_day
+        return cls(pool.name, pool.slot_hours, first_hours=first_hours, first_hour_of_day=hour, key=pool.key)
+
+    def __len__(self) -> int:
+        return self._slots
+
+    def append(self, quote: Quote) -> None:
+        """Take in the quote of the next slot, in place of any that were held."""
+        self._drop_held()
+        self._make_room(self.came + 1)
+        spot, on_demand, gpus = self._columns
+        spot[self.came], on_demand[self.came], gpus[self.came] = quote
+        self.came = self._slots = self.came + 1
+
+    def extend(self, *columns: Floats | Ints) -> None:
+        """Take in many quotes at once: spot prices, on-demand prices, spot GPUs."""
+        self._drop_held()
+        end = self.came + len(columns[0])
+        self._make_room(end)
+        for column, numbers in zip(self._columns, columns, strict=True):
+            column[self.came : end] = numbers
+        self.came = self._slots = end
+
+    def hold(self, slots: int) -> None:
+        """Let the last quote that has come go on until there are this many slots."""
+        if self.came == 0 or slots <= self._slots:
+            return
+        self._make_room(slots)
+        for column in self._columns:
+            column[self._slots : slots] = column[self.came - 1]
+        self._slots = slots
+
+    def revise(self, quote: Quote) -> None:
+        """Replace the last quote that has come; what was learned with it is void, so the name changes."""
+        self._drop_held()
+        self.came = self._slots = self.came - 1
+        self.append(quote)
+        self.key = new_key()
+
+    def quote(self, slot: int) -> Quote:
+        """Return what was quoted for a slot that has begun."""
+        spot, on_demand, gpus = self._columns
+        return Quote(float(spot[slot]), float(on_demand[slot]), int(gpus[slot]))
+
+    def begin_hours(self, slot: int) -> float:
+        """Return when a slot begins, on the clock of the market."""
+        return self.first_hours + slot * self.slot_hours
+
+    def slots_begun(self, hours: float) -> int:
+        """Return how many slots have begun at this moment, whether their quotes have come or not."""
+        return max(0, math.floor((hours - self.first_hours) / self.slot_hours + SAME_TIME_SHARE) + 1)
+
+    def past(self, slots: int | None = None) -> Past:
+        """Return all that was quoted, or the first so many slots of it, without copying."""
+        end = self._slots if slots is None else min(slots, self._slots)
+        spot, on_demand, gpus = self._shown
+        return Past(
+            self.key, min(self.came, end), self.name, self.slot_hours, self.first_hours,
+            self.first_hour_of_day, spot[:end], on_demand[:end], gpus[:end],
+        )  # fmt: skip
+
+    def _drop_held(self) -> None:
+        """Forget what was held, leaving nought behind."""
+        if self._slots > self.came:
+            for column in self._columns:
+                column[self.came : self._slots] = 0
+            self._slots = self.came
+
+    def _make_room(self, slots: int) -> None:
+        """Move to a larger buffer where needed; what is not used of it is nought, never a quote."""
+        if slots <= len(self._columns[0]):
+            return
+        larger = _room(2 * slots)
+        for column, old in zip(larger, self._columns, strict=True):
+            column[: self._slots] = old[: self._slots]
+        self._columns = larger
+        self._shown = _read_only(larger)
+
+
+def first_hours(pool: Pool, own: Pool, start: int) -> float:
+    """Return when a pool's first slot begins, counted from slot `start` of a job's own pool."""
+    return (pool.start - own.start).total_seconds() / 3600.0 - start * own.slot_hours
+
+
+def _read_only(columns: Columns) -> Columns:
+    """Return the same arrays as they may be handed out."""
+    spot, on_demand, gpus = columns
+    shown = spot.view(), on_demand.view(), gpus.view()
+    for array in shown:
+        array.flags.writeable = False
+    return shown
+
+
+def _room(slots: int) -> Columns:
+    return np.zeros(slots), np.zeros(slots), np.zeros(slots, dtype=np.int64)
