@@ -90,7 +90,7 @@ def _print(result: Reproduction, files: list[Path], output: str) -> None:
     default="30s",
     show_default=True,
     metavar="DURATION",
-    help="Time without progress after a change of width.",
+    help="Time without progress after a start or a change of width.",
 )
 @click.option(
     "--node-gpus", type=int, default=4, show_default=True, help="GPUs are rented in nodes of so many."
@@ -100,7 +100,7 @@ def _print(result: Reproduction, files: list[Path], output: str) -> None:
     default="90s",
     show_default=True,
     metavar="DURATION",
-    help="From the request for a node, from which it is paid, until it can be used.",
+    help="From the request for a node, from which it is paid, until it is ready.",
 )
 def budget(
     out: str,

@@ -3,7 +3,8 @@
 A second opinion: nothing but the classes' own numbers is shared with the solver. The jobs of a class
 flow through a network. Through each (phase, width) flows a share of them; from one phase to the next a
 share stays at its width or goes over a *hub* to another, and whoever leaves the hub pays a restart at
-the new width. One row holds all classes together: the GPUs they rent on average.
+the new width. Whoever starts pays one too, as part of the first phase. One row holds all classes together:
+the GPUs they rent on average.
 
 Variables, for each class, phase e and width k, all >= 0 and in the order of their blocks:
 
@@ -96,8 +97,9 @@ def build(classes: Sequence[JobClass]) -> Programme:
     rows = _Rows()
     for job_class in classes:
         rate, first = job_class.arrivals_per_hour, len(jobs)
-        for phase in job_class.phases:
-            hours = [phase.work_gpu_hours / phase.speedup(width) for width in job_class.widths]
+        for index, phase in enumerate(job_class.phases):
+            start = 0.0 if index else job_class.restart_hours
+            hours = [start + phase.work_gpu_hours / phase.speedup(width) for width in job_class.widths]
             jobs += [rate * each for each in hours]
             gpus += [rate * width * each for width, each in zip(job_class.widths, hours, strict=True)]
         for restart in (0.0, job_class.restart_hours):  # leave, then join

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.budget.choices import Choice
+from slacktide.budget.choices import Choice, Weights
 from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import Entry, rows_of, width_array
 from slacktide.budget.frontier import frontier
 from slacktide.budget.hulls import Hulls, find_hulls
-from slacktide.budget.paths import Weights, find_paths
+from slacktide.budget.paths import find_paths
 from slacktide.budget.result import FleetPlan
 from slacktide.budget.whole import paths_of
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
@@ -70,7 +70,7 @@ def takes(each: JobClass, widths: Sequence[float]) -> tuple[float, float]:
     """Return the hours and GPU-hours of one way through the phases, by definition."""
     hours = gpu_hours = 0.0
     for index, (phase, width) in enumerate(zip(each.phases, widths, strict=True)):
-        pause = each.restart_hours if index and widths[index - 1] != width else 0.0
+        pause = each.restart_hours if index == 0 or widths[index - 1] != width else 0.0
         spent = pause + phase.work_gpu_hours / phase.speedup(width)
         hours, gpu_hours = hours + spent, gpu_hours + width * spent
     return hours, gpu_hours

@@ -10,8 +10,10 @@ from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
+from slacktide.budget.one_width import one_widths
 from slacktide.budget.policy.base import AnyStreamPolicy, stream_policies
-from slacktide.budget.stream import Stream
+from slacktide.budget.stream import Stream, realised_classes
+from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.register import Spec
 from slacktide.results.stream import StreamRun
 from slacktide.speedup import Amdahl, Linear, Power, Table
@@ -71,6 +73,31 @@ def test_all_at_once_is_event_by_event(spec: Spec, arrivals: str) -> None:
     stream = draw_stream(CLASSES, 3000, arrivals=arrivals, sizes="lognormal", seed=4)
     fleet = Fleet(CLASSES, 61.7)
     same(simulate(stream, fleet, spec), run_events(stream, fleet, make(spec)), 1e-9)
+
+
+def test_one_width_simulated_is_its_formula() -> None:
+    """Over the very jobs that came, to the last digits: response and GPUs, starts included."""
+    stream = draw_stream(CLASSES, 3000, arrivals="bursty", sizes="pareto", seed=5)
+    came = tuple(one for one in realised_classes(CLASSES, stream) if one is not None)
+    formula = one_widths(came)
+    for at, gpus in ((0, 1), (3, 4), (11, 12)):
+        run = simulate(stream, Fleet(CLASSES), {"one-width": {"gpus": gpus}})
+        assert formula.widths[at] == gpus
+        assert run.mean_response_hours == pytest.approx(formula.mean_response_hours[at], rel=1e-12)
+        assert run.average_gpus == pytest.approx(formula.average_gpus[at], rel=1e-12)
+        assert run.bill.restart_gpu_hours > 0
+
+
+def test_fixed_widths_simulated_are_their_formula() -> None:
+    """Where all jobs of a class are alike, but for the one job by which a mix may be off."""
+    stream = draw_stream(CLASSES, 3000, arrivals="bursty", sizes="fixed", seed=5)
+    came = tuple(one for one in realised_classes(CLASSES, stream) if one is not None)
+    least = least_budget_gpus(came)
+    for budget in (1.1 * least, 1.6 * least, 4.0 * least):
+        plan = optimal_widths(came, budget)
+        run = simulate(stream, Fleet(came, budget), "fixed-width")
+        assert run.mean_response_hours == pytest.approx(plan.mean_response_hours, rel=1e-3)
+        assert run.average_gpus == pytest.approx(plan.average_gpus, rel=1e-3)
 
 
 def test_who_leaves_as_another_comes_makes_room() -> None:

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slacktide.budget.classes import JobClass
+from slacktide.budget.continuous import real_choices_of
 from slacktide.budget.curves import TIE_SHARE
 from slacktide.budget.frontier import Frontier, frontier
+from slacktide.budget.one_width import one_widths
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.types import Phase
@@ -171,11 +173,9 @@ def test_the_order_of_classes_does_not_matter(classes: list[JobClass], share: fl
 @settings(deadline=None)
 @given(fleets(most_phases=3), shares)
 def test_dearer_restarts_never_help(classes: list[JobClass], share: float) -> None:
-    budget = budget_of(frontier(classes), share)
-    means = [
-        optimal_widths([replace(each, restart_hours=hours) for each in classes], budget).mean_response_hours
-        for hours in (0.0, 0.05, 0.5)
-    ]
+    fleets = [[replace(each, restart_hours=hours) for each in classes] for hours in (0.0, 0.05, 0.5)]
+    budget = budget_of(frontier(fleets[-1]), share)
+    means = [optimal_widths(each, budget).mean_response_hours for each in fleets]
     assert means[0] <= means[1] * (1.0 + 1e-10)
     assert means[1] <= means[2] * (1.0 + 1e-10)
 
@@ -185,9 +185,7 @@ def test_dearer_restarts_never_help(classes: list[JobClass], share: float) -> No
 def test_the_least_budget_is_the_least(classes: list[JobClass]) -> None:
     least = least_budget_gpus(classes)
     cheapest = math.fsum(
-        each.arrivals_per_hour * each.work_gpu_hours * min_ratio(each)
-        for each in classes
-        if len(each.phases) == 1
+        each.arrivals_per_hour * fewest_gpu_hours(each) for each in classes if len(each.phases) == 1
     )
     assert least >= cheapest * (1.0 - 1e-9)
     assert optimal_widths(classes, least).average_gpus == pytest.approx(least, rel=1e-11)
@@ -195,6 +193,83 @@ def test_the_least_budget_is_the_least(classes: list[JobClass]) -> None:
         assert least == pytest.approx(cheapest, rel=1e-9)
 
 
-def min_ratio(each: JobClass) -> float:
-    """Return the fewest GPU-hours for an hour of work, over the allowed widths."""
-    return min(width / each.phases[0].speedup(width) for width in each.widths)
+def fewest_gpu_hours(each: JobClass) -> float:
+    """Return the fewest GPU-hours of a job of one phase, its start included, over the allowed widths."""
+    return min(width * (each.restart_hours + alone_hours(each, width)) for width in each.widths)
+
+
+def alone_hours(each: JobClass, width: float) -> float:
+    """Return the hours of work of a job of one phase."""
+    return each.work_gpu_hours / each.phases[0].speedup(width)
+
+
+class Searched:
+    """A speedup that the solver knows nothing of but its values."""
+
+    def __init__(self, known: Speedup) -> None:
+        self.known = known
+
+    def __call__(self, gpus: float) -> float:
+        return self.known(gpus)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(work, speedups, st.booleans()), min_size=1, max_size=4),
+    st.sampled_from([0.0, 0.02, 0.5, 3.0]),
+    st.tuples(st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 1e-3, 0.1, 1.0, 30.0])).filter(any),
+)
+@example([(1.0, Table(((1.0, 0.1),)), False)], 0.02, (0.0, 1.0))
+@example([(1.0, Linear(1.2, -0.2), False)], 0.5, (0.0, 1.0))
+def test_no_real_width_beats_the_one_chosen(
+    drawn: list[tuple[float, Speedup, bool]], restart_hours: float, weights: tuple[float, float]
+) -> None:
+    """What is chosen takes what the definition says, and nothing on a fine grid is better."""
+    classes = [
+        JobClass(
+            name=f"class {index}", arrivals_per_hour=1.0, work_gpu_hours=gpu_hours, widths=(1, 24),
+            speedup=Searched(law) if searched else law, restart_hours=restart_hours,
+        )
+        for index, (gpu_hours, law, searched) in enumerate(drawn)
+    ]  # fmt: skip
+    choice = real_choices_of(classes).cheapest(*weights).choice
+    for each, gpu_hours, hours, width in zip(classes, *choice, strict=True):
+        assert hours == pytest.approx(restart_hours + alone_hours(each, width), rel=1e-12)
+        assert gpu_hours == pytest.approx(width * hours, rel=1e-12)
+        least = min(
+            (weights[0] + weights[1] * other) * (restart_hours + alone_hours(each, other))
+            for other in np.geomspace(1.0, 24.0, 400)
+        )
+        assert weights[0] * hours + weights[1] * gpu_hours <= least * (1.0 + 1e-12)
+
+
+@settings(deadline=None)
+@given(speedups, work, st.sampled_from([0.0, 0.02, 0.5]), st.integers(1, 24))
+def test_a_start_costs_a_restart(law: Speedup, gpu_hours: float, restart_hours: float, width: int) -> None:
+    """The law of the house: alone on k GPUs, a job takes R + X / s(k) hours, all of them billed."""
+    only = JobClass(
+        name="only", arrivals_per_hour=0.7, work_gpu_hours=gpu_hours, speedup=law,
+        restart_hours=restart_hours, widths=(width,),
+    )  # fmt: skip
+    hours = restart_hours + gpu_hours / law(width)
+    assert least_budget_gpus([only]) == pytest.approx(0.7 * width * hours, rel=1e-12)
+    for integer in (True, False):
+        plan = optimal_widths([only], 0.7 * width * hours, integer)
+        assert plan.mean_response_hours == pytest.approx(hours, rel=1e-12)
+        assert one_widths([only], integer).mean_response_hours == pytest.approx(hours, rel=1e-12)
+
+
+@settings(deadline=None)
+@given(fleets(most_phases=1), shares)
+def test_a_start_is_serial_work_of_amdahls_law(classes: list[JobClass], share: float) -> None:
+    """A second opinion: a pause before the work is work that no GPU speeds up."""
+    paused = [replace(each, phases=(Phase(each.work_gpu_hours, Amdahl(0.9)),)) for each in classes]
+    serial = []
+    for each in paused:
+        work_gpu_hours = each.work_gpu_hours + each.restart_hours
+        law = Amdahl(0.9 * each.work_gpu_hours / work_gpu_hours)
+        serial.append(replace(each, phases=(Phase(work_gpu_hours, law),), restart_hours=0.0))
+    budget = budget_of(frontier(serial), share)
+    for integer in (True, False):
+        mine, other = optimal_widths(paused, budget, integer), optimal_widths(serial, budget, integer)
+        assert mine.mean_response_hours == pytest.approx(other.mean_response_hours, rel=1e-9)

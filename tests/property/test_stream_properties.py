@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from slacktide.budget.arrivals import ARRIVALS, SIZES, Bursts, draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import Finished, FleetView, Progressed, StreamEvent
-from slacktide.budget.stream import Stream, numbers_in_class, realised_classes
+from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.budget.widths import optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup
 from slacktide.types import Phase
@@ -111,17 +111,34 @@ def test_work_and_money_are_conserved(fleet: Fleet, seed: int, arrivals: str, si
     assert done == pytest.approx((mean[stream.class_index] * stream.size).tolist(), rel=1e-9)
     fastest = fleet.stages.rate.max(axis=1)
     hours = np.add.reduceat(fleet.stages.work_gpu_hours / fastest, fleet.stages.first[:-1])
-    assert (run.response_hours >= hours[stream.class_index] * stream.size * (1 - 1e-9) - 1e-9).all()
+    starts = np.array([one.restart_hours for one in fleet.classes])
+    soonest = starts[stream.class_index] + hours[stream.class_index] * stream.size
+    assert (run.response_hours >= soonest * (1 - 1e-9) - 1e-9).all()
+
+
+def one_by_one(fleet: Fleet, stream: Stream) -> list[JobClass]:
+    """Return the jobs of a stream, each as a class of its own."""
+    found = []
+    for job, (index, size) in enumerate(zip(stream.class_index.tolist(), stream.size.tolist(), strict=True)):
+        phases = tuple(
+            Phase(each.work_gpu_hours * size, each.speedup) for each in fleet.classes[index].phases
+        )
+        rate = 1.0 / stream.hours
+        found.append(replace(fleet.classes[index], name=str(job), arrivals_per_hour=rate, phases=phases))
+    return found
 
 
 @given(fleets(), st.integers(0, 10**6))
 @settings(max_examples=40, deadline=None)
 def test_nobody_is_below_the_frontier_of_what_came(fleet: Fleet, seed: int) -> None:
-    """On any stream, any policy's mean response is at least the optimum for its spend and the jobs' work."""
+    """On any stream, any policy's mean response is at least the optimum for its spend and the jobs' work.
+
+    Each job is a class of its own: a start costs a short job more of its time, so who knows sizes, or is
+    lucky, can be better than the best width for a class's mean work.
+    """
     stream = draw_stream(fleet.classes, 40, seed=seed)
     run = run_events(stream, fleet, Restless(seed))
-    came = [one for one in realised_classes(fleet.classes, stream) if one is not None]
-    best = optimal_widths(came, run.average_gpus * (1 + 1e-9))
+    best = optimal_widths(one_by_one(fleet, stream), run.average_gpus * (1 + 1e-9))
     assert run.mean_response_hours >= best.mean_response_hours * (1 - 1e-9)
 
 

@@ -65,7 +65,8 @@ def purified(classes: Sequence[JobClass], items: Items, mix: Mix) -> Mix:
     hours = narrow_hours + mix.share * (mix.wide_hours - narrow_hours)
     width = (narrow_gpu_hours + mix.share * (mix.wide_gpu_hours - narrow_gpu_hours)) / hours
     phase = [phase for job_class in classes for phase in job_class.phases][at]
-    alone = phase.work_gpu_hours / float(phase.speedup(float(width)))
+    start = classes[items.class_of[item]].restart_hours
+    alone = start + phase.work_gpu_hours / float(phase.speedup(float(width)))
     if not alone <= hours * (1.0 + TIE_SHARE):
         return mix
     found = Choice(*(values.copy() for values in mix.choice))

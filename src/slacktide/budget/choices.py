@@ -28,6 +28,13 @@ class Choice(NamedTuple):
     """By phase, all phases of all items in order."""
 
 
+class Weights(NamedTuple):
+    """What an hour and a GPU-hour count."""
+
+    hour: float
+    gpu_hour: float
+
+
 class Part(Protocol):
     """Items of one kind."""
 

@@ -29,7 +29,8 @@ class JobClass:
     phases: tuple[Phase, ...] = ()
     """What a job passes through, in order; a class without phases is one phase."""
     restart_hours: float = 0.0
-    """Hours without progress after the width was changed; the new width is billed meanwhile."""
+    """Hours without progress after a start, the first one included, and after every change of width; the
+    new width is billed meanwhile."""
     widths: tuple[int, ...] = ANY_WIDTH
     """The widths a job may have, ascending."""
 

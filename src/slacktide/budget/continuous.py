@@ -1,25 +1,24 @@
 """Real widths: the optimum when a job may hold any share of GPUs on average.
 
-Amdahl's law and power laws have closed forms. Straight pieces (linear speedups, measured tables) are
-straight in the plane of GPU-hours and hours too, so their corners are enough. Any other speedup is
-searched from a fine grid on by golden sections. Classes whose phases hang together walk through a grid of
-GRID widths in equal ratios, with all allowed whole widths and all corners of tables. What that misses is
-small, as costs are flat near their least: on 450 random fleets with widths from 1 to 64, at most 4e-6 of
-the mean response against a grid eight times as fine.
+Amdahl's law, power laws and straight pieces (linear speedups, measured tables) have closed forms; where no
+restart precedes them, pieces are straight in the plane of GPU-hours and hours too, and their corners are
+enough. Any other speedup is searched from a fine grid on by golden sections. Classes whose phases hang
+together walk through a grid of GRID widths in equal ratios, with all allowed whole widths and all corners of
+tables. What that misses is small, as costs are flat near their least: on 450 random fleets with widths from
+1 to 64, at most 4e-6 of the mean response against a grid eight times as fine.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from slacktide.arrays import Floats
-from slacktide.budget.choices import Choice, Choices, Part, is_bound, items_of
+from slacktide.budget.choices import Choices, Part, is_bound, items_of
 from slacktide.budget.classes import JobClass
-from slacktide.budget.curves import Entry, rows_of, width_array
+from slacktide.budget.closed_forms import AmdahlPhases, PausedPieces, PowerPhases
+from slacktide.budget.curves import Entry, entries_of, rows_of, speedups_at, width_array
 from slacktide.budget.golden import Golden
 from slacktide.budget.hulls import Hulls
 from slacktide.budget.paths import Paths
@@ -28,45 +27,6 @@ from slacktide.types import Phase
 
 GRID = 1024
 """Widths in the grid of a class whose phases hang together."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AmdahlPhases:
-    """Phases that follow Amdahl's law: k = sqrt(f / (price * (1 - f)))."""
-
-    work_gpu_hours: Floats
-    parallel_share: Floats
-    least: Floats
-    most: Floats
-
-    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> Choice:
-        """Choose each phase's width by its closed form."""
-        share = self.parallel_share
-        gain, cost = hour_weight * share, gpu_hour_weight * (1.0 - share)
-        # A job without a serial part is served best at its widest at any price.
-        square = np.divide(gain, cost, out=np.full_like(gain, math.inf), where=cost > 0)
-        best = np.where(share == 1.0, math.inf, np.where(share == 0.0, 0.0, np.sqrt(square)))
-        widths = np.clip(best, self.least, self.most)
-        hours = self.work_gpu_hours * (1.0 - share + share / widths)
-        return Choice(widths * hours, hours, widths)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PowerPhases:
-    """Phases that follow a power law: k = p / (price * (1 - p))."""
-
-    work_gpu_hours: Floats
-    exponent: Floats
-    least: Floats
-    most: Floats
-
-    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> Choice:
-        """Choose each phase's width by its closed form."""
-        gain, cost = hour_weight * self.exponent, gpu_hour_weight * (1.0 - self.exponent)
-        best = np.divide(gain, cost, out=np.full_like(gain, math.inf), where=cost > 0)
-        widths = np.clip(best, self.least, self.most)
-        hours = self.work_gpu_hours / widths**self.exponent
-        return Choice(widths * hours, hours, widths)
 
 
 Member = tuple[JobClass, Phase]
@@ -92,34 +52,51 @@ def _maker(job_class: JobClass, phase: Phase) -> Callable[[list[Member]], Part]:
     """Return what makes the part that chooses for a phase, or for all of a class."""
     if is_bound(job_class):
         return _paths
-    makers = {Amdahl: _amdahl, Power: _power, Linear: _straight, Table: _straight}
+    straight = _pieces if job_class.restart_hours > 0 else _corners_only
+    makers = {Amdahl: _amdahl, Power: _power, Linear: straight, Table: straight}
     return makers.get(type(phase.speedup), _golden)
 
 
 def _amdahl(members: list[Member]) -> Part:
     speedups = [phase.speedup for _, phase in members if isinstance(phase.speedup, Amdahl)]
     shares = np.array([speedup.parallel_share for speedup in speedups])
-    return AmdahlPhases(_work(members), shares, *_spans(members))
+    return AmdahlPhases(_work(members), _starts(members), shares, *_spans(members))
 
 
 def _power(members: list[Member]) -> Part:
     speedups = [phase.speedup for _, phase in members if isinstance(phase.speedup, Power)]
-    return PowerPhases(_work(members), np.array([speedup.exponent for speedup in speedups]), *_spans(members))
+    exponents = np.array([speedup.exponent for speedup in speedups])
+    return PowerPhases(_work(members), _starts(members), exponents, *_spans(members))
 
 
-def _straight(members: list[Member]) -> Part:
+def _corners_only(members: list[Member]) -> Part:
     return Hulls.of(rows_of([Entry(each.name, phase, _corners(each, [phase])) for each, phase in members]))
 
 
+def _pieces(members: list[Member]) -> Part:
+    rows = []
+    for index, (each, phase) in enumerate(members):
+        corners = _corners(each, [phase])
+        speeds = speedups_at(phase.speedup, corners)
+        for left in range(max(1, len(corners) - 1)):
+            right = min(left + 1, len(corners) - 1)
+            ends = (corners[left], corners[right], speeds[left], speeds[right])
+            rows.append((index, phase.work_gpu_hours, each.restart_hours, *ends))
+    phases, *columns = np.array(rows).T.copy()
+    phase_of = phases.astype(np.int64)
+    return PausedPieces(phase_of, np.searchsorted(phase_of, np.arange(len(members))), *columns)
+
+
 def _golden(members: list[Member]) -> Part:
-    return Golden.of([Entry(each.name, phase, width_array(each.widths)) for each, phase in members])
+    return Golden.of(
+        [Entry(each.name, phase, width_array(each.widths), each.restart_hours) for each, phase in members]
+    )
 
 
 def _paths(members: list[Member]) -> Part:
     entries, phases, restarts = [], [], []
     for job_class, _ in members:
-        widths = _grid(job_class)
-        entries += [Entry(job_class.name, phase, widths) for phase in job_class.phases]
+        entries += entries_of(job_class, _grid(job_class))
         phases.append(len(job_class.phases))
         restarts.append(job_class.restart_hours)
     return Paths.of(rows_of(entries), phases, restarts)
@@ -127,6 +104,11 @@ def _paths(members: list[Member]) -> Part:
 
 def _work(members: list[Member]) -> Floats:
     return np.array([phase.work_gpu_hours for _, phase in members])
+
+
+def _starts(members: list[Member]) -> Floats:
+    """Return the hours before each phase: phases that are chosen alone are their class's first, or free."""
+    return np.array([job_class.restart_hours for job_class, _ in members])
 
 
 def _spans(members: list[Member]) -> tuple[Floats, Floats]:

@@ -1,4 +1,4 @@
-"""What a phase takes at each width: hours, and GPU-hours."""
+"""What a phase takes at each width, the restart of a first start included: hours, and GPU-hours."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
+from slacktide.budget.classes import JobClass
 from slacktide.errors import InputError
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.types import Phase
@@ -18,11 +19,13 @@ TIE_SHARE = 1e-12
 
 
 class Entry(NamedTuple):
-    """One phase, whose it is, and the widths it may have."""
+    """One phase, whose it is, the widths it may have, and the pause before it."""
 
     class_name: str
     phase: Phase
     widths: Floats
+    start_hours: float = 0.0
+    """Hours without progress before the phase, with its width billed: the restart of a first start."""
 
 
 class Rows(NamedTuple):
@@ -61,6 +64,14 @@ def width_array(widths: tuple[int, ...]) -> Floats:
     return found
 
 
+def entries_of(job_class: JobClass, widths: Floats) -> list[Entry]:
+    """List the phases of a class at some widths; the first one begins with the restart of a first start."""
+    return [
+        Entry(job_class.name, phase, widths, 0.0 if index else job_class.restart_hours)
+        for index, phase in enumerate(job_class.phases)
+    ]
+
+
 def rows_of(entries: Sequence[Entry]) -> Rows:
     """Tabulate phases. Raises InputError where a speedup is not a number > 0."""
     known: dict[tuple[int, int], Floats] = {}
@@ -76,6 +87,7 @@ def rows_of(entries: Sequence[Entry]) -> Rows:
     widths = np.concatenate([entry.widths for entry in entries])
     _check(entries, start, widths, rate)
     hours = np.repeat([entry.phase.work_gpu_hours for entry in entries], lengths) / rate
+    hours += np.repeat([entry.start_hours for entry in entries], lengths)
     return Rows(start, widths, _tied(hours, start, lengths), _tied(widths * hours, start, lengths))
 
 

@@ -28,7 +28,7 @@ class Stages(NamedTuple):
     rate: Floats
     """[stage, width]: progress per hour, 0 where the width is not allowed."""
     restart_hours: Floats
-    """[stage]: hours without progress after a change of width."""
+    """[stage]: hours without progress after a start or a change of width."""
     narrower: Ints
     """[stage, width]: the greatest allowed width that is no wider, 0 if there is none."""
     least: Ints
@@ -48,7 +48,7 @@ class Fleet:
     node_gpus: int = 1
     """GPUs are rented in nodes of this many."""
     provisioning_hours: float = 0.0
-    """From the request for a node until it can be used; it is paid for from the request on."""
+    """From the request for a node until it can be used, billed; a job's restart comes after that."""
     idle_grace_hours: float = 0.0
     """How long a node that nobody needs is kept."""
 

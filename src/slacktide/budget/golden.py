@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slacktide.arrays import Floats
-from slacktide.budget.choices import Choice
+from slacktide.budget.choices import Choice, Weights
 from slacktide.budget.curves import TIE_SHARE, Entry, Rows, rows_of
 from slacktide.speedup import Speedup
 
@@ -48,10 +48,11 @@ class Golden:
         cost = hour_weight * hours + gpu_hour_weight * gpu_hours
         tied = cost <= cost.min() * (1.0 + TIE_SHARE)
         at = int(np.argmin(np.where(tied, hours + gpu_hours, math.inf)))
-        phase = self.entries[index].phase
+        phase, start = self.entries[index].phase, self.entries[index].start_hours
         low, high = widths[max(at - 1, 0)], widths[min(at + 1, len(widths) - 1)]
-        width = section(phase.speedup, hour_weight, gpu_hour_weight, float(low), float(high))
-        took = phase.work_gpu_hours / phase.speedup(width)
+        weights, share = Weights(hour_weight, gpu_hour_weight), start / phase.work_gpu_hours
+        width = section(phase.speedup, weights, share, float(low), float(high))
+        took = start + phase.work_gpu_hours / phase.speedup(width)
         if (hour_weight + gpu_hour_weight * width) * took < cost[at] * (1.0 - NOTICEABLE):
             return width * took, took, width
         return float(gpu_hours[at]), float(hours[at]), float(widths[at])
@@ -63,11 +64,15 @@ def _finer(entry: Entry) -> Floats:
     return np.unique(np.concatenate((ratios, entry.widths)))
 
 
-def section(speedup: Speedup, hour_weight: float, gpu_hour_weight: float, low: float, high: float) -> float:
-    """Return the width between two at which (weight of hours + weight of GPU-hours x width) / s is least."""
+def section(speedup: Speedup, weights: Weights, start_share: float, low: float, high: float) -> float:
+    """Return the width between two at which (hours + GPU-hours x width) x (start + 1 / s) weighs least.
+
+    `start_share` is the pause before the work over the time that the work takes on one GPU.
+    """
 
     def cost(width: float) -> float:
-        return (hour_weight + gpu_hour_weight * width) / speedup(width)
+        weight = weights.hour + weights.gpu_hour * width
+        return weight / speedup(width) + weight * start_share
 
     left, right = high - _RATIO * (high - low), low + _RATIO * (high - low)
     at_left, at_right = cost(left), cost(right)

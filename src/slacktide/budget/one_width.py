@@ -75,7 +75,7 @@ def one_widths(classes: Sequence[JobClass], integer: bool = True) -> OneWidths:
     gpus, jobs = np.zeros(len(widths)), np.zeros(len(widths))
     for one in classes:
         taken = _allowed(one, widths, integer)
-        hours = np.zeros(len(widths))
+        hours = np.full(len(widths), one.restart_hours)
         for phase in one.phases:
             hours += phase.work_gpu_hours / speedups_at(phase.speedup, taken)
         jobs += one.arrivals_per_hour * hours

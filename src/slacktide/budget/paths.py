@@ -2,8 +2,8 @@
 
 At a given price the best path is a shortest path over (phase, width). A phase is entered at the same
 width for nothing, or from the best width of all before plus a restart at the new width: nothing but
-the best one need be remembered, so a phase costs O(widths) and not O(widths squared). A job's first
-start is no change.
+the best one need be remembered, so a phase costs O(widths) and not O(widths squared). The restart of a
+job's first start is part of what its first phase takes.
 """
 
 from __future__ import annotations
@@ -15,16 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
-from slacktide.budget.choices import Choice
+from slacktide.budget.choices import Choice, Weights
 from slacktide.budget.curves import Rows
 from slacktide.compiled import compilable, compiled
-
-
-class Weights(NamedTuple):
-    """What an hour and a GPU-hour count."""
-
-    hour: float
-    gpu_hour: float
 
 
 class Scratch(NamedTuple):

@@ -16,7 +16,7 @@ from slacktide.budget.curves import rows_of
 from slacktide.budget.hulls import Hulls
 from slacktide.budget.paths import Paths
 from slacktide.budget.search import CHORD_TOLERANCE
-from slacktide.budget.whole import entries_of, paths_of
+from slacktide.budget.whole import allowed_entries, paths_of
 
 
 class ItemHull(NamedTuple):
@@ -76,7 +76,7 @@ def _falling(price: Floats, item: Ints) -> Floats:
 def hulls_of(classes: Sequence[JobClass]) -> tuple[ItemHull, ...]:
     """Return the hull of each item, in the order of the classes and their phases."""
     free = [job_class for job_class in classes if not is_bound(job_class)]
-    single = iter(_single(Hulls.of(rows_of(entries_of(free)))) if free else ())
+    single = iter(_single(Hulls.of(rows_of(allowed_entries(free)))) if free else ())
     found: list[ItemHull] = []
     for job_class in classes:
         if is_bound(job_class):

@@ -85,7 +85,8 @@ def numbers_in_class(class_index: Ints) -> Ints:
 def realised_classes(classes: Sequence[JobClass], stream: Stream) -> tuple[JobClass | None, ...]:
     """Return the classes with the rates and mean work that a stream really had; None where no job came.
 
-    With them the frontier is the best that any policy could have done on this very stream.
+    With them the frontier is the best that any policy could have done on this very stream; with restarts,
+    that any policy could have done which gives the jobs of a class the same widths.
     """
     counts = np.bincount(stream.class_index, minlength=len(classes))
     sizes = np.bincount(stream.class_index, weights=stream.size, minlength=len(classes))

@@ -9,7 +9,7 @@ import numpy as np
 from slacktide.arrays import Ints
 from slacktide.budget.choices import Choices, Part, is_bound, items_of
 from slacktide.budget.classes import JobClass
-from slacktide.budget.curves import Entry, rows_of, width_array
+from slacktide.budget.curves import Entry, entries_of, rows_of, width_array
 from slacktide.budget.hulls import Hulls
 from slacktide.budget.paths import Paths
 
@@ -21,22 +21,18 @@ def choices_of(classes: Sequence[JobClass]) -> Choices:
     parts: list[tuple[Ints, Part]] = []
     if not bound.all():
         free = [job_class for job_class in classes if not is_bound(job_class)]
-        parts.append((np.flatnonzero(~bound), Hulls.of(rows_of(entries_of(free)))))
+        parts.append((np.flatnonzero(~bound), Hulls.of(rows_of(allowed_entries(free)))))
     if bound.any():
         parts.append((np.flatnonzero(bound), paths_of([each for each in classes if is_bound(each)])))
     return Choices(items, tuple(parts))
 
 
-def entries_of(classes: Sequence[JobClass]) -> list[Entry]:
+def allowed_entries(classes: Sequence[JobClass]) -> list[Entry]:
     """List all phases of classes at their allowed widths."""
-    return [
-        Entry(job_class.name, phase, width_array(job_class.widths))
-        for job_class in classes
-        for phase in job_class.phases
-    ]
+    return [entry for each in classes for entry in entries_of(each, width_array(each.widths))]
 
 
 def paths_of(classes: Sequence[JobClass]) -> Paths:
     """Tabulate classes whose phases hang together."""
     phases = [len(job_class.phases) for job_class in classes]
-    return Paths.of(rows_of(entries_of(classes)), phases, [each.restart_hours for each in classes])
+    return Paths.of(rows_of(allowed_entries(classes)), phases, [each.restart_hours for each in classes])

@@ -36,7 +36,9 @@ MAX_JOBS = 10_000_000
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same stream.")
 @click.option("--budget", "budget_text", metavar="BUDGET", help="Another budget, e.g. '20 gpus'.")
 @click.option("--node-gpus", type=int, help="GPUs are rented in nodes of so many.")
-@click.option("--provisioning", type=common.Duration(), help="From asking for a node to its use, e.g. 4m.")
+@click.option(
+    "--provisioning", type=common.Duration(), help="From asking for a node until it is ready, e.g. 4m."
+)
 @click.option("--idle-grace", type=common.Duration(), help="How long an idle node is kept, e.g. 5m.")
 @click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw a picture.")
 @common.output_option("table", "json", "csv")

@@ -110,6 +110,8 @@ def sight(view: View) -> Sight:
     """Reduce a view to bare numbers."""
     terms, tariff = _terms(view.job), _tariff(view.job.billing, view.slot_hours)
     now, following, hours = view.now_hours, view.next_hours, view.slot_hours
+    if abs(following - now - hours) > TIME_TOLERANCE_HOURS:
+        hours = following - now  # a job handed in inside a slot has a first one that is shorter
     return Sight(terms, tariff, view.slot, now, following, hours, view.state, view.quote, 0)
 
 

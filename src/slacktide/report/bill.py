@@ -10,7 +10,7 @@ from slacktide.report import grid, words
 from slacktide.report.grid import Column, Grid
 from slacktide.report.run_sentences import ENDINGS
 from slacktide.report.run_words import gpu_hours, since
-from slacktide.units import MAX_DURATION_HOURS, format_usd
+from slacktide.units import format_usd
 
 if TYPE_CHECKING:
     from slacktide.ledger import Audit
@@ -33,7 +33,7 @@ def outcome(bill: Bill) -> str:
 
 def finish(bill: Bill) -> str:
     """Say when the work was done and how that stands to the deadline."""
-    within, timed = words.duration(bill.deadline_hours), bill.deadline_hours < MAX_DURATION_HOURS
+    within, timed = words.duration(bill.deadline_hours), math.isfinite(bill.deadline_hours)
     if not math.isfinite(bill.finish_hours):
         return f"{share_done(bill)} of the work done" + (f", deadline {within}" if timed else "")
     if not timed:
@@ -82,9 +82,10 @@ def beside(bill: Bill) -> list[tuple[str, str]]:
 
 
 def as_json(bill: Bill) -> dict[str, Any]:
-    """Return the bill under its documented keys; null for a finish that never came."""
+    """Return the bill under its documented keys; null for a finish that never came and for no deadline."""
     fields = dataclasses.asdict(bill)
-    fields["finish_hours"] = bill.finish_hours if math.isfinite(bill.finish_hours) else None
+    for key in ("finish_hours", "deadline_hours"):
+        fields[key] = fields[key] if math.isfinite(fields[key]) else None
     alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd
     done = math.isfinite(bill.finish_hours)
     fields["saved_share"] = 1 - bill.cost_usd / alone if done and alone else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from slacktide.report import words
 from slacktide.types import Job
-from slacktide.units import MAX_DURATION_HOURS, format_duration, format_usd
+from slacktide.units import format_duration, format_usd
 
 PAIRED = {
     "line_gpu_hours", "planned_on_demand_gpus", "mean_spot_gpus", "mean_on_demand_gpus"
@@ -26,7 +26,7 @@ def since(hours: float) -> str:
 
 def open_ended(job: Job) -> bool:
     """Whether a job has no deadline, as one of a stream."""
-    return job.deadline_hours >= MAX_DURATION_HOURS
+    return job.deadline_hours == math.inf
 
 
 def task(job: Job) -> str:

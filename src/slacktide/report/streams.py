@@ -108,11 +108,12 @@ def _spend(run: StreamRun, asked: Simulated) -> str:
 
 def _realism(found: StreamComparison) -> list[str]:
     fleet = found.fleet
-    if fleet.node_gpus == 1 and fleet.provisioning_hours == 0:
+    ideal = fleet.node_gpus == 1 and fleet.provisioning_hours == 0
+    if ideal and not any(one.restart_hours for one in fleet.classes):
         return []
     return [
-        "fixed widths are optimal where single GPUs come at once; where nodes must be waited for, or filled, "
-        "another policy can be below 1.000"
+        "fixed widths are optimal where single GPUs come at once and starts take no time; where nodes must "
+        "be waited for or filled, or jobs restart, another policy can be below 1.000"
     ]
 
 

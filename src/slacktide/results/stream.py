@@ -35,8 +35,9 @@ class Responses:
 class Bill:
     """GPU-hours that were paid for, split into what they were used for; the parts add up.
 
-    Restart: held by jobs that made no progress after a change of width. Fragmentation: GPUs that are free
-    on nodes of which others are in use. Idle: nodes that nobody used, those on their way included.
+    Restart: held by jobs that made no progress yet after a start or a change of width. Fragmentation: GPUs
+    that are free on nodes of which others are in use. Idle: nodes that nobody used, those on their way
+    included.
     """
 
     gpu_hours: float

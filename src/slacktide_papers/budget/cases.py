@@ -20,7 +20,7 @@ IDEAL_NAME = "ideal machines"
 
 
 class Machines(NamedTuple):
-    """What renting and resizing take."""
+    """What renting, starting and resizing take."""
 
     restart_hours: float = 0.0
     node_gpus: int = 1
@@ -124,12 +124,14 @@ class Case:
 
     @cached_property
     def bound(self) -> Frontier:
-        """The frontier of the jobs that really came: no policy can be below it, on any machines.
+        """The frontier of the jobs that really came, on ideal machines: no policy can be below it on any.
 
         Whatever widths a job has, its hours plus any price times its GPU-hours are at least its work times
-        the least of (1 + price k) / s(k); summed over the jobs of the stream this is the frontier.
+        the least of (1 + price k) / s(k); summed over the jobs of the stream this is the frontier. Restarts
+        are left out: with them a job's least is not in proportion to its work, and means bound nobody.
         """
-        return frontier([one for one in realised_classes(self.classes, self.stream) if one is not None])
+        came = (one for one in realised_classes(self.classes, self.stream) if one is not None)
+        return frontier([dataclasses.replace(one, restart_hours=0.0) for one in came])
 
     def bound_hours(self, average_gpus: float) -> float:
         """Return the bound on the mean response at a bill."""

@@ -149,10 +149,11 @@ def _stable_widths(case: Case, size: Size, cluster_gpus: int) -> list[int]:
     for gpus in (gpus for gpus in size.cluster_widths if 1 < gpus <= cluster_gpus):
         width = stages.narrower[:, min(gpus, stages.narrower.shape[1] - 1)]
         speed = stages.rate[np.arange(len(width)), width]
-        if (
-            sum(one.load_gpus * k / s for one, k, s in zip(case.classes, width, speed, strict=True))
-            < cluster_gpus
-        ):
+        held = (
+            one.arrivals_per_hour * k * (one.restart_hours + one.work_gpu_hours / s)
+            for one, k, s in zip(case.classes, width, speed, strict=True)
+        )
+        if sum(held) < cluster_gpus:
             found.append(gpus)
     return found
 

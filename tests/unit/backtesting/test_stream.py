@@ -21,7 +21,7 @@ from slacktide.budget.policy.srpt import Srpt
 from slacktide.budget.stream import Stream
 from slacktide.errors import InputError
 from slacktide.results.stream import Responses, StreamRun
-from slacktide.speedup import Power
+from slacktide.speedup import Amdahl, Power
 from slacktide.types import Phase
 
 UNIT = JobClass(name="unit", arrivals_per_hour=1.0, work_gpu_hours=1.0, widths=(1, 2, 3, 4))
@@ -128,9 +128,32 @@ def test_a_change_of_width_between_phases_costs_a_restart() -> None:
             return np.where(view.phase == 0, 1, 4)
 
     run = run_events(stream((0.0, 1.0), (1.0, 0.5)), Fleet((one,)), Widens())
-    assert run.response_hours.tolist() == [2.0 + 0.25 + 1.0, 1.0 + 0.25 + 0.5]
-    assert parts(run) == (2.0 + 4.0 + 1.0 + 2.0, 2 * 0.25 * 4, 0.0, 0.0)
+    assert run.response_hours.tolist() == [0.25 + 2.0 + 0.25 + 1.0, 0.25 + 1.0 + 0.25 + 0.5]
+    assert parts(run) == (2.0 + 4.0 + 1.0 + 2.0, 2 * 0.25 * (1 + 4), 0.0, 0.0)
     assert run.resizes == 2
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 4])
+def test_a_first_start_costs_a_restart_and_is_no_resize(gpus: int) -> None:
+    one = JobClass(
+        name="unit", arrivals_per_hour=1.0, work_gpu_hours=2.0, speedup=Amdahl(0.5), restart_hours=0.25,
+        widths=(1, 2, 4),
+    )  # fmt: skip
+    worked = 2.0 / Amdahl(0.5)(gpus)
+    for run in (
+        run_events(stream((0.0, 1.0)), Fleet((one,)), OneWidth(gpus)),
+        simulate(stream((0.0, 1.0)), Fleet((one,)), OneWidth(gpus)),
+    ):
+        assert run.response_hours.tolist() == pytest.approx([0.25 + worked])
+        assert parts(run) == pytest.approx((gpus * worked, gpus * 0.25, 0.0, 0.0))
+        assert (run.resizes, run.peak_gpus) == (0, gpus)
+
+
+def test_a_restart_comes_after_the_wait_for_the_node() -> None:
+    one = JobClass(name="unit", arrivals_per_hour=1.0, work_gpu_hours=2.0, restart_hours=0.25, widths=(1, 2))
+    run = run_events(stream((0.0, 1.0)), Fleet((one,), provisioning_hours=0.5), OneWidth(2))
+    assert run.response_hours.tolist() == [0.5 + 0.25 + 1.0]
+    assert parts(run) == (2.0, 2 * 0.25, 0.0, 2 * 0.5)
 
 
 def test_a_fixed_cluster_queues_and_is_paid_for_when_idle() -> None:
@@ -145,9 +168,9 @@ def test_a_fixed_cluster_queues_and_is_paid_for_when_idle() -> None:
 def test_the_shortest_goes_first_and_going_on_costs_a_restart() -> None:
     one = JobClass(name="unit", arrivals_per_hour=1.0, work_gpu_hours=1.0, restart_hours=0.5, widths=(1, 2))
     run = run_events(stream((0.0, 4.0), (1.0, 1.0), (1.5, 9.0)), Fleet((one,)), Srpt(1, gpus=1))
-    # 0-1 first, 1-2 second, 2-2.5 pause, 2.5-5.5 first, 5.5-14.5 third (a first start: no pause).
-    assert run.response_hours.tolist() == [5.5, 1.0, 13.0]
-    assert run.bill.restart_gpu_hours == 0.5
+    # After a pause of 0.5 each: 0.5-1 first, 1.5-2.5 second, 3-6.5 first, 7-16 third.
+    assert run.response_hours.tolist() == [6.5, 1.5, 14.5]
+    assert run.bill.restart_gpu_hours == 4 * 0.5
 
 
 def test_equal_shares_are_whole_and_the_first_gets_what_is_left_over() -> None:

@@ -107,18 +107,19 @@ def test_a_width_that_is_slower_is_never_taken() -> None:
 
 
 @pytest.mark.parametrize("integer", [True, False])
-def test_a_change_of_width_is_paid_at_the_new_width_and_the_first_start_is_free(integer: bool) -> None:
+def test_a_start_and_a_change_of_width_are_paid_at_the_new_width(integer: bool) -> None:
     job_class = JobClass(
         name="two", arrivals_per_hour=1.0, restart_hours=0.5, widths=(1, 4),
         phases=(Phase(1.0, Table.of({1: 1.0, 4: 1.0})), Phase(8.0, Linear())),
     )  # fmt: skip
-    # Narrow then wide: 1 + 0.5 + 2 hours, 1 + 4 * 0.5 + 8 GPU-hours; always wide: 3 hours, 12 GPU-hours.
-    plan = optimal_widths([job_class], 11.0, integer)
+    # Narrow, then wide: 0.5 + 1 + 0.5 + 2 hours, 0.5 + 1 + 4 * 0.5 + 8 GPU-hours; always wide: 3.5 hours,
+    # 14 GPU-hours; always narrow: 9.5 of both.
+    plan = optimal_widths([job_class], 11.5, integer)
     path = plan.classes[0].paths[0]
     assert path.widths == (1, 4)
-    assert (path.response_hours, path.gpu_hours) == pytest.approx((3.5, 11.0))
-    assert optimal_widths([job_class], 12.0, integer).mean_response_hours == pytest.approx(3.0)
-    assert least_budget_gpus([job_class]) == pytest.approx(9.0)
+    assert (path.response_hours, path.gpu_hours) == pytest.approx((4.0, 11.5))
+    assert optimal_widths([job_class], 14.0, integer).mean_response_hours == pytest.approx(3.5)
+    assert least_budget_gpus([job_class]) == pytest.approx(9.5)
 
 
 def test_phases_without_restarts_are_mixed_one_at_a_time() -> None:

@@ -8,8 +8,8 @@ The model:
   come and go. While nodes are on their way, jobs run on what is there: a job keeps its width, or waits,
   until all that it is to have is free; earlier jobs go first, and a later one may take what an earlier one
   cannot use yet.
-- A change of a running job's width costs its class's restart time without progress, with the new width
-  paid for; so does going on after a wait half-way. A first start costs nothing more than the wait.
+- A start costs its class's restart time without progress, with the width paid for: the first one, going on
+  after a wait half-way, and every change of a running job's width.
 - Once the last job has arrived nothing is kept for jobs to come: idle nodes are given back at once, and of
   a fixed cluster only the nodes in use are paid for. The bill ends with the last job.
 """

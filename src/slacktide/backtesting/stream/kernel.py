@@ -36,7 +36,7 @@ class Present(NamedTuple):
     width: Ints
     """GPUs held."""
     started: Ints
-    """1 once a job has held GPUs: from then on every change of width costs a restart."""
+    """1 once a job has held GPUs: from then on a change of width is a resize."""
     pause_hours: Floats
     """Hours without progress still to come."""
     left_gpu_hours: Floats
@@ -221,8 +221,9 @@ def place(jobs: Present, stages: Stages, wanted: Ints, gpus: int) -> tuple[int, 
     """Give jobs the widths they are to have, as far as the GPUs that can be used go.
 
     Who is to have less gives it up at once. Then, in the order of arrival, each job that is to have more
-    gets all of it or keeps what it has. Returns the GPUs held and how many running jobs changed their
-    width; for a width that is not allowed -1 and the job's place.
+    gets all of it or keeps what it has. Whoever starts or changes makes no progress for a restart. Returns
+    the GPUs held and how many running jobs changed their width; for a width that is not allowed -1 and the
+    job's place.
     """
     changes = 0
     for job in range(len(wanted)):
@@ -241,7 +242,7 @@ def place(jobs: Present, stages: Stages, wanted: Ints, gpus: int) -> tuple[int, 
         if wanted[job] > jobs.width[job] and wanted[job] - jobs.width[job] <= gpus:
             gpus -= wanted[job] - jobs.width[job]
             jobs.width[job] = wanted[job]
-            jobs.pause_hours[job] = jobs.started[job] * stages.restart_hours[jobs.stage[job]]
+            jobs.pause_hours[job] = stages.restart_hours[jobs.stage[job]]
             changes += jobs.started[job]
             jobs.started[job] = 1
         held += jobs.width[job]

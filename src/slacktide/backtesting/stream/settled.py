@@ -23,7 +23,7 @@ class _Way(NamedTuple):
     hours: Floats
     """[way, phase]: hours of work of a job of size one; 0 where there is no such phase."""
     pause_hours: Floats
-    """[way, phase]: the restart at the phase's start."""
+    """[way, phase]: the restart at the phase's start; the first one always has it."""
     width: Ints
     """[way, phase]"""
 
@@ -80,7 +80,8 @@ def _tabulate(fleet: Fleet, ways: Ways) -> _Way:
         rows = np.arange(first, first + phases[one])
         for way, widths in ((2 * one, ways.narrow[rows]), (2 * one + 1, ways.wide[rows])):
             table.hours[way, : len(rows)] = stages.work_gpu_hours[rows] / stages.rate[rows, widths]
-            table.pause_hours[way, 1 : len(rows)] = stages.restart_hours[rows[1:]] * (np.diff(widths) != 0)
+            changes = np.diff(widths, prepend=0) != 0
+            table.pause_hours[way, : len(rows)] = stages.restart_hours[rows] * changes
             table.width[way, : len(rows)] = widths
             table.width[way, len(rows) :] = widths[-1]
     return table

@@ -219,8 +219,10 @@ def _cost(one: JobClass | None, phase: int, gpus: int, turn: Turn | None) -> flo
     if one is None:
         return 0.0
     path = turn.paths[0] if turn and turn.paths else (one.widths[0],) * len(one.phases)
-    total = 0.0
+    total, held = 0.0, gpus
     for place in range(phase, len(one.phases)):
         width = gpus if place == phase and gpus else path[place]
-        total += one.phases[place].work_gpu_hours * width / one.phases[place].speedup(width)
+        pause = one.restart_hours if width != held else 0.0
+        total += pause * width + one.phases[place].work_gpu_hours * width / one.phases[place].speedup(width)
+        held = width
     return total

@@ -63,7 +63,9 @@ def _points(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
     curve = frontier([one for one in realised_classes(found.fleet.classes, found.stream) if one is not None])
     x = np.append(curve.budget_gpus, max(high + room, curve.budget_gpus[-1]))
     y = np.append(curve.mean_response_hours, curve.mean_response_hours[-1])
-    axes.plot(x, y, color=INK, linewidth=1.6, label="nobody can be below, on these jobs")
+    restarts = any(one.restart_hours for one in found.fleet.classes)
+    line = "the best fixed widths" if restarts else "nobody can be below"
+    axes.plot(x, y, color=INK, linewidth=1.6, label=f"{line}, on these jobs")
     axes.axvline(found.fleet.budget_gpus, color=FAINT, linewidth=0.9, linestyle=":", label="the budget")
     for row in found.rows:
         spot = row.run.average_gpus, row.run.mean_response_hours
