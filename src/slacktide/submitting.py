@@ -132,6 +132,8 @@ def best_pool(job: Job, market: Market, start: int | None) -> Pool:
 
     The first pool where no past reaches that far.
     """
+    if math.isinf(job.deadline_hours):
+        return market.pools[0]
     costs: dict[str, float] = {}
     for pool in market.pools[:MOST_POOLS]:
         last = last_start(job, pool) if start is None else start

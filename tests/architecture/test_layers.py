@@ -25,7 +25,7 @@ ROWS: dict[str, int] = {
     "cli": 8, "__main__": 8, PAPERS: 8,
     "__init__": 9,
 }  # fmt: skip
-APART = {"backtesting", "store", "backend", "report"}
+APART = {"backtesting", "jobfile", "store", "backend", "report"}
 """Siblings of one row that do not import each other."""
 
 MODULES = sorted(SOURCE.rglob("*.py"))

@@ -57,9 +57,14 @@ def backtest(job: str, **given: Any) -> None:
 
 def default_policies(job_file: JobFile) -> list[Spec]:
     """Return the common policies and the job's own, each once."""
+    from slacktide.policy.base import policies
     from slacktide.service import DEFAULT_POLICIES
 
-    own = [] if job_file.policy in (*DEFAULT_POLICIES, "auto") else [job_file.policy]
+    if job_file.policy == "auto":
+        return list(DEFAULT_POLICIES)
+    # The same policy may be written in several ways: {uniform-progress: {gang: false}} is a common one.
+    known = [policies.make(spec) for spec in DEFAULT_POLICIES]
+    own = [] if policies.make(job_file.policy) in known else [job_file.policy]
     return [*DEFAULT_POLICIES, *own]
 
 

@@ -37,7 +37,7 @@ def bill(track: Track, lane: Lane) -> Bill:
         done_gpu_hours=track.state.progress_gpu_hours,
         finish_hours=finish,
         deadline_hours=lane.job.deadline_hours,
-        on_time=lane.job.on_time(finish),
+        on_time=math.isfinite(finish) and lane.job.on_time(finish),
         preemptions=track.preemptions,
         restarts=track.restarts,
         failures=track.failures,
@@ -50,8 +50,11 @@ def bill(track: Track, lane: Lane) -> Bill:
 def on_demand_alone(lane: Lane) -> Run | None:
     """Return how the whole work would have gone all on demand; None when the market does not reach that far.
 
-    Without the greatest cost: the question is what the work costs, not where it would be stopped.
+    Without the greatest cost: the question is what the work costs, not where it would be stopped. No market
+    reaches to the end of a job without a deadline.
     """
+    if math.isinf(lane.job.deadline_hours):
+        return None
     job = dataclasses.replace(lane.job, max_cost_usd=None)
     try:
         return plain.run(job, lane.pool, policies.make("on-demand"), start=lane.start_slot)
@@ -60,6 +63,8 @@ def on_demand_alone(lane: Lane) -> Run | None:
 
 
 def _clairvoyant(lane: Lane) -> float | None:
+    if math.isinf(lane.job.deadline_hours):
+        return None
     try:
         return clairvoyant(lane.job, lane.pool, lane.start_slot).cost_usd
     except SlacktideError:

@@ -33,7 +33,8 @@ def outcome(bill: Bill) -> str:
 
 def finish(bill: Bill) -> str:
     """Say when the work was done and how that stands to the deadline."""
-    within, timed = words.duration(bill.deadline_hours), math.isfinite(bill.deadline_hours)
+    timed = math.isfinite(bill.deadline_hours)
+    within = words.duration(bill.deadline_hours) if timed else ""
     if not math.isfinite(bill.finish_hours):
         return f"{share_done(bill)} of the work done" + (f", deadline {within}" if timed else "")
     if not timed:
@@ -82,10 +83,10 @@ def beside(bill: Bill) -> list[tuple[str, str]]:
 
 
 def as_json(bill: Bill) -> dict[str, Any]:
-    """Return the bill under its documented keys; null for a finish that never came and for no deadline."""
+    """Return the bill under its documented keys; null for a finish that never came, or a deadline of none."""
     fields = dataclasses.asdict(bill)
-    for key in ("finish_hours", "deadline_hours"):
-        fields[key] = fields[key] if math.isfinite(fields[key]) else None
+    for name in ("finish_hours", "deadline_hours"):
+        fields[name] = fields[name] if math.isfinite(fields[name]) else None
     alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd
     done = math.isfinite(bill.finish_hours)
     fields["saved_share"] = 1 - bill.cost_usd / alone if done and alone else None

@@ -26,7 +26,7 @@ def since(hours: float) -> str:
 
 def open_ended(job: Job) -> bool:
     """Whether a job has no deadline, as one of a stream."""
-    return job.deadline_hours == math.inf
+    return math.isinf(job.deadline_hours)
 
 
 def task(job: Job) -> str:

@@ -78,6 +78,8 @@ def _read_text(value: Any) -> str:
 
 
 def _whole(value: Any) -> int:
+    if type(value) is int and -WHOLE_LIMIT <= value < WHOLE_LIMIT:
+        return value
     number = _plain(value)
     if isinstance(number, bool) or not isinstance(number, int) or not -WHOLE_LIMIT <= number < WHOLE_LIMIT:
         raise Misfit("a whole number", value)
@@ -92,6 +94,8 @@ def _truth(value: Any) -> bool:
 
 
 def _number(value: Any) -> float:
+    if type(value) is float and not math.isnan(value):
+        return value
     number = _plain(value)
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise Misfit("a number", value)
@@ -175,7 +179,10 @@ def _object(made: Any) -> Form:
     def write(value: Any) -> dict[str, Any]:
         if type(value) is not made:
             raise Misfit(f"a {made.__name__}", value)
-        return {name: _inside(name, each.write, getattr(value, name)) for name, each in forms.items()}
+        try:
+            return {name: each.write(getattr(value, name)) for name, each in forms.items()}
+        except Misfit:  # once more, to say where
+            return {name: _inside(name, each.write, getattr(value, name)) for name, each in forms.items()}
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -184,7 +191,10 @@ def _object(made: Any) -> Form:
             raise Misfit(f"among the fields of {made.__name__}", value[unknown[0]], unknown[0])
         if missing := [name for name in needed if name not in value]:
             raise Misfit("there", None, missing[0])
-        return made(**{name: _inside(name, forms[name].read, each) for name, each in value.items()})
+        try:
+            return made(**{name: forms[name].read(each) for name, each in value.items()})
+        except Misfit:  # once more, to say where
+            return made(**{name: _inside(name, forms[name].read, each) for name, each in value.items()})
 
     return Form(write, read)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,7 +13,6 @@ import pytest
 from slacktide.events import Decided
 from slacktide.report.run_page import page, write_page
 from slacktide.report.run_scene import run_scene
-from slacktide.units import MAX_DURATION_HOURS
 
 from .runs import BEGAN, ODD_RUNS, bill_of
 
@@ -78,10 +78,11 @@ def test_the_bill_is_on_the_page() -> None:
 
 def test_a_job_of_a_stream_is_shown_without_a_deadline() -> None:
     scene = ODD_RUNS["everyday"]()
-    job = dataclasses.replace(scene.job, deadline_hours=MAX_DURATION_HOURS)
+    job = dataclasses.replace(scene.job, deadline_hours=math.inf)
     events = scene.events
     free = run_scene(job, scene.pool, 3, events, name="job", policy="equi", began_hours=BEGAN)
     assert free.end_hours == free.stretches[-1].stretch.to_hours
-    text = page(free, dataclasses.replace(bill_of(free), deadline_hours=MAX_DURATION_HOURS))
+    text = page(free, dataclasses.replace(bill_of(free), deadline_hours=math.inf))
     assert "3650d" not in text
+    assert "inf" not in text
     assert "straight line</text>" not in text

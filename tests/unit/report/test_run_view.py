@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -15,7 +16,6 @@ from slacktide.report.run_live import Lines, Terminal, screen_for
 from slacktide.report.run_rows import Standing
 from slacktide.report.run_view import LAST_ROWS, frame
 from slacktide.types import Quote
-from slacktide.units import MAX_DURATION_HOURS
 
 from .conftest import NASTY, job
 
@@ -87,7 +87,7 @@ def test_all_of_it_is_there(width: int) -> None:
 
 
 def test_a_job_without_a_deadline_has_no_line() -> None:
-    text = shown(frame([dataclasses.replace(ONE, job=job(deadline_hours=MAX_DURATION_HOURS))], ()), 100)
+    text = shown(frame([dataclasses.replace(ONE, job=job(deadline_hours=math.inf))], ()), 100)
     assert "the line" not in text
     assert "┃" not in text
     assert "3650d" not in text
