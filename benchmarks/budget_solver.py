@@ -16,7 +16,7 @@ from slacktide.budget.result import FleetPlan
 from slacktide.budget.whole import choices_of
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 from tests.oracles import budget_widths as reference
 
 WIDTHS = tuple(range(1, 65))
@@ -46,11 +46,16 @@ def single(count: int, seed: int = 0) -> list[JobClass]:
     rng = np.random.default_rng(seed)
     return [
         JobClass(
-            name=f"class {index}", arrivals_per_hour=float(rng.uniform(0.1, 5.0)),
-            work_gpu_hours=float(rng.lognormal()), speedup=speedup(rng), widths=WIDTHS,
+            arrivals_per_hour=float(rng.uniform(0.1, 5.0)),
+            job=Job(
+                name=f"class {index}",
+                work_gpu_hours=float(rng.lognormal()),
+                speedup=speedup(rng),
+                widths=WIDTHS,
+            ),
         )
         for index in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def phased(count: int, phases: int, seed: int = 0) -> list[JobClass]:
@@ -58,12 +63,16 @@ def phased(count: int, phases: int, seed: int = 0) -> list[JobClass]:
     rng = np.random.default_rng(seed)
     return [
         JobClass(
-            name=f"class {index}", arrivals_per_hour=float(rng.uniform(0.1, 5.0)), widths=WIDTHS,
-            phases=tuple(Phase(float(rng.lognormal()), speedup(rng)) for _ in range(phases)),
-            restart_hours=0.02,
+            arrivals_per_hour=float(rng.uniform(0.1, 5.0)),
+            job=Job(
+                name=f"class {index}",
+                widths=WIDTHS,
+                phases=tuple(Phase(float(rng.lognormal()), speedup(rng)) for _ in range(phases)),
+                restart_hours=0.02,
+            ),
         )
         for index in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def pollux() -> list[JobClass]:
@@ -76,13 +85,20 @@ def pollux() -> list[JobClass]:
     alone_s = {row["app"]: float(row["time_to_target_s"]) for row in rows if row["n_gpus"] == "1"}
     return [
         JobClass(
-            name=app, arrivals_per_hour=1.0, work_gpu_hours=alone_s[app] / 3600.0, widths=WIDTHS,
-            speedup=Table(
-                tuple((float(row["n_gpus"]), float(row["tta_speedup"])) for row in rows if row["app"] == app)
+            Job(
+                name=app,
+                work_gpu_hours=alone_s[app] / 3600.0,
+                widths=WIDTHS,
+                speedup=Table(
+                    tuple(
+                        (float(row["n_gpus"]), float(row["tta_speedup"])) for row in rows if row["app"] == app
+                    )
+                ),
             ),
+            arrivals_per_hour=1.0,
         )
         for app in sorted(alone_s)
-    ]  # fmt: skip
+    ]
 
 
 def gap(classes: Sequence[JobClass], plan: FleetPlan) -> float:

@@ -110,8 +110,8 @@ def _stream(jobs: int, node_gpus: int) -> tuple[Stream, Fleet]:
     from slacktide.speedup import Amdahl, Power
 
     classes = (
-        JobClass(name="amdahl", arrivals_per_hour=60.0, work_gpu_hours=1.0, speedup=Amdahl(0.9)),
-        JobClass(name="root", arrivals_per_hour=40.0, work_gpu_hours=1.5, speedup=Power(0.6)),
+        JobClass(Job(name="amdahl", work_gpu_hours=1.0, speedup=Amdahl(0.9)), arrivals_per_hour=60.0),
+        JobClass(Job(name="root", work_gpu_hours=1.5, speedup=Power(0.6)), arrivals_per_hour=40.0),
     )
     return draw_stream(classes, jobs, seed=7), Fleet(classes, budget_gpus=200.0, node_gpus=node_gpus)
 

@@ -14,7 +14,7 @@ from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.speedup import Amdahl, Power, Speedup, Table
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
 DATA = Path(os.environ.get("SLACKTIDE_DATA") or Path(__file__).parents[2] / "shared" / "data")
 WIDTHS = (tuple(range(1, 65)), (1, 2, 4, 8, 16, 32, 64), tuple(range(1, 17)))
@@ -32,11 +32,13 @@ def _random_class(rng: np.random.Generator, index: int, restarts: bool) -> JobCl
     rate, work = float(rng.lognormal(1.0, 0.8)), float(rng.lognormal(1.0, 0.8))
     shares = rng.dirichlet(np.full(3, 4.0)).tolist() if restarts and rng.random() < 0.5 else [1.0]
     return JobClass(
-        name=f"class {index}",
+        Job(
+            name=f"class {index}",
+            phases=tuple(Phase(work * share, _speedup(rng)) for share in shares),
+            restart_hours=0.02 * work if restarts else 0.0,
+            widths=WIDTHS[rng.integers(len(WIDTHS))],
+        ),
         arrivals_per_hour=rate,
-        phases=tuple(Phase(work * share, _speedup(rng)) for share in shares),
-        restart_hours=0.02 * work if restarts else 0.0,
-        widths=WIDTHS[rng.integers(len(WIDTHS))],
     )
 
 
@@ -53,8 +55,8 @@ def _speedup(rng: np.random.Generator) -> Speedup:
 def paper_fleet(room: float) -> Fleet:
     """Return the two classes of Li et al. 2024: Amdahl's law with 80 % in parallel, and a square root."""
     classes = (
-        JobClass(name="amdahl", arrivals_per_hour=40.0, work_gpu_hours=1.0, speedup=Amdahl(0.8)),
-        JobClass(name="root", arrivals_per_hour=40.0, work_gpu_hours=1.0, speedup=Power(0.5)),
+        JobClass(Job(name="amdahl", work_gpu_hours=1.0, speedup=Amdahl(0.8)), arrivals_per_hour=40.0),
+        JobClass(Job(name="root", work_gpu_hours=1.0, speedup=Power(0.5)), arrivals_per_hour=40.0),
     )
     return Fleet(classes, budget_gpus=80.0 * room)
 
@@ -80,11 +82,8 @@ def _measured(name: str, rows: Sequence[dict[str, str]]) -> JobClass:
     widths = tuple(int(gpus) for gpus in sorted(points))
     # Each application brings the same load, so that none drowns the others.
     return JobClass(
-        name=name,
+        Job(name=name, work_gpu_hours=hours, speedup=Table(tuple(sorted(points.items()))), widths=widths),
         arrivals_per_hour=4.0 / hours,
-        work_gpu_hours=hours,
-        speedup=Table(tuple(sorted(points.items()))),
-        widths=widths,
     )
 
 

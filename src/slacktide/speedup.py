@@ -115,6 +115,10 @@ class Table:
         return corners[-1][1]
 
 
+CONCAVE = (Linear, Amdahl, Power, Table)
+"""The speedups of this module: known to be concave, which of a user's own nobody knows."""
+
+
 def concave_hull(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
     """Return the corners of the upper concave hull of points sorted by their first value."""
     hull: list[tuple[float, float]] = []

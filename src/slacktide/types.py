@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from slacktide.errors import InputError
-from slacktide.speedup import Linear, Speedup
+from slacktide.speedup import CONCAVE, Linear, Speedup
 
 Billing: TypeAlias = Literal["second", "slot"]
 
@@ -21,6 +21,9 @@ TIME_TOLERANCE_HOURS = 1e-6
 
 MAX_GPUS = 4096
 """The widest job we accept; a typing mistake must not allocate all memory."""
+
+ANY_WIDTH = tuple(range(1, 1025))
+"""The widths of a job that names none."""
 
 
 class Quote(NamedTuple):
@@ -111,7 +114,7 @@ class Job:
     InputError when a number cannot be meant.
     """
 
-    widths: tuple[int, ...]
+    widths: tuple[int, ...] = ANY_WIDTH
     """The widths the job may have, ascending; 0 is always allowed."""
     work_gpu_hours: float = math.nan
     """All its work; where phases are given, the sum over them."""
@@ -174,15 +177,24 @@ class Job:
     def _check_widths(self) -> None:
         if not self.widths:
             raise InputError("widths must name at least one width, got none", field="widths")
+        # Jobs that name no widths share one tuple, which tables made of it are kept by.
+        if self.widths is not ANY_WIDTH:
+            object.__setattr__(self, "widths", tuple(sorted(set(self.widths))))
+        least, most = self.widths[0], self.widths[-1]
+        if not 1 <= least <= most <= MAX_GPUS:
+            wrong = least if least < 1 else most
+            raise InputError(f"a width must be in 1..{MAX_GPUS}, got {wrong}", field="widths")
+        for phase in self.parts:
+            self._check_speedup(phase.speedup)
+
+    def _check_speedup(self, speedup: Speedup) -> None:
+        # A concave speedup is a number at every width if it is one at both ends.
+        ends = self.widths[0], self.widths[-1]
+        if type(speedup) in CONCAVE and all(_is_rate(speedup(width)) for width in ends):
+            return
         for width in self.widths:
-            if not 1 <= width <= MAX_GPUS:
-                raise InputError(f"a width must be in 1..{MAX_GPUS}, got {width}", field="widths")
-            for rate in (phase.speedup(width) for phase in self.parts):
-                if not (math.isfinite(rate) and rate > 0):
-                    raise InputError(
-                        f"the speedup at {width} GPUs must be > 0, got {rate:g}", field="speedup"
-                    )
-        object.__setattr__(self, "widths", tuple(sorted(set(self.widths))))
+            if not _is_rate(rate := speedup(width)):
+                raise InputError(f"the speedup at {width} GPUs must be > 0, got {rate:g}", field="speedup")
 
     @property
     def parts(self) -> tuple[Phase, ...]:
@@ -226,6 +238,10 @@ class Job:
     def line_gpu_hours(self, hours: float) -> float:
         """Return the work done by this time on the straight line to the deadline."""
         return self.work_gpu_hours * min(max(hours, 0.0), self.deadline_hours) / self.deadline_hours
+
+
+def _is_rate(number: float) -> bool:
+    return math.isfinite(number) and number > 0
 
 
 def _positive(name: str, number: float) -> None:

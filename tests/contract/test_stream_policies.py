@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 
 from slacktide.arrays import Ints
-from slacktide.budget.policy.base import AnyStreamPolicy, FleetView, stream_policies
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.policy.base import AnyStreamPolicy, Arrived, FleetView, StreamEvent, stream_policies
 from slacktide.checks import STREAM_POLICY_CHECKS, CheckFailed, check_stream_policy, stream_cases
 from slacktide.checks.stream_policy import StreamPolicyCheck
 
@@ -86,6 +89,34 @@ class Stubborn:
         return view.allowed(0)
 
 
+class Silent:
+    """Learns, and cannot write down what it knows."""
+
+    wake_hours = np.inf
+
+    def begin(self, fleet: Fleet) -> Silent:
+        return type(self)()
+
+    def __init__(self) -> None:
+        self.arrivals = 0
+
+    def learn(self, event: StreamEvent) -> None:
+        self.arrivals += isinstance(event, Arrived)
+
+    def decide(self, view: FleetView) -> Ints:
+        return view.allowed(2 if self.arrivals > 6 else 1)
+
+
+class Forgetful(Silent):
+    """Writes down nothing of what it decides by."""
+
+    def remember(self) -> Mapping[str, Any]:
+        return {}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        pass
+
+
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
@@ -94,8 +125,10 @@ class Stubborn:
         (Moody(), "same decisions"),
         (Sizes(), "sizes of unfinished jobs"),
         (Stubborn(), "wait for ever"),
+        (Silent(), "must have remember and recall"),
+        (Forgetful(), "must go on from what it wrote down"),
     ],
-    ids=["greedy", "crowded", "moody", "sizes", "stubborn"],
+    ids=["greedy", "crowded", "moody", "sizes", "stubborn", "silent", "forgetful"],
 )
 def test_checks_catch_a_policy_that_breaks_the_contract(policy: AnyStreamPolicy, words: str) -> None:
     with pytest.raises(CheckFailed, match=words):

@@ -56,7 +56,7 @@ def test_json_has_the_documented_keys_and_lines_that_can_be_pasted(
             assert f"`{key}`" in part
         for form in (*series["forms"], series["table"]):
             (pasted,) = parse_fleet(FLEET + form["yaml"] + "\n").classes
-            assert pasted.speedup(1) == pytest.approx(1, abs=0.2)
+            assert pasted.job.speedup(1) == pytest.approx(1, abs=0.2)
     assert [series["group"] for series in document["series"]] == [{"model": "bert"}, {"model": "vit"}]
 
 

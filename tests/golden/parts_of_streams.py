@@ -18,7 +18,7 @@ from slacktide.budget.stream import Stream
 from slacktide.register import Spec
 from slacktide.results.stream import StreamRun
 from slacktide.speedup import Amdahl, Power, Table
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
 from .exact import digest, lines
 
@@ -28,24 +28,39 @@ SHOWN = 6
 
 UP_TO_16 = tuple(range(1, 17))
 ONE_PHASE = (
-    JobClass(name="amdahl", arrivals_per_hour=4.0, work_gpu_hours=1.5, speedup=Amdahl(0.9), widths=UP_TO_16),
-    JobClass(name="root", arrivals_per_hour=3.0, work_gpu_hours=1.0, speedup=Power(0.6), widths=(1, 2, 4, 8)),
     JobClass(
-        name="measured", arrivals_per_hour=0.5, work_gpu_hours=6.0, widths=(2, 3, 4, 6, 8, 12),
-        speedup=Table(((1.0, 1.0), (2.0, 1.9), (4.0, 3.4), (8.0, 5.6), (16.0, 7.0))),
+        Job(name="amdahl", work_gpu_hours=1.5, speedup=Amdahl(0.9), widths=UP_TO_16), arrivals_per_hour=4.0
     ),
-)  # fmt: skip
+    JobClass(
+        Job(name="root", work_gpu_hours=1.0, speedup=Power(0.6), widths=(1, 2, 4, 8)), arrivals_per_hour=3.0
+    ),
+    JobClass(
+        Job(
+            name="measured",
+            work_gpu_hours=6.0,
+            widths=(2, 3, 4, 6, 8, 12),
+            speedup=Table(((1.0, 1.0), (2.0, 1.9), (4.0, 3.4), (8.0, 5.6), (16.0, 7.0))),
+        ),
+        arrivals_per_hour=0.5,
+    ),
+)
 PHASES = (
     JobClass(
-        name="widening", arrivals_per_hour=1.5, widths=tuple(range(1, 13)),
-        phases=(Phase(0.8, Amdahl(0.7)), Phase(1.6, Amdahl(0.95)), Phase(0.6, Power(0.5))),
+        Job(
+            name="widening",
+            widths=tuple(range(1, 13)),
+            phases=(Phase(0.8, Amdahl(0.7)), Phase(1.6, Amdahl(0.95)), Phase(0.6, Power(0.5))),
+        ),
+        arrivals_per_hour=1.5,
     ),
-    JobClass(name="even", arrivals_per_hour=3.0, work_gpu_hours=1.0, speedup=Power(0.7), widths=(1, 2, 4)),
     JobClass(
-        name="narrowing", arrivals_per_hour=0.7, widths=(1, 2, 4, 8),
-        phases=(Phase(2.0, Power(0.9)), Phase(1.0, Amdahl(0.6))),
+        Job(name="even", work_gpu_hours=1.0, speedup=Power(0.7), widths=(1, 2, 4)), arrivals_per_hour=3.0
     ),
-)  # fmt: skip
+    JobClass(
+        Job(name="narrowing", widths=(1, 2, 4, 8), phases=(Phase(2.0, Power(0.9)), Phase(1.0, Amdahl(0.6)))),
+        arrivals_per_hour=0.7,
+    ),
+)
 
 
 class Ground(NamedTuple):
@@ -67,7 +82,7 @@ def ground(
     **machines: Any,
 ) -> Ground:
     """Draw a stream for classes that all have this restart."""
-    these = tuple(replace(one, restart_hours=restart_hours) for one in classes)
+    these = tuple(replace(one, job=replace(one.job, restart_hours=restart_hours)) for one in classes)
     stream = draw_stream(these, count, arrivals=arrivals, sizes=sizes, seed=seed)
     return Ground(stream, Fleet(these, budget_gpus, **machines))
 
@@ -75,10 +90,11 @@ def ground(
 def sparse(classes: tuple[JobClass, ...]) -> tuple[JobClass, ...]:
     """Return classes whose jobs come rarely and take long: policies wake while nothing happens."""
     return tuple(
-        replace(one, arrivals_per_hour=one.arrivals_per_hour / 8, work_gpu_hours=8 * one.work_gpu_hours,
-                phases=())
+        JobClass(
+            replace(one.job, work_gpu_hours=8 * one.work_gpu_hours, phases=()), one.arrivals_per_hour / 8
+        )
         for one in classes
-    )  # fmt: skip
+    )
 
 
 SETTINGS: dict[str, Callable[[float], Ground]] = {

@@ -11,7 +11,7 @@ from slacktide.budget.frontier import frontier
 from slacktide.budget.one_width import one_widths
 from slacktide.budget.widths import optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Table
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
 MEASURED = Table.of({1: 1.0, 2: 1.8, 4: 3.0, 8: 4.5})
 
@@ -24,20 +24,24 @@ class Own:
 
 
 CLASSES = (
-    JobClass(name="amdahl", arrivals_per_hour=5.0, work_gpu_hours=2.0, speedup=Amdahl(0.9)),
+    JobClass(Job(name="amdahl", work_gpu_hours=2.0, speedup=Amdahl(0.9)), arrivals_per_hour=5.0),
     JobClass(
-        name="power", arrivals_per_hour=2.0, work_gpu_hours=1.5, speedup=Power(0.6), widths=(1, 2, 4, 8)
+        Job(name="power", work_gpu_hours=1.5, speedup=Power(0.6), widths=(1, 2, 4, 8)), arrivals_per_hour=2.0
     ),
-    JobClass(name="linear", arrivals_per_hour=1.0, work_gpu_hours=3.0, speedup=Linear(0.7, 0.3)),
-    JobClass(name="table", arrivals_per_hour=4.0, work_gpu_hours=3.0, speedup=MEASURED, widths=(1, 2, 4, 8)),
+    JobClass(Job(name="linear", work_gpu_hours=3.0, speedup=Linear(0.7, 0.3)), arrivals_per_hour=1.0),
     JobClass(
-        name="own", arrivals_per_hour=1.5, work_gpu_hours=1.0, speedup=Own(), widths=tuple(range(1, 17))
+        Job(name="table", work_gpu_hours=3.0, speedup=MEASURED, widths=(1, 2, 4, 8)), arrivals_per_hour=4.0
     ),
     JobClass(
-        name="phases",
+        Job(name="own", work_gpu_hours=1.0, speedup=Own(), widths=tuple(range(1, 17))), arrivals_per_hour=1.5
+    ),
+    JobClass(
+        Job(
+            name="phases",
+            phases=(Phase(0.5, Power(0.5)), Phase(2.0, Linear(0.9, 0.1)), Phase(1.0, Amdahl(0.5))),
+            widths=tuple(range(1, 17)),
+        ),
         arrivals_per_hour=3.0,
-        phases=(Phase(0.5, Power(0.5)), Phase(2.0, Linear(0.9, 0.1)), Phase(1.0, Amdahl(0.5))),
-        widths=tuple(range(1, 17)),
     ),
 )
 BUDGETS_GPUS = (48.0, 60.0, 110.0)

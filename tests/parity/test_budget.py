@@ -21,7 +21,7 @@ from slacktide.budget.result import FleetPlan
 from slacktide.budget.whole import paths_of
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 from tests.oracles import budget_widths as reference
 
 BATCHES = 10
@@ -45,14 +45,16 @@ def job_class(rng: np.random.Generator, name: str, most_phases: int) -> JobClass
     phases = int(rng.integers(1, most_phases + 1))
     shared = speedup(rng)
     return JobClass(
-        name=name,
         arrivals_per_hour=float(rng.choice([0.1, 0.5, 1.0, 3.0])),
-        phases=tuple(
-            Phase(float(rng.uniform(0.1, 2.0)), shared if rng.random() < 0.3 else speedup(rng))
-            for _ in range(phases)
+        job=Job(
+            name=name,
+            phases=tuple(
+                Phase(float(rng.uniform(0.1, 2.0)), shared if rng.random() < 0.3 else speedup(rng))
+                for _ in range(phases)
+            ),
+            restart_hours=float(rng.choice([0.0, 0.01, 0.1, 1.0])),
+            widths=((1, 2, 3, 4), (1, 2, 4, 8), (2, 5), (3,), (1, 4, 6, 7))[rng.integers(5)],
         ),
-        restart_hours=float(rng.choice([0.0, 0.01, 0.1, 1.0])),
-        widths=((1, 2, 3, 4), (1, 2, 4, 8), (2, 5), (3,), (1, 4, 6, 7))[rng.integers(5)],
     )
 
 
@@ -199,11 +201,16 @@ def measured(path: Path) -> list[JobClass]:
                     alone_s[row["app"]] = float(row["time_to_target_s"])
     return [
         JobClass(
-            name=app, arrivals_per_hour=1.0 / rank, work_gpu_hours=alone_s[app] / 3600.0,
-            speedup=Table.of(points[app]), widths=tuple(range(1, 65)),
+            Job(
+                name=app,
+                work_gpu_hours=alone_s[app] / 3600.0,
+                speedup=Table.of(points[app]),
+                widths=tuple(range(1, 65)),
+            ),
+            arrivals_per_hour=1.0 / rank,
         )
         for rank, app in enumerate(sorted(points), start=1)
-    ]  # fmt: skip
+    ]
 
 
 def test_measured_applications_reach_the_bound(real_data: Path) -> None:

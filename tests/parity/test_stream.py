@@ -17,24 +17,28 @@ from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.register import Spec
 from slacktide.results.stream import StreamRun
 from slacktide.speedup import Amdahl, Linear, Power, Table
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
 CLASSES = (
-    JobClass(name="amdahl", arrivals_per_hour=5.0, work_gpu_hours=2.0, speedup=Amdahl(0.9)),
+    JobClass(Job(name="amdahl", work_gpu_hours=2.0, speedup=Amdahl(0.9)), arrivals_per_hour=5.0),
     JobClass(
-        name="phases",
+        Job(
+            name="phases",
+            phases=(Phase(0.5, Power(0.5)), Phase(2.0, Linear(0.9, 0.1)), Phase(1.0, Amdahl(0.5))),
+            restart_hours=0.05,
+            widths=tuple(range(1, 17)),
+        ),
         arrivals_per_hour=3.0,
-        phases=(Phase(0.5, Power(0.5)), Phase(2.0, Linear(0.9, 0.1)), Phase(1.0, Amdahl(0.5))),
-        restart_hours=0.05,
-        widths=tuple(range(1, 17)),
     ),
     JobClass(
-        name="table",
+        Job(
+            name="table",
+            work_gpu_hours=3.0,
+            speedup=Table.of({1: 1.0, 2: 1.8, 4: 3.0, 8: 4.5}),
+            widths=(1, 2, 4, 8),
+            restart_hours=0.02,
+        ),
         arrivals_per_hour=4.0,
-        work_gpu_hours=3.0,
-        speedup=Table.of({1: 1.0, 2: 1.8, 4: 3.0, 8: 4.5}),
-        widths=(1, 2, 4, 8),
-        restart_hours=0.02,
     ),
 )
 POLICIES: dict[str, Spec] = {
@@ -101,7 +105,7 @@ def test_fixed_widths_simulated_are_their_formula() -> None:
 
 
 def test_who_leaves_as_another_comes_makes_room() -> None:
-    one = JobClass(name="one", arrivals_per_hour=1.0, work_gpu_hours=1.0, widths=(1,))
+    one = JobClass(Job(name="one", work_gpu_hours=1.0, widths=(1,)), arrivals_per_hour=1.0)
     stream = Stream(np.arange(5.0), np.zeros(5, dtype=np.int64), np.ones(5))
     fleet = Fleet((one,))
     runs = [simulate(stream, fleet, "one-width"), run_events(stream, fleet, make("one-width"))]

@@ -17,7 +17,7 @@ from slacktide.budget.frontier import Frontier, frontier
 from slacktide.budget.one_width import one_widths
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
 shares = st.floats(0.0, 1.0)
 work = st.floats(0.01, 20.0)
@@ -50,11 +50,15 @@ def fleets(draw: st.DrawFn, most_phases: int = 4) -> list[JobClass]:
     count = draw(st.integers(1, 4))
     return [
         JobClass(
-            name=f"class {index}",
+            Job(
+                name=f"class {index}",
+                phases=tuple(
+                    draw(st.lists(st.builds(Phase, work, speedups), min_size=1, max_size=most_phases))
+                ),
+                restart_hours=draw(st.sampled_from([0.0, 0.02, 0.5])),
+                widths=tuple(draw(st.lists(st.integers(1, 24), min_size=1, max_size=6, unique=True))),
+            ),
             arrivals_per_hour=draw(st.floats(0.05, 5.0)),
-            phases=tuple(draw(st.lists(st.builds(Phase, work, speedups), min_size=1, max_size=most_phases))),
-            restart_hours=draw(st.sampled_from([0.0, 0.02, 0.5])),
-            widths=tuple(draw(st.lists(st.integers(1, 24), min_size=1, max_size=6, unique=True))),
         )
         for index in range(count)
     ]
@@ -170,10 +174,15 @@ def test_the_order_of_classes_does_not_matter(classes: list[JobClass], share: fl
     assert plan.mean_response_hours == pytest.approx(other.mean_response_hours, rel=1e-11)
 
 
+def restarting(one: JobClass, restart_hours: float) -> JobClass:
+    """Return the class with another restart."""
+    return replace(one, job=replace(one.job, restart_hours=restart_hours))
+
+
 @settings(deadline=None)
 @given(fleets(most_phases=3), shares)
 def test_dearer_restarts_never_help(classes: list[JobClass], share: float) -> None:
-    fleets = [[replace(each, restart_hours=hours) for each in classes] for hours in (0.0, 0.05, 0.5)]
+    fleets = [[restarting(each, hours) for each in classes] for hours in (0.0, 0.05, 0.5)]
     budget = budget_of(frontier(fleets[-1]), share)
     means = [optimal_widths(each, budget).mean_response_hours for each in fleets]
     assert means[0] <= means[1] * (1.0 + 1e-10)
@@ -227,11 +236,17 @@ def test_no_real_width_beats_the_one_chosen(
     """What is chosen takes what the definition says, and nothing on a fine grid is better."""
     classes = [
         JobClass(
-            name=f"class {index}", arrivals_per_hour=1.0, work_gpu_hours=gpu_hours, widths=(1, 24),
-            speedup=Searched(law) if searched else law, restart_hours=restart_hours,
+            Job(
+                name=f"class {index}",
+                work_gpu_hours=gpu_hours,
+                widths=(1, 24),
+                speedup=Searched(law) if searched else law,
+                restart_hours=restart_hours,
+            ),
+            arrivals_per_hour=1.0,
         )
         for index, (gpu_hours, law, searched) in enumerate(drawn)
-    ]  # fmt: skip
+    ]
     choice = real_choices_of(classes).cheapest(*weights).choice
     for each, gpu_hours, hours, width in zip(classes, *choice, strict=True):
         assert hours == pytest.approx(restart_hours + alone_hours(each, width), rel=1e-12)
@@ -248,9 +263,9 @@ def test_no_real_width_beats_the_one_chosen(
 def test_a_start_costs_a_restart(law: Speedup, gpu_hours: float, restart_hours: float, width: int) -> None:
     """The law of the house: alone on k GPUs, a job takes R + X / s(k) hours, all of them billed."""
     only = JobClass(
-        name="only", arrivals_per_hour=0.7, work_gpu_hours=gpu_hours, speedup=law,
-        restart_hours=restart_hours, widths=(width,),
-    )  # fmt: skip
+        Job(name="only", work_gpu_hours=gpu_hours, speedup=law, restart_hours=restart_hours, widths=(width,)),
+        arrivals_per_hour=0.7,
+    )
     hours = restart_hours + gpu_hours / law(width)
     assert least_budget_gpus([only]) == pytest.approx(0.7 * width * hours, rel=1e-12)
     for integer in (True, False):
@@ -263,12 +278,16 @@ def test_a_start_costs_a_restart(law: Speedup, gpu_hours: float, restart_hours: 
 @given(fleets(most_phases=1), shares)
 def test_a_start_is_serial_work_of_amdahls_law(classes: list[JobClass], share: float) -> None:
     """A second opinion: a pause before the work is work that no GPU speeds up."""
-    paused = [replace(each, phases=(Phase(each.work_gpu_hours, Amdahl(0.9)),)) for each in classes]
+    paused = [
+        replace(each, job=replace(each.job, phases=(Phase(each.work_gpu_hours, Amdahl(0.9)),)))
+        for each in classes
+    ]
     serial = []
     for each in paused:
         work_gpu_hours = each.work_gpu_hours + each.restart_hours
         law = Amdahl(0.9 * each.work_gpu_hours / work_gpu_hours)
-        serial.append(replace(each, phases=(Phase(work_gpu_hours, law),), restart_hours=0.0))
+        job = replace(each.job, phases=(Phase(work_gpu_hours, law),), restart_hours=0.0)
+        serial.append(replace(each, job=job))
     budget = budget_of(frontier(serial), share)
     for integer in (True, False):
         mine, other = optimal_widths(paused, budget, integer), optimal_widths(serial, budget, integer)

@@ -19,7 +19,7 @@ from slacktide.budget.policy.base import Finished, FleetView, Progressed, Stream
 from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.budget.widths import optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
 SPEEDUPS: tuple[Speedup, ...] = (Linear(), Amdahl(0.8), Power(0.6))
 WIDTHS = ((1,), (1, 2, 4, 8), (2, 3), tuple(range(1, 9)))
@@ -36,11 +36,13 @@ def fleets(draw: st.DrawFn) -> Fleet:
         )
         classes.append(
             JobClass(
-                name=str(number),
+                Job(
+                    name=str(number),
+                    phases=phases,
+                    restart_hours=draw(st.sampled_from((0.0, 0.1, 1.5))),
+                    widths=draw(st.sampled_from(WIDTHS)),
+                ),
                 arrivals_per_hour=draw(st.floats(0.5, 8.0)),
-                phases=phases,
-                restart_hours=draw(st.sampled_from((0.0, 0.1, 1.5))),
-                widths=draw(st.sampled_from(WIDTHS)),
             )
         )
     return Fleet(
@@ -123,8 +125,8 @@ def one_by_one(fleet: Fleet, stream: Stream) -> list[JobClass]:
         phases = tuple(
             Phase(each.work_gpu_hours * size, each.speedup) for each in fleet.classes[index].phases
         )
-        rate = 1.0 / stream.hours
-        found.append(replace(fleet.classes[index], name=str(job), arrivals_per_hour=rate, phases=phases))
+        template = replace(fleet.classes[index].job, name=str(job), phases=phases)
+        found.append(JobClass(template, 1.0 / stream.hours))
     return found
 
 
@@ -145,7 +147,8 @@ def test_nobody_is_below_the_frontier_of_what_came(fleet: Fleet, seed: int) -> N
 @given(st.integers(1, 300), st.integers(0, 10**6), st.sampled_from(sorted(ARRIVALS)))
 def test_a_seed_draws_one_stream_in_order(count: int, seed: int, arrivals: str) -> None:
     classes = [
-        JobClass(name=name, arrivals_per_hour=rate, work_gpu_hours=1) for name, rate in (("a", 1), ("b", 3))
+        JobClass(Job(name=name, work_gpu_hours=1), arrivals_per_hour=rate)
+        for name, rate in (("a", 1), ("b", 3))
     ]
     one, other = (draw_stream(classes, count, arrivals=arrivals, seed=seed) for _ in range(2))
     assert np.array_equal(one.arrival_hours, other.arrival_hours)
@@ -158,7 +161,7 @@ def test_a_seed_draws_one_stream_in_order(count: int, seed: int, arrivals: str) 
 @given(st.floats(4.0, 8.0), st.floats(0.05, 0.12), st.integers(0, 10**6))
 @settings(max_examples=20, deadline=None)
 def test_bursts_keep_the_rate(factor: float, time_share: float, seed: int) -> None:
-    one = JobClass(name="a", arrivals_per_hour=2.0, work_gpu_hours=1.0)
+    one = JobClass(Job(name="a", work_gpu_hours=1.0), arrivals_per_hour=2.0)
     bursts = Bursts(factor, time_share, jobs=20.0)
     drawn = draw_stream((one,), 40_000, arrivals="bursty", bursts=bursts, seed=seed)
     assert len(drawn) / drawn.hours == pytest.approx(2.0, rel=0.15)

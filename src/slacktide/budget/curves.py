@@ -11,7 +11,7 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.classes import JobClass
 from slacktide.errors import InputError
-from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.speedup import CONCAVE, Amdahl, Linear, Power, Speedup, Table
 from slacktide.types import Phase
 
 TIE_SHARE = 1e-12
@@ -40,7 +40,7 @@ class Rows(NamedTuple):
 
 def speedups_at(speedup: Speedup, widths: Floats) -> Floats:
     """Evaluate a speedup at many widths at once; those that are not exactly ours one by one."""
-    if type(speedup) not in (Linear, Amdahl, Power, Table):
+    if type(speedup) not in CONCAVE:
         return np.array([float(speedup(width)) for width in widths.tolist()])
     found: Floats
     if isinstance(speedup, Linear):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +12,7 @@ from slacktide.budget.classes import JobClass
 from slacktide.budget.policy.base import Arrived, Finished, Progressed, StreamEvent
 from slacktide.budget.rates import Rate
 from slacktide.speedup import Table
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
 PRIOR_EXPONENT = 0.8
 """A class of which one width is known is taken to speed up as n ** 0.8."""
@@ -33,6 +35,15 @@ class Curve:
         """Add what was seen at a width."""
         self.hours[gpus] = self.hours.get(gpus, 0.0) + hours
         self.work_gpu_hours[gpus] = self.work_gpu_hours.get(gpus, 0.0) + work_gpu_hours
+
+    def remember(self) -> list[list[float]]:
+        """Return the hours and the work at each width as JSON values."""
+        return [[gpus, hours, self.work_gpu_hours[gpus]] for gpus, hours in self.hours.items()]
+
+    @classmethod
+    def recalled(cls, memory: Sequence[Sequence[Any]]) -> Curve:
+        """Return the curve that was written down."""
+        return cls({gpus: hours for gpus, hours, _ in memory}, {gpus: work for gpus, _, work in memory})
 
     @property
     def tried(self) -> list[int]:
@@ -79,6 +90,14 @@ class Fading:
     def get(self, key: int) -> float:
         """Return a sum, in units of what is added now."""
         return self.sums.get(key, 0.0) / self.weight
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return the sums as JSON values."""
+        return {"weight": self.weight, "sums": [list(each) for each in self.sums.items()]}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Take the sums that were written down."""
+        self.weight, self.sums = memory["weight"], dict(memory["sums"])
 
 
 @dataclass(slots=True)
@@ -129,12 +148,28 @@ class Known:
             rates = zip(widths, curve.rates(widths), strict=True)
             phases.append(Phase(work, Table(tuple((float(gpus), rate) for gpus, rate in rates))))
         return JobClass(
-            name=self.declared.name,
+            Job(
+                name=self.declared.name,
+                phases=tuple(phases),
+                restart_hours=self.declared.restart_hours,
+                widths=tuple(widths),
+            ),
             arrivals_per_hour=arrivals_per_hour,
-            phases=tuple(phases),
-            restart_hours=self.declared.restart_hours,
-            widths=tuple(widths),
         )
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all that was seen of the class as JSON values."""
+        return {
+            "work": self.work.remember(),
+            "finished": self.finished.remember(),
+            "curves": [curve.remember() for curve in self.curves],
+        }
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know of the class what was written down."""
+        self.work.recall(memory["work"])
+        self.finished.recall(memory["finished"])
+        self.curves = [Curve.recalled(one) for one in memory["curves"]]
 
     def candidates(self) -> list[int]:
         """Return the widths to consider: those within reach of what was tried."""
@@ -189,3 +224,21 @@ class Knowledge:
             if estimate is not None:
                 found[index] = estimate
         return found
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all that is known as JSON values."""
+        return {
+            "pace": self.pace.remember(),
+            "arrivals": self.arrivals.remember(),
+            # In the order in which they were first seen: sums over them are taken in it.
+            "known": [[index, known.remember()] for index, known in self.known.items()],
+        }
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know what was written down, and nothing else."""
+        self.pace = Rate.recalled(memory["pace"])
+        self.arrivals.recall(memory["arrivals"])
+        self.known = {}
+        for index, one in memory["known"]:
+            self.known[index] = Known(self.classes[index])
+            self.known[index].recall(one)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -58,6 +60,15 @@ class Rate:
         """Return the rate: arrivals over the hours since the last change."""
         hours = now_hours - self.since_hours
         return self.count / hours if hours > 0 else math.inf
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all that it knows as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def recalled(cls, memory: Mapping[str, Any]) -> Rate:
+        """Return the rate that was written down."""
+        return cls(memory["since_hours"], memory["count"], list(memory["ends_hours"]))
 
     def _changed(self) -> int:
         """Return how many of the latest blocks differ from those before; 0 if none stand out."""

@@ -98,4 +98,4 @@ def realised_classes(classes: Sequence[JobClass], stream: Stream) -> tuple[JobCl
 
 def _rescaled(one: JobClass, arrivals_per_hour: float, size: float) -> JobClass:
     phases = tuple(Phase(phase.work_gpu_hours * size, phase.speedup) for phase in one.phases)
-    return dataclasses.replace(one, arrivals_per_hour=arrivals_per_hour, phases=phases)
+    return JobClass(dataclasses.replace(one.job, phases=phases), arrivals_per_hour)

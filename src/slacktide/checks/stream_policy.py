@@ -25,6 +25,8 @@ from slacktide.budget.policy.base import (
     AnyStreamPolicy,
     ClusterPolicy,
     FleetView,
+    LearningPolicy,
+    RememberingPolicy,
     begin,
     needs_sizes,
 )
@@ -32,9 +34,10 @@ from slacktide.budget.stream import Stream
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.checks.cases import WIDTHS, random_speedup
 from slacktide.checks.policy import CheckFailed
+from slacktide.checks.stream_memory import moving
 from slacktide.errors import InputError
 from slacktide.results.stream import StreamRun
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +118,29 @@ def does_not_know_sizes(policy: AnyStreamPolicy, case: StreamCase, rng: np.rando
     _compare(decisions(policy, case), decisions(policy, other), until, message)
 
 
+def goes_on_from_what_it_wrote_down(
+    policy: AnyStreamPolicy, case: StreamCase, rng: np.random.Generator
+) -> None:
+    """What a policy that learns writes down at any moment is all that a new one needs to decide the same."""
+    run = begin(policy, case.fleet)
+    if not isinstance(run, RememberingPolicy):
+        if isinstance(run, LearningPolicy):
+            raise CheckFailed(f"a policy that learns must have remember and recall, got {run!r} without")
+        return
+    stayed = moving(policy, case.fleet, at=0)
+    first = decisions(stayed, case)
+    moved = moving(policy, case.fleet, at=int(rng.integers(1, stayed.calls + 1)))
+    message = f"a policy must go on from what it wrote down after {moved.at} calls in {case}"
+    _compare(first, decisions(moved, case), np.inf, message)
+
+
 STREAM_POLICY_CHECKS: tuple[StreamPolicyCheck, ...] = (
     asks_only_for_what_is_allowed,
     finishes_every_job,
     decides_the_same_again,
     cannot_see_the_future,
     does_not_know_sizes,
+    goes_on_from_what_it_wrote_down,
 )
 
 
@@ -161,13 +181,15 @@ def random_stream_case(rng: np.random.Generator) -> StreamCase:
 
 def _random_class(rng: np.random.Generator, name: str) -> JobClass:
     return JobClass(
-        name=name,
         arrivals_per_hour=float(rng.uniform(0.5, 6.0)),
-        phases=tuple(
-            Phase(float(rng.uniform(0.1, 3.0)), random_speedup(rng)) for _ in range(rng.choice([1, 1, 3]))
+        job=Job(
+            name=name,
+            phases=tuple(
+                Phase(float(rng.uniform(0.1, 3.0)), random_speedup(rng)) for _ in range(rng.choice([1, 1, 3]))
+            ),
+            restart_hours=float(rng.choice([0.0, 0.0, 0.1, 1.0])),
+            widths=WIDTHS[rng.integers(len(WIDTHS))],
         ),
-        restart_hours=float(rng.choice([0.0, 0.0, 0.1, 1.0])),
-        widths=WIDTHS[rng.integers(len(WIDTHS))],
     )
 
 

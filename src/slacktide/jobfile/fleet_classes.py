@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from slacktide.budget.classes import ANY_WIDTH, JobClass
+from slacktide.budget.classes import JobClass
 from slacktide.errors import InputError
 from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, number, scalar
@@ -13,7 +13,7 @@ from slacktide.jobfile.phases import items, phases
 from slacktide.jobfile.scaling import speedup
 from slacktide.jobfile.tree import Mistakes, Scalar, Section, Series, Tree, describe
 from slacktide.speedup import Linear
-from slacktide.types import Phase
+from slacktide.types import ANY_WIDTH, Job
 from slacktide.units import (
     MAX_PER_HOUR,
     parse_arrivals_per_hour,
@@ -73,17 +73,21 @@ def _job_class(fields: Fields) -> JobClass | None:
     widths = fields.read("widths", _widths, ANY_WIDTH)
     if math.isnan(arrivals) or not parts:
         return None
-    _check_speedups(fields, parts, widths)
     one = parts[0]
-    return JobClass(
-        name=name,
-        arrivals_per_hour=arrivals,
-        work_gpu_hours=one.work_gpu_hours,
-        speedup=one.speedup,
-        phases=parts if len(parts) > 1 else (),
-        restart_hours=restart,
-        widths=widths,
-    )
+    try:
+        job = Job(
+            name=name,
+            work_gpu_hours=one.work_gpu_hours,
+            speedup=one.speedup,
+            phases=parts if len(parts) > 1 else (),
+            restart_hours=restart,
+            widths=widths,
+        )
+    except InputError as error:
+        # All else was checked as it was read: only the speedup and the widths together can be refused.
+        fields.note("speedup" if "speedup" in fields else "phases", str(error))
+        return None
+    return JobClass(job, arrivals)
 
 
 def _arrivals(fields: Fields) -> float:
@@ -112,12 +116,3 @@ def _widths(tree: Tree) -> tuple[int, ...]:
     ):
         return parse_range("{" + ",".join(tree.entries) + "}")
     return scalar(parse_range)(tree)
-
-
-def _check_speedups(fields: Fields, phases: tuple[Phase, ...], widths: tuple[int, ...]) -> None:
-    """See that a speedup is a number at the ends of the widths; then it is one between them."""
-    for phase in phases:
-        for width in (widths[0], widths[-1]):
-            if not 0 < (rate := phase.speedup(width)) < math.inf:
-                key = "speedup" if "speedup" in fields else "phases"
-                fields.note(key, f"the speedup at {width} GPUs must be > 0 and finite, got {rate:g}")

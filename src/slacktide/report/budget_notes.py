@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slacktide.budget.classes import ANY_WIDTH
 from slacktide.budget.fit import under_hull
 from slacktide.report import budget_words as say
 from slacktide.report import words
 from slacktide.speedup import Table
+from slacktide.types import ANY_WIDTH
 from slacktide.units import HOURS_PER_MONTH, format_usd
 
 if TYPE_CHECKING:

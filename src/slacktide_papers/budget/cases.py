@@ -108,7 +108,7 @@ class Case:
     def on(self, machines: Machines) -> Case:
         """Return the same stream on other machines."""
         classes, elsewhere = (
-            tuple(dataclasses.replace(one, restart_hours=machines.restart_hours) for one in known)
+            tuple(_restarting(one, machines.restart_hours) for one in known)
             for known in (self.classes, self.elsewhere)
         )
         return dataclasses.replace(self, machines=machines, classes=classes, elsewhere=elsewhere)
@@ -131,7 +131,7 @@ class Case:
         are left out: with them a job's least is not in proportion to its work, and means bound nobody.
         """
         came = (one for one in realised_classes(self.classes, self.stream) if one is not None)
-        return frontier([dataclasses.replace(one, restart_hours=0.0) for one in came])
+        return frontier([_restarting(one, 0.0) for one in came])
 
     def bound_hours(self, average_gpus: float) -> float:
         """Return the bound on the mean response at a bill."""
@@ -151,3 +151,8 @@ def checked(machines: Machines) -> Machines:
         if not 0 <= getattr(machines, name) < float("inf"):
             raise InputError(f"{name} must be >= 0, got {getattr(machines, name):g}")
     return machines
+
+
+def _restarting(one: JobClass, restart_hours: float) -> JobClass:
+    """Return the class with another restart."""
+    return dataclasses.replace(one, job=dataclasses.replace(one.job, restart_hours=restart_hours))

@@ -10,6 +10,7 @@ from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.speedup import Amdahl, Power, Speedup
+from slacktide.types import Job
 from slacktide_papers.budget.cases import Case
 
 WIDEST = 64
@@ -33,7 +34,7 @@ class Draw(NamedTuple):
 def job_class(name: str, arrivals_per_hour: float, work_gpu_hours: float, speedup: Speedup) -> JobClass:
     """Return a class of any width."""
     return JobClass(
-        name=name, arrivals_per_hour=arrivals_per_hour, work_gpu_hours=work_gpu_hours, speedup=speedup
+        Job(name=name, work_gpu_hours=work_gpu_hours, speedup=speedup), arrivals_per_hour=arrivals_per_hour
     )
 
 
@@ -68,11 +69,8 @@ MIXED_FLEETS = (
 
 TRAINING_CLASSES = tuple(
     JobClass(
-        name=name,
+        Job(name=name, work_gpu_hours=work_gpu_hours, speedup=speedup, widths=tuple(range(1, WIDEST + 1))),
         arrivals_per_hour=arrivals_per_hour,
-        work_gpu_hours=work_gpu_hours,
-        speedup=speedup,
-        widths=tuple(range(1, WIDEST + 1)),
     )
     for name, arrivals_per_hour, work_gpu_hours, speedup in (
         ("recommender", 4.0, 0.02, Amdahl(0.2)),

@@ -15,6 +15,7 @@ from slacktide.budget.stream import Stream, realised_classes
 from slacktide.errors import FileError, InputError
 from slacktide.market.csv_rows import rows_of
 from slacktide.speedup import Table
+from slacktide.types import Job
 from slacktide_papers.budget.cases import Case
 
 SPEEDUPS = "pollux-sia-time-to-target.csv"
@@ -102,11 +103,13 @@ def _measured(name: str, hours: dict[int, float]) -> JobClass:
     """Return a class whose widths end where it is fastest: nobody would rent more to be slower."""
     fastest = min(hours, key=lambda gpus: hours[gpus])
     return JobClass(
-        name=name,
+        Job(
+            name=name,
+            work_gpu_hours=hours[1],
+            speedup=Table.of({gpus: hours[1] / each for gpus, each in hours.items() if gpus <= fastest}),
+            widths=tuple(range(1, fastest + 1)),
+        ),
         arrivals_per_hour=1.0,
-        work_gpu_hours=hours[1],
-        speedup=Table.of({gpus: hours[1] / each for gpus, each in hours.items() if gpus <= fastest}),
-        widths=tuple(range(1, fastest + 1)),
     )
 
 
@@ -114,7 +117,7 @@ def said_of_hull(classes: Sequence[JobClass]) -> str:
     """Say what the concave hull made of the measurements."""
     parts = []
     for one in classes:
-        table = one.speedup
+        table = one.job.speedup
         assert isinstance(table, Table)
         under = [1 - rate / table(gpus) for gpus, rate in table.points]
         parts.append(f"{one.name} {max(under):.0%}".replace("%", " %"))

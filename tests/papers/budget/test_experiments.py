@@ -189,7 +189,7 @@ def folder(tmp_path: Path) -> Path:
 def test_measured_classes_end_at_the_fastest_width(folder: Path) -> None:
     bert, ncf = measured_classes(folder / "speedups" / SPEEDUPS)
     assert (bert.name, bert.work_gpu_hours, bert.widths) == ("bert", 2.0, (1, 2))
-    assert bert.speedup(2) == pytest.approx(1.8)
+    assert bert.job.speedup(2) == pytest.approx(1.8)
     assert ncf.widths == (1,)
 
 

@@ -22,9 +22,9 @@ from slacktide.budget.stream import Stream
 from slacktide.errors import InputError
 from slacktide.results.stream import Responses, StreamRun
 from slacktide.speedup import Amdahl, Power
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
-UNIT = JobClass(name="unit", arrivals_per_hour=1.0, work_gpu_hours=1.0, widths=(1, 2, 3, 4))
+UNIT = JobClass(Job(name="unit", work_gpu_hours=1.0, widths=(1, 2, 3, 4)), arrivals_per_hour=1.0)
 """Linear speedup: on k GPUs a job of size x takes x / k hours."""
 
 
@@ -96,10 +96,8 @@ def test_a_node_on_its_way_that_nobody_needs_any_more_is_cancelled() -> None:
 
 def test_after_the_last_arrival_no_node_is_kept() -> None:
     one = JobClass(
-        name="grows",
+        Job(name="grows", phases=(Phase(1.0, Power(1.0)), Phase(2.0, Power(1.0))), widths=(1, 2)),
         arrivals_per_hour=1.0,
-        phases=(Phase(1.0, Power(1.0)), Phase(2.0, Power(1.0))),
-        widths=(1, 2),
     )
 
     class Widens:
@@ -116,11 +114,13 @@ def test_after_the_last_arrival_no_node_is_kept() -> None:
 
 def test_a_change_of_width_between_phases_costs_a_restart() -> None:
     one = JobClass(
-        name="two phases",
+        Job(
+            name="two phases",
+            phases=(Phase(2.0, Power(1.0)), Phase(4.0, Power(1.0))),
+            restart_hours=0.25,
+            widths=(1, 2, 4),
+        ),
         arrivals_per_hour=1.0,
-        phases=(Phase(2.0, Power(1.0)), Phase(4.0, Power(1.0))),
-        restart_hours=0.25,
-        widths=(1, 2, 4),
     )
 
     class Widens:
@@ -136,9 +136,9 @@ def test_a_change_of_width_between_phases_costs_a_restart() -> None:
 @pytest.mark.parametrize("gpus", [1, 2, 4])
 def test_a_first_start_costs_a_restart_and_is_no_resize(gpus: int) -> None:
     one = JobClass(
-        name="unit", arrivals_per_hour=1.0, work_gpu_hours=2.0, speedup=Amdahl(0.5), restart_hours=0.25,
-        widths=(1, 2, 4),
-    )  # fmt: skip
+        Job(name="unit", work_gpu_hours=2.0, speedup=Amdahl(0.5), restart_hours=0.25, widths=(1, 2, 4)),
+        arrivals_per_hour=1.0,
+    )
     worked = 2.0 / Amdahl(0.5)(gpus)
     for run in (
         run_events(stream((0.0, 1.0)), Fleet((one,)), OneWidth(gpus)),
@@ -150,7 +150,9 @@ def test_a_first_start_costs_a_restart_and_is_no_resize(gpus: int) -> None:
 
 
 def test_a_restart_comes_after_the_wait_for_the_node() -> None:
-    one = JobClass(name="unit", arrivals_per_hour=1.0, work_gpu_hours=2.0, restart_hours=0.25, widths=(1, 2))
+    one = JobClass(
+        Job(name="unit", work_gpu_hours=2.0, restart_hours=0.25, widths=(1, 2)), arrivals_per_hour=1.0
+    )
     run = run_events(stream((0.0, 1.0)), Fleet((one,), provisioning_hours=0.5), OneWidth(2))
     assert run.response_hours.tolist() == [0.5 + 0.25 + 1.0]
     assert parts(run) == (2.0, 2 * 0.25, 0.0, 2 * 0.5)
@@ -166,7 +168,9 @@ def test_a_fixed_cluster_queues_and_is_paid_for_when_idle() -> None:
 
 
 def test_the_shortest_goes_first_and_going_on_costs_a_restart() -> None:
-    one = JobClass(name="unit", arrivals_per_hour=1.0, work_gpu_hours=1.0, restart_hours=0.5, widths=(1, 2))
+    one = JobClass(
+        Job(name="unit", work_gpu_hours=1.0, restart_hours=0.5, widths=(1, 2)), arrivals_per_hour=1.0
+    )
     run = run_events(stream((0.0, 4.0), (1.0, 1.0), (1.5, 9.0)), Fleet((one,)), Srpt(1, gpus=1))
     # After a pause of 0.5 each: 0.5-1 first, 1.5-2.5 second, 3-6.5 first, 7-16 third.
     assert run.response_hours.tolist() == [6.5, 1.5, 14.5]
@@ -235,7 +239,7 @@ def waits(drawn: Stream) -> list[float]:
 
 def test_one_server_is_the_queue_of_the_books() -> None:
     load = 0.4
-    one = JobClass(name="one", arrivals_per_hour=load, work_gpu_hours=1.0, widths=(1,))
+    one = JobClass(Job(name="one", work_gpu_hours=1.0, widths=(1,)), arrivals_per_hour=load)
     drawn = draw_stream((one,), 20_000, seed=5)
     run = run_events(drawn, Fleet((one,)), Fifo(1, gpus=1))
     assert run.response_hours == pytest.approx(waits(drawn), rel=1e-9)
@@ -244,7 +248,7 @@ def test_one_server_is_the_queue_of_the_books() -> None:
 
 
 def test_shortest_first_with_equal_sizes_is_the_order_of_arrival() -> None:
-    one = JobClass(name="one", arrivals_per_hour=0.8, work_gpu_hours=1.0, widths=(1,))
+    one = JobClass(Job(name="one", work_gpu_hours=1.0, widths=(1,)), arrivals_per_hour=0.8)
     drawn = draw_stream((one,), 2_000, sizes="fixed", arrivals="bursty", seed=6)
     run = run_events(drawn, Fleet((one,)), Srpt(1, gpus=1))
     assert run.response_hours == pytest.approx(waits(drawn), rel=1e-9)
@@ -253,7 +257,9 @@ def test_shortest_first_with_equal_sizes_is_the_order_of_arrival() -> None:
 @pytest.mark.parametrize("arrivals", ["poisson", "bursty"])
 @pytest.mark.parametrize("sizes", ["fixed", "exponential", "lognormal", "pareto"])
 def test_fixed_widths_come_to_the_formulas_on_any_stream(arrivals: str, sizes: str) -> None:
-    one = JobClass(name="one", arrivals_per_hour=3.0, work_gpu_hours=2.0, speedup=Power(0.5), widths=(1, 4))
+    one = JobClass(
+        Job(name="one", work_gpu_hours=2.0, speedup=Power(0.5), widths=(1, 4)), arrivals_per_hour=3.0
+    )
     drawn = draw_stream((one,), 200_000, arrivals=arrivals, sizes=sizes, seed=7)
     run = simulate(drawn, Fleet((one,)), {"one-width": {"gpus": 4}})
     assert run.mean_response_hours == pytest.approx(2.0 / 2.0, rel=0.02)

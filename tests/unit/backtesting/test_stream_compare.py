@@ -19,13 +19,16 @@ from slacktide.budget.policy.fifo import Fifo
 from slacktide.budget.policy.one_width import OneWidth
 from slacktide.errors import UnknownNameError
 from slacktide.speedup import Amdahl, Power
+from slacktide.types import Job
 
 CLASSES = (
     JobClass(
-        name="law", arrivals_per_hour=6.0, work_gpu_hours=2.0, speedup=Amdahl(0.9), widths=tuple(range(1, 33))
+        Job(name="law", work_gpu_hours=2.0, speedup=Amdahl(0.9), widths=tuple(range(1, 33))),
+        arrivals_per_hour=6.0,
     ),
     JobClass(
-        name="root", arrivals_per_hour=4.0, work_gpu_hours=1.5, speedup=Power(0.6), widths=(1, 2, 4, 8, 16)
+        Job(name="root", work_gpu_hours=1.5, speedup=Power(0.6), widths=(1, 2, 4, 8, 16)),
+        arrivals_per_hour=4.0,
     ),
 )
 FLEET = Fleet(CLASSES, budget_gpus=40.0)
@@ -71,7 +74,7 @@ def test_what_spends_less_than_any_optimum_has_none_beside_it() -> None:
         def decide(self, view: FleetView) -> Ints:
             return np.ones(len(view.ids), dtype=np.int64)
 
-    fleet = Fleet((replace(CLASSES[1], widths=(1, 8)),), budget_gpus=20.0)
+    fleet = Fleet((replace(CLASSES[1], job=replace(CLASSES[1].job, widths=(1, 8))),), budget_gpus=20.0)
     stream = draw_stream(fleet.classes, 300, seed=3)
     (row,) = compare_streams(stream, fleet, [Narrow()]).rows
     assert row.optimum is not None

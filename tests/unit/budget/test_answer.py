@@ -20,18 +20,22 @@ from slacktide.errors import InfeasibleError, InputError
 from slacktide.report import budget_words as say
 from slacktide.report.budget_notes import notes
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
-A = JobClass(name="a", arrivals_per_hour=2.0, work_gpu_hours=3.0, speedup=Amdahl(0.9), widths=(1, 2, 4, 8))
+A = JobClass(
+    Job(name="a", work_gpu_hours=3.0, speedup=Amdahl(0.9), widths=(1, 2, 4, 8)), arrivals_per_hour=2.0
+)
 B = JobClass(
-    name="b", arrivals_per_hour=0.5, work_gpu_hours=8.0, speedup=Power(0.8), widths=tuple(range(1, 17))
+    Job(name="b", work_gpu_hours=8.0, speedup=Power(0.8), widths=tuple(range(1, 17))), arrivals_per_hour=0.5
 )
 PHASED = JobClass(
-    name="c",
+    Job(
+        name="c",
+        phases=(Phase(4.0, Amdahl(0.8)), Phase(9.0, Amdahl(0.99))),
+        restart_hours=0.1,
+        widths=(1, 2, 4, 8, 16),
+    ),
     arrivals_per_hour=0.2,
-    phases=(Phase(4.0, Amdahl(0.8)), Phase(9.0, Amdahl(0.99))),
-    restart_hours=0.1,
-    widths=(1, 2, 4, 8, 16),
 )
 FLEET = (A, B, PHASED)
 
@@ -50,7 +54,8 @@ speedups: st.SearchStrategy[Speedup] = st.one_of(
 )
 classes = st.builds(
     lambda rate, phases, restart, widths: JobClass(
-        name="x", arrivals_per_hour=rate, phases=tuple(phases), restart_hours=restart, widths=tuple(widths)
+        Job(name="x", phases=tuple(phases), restart_hours=restart, widths=tuple(widths)),
+        arrivals_per_hour=rate,
     ),
     st.floats(0.01, 10),
     st.lists(st.builds(Phase, st.floats(0.1, 50), speedups), min_size=1, max_size=3),
@@ -60,11 +65,8 @@ classes = st.builds(
 fleets = st.lists(classes, min_size=1, max_size=4).map(
     lambda found: tuple(
         JobClass(
-            name=f"class-{place}",
+            Job(name=f"class-{place}", phases=one.phases, restart_hours=one.restart_hours, widths=one.widths),
             arrivals_per_hour=one.arrivals_per_hour,
-            phases=one.phases,
-            restart_hours=one.restart_hours,
-            widths=one.widths,
         )
         for place, one in enumerate(found)
     )
@@ -156,11 +158,8 @@ def test_steps_stop_where_nothing_is_to_be_had() -> None:
 
 def test_notes_say_what_is_mixed_widest_replaced_and_wasted() -> None:
     bent = JobClass(
-        name="bent",
+        Job(name="bent", work_gpu_hours=1, speedup=Table.of({1: 1, 2: 1.1, 4: 3.0}), widths=(1, 2, 4)),
         arrivals_per_hour=1,
-        work_gpu_hours=1,
-        speedup=Table.of({1: 1, 2: 1.1, 4: 3.0}),
-        widths=(1, 2, 4),
     )
     text = "\n".join(notes(ask(16.0, (A, bent))))
     assert "bent: measured speedups are not concave; their hull replaces 1.1 at 2 GPUs by 1.67" in text

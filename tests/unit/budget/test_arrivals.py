@@ -9,9 +9,11 @@ from slacktide.budget.arrivals import Bursts, draw_sizes, draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.errors import InputError
+from slacktide.types import Job
 
 CLASSES = tuple(
-    JobClass(name=name, arrivals_per_hour=rate, work_gpu_hours=2.0) for name, rate in (("a", 1.0), ("b", 3.0))
+    JobClass(Job(name=name, work_gpu_hours=2.0), arrivals_per_hour=rate)
+    for name, rate in (("a", 1.0), ("b", 3.0))
 )
 
 

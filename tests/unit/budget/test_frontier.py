@@ -13,16 +13,23 @@ from slacktide.budget.frontier import frontier
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.speedup import Amdahl, Linear, Power
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
-ONE = JobClass(name="one", arrivals_per_hour=0.5, work_gpu_hours=2.0, speedup=Amdahl(0.8), widths=(1, 2, 4))
+ONE = JobClass(
+    Job(name="one", work_gpu_hours=2.0, speedup=Amdahl(0.8), widths=(1, 2, 4)), arrivals_per_hour=0.5
+)
 OTHER = JobClass(
-    name="other", arrivals_per_hour=1.5, work_gpu_hours=1.0, speedup=Power(0.6), widths=(1, 2, 3, 8)
+    Job(name="other", work_gpu_hours=1.0, speedup=Power(0.6), widths=(1, 2, 3, 8)), arrivals_per_hour=1.5
 )
 BOUND = JobClass(
-    name="bound", arrivals_per_hour=0.7, restart_hours=0.05, widths=(1, 2, 4, 8),
-    phases=(Phase(1.0, Amdahl(0.5)), Phase(2.0, Amdahl(0.95)), Phase(0.5, Power(0.3))),
-)  # fmt: skip
+    Job(
+        name="bound",
+        restart_hours=0.05,
+        widths=(1, 2, 4, 8),
+        phases=(Phase(1.0, Amdahl(0.5)), Phase(2.0, Amdahl(0.95)), Phase(0.5, Power(0.3))),
+    ),
+    arrivals_per_hour=0.7,
+)
 
 
 def test_corners_by_hand() -> None:
@@ -37,7 +44,7 @@ def test_corners_by_hand() -> None:
 
 
 def test_one_width_is_one_corner() -> None:
-    found = frontier([JobClass(name="fixed", arrivals_per_hour=1.0, work_gpu_hours=3.0, widths=(4,))])
+    found = frontier([JobClass(Job(name="fixed", work_gpu_hours=3.0, widths=(4,)), arrivals_per_hour=1.0)])
     assert (len(found), found.corner(0).budget_gpus, found.corner(0).widths) == (1, 3.0, ((4,),))
     assert found.plan_at(10.0).average_gpus == pytest.approx(3.0)
     assert found.cheapest_budget_for(0.75) == pytest.approx(3.0)
@@ -107,7 +114,7 @@ def test_samples_among_real_widths_lie_on_the_optimum() -> None:
 
 def test_a_class_that_scales_perfectly_is_no_step_at_all() -> None:
     perfect = JobClass(
-        name="perfect", arrivals_per_hour=1.0, work_gpu_hours=1.0, speedup=Linear(), widths=(1, 8)
+        Job(name="perfect", work_gpu_hours=1.0, speedup=Linear(), widths=(1, 8)), arrivals_per_hour=1.0
     )
     found = frontier([perfect, ONE])
     assert len(found) == len(frontier([ONE]))

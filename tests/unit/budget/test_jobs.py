@@ -11,15 +11,13 @@ from slacktide.budget.classes import JobClass
 from slacktide.errors import FileError
 from slacktide.jobfile.jobs import read_jobs
 from slacktide.speedup import Amdahl, Power
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
 CLASSES = (
-    JobClass(name="bert", arrivals_per_hour=1.0, work_gpu_hours=2.0, speedup=Power(0.5)),
+    JobClass(Job(name="bert", work_gpu_hours=2.0, speedup=Power(0.5)), arrivals_per_hour=1.0),
     JobClass(
-        name="ncf",
+        Job(name="ncf", phases=(Phase(1.0, Power(0.5)), Phase(2.0, Amdahl(1.0))), widths=(1, 4)),
         arrivals_per_hour=1.0,
-        phases=(Phase(1.0, Power(0.5)), Phase(2.0, Amdahl(1.0))),
-        widths=(1, 4),
     ),
 )
 
@@ -88,7 +86,7 @@ def test_mistakes_are_answered_with_their_place(tmp_path: Path, text: str, words
 
 def test_real_traces_are_read(real_data: Path) -> None:
     names = ("bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3")
-    classes = [JobClass(name=name, arrivals_per_hour=1.0, work_gpu_hours=1.0) for name in names]
+    classes = [JobClass(Job(name=name, work_gpu_hours=1.0), arrivals_per_hour=1.0) for name in names]
     assert len(read_jobs(real_data / "jobs" / "pollux-1.csv", classes, sizes="fixed")) == 160
     assert len(read_jobs(real_data / "jobs" / "sia-newtrace-1.csv", classes, sizes="fixed")) == 960
     philly = read_jobs(real_data / "jobs" / "philly-vc-ee9e8c.csv", classes[:1], sizes="fixed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -19,14 +20,16 @@ from slacktide.budget.rates import Rate
 from slacktide.budget.stream import Stream
 from slacktide.budget.widths import optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
 CLASSES = (
     JobClass(
-        name="law", arrivals_per_hour=6.0, work_gpu_hours=2.0, speedup=Amdahl(0.9), widths=tuple(range(1, 33))
+        Job(name="law", work_gpu_hours=2.0, speedup=Amdahl(0.9), widths=tuple(range(1, 33))),
+        arrivals_per_hour=6.0,
     ),
     JobClass(
-        name="root", arrivals_per_hour=4.0, work_gpu_hours=1.5, speedup=Power(0.6), widths=(1, 2, 4, 8, 16)
+        Job(name="root", work_gpu_hours=1.5, speedup=Power(0.6), widths=(1, 2, 4, 8, 16)),
+        arrivals_per_hour=4.0,
     ),
 )
 FLEET = Fleet(CLASSES, budget_gpus=45.0)
@@ -54,7 +57,7 @@ def test_a_rate_forgets_what_was_before_a_change(factor: float) -> None:
 
 
 def test_bursts_are_not_taken_for_a_change() -> None:
-    one = JobClass(name="a", arrivals_per_hour=2.0, work_gpu_hours=1.0)
+    one = JobClass(Job(name="a", work_gpu_hours=1.0), arrivals_per_hour=2.0)
     alarms = 0
     for seed in range(10):
         rate = Rate()
@@ -165,11 +168,19 @@ def test_the_same_events_again_make_the_same_policy() -> None:
     assert twin == spy.run
 
 
+def test_what_it_writes_down_is_all_it_knows() -> None:
+    spy = spied(FLEET, draw_stream(CLASSES, 400, seed=4))
+    for run in (spy.run, OnlineWidth().begin(FLEET)):
+        twin = OnlineWidth().begin(FLEET)
+        twin.recall(json.loads(json.dumps(run.remember(), allow_nan=False)))
+        assert twin == run
+
+
 def disguised(fleet: Fleet) -> Fleet:
     """Return a fleet that tells lies about all that the online policy must find out by itself."""
     lie: Speedup = Linear()
     classes = tuple(
-        replace(one, arrivals_per_hour=77.0, phases=tuple(Phase(9.0, lie) for _ in one.phases))
+        JobClass(replace(one.job, phases=tuple(Phase(9.0, lie) for _ in one.phases)), arrivals_per_hour=77.0)
         for one in fleet.classes
     )
     return replace(fleet, classes=classes)
@@ -194,12 +205,12 @@ def test_a_job_that_began_in_ignorance_is_widened_later() -> None:
 
 def test_jobs_are_not_resized_when_plans_waver() -> None:
     phased = replace(
-        CLASSES[1],
+        CLASSES[1].job,
         name="phased",
         phases=(Phase(0.5, Power(0.6)), Phase(1.5, Amdahl(0.95))),
         restart_hours=0.03,
     )
-    fleet = Fleet((CLASSES[0], phased), budget_gpus=45.0)
+    fleet = Fleet((CLASSES[0], replace(CLASSES[1], job=phased)), budget_gpus=45.0)
     stream = draw_stream(fleet.classes, 3000, seed=10)
     run = run_events(stream, fleet, OnlineWidth())
     between_phases = int((stream.class_index == 1).sum())

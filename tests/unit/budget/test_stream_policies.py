@@ -27,20 +27,23 @@ from slacktide.budget.shares import share_by_gain, size_for_efficiency, steps_of
 from slacktide.budget.widths import optimal_widths
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.speedup import Amdahl, Power
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
 ROOT = JobClass(
-    name="root", arrivals_per_hour=2.0, work_gpu_hours=1.0, speedup=Power(0.5), widths=tuple(range(1, 17))
+    Job(name="root", work_gpu_hours=1.0, speedup=Power(0.5), widths=tuple(range(1, 17))),
+    arrivals_per_hour=2.0,
 )
 LAW = JobClass(
-    name="law", arrivals_per_hour=1.0, work_gpu_hours=2.0, speedup=Amdahl(0.9), widths=(1, 2, 4, 8)
+    Job(name="law", work_gpu_hours=2.0, speedup=Amdahl(0.9), widths=(1, 2, 4, 8)), arrivals_per_hour=1.0
 )
 WIDE = JobClass(
-    name="wide",
+    Job(
+        name="wide",
+        phases=(Phase(1.0, Power(0.9)), Phase(1.0, Power(0.3))),
+        restart_hours=0.1,
+        widths=(2, 4, 8),
+    ),
     arrivals_per_hour=1.0,
-    phases=(Phase(1.0, Power(0.9)), Phase(1.0, Power(0.3))),
-    restart_hours=0.1,
-    widths=(2, 4, 8),
 )
 FLEET = Fleet((ROOT, LAW, WIDE), budget_gpus=14.0)
 

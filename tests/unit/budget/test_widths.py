@@ -12,16 +12,16 @@ from slacktide.budget.classes import JobClass
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Phase
+from slacktide.types import Job, Phase
 
 PAPER = (
-    JobClass(name="amdahl", arrivals_per_hour=0.4, work_gpu_hours=1.0, speedup=Amdahl(0.8)),
-    JobClass(name="root", arrivals_per_hour=0.4, work_gpu_hours=1.0, speedup=Power(0.5)),
+    JobClass(Job(name="amdahl", work_gpu_hours=1.0, speedup=Amdahl(0.8)), arrivals_per_hour=0.4),
+    JobClass(Job(name="root", work_gpu_hours=1.0, speedup=Power(0.5)), arrivals_per_hour=0.4),
 )
 
 
 def one(speedup: Speedup, *, widths: tuple[int, ...] = (1, 2, 4, 8), name: str = "one") -> JobClass:
-    return JobClass(name=name, arrivals_per_hour=0.5, work_gpu_hours=2.0, speedup=speedup, widths=widths)
+    return JobClass(Job(name=name, work_gpu_hours=2.0, speedup=speedup, widths=widths), arrivals_per_hour=0.5)
 
 
 class Rooted:
@@ -109,9 +109,14 @@ def test_a_width_that_is_slower_is_never_taken() -> None:
 @pytest.mark.parametrize("integer", [True, False])
 def test_a_start_and_a_change_of_width_are_paid_at_the_new_width(integer: bool) -> None:
     job_class = JobClass(
-        name="two", arrivals_per_hour=1.0, restart_hours=0.5, widths=(1, 4),
-        phases=(Phase(1.0, Table.of({1: 1.0, 4: 1.0})), Phase(8.0, Linear())),
-    )  # fmt: skip
+        Job(
+            name="two",
+            restart_hours=0.5,
+            widths=(1, 4),
+            phases=(Phase(1.0, Table.of({1: 1.0, 4: 1.0})), Phase(8.0, Linear())),
+        ),
+        arrivals_per_hour=1.0,
+    )
     # Narrow, then wide: 0.5 + 1 + 0.5 + 2 hours, 0.5 + 1 + 4 * 0.5 + 8 GPU-hours; always wide: 3.5 hours,
     # 14 GPU-hours; always narrow: 9.5 of both.
     plan = optimal_widths([job_class], 11.5, integer)
@@ -124,9 +129,9 @@ def test_a_start_and_a_change_of_width_are_paid_at_the_new_width(integer: bool) 
 
 def test_phases_without_restarts_are_mixed_one_at_a_time() -> None:
     job_class = JobClass(
-        name="two", arrivals_per_hour=1.0, widths=(1, 2, 3),
-        phases=(Phase(1.0, Amdahl(0.5)), Phase(1.0, Power(0.5))),
-    )  # fmt: skip
+        Job(name="two", widths=(1, 2, 3), phases=(Phase(1.0, Amdahl(0.5)), Phase(1.0, Power(0.5)))),
+        arrivals_per_hour=1.0,
+    )
     plan = optimal_widths([job_class], 2.2)
     narrow, wide = plan.classes[0].paths
     assert sum(a != b for a, b in zip(narrow.widths, wide.widths, strict=True)) == 1
@@ -135,7 +140,7 @@ def test_phases_without_restarts_are_mixed_one_at_a_time() -> None:
 
 
 def test_a_users_own_speedup_is_searched() -> None:
-    mine = JobClass(name="root", arrivals_per_hour=0.4, work_gpu_hours=1.0, speedup=Rooted())
+    mine = JobClass(Job(name="root", work_gpu_hours=1.0, speedup=Rooted()), arrivals_per_hour=0.4)
     plan, known = (optimal_widths([PAPER[0], root], 1.5, integer=False) for root in (mine, PAPER[1]))
     assert plan.mean_response_hours == pytest.approx(known.mean_response_hours, rel=1e-12)
     assert plan.classes[1].paths[0].widths == pytest.approx(known.classes[1].paths[0].widths, rel=1e-6)

@@ -6,8 +6,9 @@ A policy knows no simulator, no engine and no clock: whoever runs it hands it vi
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -115,6 +116,22 @@ class LearningPolicy(StreamPolicy, Protocol):
         ...
 
     def learn(self, event: StreamEvent) -> None: ...
+
+
+@runtime_checkable
+class RememberingPolicy(StreamPolicy, Protocol):
+    """A stream policy that can write down all that it knows; whoever learns must be able to.
+
+    A new one of the same policy and fleet that recalls it decides the same from then on, to the last bit.
+    """
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all that it knows as JSON values, sharing nothing with it."""
+        ...
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know what was written down, and nothing else."""
+        ...
 
 
 @runtime_checkable

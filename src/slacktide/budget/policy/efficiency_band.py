@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +56,17 @@ class BandRun:
     """When the next reallocation is allowed."""
     now_due: bool = True
     """Whether the decision that comes reallocates."""
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return when it may reallocate, as JSON values; None in place of minus infinity."""
+        due_hours = None if self.due_hours == -math.inf else self.due_hours
+        return {"due_hours": due_hours, "now_due": self.now_due}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know what was written down, and nothing else."""
+        due_hours = memory["due_hours"]
+        self.due_hours = -math.inf if due_hours is None else due_hours
+        self.now_due = memory["now_due"]
 
     def rent_gpus(self, view: FleetView) -> int:
         if not len(view.ids):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -84,6 +86,11 @@ class Turn:
     """Grows by the share with each job; a whole one is a job on the wide way."""
     since_trial: int = 0
 
+    @classmethod
+    def recalled(cls, memory: Mapping[str, Any]) -> Turn:
+        """Return the turn that was written down."""
+        return cls(**{**memory, "paths": tuple(tuple(path) for path in memory["paths"])})
+
 
 @dataclass(slots=True)
 class OnlineRun:
@@ -109,6 +116,27 @@ class OnlineRun:
             self.new.append((event.id, event.class_index))
         elif isinstance(event, Finished):
             self.paths.pop(event.id, None)
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all that it knows as JSON values."""
+        return {
+            "knowledge": self.knowledge.remember(),
+            "wake_hours": self.wake_hours,
+            "turns": [[index, asdict(turn)] for index, turn in self.turns.items()],
+            "paths": [[job, list(path)] for job, path in self.paths.items()],
+            "new": [list(each) for each in self.new],
+            "target_gpus": None if math.isnan(self.target_gpus) else self.target_gpus,
+        }
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know what was written down, and nothing else."""
+        self.knowledge.recall(memory["knowledge"])
+        self.wake_hours = memory["wake_hours"]
+        self.turns = {index: Turn.recalled(one) for index, one in memory["turns"]}
+        self.paths = {job: tuple(path) for job, path in memory["paths"]}
+        self.new = [(job, index) for job, index in memory["new"]]
+        target_gpus = memory["target_gpus"]
+        self.target_gpus = math.nan if target_gpus is None else target_gpus
 
     def decide(self, view: FleetView) -> Ints:
         if view.now_hours >= self.wake_hours:
