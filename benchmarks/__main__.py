@@ -22,6 +22,7 @@ NAMES = (
     "selection",
     "budget_solver",
     "engine",
+    "snapshots",
     "local_start",
     "budget",
 )

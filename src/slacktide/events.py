@@ -87,6 +87,10 @@ class Submitted(Event):
     fleet_path: str = ""
     envs: Mapping[str, str] = field(default_factory=dict)
     """Variables taken over from where the job was submitted; never secrets."""
+    work_gpu_hours: float = 0.0
+    """What is to be done, so that a list of jobs need not read their files; 0 in journals of before."""
+    deadline_hours: float = math.inf
+    """From the submission on; infinite for a job without a deadline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from slacktide.engine.lane import lane_of
 from slacktide.engine.launching import secrets_of
 from slacktide.engine.lessons import begin_learning, drop_lesson, foresee, learn_from
 from slacktide.engine.loop import POLL_S, live
+from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import Track, World
 from slacktide.errors import BackendError, InputError, UnknownNameError
 from slacktide.events import CancellationAsked, ClockSet, Closed, Opened, PreemptionAsked, Submitted
@@ -70,7 +71,7 @@ class Session:
             name = self._backend_name(world)
             backend = backends.make({name: {"place": self._place()}})
             stack.callback(backend.close)
-            self.engine = Engine(self.store, backend, notice_s=self._notice_s)
+            self.engine = Engine(self.store, backend, notice_s=self._notice_s, world=world)
             self.engine.write([self._opened(name)])
             self.engine.recover()
             self._stack = stack.pop_all()
@@ -82,6 +83,8 @@ class Session:
         with self._stack:
             if kind is None and self.engine.idle:
                 self.engine.write([Closed(at_hours=self.engine.world.now_hours)])
+            if kind is None:  # what was broken off may have left the world half told
+                self.engine.keep()
 
     def submit(self, path: str, given: Mapping[str, Any]) -> Track:
         """Hand in a job file, or take up the same one again if it has not ended."""
@@ -187,14 +190,6 @@ def free_id(world: World, name: str) -> str:
 def runs_of(journal: Path) -> Path:
     """Return the folder below which the workers of a journal have theirs."""
     return journal.absolute().with_suffix(".runs")
-
-
-def read_world(store: Store) -> World:
-    """Read a journal from its beginning."""
-    world = World()
-    for record in store.read():
-        world.apply(record)
-    return world
 
 
 def open_journal(journal: Path) -> SqliteStore:

@@ -10,8 +10,9 @@ import pytest
 from slacktide.checks import STORE_CHECKS, CheckFailed, check_store
 from slacktide.checks.history import history
 from slacktide.checks.store import Again, StoreCheck
+from slacktide.errors import BackendError
 from slacktide.events import KINDS, Event, Record
-from slacktide.store.base import Store
+from slacktide.store.base import Snapshot, Store
 from slacktide.store.memory import MemoryStore
 from slacktide.store.sqlite import SqliteStore
 
@@ -94,6 +95,29 @@ class Lasting(MemoryStore):
         pass
 
 
+class Amnesic(MemoryStore):
+    """Keeps no snapshots."""
+
+    def latest(self, form: str) -> Snapshot | None:
+        return None
+
+
+class Undiscerning(MemoryStore):
+    """Gives a snapshot to whoever asks."""
+
+    def latest(self, form: str) -> Snapshot | None:
+        return self._snapshot
+
+
+class Fussy(MemoryStore):
+    """Complains of a snapshot that cannot be kept."""
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        if not self._open:
+            raise BackendError("the journal must be open")
+        super().snapshot(snapshot)
+
+
 @pytest.mark.parametrize(
     ("store", "words"),
     [
@@ -105,6 +129,9 @@ class Lasting(MemoryStore):
         (Endless, "must end"),
         (Rounding, "events must be"),
         (Lasting, "closed"),
+        (Amnesic, "the snapshot that was kept last"),
+        (Undiscerning, "the snapshot of another form"),
+        (Fussy, "must raise nothing"),
     ],
 )
 def test_checks_catch_a_store_that_breaks_the_contract(store: type[MemoryStore], words: str) -> None:

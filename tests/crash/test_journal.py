@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.events import CancellationAsked, Event, Record
+from slacktide.store.base import Snapshot
 from slacktide.store.sqlite import SqliteStore
 
 WRITER = """
@@ -79,14 +80,35 @@ def test_a_log_cut_anywhere_leaves_whole_batches(tmp_path: Path, seed: int) -> N
     assert len(found[-1]) == ends[-1]
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_log_cut_anywhere_leaves_a_whole_snapshot_that_the_events_reach(tmp_path: Path, seed: int) -> None:
+    rng, path = random.Random(seed), tmp_path / "journal.db"
+    with SqliteStore(path) as store:
+        for batch in range(6):
+            seq = store.append(_batch(f"batch-{batch}", rng.randrange(1, 60)))[-1].seq
+            store.snapshot(Snapshot(seq, "form", b"%d " % seq * 3000))
+        log = path.with_name("journal.db-wal")
+        for number in range(12):
+            cut = rng.randrange(log.stat().st_size + 1)
+            copy = _cut(path, log, cut, tmp_path / f"cut-{number}")
+            with SqliteStore(copy, create=False) as found:
+                kept, last = found.latest("form"), found.last_seq()
+            assert kept is None or (kept.seq <= last and kept.body == b"%d " % kept.seq * 3000)
+        assert store.latest("form") == Snapshot(seq, "form", b"%d " % seq * 3000)
+
+
 def _batch(name: str, size: int) -> list[Event]:
     return [CancellationAsked(job=name, at_hours=1.0, why=f"{number} of {size}") for number in range(size)]
 
 
 def _after_a_cut(path: Path, log: Path, cut: int, folder: Path) -> list[Record]:
     """Return what stands in a copy of the journal whose log ends here, as after a power cut."""
+    with SqliteStore(_cut(path, log, cut, folder), create=False) as store:
+        return list(store.read())
+
+
+def _cut(path: Path, log: Path, cut: int, folder: Path) -> Path:
     folder.mkdir()
     shutil.copy(path, folder)
     (folder / log.name).write_bytes(log.read_bytes()[:cut])
-    with SqliteStore(folder / path.name, create=False) as store:
-        return list(store.read())
+    return folder / path.name

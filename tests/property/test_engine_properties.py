@@ -1,4 +1,7 @@
-"""What the engine pays is what the back-test pays, whenever it looks; bill, audit and a third way agree."""
+"""What the engine pays is what the back-test pays, whenever it looks; bill, audit and a third way agree.
+
+And what it leaves in the journal tells the same from any snapshot on.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from slacktide.backtesting.compare import setting_for
 from slacktide.engine.bill import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane, make_lane
-from slacktide.engine.world import Track
+from slacktide.engine.snapshots import keep, present_form, read_world
+from slacktide.engine.world import Track, World
 from slacktide.events import CancellationAsked, Event, Lived, PreemptionAsked, Submitted
 from slacktide.ledger import Priced, bill
 from slacktide.market.base import Market, Pool
@@ -155,3 +159,19 @@ def test_bill_audit_and_closed_form_agree(lane: Lane, moments: list[float], aske
     assert closed_form(lane, stretches) == pytest.approx(track.bill.cost_usd, abs=1e-9)
     if lane.job.max_cost_usd is not None:
         assert track.bill.cost_usd <= lane.job.max_cost_usd + 1e-6
+
+
+@given(lane=lanes(), moments=looks(), asked=requests)
+@settings(deadline=None, max_examples=30)
+def test_a_snapshot_at_any_cut_and_the_rest_tell_the_same_world(
+    lane: Lane, moments: list[float], asked: dict[int, Event]
+) -> None:
+    driven = Driven(lane, moments, asked)
+    world = World()
+    for record in driven.store.read():
+        world.apply(record)
+        keep(driven.store, world)
+        found = driven.store.latest(present_form())
+        assert found is not None
+        assert found.seq == record.seq
+        assert repr(read_world(driven.store)) == repr(driven.engine.world)  # by repr, because 0.0 equals -0.0

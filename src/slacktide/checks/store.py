@@ -18,7 +18,7 @@ from slacktide.checks.history import JOB, history
 from slacktide.checks.policy import CheckFailed
 from slacktide.errors import InputError, SlacktideError
 from slacktide.events import CancellationAsked, Event, Record
-from slacktide.store.base import Store
+from slacktide.store.base import Snapshot, Store
 
 Again: TypeAlias = Callable[[Any], Store]
 """Opens the journal of a store once more."""
@@ -117,6 +117,29 @@ def remembers(store: Store, again: Again | None) -> None:
             raise CheckFailed(f"numbers must go on after {said[-1].seq}, got {more[0].seq}")
 
 
+def keeps_a_snapshot(store: Store, again: Again | None) -> None:
+    """The newest snapshot comes back to who asks for its form and to nobody else; events stay the same."""
+    said, newest = store.append(history()), Snapshot(2, "form", b"\0\xffnewest")
+    _must_equal(store.latest("form"), None, "the snapshot of a journal that has none")
+    for snapshot in (Snapshot(1, "form", b"older"), newest):
+        store.snapshot(snapshot)
+        _must_equal(store.latest("form"), snapshot, "the snapshot that was kept last")
+    _must_equal(store.latest("another"), None, "the snapshot of another form")
+    _must_equal(list(store.read()), said, "events beside a snapshot")
+    if again is not None:
+        with again(store) as other:
+            _must_equal(other.latest("form"), newest, "the snapshot that another handle reads")
+
+
+def keeps_no_snapshot_at_any_price(store: Store, again: Again | None) -> None:
+    """A snapshot that cannot be kept is not; nothing is raised, for a run must not die of it."""
+    store.close()
+    try:
+        store.snapshot(Snapshot(1, "form", b"body"))
+    except Exception as error:
+        raise CheckFailed(f"a snapshot that cannot be kept must raise nothing, got {error!r:.80}") from error
+
+
 def can_be_closed(store: Store, again: Again | None) -> None:
     """Closing twice does no harm; using it afterwards is refused in our words."""
     store.close()
@@ -138,6 +161,8 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
     ends_though_one_appends_while_reading,
     shares_the_journal,
     remembers,
+    keeps_a_snapshot,
+    keeps_no_snapshot_at_any_price,
     can_be_closed,
 )
 

@@ -36,10 +36,9 @@ def events(job: str | None, follow: bool, journal: str | None, output: str) -> N
             track_of(read_world(store), job)
         world, teller = World(), Teller(named=job is None)
         while True:
-            for record in store.read(after=world.seq):
+            for record in store.read(after=world.seq, job=job):
                 world.apply(record)
-                if job in (None, record.event.job):
-                    _tell(record, world, teller, output)
+                _tell(record, world, teller, output)
             if not follow or (job is not None and not world.jobs[job].active):
                 return
             time.sleep(FOLLOW_S)

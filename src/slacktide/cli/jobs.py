@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import elapsed_hours, job_of, journal_option, opened, policy_of, status_of
+from slacktide.cli.journals import elapsed_hours, journal_option, opened, policy_of, status_of, task_of
 
 if TYPE_CHECKING:
     from slacktide.engine.world import Track, World
@@ -34,9 +35,9 @@ def _listed(track: Track, world: World) -> Any:
     from slacktide.report.run_list import Listed
 
     order = track.order
+    work_gpu_hours, deadline_hours = task_of(track)
     return Listed(
         name=track.job,
-        job=job_of(track),
         policy=policy_of(track),
         status=status_of(track, world),
         health=track.health,
@@ -47,4 +48,6 @@ def _listed(track: Track, world: World) -> Any:
         cost_usd=track.bill.cost_usd,
         preemptions=track.preemptions,
         submitted_utc=track.submitted.submitted_utc.replace("+00:00", "Z"),
+        work_gpu_hours=work_gpu_hours,
+        deadline_hours=deadline_hours if math.isfinite(deadline_hours) else None,
     )

@@ -12,7 +12,6 @@ import click
 if TYPE_CHECKING:
     from slacktide.engine.world import Track, World
     from slacktide.store.base import Store
-    from slacktide.types import Job
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -47,15 +46,23 @@ def opened(given: str | None) -> Iterator[Store]:
         yield store
 
 
-def job_of(track: Track) -> Job:
-    """Return the job as it was handed in; its market need not be there any more."""
+def task_of(track: Track) -> tuple[float, float]:
+    """Return the GPU-hours of work of a job and its deadline; its market need not be there any more."""
+    if track.submitted.work_gpu_hours > 0:
+        return track.submitted.work_gpu_hours, track.submitted.deadline_hours
+    return _written_task(track)
+
+
+def _written_task(track: Track) -> tuple[float, float]:
+    """Read the same from the job file, for a journal of before."""
     from datetime import datetime
 
     from slacktide.jobfile import parse_job
 
     submitted = track.submitted
     now = datetime.fromisoformat(submitted.submitted_utc)
-    return parse_job(submitted.text, path=submitted.path, now=now).job
+    job = parse_job(submitted.text, path=submitted.path, now=now).job
+    return job.work_gpu_hours, job.deadline_hours
 
 
 def status_of(track: Track, world: World) -> str:

@@ -8,6 +8,7 @@ acts; whatever is killed in between, the next engine reads the same journal and 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 from slacktide import physics
@@ -16,6 +17,7 @@ from slacktide.engine.account import Account, account, known_safe_gpu_hours, mon
 from slacktide.engine.health import health
 from slacktide.engine.lane import Lane, lane_of
 from slacktide.engine.launching import launch_of
+from slacktide.engine.snapshots import is_due, keep, known
 from slacktide.engine.streams import Streams
 from slacktide.engine.telling import decided, ended, lived, preempted
 from slacktide.engine.world import Begun, Track, World
@@ -49,9 +51,13 @@ class Engine:
         *,
         open_lane: Callable[[Submitted], Lane] = lane_of,
         notice_s: float = 0.0,
+        world: World | None = None,
     ) -> None:
-        """Read the journal; `notice_s` is how long before the market takes workers they are told."""
-        self.world = World()
+        """Read the journal; `notice_s` is how long before the market takes workers they are told.
+
+        `world` is what was read of it already.
+        """
+        self.world = known(store) if world is None else world
         self.store, self.backend = store, backend
         self.facts: Mapping[str, Facts] = {}
         """What the back end said at the last step."""
@@ -61,6 +67,8 @@ class Engine:
         self._streams = Streams()
         self._releasing = False
         self._behind = False
+        self._kept_seq = self.world.seq
+        self._streams.retell(store, self.world)
         self.hear()
 
     # ---------------------------------------------------------------- what others may call
@@ -70,7 +78,8 @@ class Engine:
         lane = self._lanes[submitted.job] = self._open_lane(submitted)
         try:
             self.backend.enter(launch_of(submitted.job, lane.file))
-            self.write([submitted])
+            work, deadline = lane.job.work_gpu_hours, lane.job.deadline_hours
+            self.write([dataclasses.replace(submitted, work_gpu_hours=work, deadline_hours=deadline)])
         except BaseException:
             del self._lanes[submitted.job]
             raise
@@ -97,6 +106,8 @@ class Engine:
         self.facts = self.backend.look([track.job for track in active])
         for track in active:
             self._serve(track, self.facts[track.job], now)
+        if is_due(self.world, self._kept_seq):
+            self.keep()
 
     def release(self) -> None:
         """From now on let go of everything, keeping the jobs; `idle` says when it is done."""
@@ -141,6 +152,11 @@ class Engine:
         """Append events, all or none, and take them into account."""
         self.store.append(events)
         self.hear()
+
+    def keep(self) -> None:
+        """Leave a snapshot in the journal, so that whoever reads it next need not begin at its beginning."""
+        keep(self.store, self.world)
+        self._kept_seq = self.world.seq
 
     # ---------------------------------------------------------------- one job, one step
 

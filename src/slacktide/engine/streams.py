@@ -6,6 +6,7 @@ from the journal's events, in their order, so that a new engine that reads the j
 
 from __future__ import annotations
 
+import heapq
 import json
 from dataclasses import dataclass, field
 
@@ -30,6 +31,7 @@ from slacktide.errors import InputError, UnknownNameError
 from slacktide.events import Ended, Lived, Record, Submitted
 from slacktide.jobfile.fleet import parse_fleet
 from slacktide.jobfile.reading import parse_job
+from slacktide.store.base import Store
 from slacktide.types import Allocation, Reason
 
 DEFAULT_STREAM_POLICY = "fixed-width"
@@ -88,6 +90,19 @@ class Streams:
             _tell(stream, Finished(event.at_hours - stream.began_hours, member.id, member.class_index))
         view = _view(stream, {job: world.jobs[job] for job in stream.members}, event.at_hours)
         stream.widths = dict(zip(view.ids.tolist(), stream.policy.decide(view).tolist(), strict=True))
+
+    def retell(self, store: Store, world: World) -> None:
+        """Take into account what befell the streams' jobs as far as a world knows it, from the journal.
+
+        A world that comes from a snapshot does not say what the policies were asked and told on the way.
+        """
+        members = [job for job, track in world.jobs.items() if track.submitted.fleet]
+        past = World()
+        for record in heapq.merge(*(store.read(job=job) for job in members), key=lambda one: one.seq):
+            if record.seq > world.seq:
+                return
+            past.apply(record)
+            self.hear(record, past)
 
     def share(self, job: str) -> Allocation | None:
         """Return what a job of a stream should hold now; None for a job that is of no stream."""

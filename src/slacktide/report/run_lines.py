@@ -86,6 +86,8 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
             }
         case Preempted():
             own["slot"] = event.slot - first
+        case Submitted() if event.work_gpu_hours == 0:
+            del own["work_gpu_hours"], own["deadline_hours"]
         case Opened() if event.backend == "local":
             del own["backend"]
     return {**common, **own}

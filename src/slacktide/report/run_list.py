@@ -8,8 +8,7 @@ from typing import Any
 
 from slacktide.report import grid, words
 from slacktide.report.grid import Column, Grid
-from slacktide.report.run_words import holding, open_ended, since
-from slacktide.types import Job
+from slacktide.report.run_words import holding, since
 from slacktide.units import format_usd
 
 COLUMNS = (
@@ -24,7 +23,6 @@ class Listed:
     """One job of a journal."""
 
     name: str
-    job: Job
     policy: str
     status: str
     health: str
@@ -36,6 +34,9 @@ class Listed:
     cost_usd: float
     preemptions: int
     submitted_utc: str
+    work_gpu_hours: float
+    deadline_hours: float | None
+    """None for a job without a deadline."""
 
 
 def text(listed: Sequence[Listed]) -> str:
@@ -47,20 +48,16 @@ def text(listed: Sequence[Listed]) -> str:
 
 def as_json(one: Listed) -> dict[str, Any]:
     """Return a job under its documented keys."""
-    fields = {
-        field.name: getattr(one, field.name) for field in dataclasses.fields(one) if field.name != "job"
-    }
-    limit = None if open_ended(one.job) else one.job.deadline_hours
-    return {**fields, "work_gpu_hours": one.job.work_gpu_hours, "deadline_hours": limit}
+    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
 
 
 def _row(one: Listed) -> tuple[str, ...]:
-    within = "" if open_ended(one.job) else f" of {words.duration(one.job.deadline_hours)}"
+    within = "" if one.deadline_hours is None else f" of {words.duration(one.deadline_hours)}"
     return (
         words.plain(one.name, 40),
         one.status.replace("_", " "),
         one.health,
-        words.percent(one.progress_gpu_hours / one.job.work_gpu_hours),
+        words.percent(one.progress_gpu_hours / one.work_gpu_hours),
         f"{since(one.hours)}{within}",
         holding(one.spot_gpus, one.on_demand_gpus),
         format_usd(one.cost_usd),

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Protocol, Self, TypeAlias
+from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from slacktide.events import Event, Record
 
 Clock: TypeAlias = Callable[[], datetime]
 """Tells the wall's time, aware of its zone."""
+
+
+class Snapshot(NamedTuple):
+    """What was folded from all events up to one of them: a cache, which saves folding them again."""
+
+    seq: int
+    """The number of the last event in it."""
+    form: str
+    """Names the code that folded it; a snapshot of another form is not used, and never converted."""
+    body: bytes
 
 
 class Store(Protocol):
@@ -33,6 +43,17 @@ class Store(Protocol):
 
     def last_seq(self) -> int:
         """Return the number of the last event; 0 when there is none."""
+        ...
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot; older ones may go.
+
+        Raises nothing: where it cannot be kept, the next reader folds the events instead.
+        """
+        ...
+
+    def latest(self, form: str) -> Snapshot | None:
+        """Return the newest snapshot of this form; None where there is none or it cannot be read."""
         ...
 
     def close(self) -> None:

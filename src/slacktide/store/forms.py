@@ -1,8 +1,8 @@
 """How a value of a declared type looks in JSON: one form per type, each with a way there and back.
 
 Texts, whole numbers, numbers, truth values, choices (`Literal`), `| None`, `tuple[X, ...]` as a list,
-`Mapping[str, X]` as an object, NamedTuples and dataclasses as objects by field name. Infinity is the text
-"inf", for JSON has no number for it; NaN is refused, for nothing equals it.
+`Mapping[str, X]` and `dict[str, X]` as an object, NamedTuples and dataclasses as objects by field name.
+Infinity is the text "inf", for JSON has no number for it; NaN is refused, for nothing equals it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def form(hint: Any) -> Form:
         return _optional(form(next(each for each in inner if each is not type(None))))
     if origin is tuple and inner[1:] == (...,):
         return _row(form(inner[0]))
-    if origin is Mapping and inner[0] is str:
+    if origin in (Mapping, dict) and inner[0] is str:
         return _table(form(inner[1]))
     if dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"):
         return _object(hint)

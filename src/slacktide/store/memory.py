@@ -10,7 +10,7 @@ from typing import Self
 
 from slacktide.errors import BackendError
 from slacktide.events import Event, Record
-from slacktide.store.base import Clock, now_utc
+from slacktide.store.base import Clock, Snapshot, now_utc
 from slacktide.store.codec import decode, encode
 
 
@@ -20,6 +20,7 @@ class MemoryStore:
     def __init__(self, *, clock: Clock = now_utc) -> None:
         """Begin an empty journal."""
         self._records: list[Record] = []
+        self._snapshot: Snapshot | None = None
         self._clock = clock
         self._lock = threading.Lock()
         self._open = True
@@ -47,6 +48,15 @@ class MemoryStore:
         """Return the number of the last event; 0 when there is none."""
         self._must_be_open()
         return len(self._records)
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot instead of the one before."""
+        self._snapshot = snapshot
+
+    def latest(self, form: str) -> Snapshot | None:
+        """Return the snapshot that is kept, if it is of this form."""
+        kept = self._snapshot
+        return kept if kept is not None and kept.form == form else None
 
     def close(self) -> None:
         """Let go of the journal; closing twice does no harm."""

@@ -1,4 +1,4 @@
-"""The journal's table, and how a file is told to be one: SQLite's application id and user version."""
+"""The journal's tables, and how a file is told to be one: SQLite's application id and user version."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ TABLE = (
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
+
+SNAPSHOTS = """CREATE TABLE IF NOT EXISTS snapshots (
+    seq INTEGER NOT NULL, form TEXT NOT NULL, body BLOB NOT NULL
+)"""
+"""A cache beside the events, made by whoever first keeps a snapshot; a journal without it is whole."""
 
 
 class Identity(NamedTuple):

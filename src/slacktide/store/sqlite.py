@@ -14,9 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from slacktide.errors import BackendError, FileError, InputError
+from slacktide.errors import BackendError, FileError, InputError, SlacktideError
 from slacktide.events import Event, Record
-from slacktide.store.base import Clock, now_utc
+from slacktide.store import schema
+from slacktide.store.base import Clock, Snapshot, now_utc
 from slacktide.store.before import Before
 from slacktide.store.codec import decode, encode, from_tree, is_before, parse
 from slacktide.store.faults import ANOTHER, told
@@ -28,6 +29,8 @@ PAGE_EVENTS = 1000
 """Events fetched at a time: a slow reader must not keep the journal's log from being folded in."""
 
 INSERT = "INSERT INTO events (time_utc, job, kind, actor, at_hours, why, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
+INSERT_SNAPSHOT = "INSERT INTO snapshots (seq, form, body) VALUES (?, ?, ?)"
+SELECT_SNAPSHOT = "SELECT seq, form, body FROM snapshots WHERE form = ? ORDER BY seq DESC LIMIT 1"
 SELECT = "SELECT seq, time_utc, data FROM events WHERE seq > ? AND seq <= ?"
 
 
@@ -88,6 +91,27 @@ class SqliteStore:
         """Return the number of the last event; 0 when there is none."""
         with self._lock, told(self.path):
             return int(self._database.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot instead of earlier ones; where that fails all stays as it is."""
+        try:
+            with self._lock, told(self.path):
+                self._must_be_in_place()
+                with transaction(self._database):
+                    self._database.execute(schema.SNAPSHOTS)
+                    self._database.execute("DELETE FROM snapshots")
+                    self._database.execute(INSERT_SNAPSHOT, snapshot)
+        except SlacktideError:
+            return  # a cache: the events say the same, and whoever appends is told of the trouble
+
+    def latest(self, form: str) -> Snapshot | None:
+        """Return the snapshot of this form; None where there is none or it cannot be read."""
+        try:
+            with self._lock, told(self.path):
+                row = self._database.execute(SELECT_SNAPSHOT, (form,)).fetchone()
+        except SlacktideError:
+            return None  # a journal of before has no such table; any worse trouble shows when events are read
+        return None if row is None else Snapshot(*row)
 
     def close(self) -> None:
         """Let go of the journal; closing twice does no harm."""

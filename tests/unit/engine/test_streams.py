@@ -59,7 +59,9 @@ def pool_name() -> str:
     return open_market(**json.loads(MARKET)).pools[0].name
 
 
-def run(policy: str, *, crash_at: int | None = None) -> tuple[MemoryStore, Engine]:
+def run(
+    policy: str, *, crash_at: int | None = None, keep_at: int | None = None
+) -> tuple[MemoryStore, Engine]:
     """Hand in a job every half hour and step every 3 minutes until all are done."""
     store = MemoryStore()
     engine = Engine(store, Replay())
@@ -75,6 +77,8 @@ def run(policy: str, *, crash_at: int | None = None) -> tuple[MemoryStore, Engin
             handed_in += 1
         engine.step(now)
         tick += 1
+        if tick == keep_at:
+            engine.keep()
         if tick == crash_at:
             engine = Engine(store, Replay())
             engine.recover()
@@ -101,18 +105,27 @@ def test_fixed_width_gives_every_job_its_width_at_once() -> None:
         assert track.ended.finish_hours == pytest.approx(hours)
 
 
+def decisions(store: MemoryStore) -> list[tuple[str, float, int]]:
+    return [
+        (r.event.job, r.event.at_hours, r.event.on_demand_gpus)
+        for r in store.read()
+        if isinstance(r.event, Decided)
+    ]
+
+
 @pytest.mark.parametrize("policy", ["fixed-width", "one-width", "online-width"])
 def test_an_engine_that_died_is_replaced_by_one_that_decides_the_same(policy: str) -> None:
-    def decisions(store: MemoryStore) -> list[tuple[str, float, int]]:
-        return [
-            (r.event.job, r.event.at_hours, r.event.on_demand_gpus)
-            for r in store.read()
-            if isinstance(r.event, Decided)
-        ]
-
     whole, _ = run(policy)
     for crash_at in (3, 25, 60):
         killed, _ = run(policy, crash_at=crash_at)
+        assert decisions(killed) == decisions(whole)
+
+
+@pytest.mark.parametrize("policy", ["fixed-width", "one-width", "online-width"])
+def test_an_engine_that_begins_with_a_snapshot_decides_the_same(policy: str) -> None:
+    whole, _ = run(policy)
+    for keep_at, crash_at in ((1, 3), (25, 25), (40, 60)):
+        killed, _ = run(policy, keep_at=keep_at, crash_at=crash_at)
         assert decisions(killed) == decisions(whole)
 
 

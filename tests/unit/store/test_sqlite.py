@@ -18,6 +18,7 @@ from slacktide.checks.history import history
 from slacktide.errors import BackendError, FileError
 from slacktide.events import CancellationAsked, Event
 from slacktide.store import schema
+from slacktide.store.base import Snapshot
 from slacktide.store.sqlite import PAGE_EVENTS, SqliteStore
 
 
@@ -416,3 +417,40 @@ def test_processes_that_begin_and_fill_a_journal_at_once_lose_nothing(tmp_path: 
     for name in names:  # each writer's batches are whole and in its order
         own = [batch[0][0] for batch in batches if len({why for why, _ in batch}) == 1]
         assert [why for why in own if why.startswith(name)] == [f"{name}-{batch}" for batch in range(40)]
+
+
+def tables(path: Path) -> set[str]:
+    database = sqlite3.connect(path)
+    names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    database.close()
+    return {name for (name,) in names if not name.startswith("sqlite_")}
+
+
+def test_a_journal_gets_its_table_of_snapshots_with_the_first_one(journal: Path) -> None:
+    with SqliteStore(journal, create=False) as store:
+        assert store.latest("form") is None
+    assert tables(journal) == {"events"}
+    with SqliteStore(journal) as store:
+        store.snapshot(Snapshot(3, "form", b"body"))
+        store.snapshot(Snapshot(4, "another", b"body"))
+        assert store.latest("form") is None
+    assert tables(journal) == {"events", "snapshots"}
+    with SqliteStore(journal, create=False) as store:
+        assert store.latest("another") == Snapshot(4, "another", b"body")
+        assert len(list(store.read())) == len(history())
+
+
+def test_a_snapshot_that_cannot_be_kept_leaves_the_journal_usable(journal: Path) -> None:
+    change(journal, "CREATE TABLE snapshots (something_else TEXT)")
+    with SqliteStore(journal) as store:
+        store.snapshot(Snapshot(3, "form", b"body"))
+        assert store.latest("form") is None
+        store.append(asked(1))
+        assert store.last_seq() == len(history()) + 1
+
+
+def test_no_snapshot_is_written_to_a_journal_that_was_moved(journal: Path) -> None:
+    with SqliteStore(journal) as store:
+        journal.rename(journal.with_name("moved.db"))
+        store.snapshot(Snapshot(3, "form", b"body"))
+    assert tables(journal.with_name("moved.db")) == {"events"}
