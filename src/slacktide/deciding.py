@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, overload, runtime_checkable
 
@@ -17,6 +17,18 @@ class PoolView(NamedTuple):
 
     name: str
     quote: Quote
+    """What is offered to the job: spot that other jobs hold is gone from it."""
+
+
+ALONE: Mapping[str, int] = {}
+"""What other jobs hold where there are none."""
+
+
+def offer(quote: Quote, held_by_others: int) -> Quote:
+    """Return what is left for a job of what a pool offers to all."""
+    if held_by_others <= 0:
+        return quote
+    return quote._replace(spot_gpus=max(0, quote.spot_gpus - held_by_others))
 
 
 class Known(Protocol):
@@ -29,11 +41,12 @@ class Known(Protocol):
 class Moment(Sequence[PoolView]):
     """All pools of a market at one moment; nothing is made before somebody asks for it."""
 
-    __slots__ = ("_seen", "_tapes", "hours", "own")
+    __slots__ = ("_by_others", "_seen", "_tapes", "hours", "own")
 
-    def __init__(self, tapes: Tapes, hours: float, own: int) -> None:
+    def __init__(self, tapes: Tapes, hours: float, own: int, by_others: Mapping[str, int] = ALONE) -> None:
+        """Stand at a moment, in one of the pools; `by_others` says what spot other jobs hold, by pool."""
         self.hours, self.own = hours, own
-        self._tapes = tapes
+        self._tapes, self._by_others = tapes, by_others
         self._seen: dict[int, PoolView] = {}
 
     def __len__(self) -> int:
@@ -47,9 +60,14 @@ class Moment(Sequence[PoolView]):
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
         if index not in self._seen:
-            quote = self._tapes.quote(index, self.hours)
-            self._seen[index] = PoolView(self._tapes.tapes[index].name, quote)
+            name = self._tapes.tapes[index].name
+            whole = self._tapes.quote(index, self.hours)
+            self._seen[index] = PoolView(name, offer(whole, self._by_others.get(name, 0)))
         return self._seen[index]
+
+    def beside(self, by_others: Mapping[str, int]) -> Moment:
+        """Return the same moment for a job beside others, who hold this spot, by pool."""
+        return Moment(self._tapes, self.hours, self.own, by_others)
 
     def past(self, pool: int) -> Past:
         """Return what a pool has quoted up to this moment."""

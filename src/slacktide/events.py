@@ -63,6 +63,16 @@ class Closed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SiteOpened(Event):
+    """The first job fixed the market of all jobs: on which it runs, and where it stands on the clock."""
+
+    market: str
+    """What to open the market with, as JSON: source and options."""
+    start_utc: str
+    """The market's own time at `at_hours`, when one of its slots begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted(Event):
     """A job was handed in."""
 
@@ -82,6 +92,8 @@ class Submitted(Event):
     slot_hours: float
     start_slot: int
     """The slot of the market at which the job's own slot 0 lies."""
+    origin_hours: float | None = None
+    """When that slot began, on the market's clock; None: just when the job was handed in."""
     fleet: str = ""
     """The fleet file of the stream that the job is one of, as it was read; empty for a job by itself."""
     fleet_path: str = ""
@@ -221,8 +233,8 @@ class Learned(Event):
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        ClockSet, Opened, Closed, Submitted, Preempted, Decided, Lived, WorkerFailed, Stalled, Restarted,
-        PreemptionAsked, CancellationAsked, HealthChanged, Released, ClockJumped, Ended, Learned,
+        ClockSet, Opened, Closed, SiteOpened, Submitted, Preempted, Decided, Lived, WorkerFailed, Stalled,
+        Restarted, PreemptionAsked, CancellationAsked, HealthChanged, Released, ClockJumped, Ended, Learned,
     )
 }  # fmt: skip
 """Every kind of event by its name, which is how a store writes it."""

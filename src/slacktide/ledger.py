@@ -7,6 +7,7 @@ bills, GPU-hours and tables are sums over them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
@@ -222,8 +223,10 @@ def audit(
 ) -> Audit:
     """Price every stretch again, in their order, and see that those of each payer join without overlap.
 
-    `tariff` says how a payer is billed; `name` is what messages call a stretch.
+    `tariff` says how a payer is billed; `name` is what messages call a stretch. Whether spot was oversold
+    shows only where the stretches of all payers are given.
     """
+    stretches = list(stretches)
     gaps, wrong, total = list[str](), list[str](), 0.0
     meters, until, pools = dict[str, Meter](), dict[str, float](), dict[str, int]()
     for number, (stretch, charge) in enumerate(stretches):
@@ -242,4 +245,24 @@ def audit(
             )
         until[payer] = stretch.to_hours
         total += fair.usd
-    return Audit(total, tuple(gaps), tuple(wrong))
+    return Audit(total, tuple(gaps), tuple(wrong), tuple(_oversold([one.stretch for one in stretches])))
+
+
+def _oversold(stretches: list[Stretch]) -> list[str]:
+    """Return the moments at which more spot began to be held in a pool than it offered."""
+    found = list[str]()
+    held: Counter[str] = Counter()
+    brief = 2 * TIME_TOLERANCE_HOURS
+    spot = [one for one in stretches if one.spot_gpus > 0 and one.to_hours - one.from_hours > brief]
+    # An end that is the same moment as a beginning comes before it.
+    ends = [(one.to_hours - brief, False, number) for number, one in enumerate(spot)]
+    begins = [(one.from_hours, True, number) for number, one in enumerate(spot)]
+    for _, beginning, number in sorted(ends + begins):
+        one = spot[number]
+        held[one.pool] += one.spot_gpus if beginning else -one.spot_gpus
+        if beginning and held[one.pool] > one.quote.spot_gpus:
+            found.append(
+                f"hour {one.from_hours:.6f}: {held[one.pool]} spot GPUs held in {one.pool}, of "
+                f"{one.quote.spot_gpus} offered"
+            )
+    return found

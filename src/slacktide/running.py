@@ -22,6 +22,7 @@ from slacktide.engine.lane import lane_of
 from slacktide.engine.launching import secrets_of
 from slacktide.engine.lessons import begin_learning, drop_lesson, foresee, learn_from
 from slacktide.engine.loop import POLL_S, live
+from slacktide.engine.opening import check_resumable
 from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import Track, World
 from slacktide.errors import BackendError, InputError, UnknownNameError
@@ -32,7 +33,7 @@ from slacktide.learn.saved import Saved, default_path
 from slacktide.store.base import Store
 from slacktide.store.lease import Lease
 from slacktide.store.sqlite import SqliteStore
-from slacktide.submitting import submission
+from slacktide.submitting import placed, submission
 from slacktide.types import JobState
 
 DEFAULT_BACKEND = "local"
@@ -67,6 +68,7 @@ class Session:
             stack.enter_context(Lease(self.journal))
             self.store: Store = stack.enter_context(SqliteStore(self.journal))
             world = read_world(self.store)
+            check_resumable(world)
             self.clock = self._clock(world)
             name = self._backend_name(world)
             backend = backends.make({name: {"place": self._place()}})
@@ -93,13 +95,16 @@ class Session:
             if track.submitted.path == str(Path(path).absolute()):
                 return track
         name = parse_job(text, path=path, now=now).job.name
-        job_id = free_id(self.world, name)
-        asked = submission(text, path, given, job_id=job_id, at_hours=self.clock.hours(), now=now)
+        job_id, site = free_id(self.world, name), self.world.site
+        asked = submission(text, path, given, job_id=job_id, at_hours=self.clock.hours(), now=now, site=site)
         rehearse(foresee(asked, name, self._learned))
         # The job's time begins now, not when it was asked for: some policies compile for a minute at first.
         present = dataclasses.replace(
             asked, at_hours=self.clock.hours(), submitted_utc=datetime.now(UTC).isoformat()
         )
+        if site is not None:
+            lane = lane_of(present)
+            present = placed(present, lane.job, lane.pool, None, site)
         submitted = begin_learning(present, name, self._learned)
         try:
             self.engine.submit(submitted)
@@ -177,7 +182,7 @@ def rehearse(submitted: Submitted) -> None:
     """Let a job's policy decide once, for nothing, so that the first real decision comes at once."""
     if not submitted.fleet:
         lane = lane_of(submitted)
-        lane.decide(JobState(), lane.start_slot, ())
+        lane.decide(JobState(), lane.start_slot, submitted.at_hours, ())
 
 
 def free_id(world: World, name: str) -> str:

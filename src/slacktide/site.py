@@ -1,9 +1,11 @@
-"""One market clock and the tapes of all pools on it: what may be known of a market at any moment."""
+"""One market clock and the tapes of all pools on it: what may be known of them, and who holds their spot."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from slacktide.forecast.on_tape import Foresight
 from slacktide.market.tape import Past, Tape
@@ -46,3 +48,58 @@ class Tapes:
     def forecast(self, pool: int, hours: float) -> Sequence[Quote]:
         """Return what the run's forecaster says at a moment of the slots after it."""
         return self._foresights[pool].at(self.tapes[pool].slots_begun(hours))
+
+
+class Claim(NamedTuple):
+    """Spot that one job holds."""
+
+    job: str
+    pool: str
+    spot_gpus: int
+    added_hours: float
+    """When some of it was last added, on the market's clock."""
+
+
+class Spot:
+    """Who holds spot where: what is left for a job, and whose goes when the market takes some back."""
+
+    def __init__(self, claims: Iterable[Claim] = ()) -> None:
+        """Take the claims in the order in which their jobs were handed in."""
+        self._claims: dict[str, Claim] = {}
+        self._held: Counter[str] = Counter()
+        for claim in claims:
+            self.hold(claim)
+
+    def hold(self, claim: Claim) -> None:
+        """Let a job hold this from now on, and nothing else."""
+        before = self._claims.get(claim.job)
+        if before is not None:
+            self._held[before.pool] -= before.spot_gpus
+        self._claims[claim.job] = claim
+        self._held[claim.pool] += claim.spot_gpus
+
+    def by_others(self, job: str) -> Mapping[str, int]:
+        """Return what jobs other than this one hold, by pool."""
+        own = self._claims.get(job)
+        return {
+            pool: gpus - (own.spot_gpus if own is not None and own.pool == pool else 0)
+            for pool, gpus in self._held.items()
+        }
+
+    def lose(self, pool: str, offered_gpus: int, jobs: Iterable[str]) -> None:
+        """Take back what is held beyond what a pool offers from some of its jobs.
+
+        The job whose spot was added last loses first; of two at one moment, the one handed in later.
+        """
+        among = frozenset(jobs)
+        here = [claim for job, claim in self._claims.items() if claim.pool == pool and job in among]
+        here.sort(key=lambda one: one.added_hours)
+        excess = self._held[pool] - offered_gpus
+        for claim in reversed(here):
+            taken = min(max(excess, 0), claim.spot_gpus)
+            self.hold(claim._replace(spot_gpus=claim.spot_gpus - taken))
+            excess -= taken
+
+    def held(self, job: str) -> int:
+        """Return what a job holds."""
+        return self._claims[job].spot_gpus if job in self._claims else 0

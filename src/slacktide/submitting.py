@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from slacktide.backtesting import plain
 from slacktide.backtesting.compare import guarded
 from slacktide.backtesting.plain import last_start
 from slacktide.engine.feed import SCHEME, feed_path, is_feed, open_feed
+from slacktide.engine.opening import ANOTHER, same_market, standing
 from slacktide.engine.streams import DEFAULT_STREAM_POLICY, check_member
 from slacktide.errors import InputError
-from slacktide.events import Submitted
+from slacktide.events import SiteOpened, Submitted
 from slacktide.jobfile.reading import parse_job
 from slacktide.jobfile.redact import without_secrets
 from slacktide.jobfile.tree import read_text
@@ -30,7 +31,7 @@ from slacktide.policy.base import policies
 from slacktide.register import Spec
 from slacktide.service import DEFAULT_MARKET, check_feasible
 from slacktide.solve.slotted import deadline_slots
-from slacktide.types import Job
+from slacktide.types import TIME_TOLERANCE_HOURS, Job
 
 ROOM_SHARE = 0.25
 """How much of a job's time a replayed market should still have after its deadline, where it has a choice."""
@@ -39,23 +40,34 @@ MOST_POOLS = 64
 
 
 def submission(
-    text: str, path: str, given: Mapping[str, Any], *, job_id: str, at_hours: float, now: datetime
+    text: str,
+    path: str,
+    given: Mapping[str, Any],
+    *,
+    job_id: str,
+    at_hours: float,
+    now: datetime,
+    site: SiteOpened | None = None,
 ) -> Submitted:
     """Say all that the journal must know to run a job file, also after a crash and on another day.
 
     `given` may hold market, pool, slot_hours, gaps, spot_usd, on_demand_usd, policy and start; with
-    fleet, the path of a fleet file, the job is one of its stream. Raises InputError or InfeasibleError when
-    the job cannot be run.
+    fleet, the path of a fleet file, the job is one of its stream. `site` is the market of the jobs that are
+    there already. Raises InputError or InfeasibleError when the job cannot be run.
     """
     file = parse_job(text, path=path, now=now)
     check_feasible(file.job)
     if file.run is None:
         raise InputError(f"{path}: a job must say what to run, got no 'run'; write 'run: python train.py'")
-    market = _market_options(given, file.market)
-    live = is_feed(market["spec"])
-    opened = open_feed(**market) if live else open_market(**market)
+    market = _market_options(given, file.market, site)
+    opened = open_feed(**market) if is_feed(market["spec"]) else open_market(**market)
     named, start = given.get("pool"), given.get("start")
-    pool = opened.pool(named) if named else best_pool(file.job, opened, start)
+    if named:
+        pool = opened.pool(named)
+    elif site is None:
+        pool = best_pool(file.job, opened, lambda each: start)
+    else:
+        pool = best_pool(file.job, opened, lambda each: standing(site, each, at_hours).slot)
     policy: Spec = given.get("policy") or file.policy
     submitted = Submitted(
         job=job_id,
@@ -73,12 +85,47 @@ def submission(
         envs=_taken_over(file.envs),
     )
     if given.get("fleet"):
-        return _member_of(submitted, given)
-    if file.job.deadline_hours == math.inf:
+        submitted = _member_of(submitted, given)
+    elif file.job.deadline_hours == math.inf:
         raise InputError(f"{path}: a job without a deadline must be one of a stream; give its --fleet")
+    if site is not None:
+        return placed(submitted, file.job, pool, start, site)
+    return dataclasses.replace(submitted, start_slot=_first_slot(submitted, file.job, pool, start))
+
+
+def _first_slot(submitted: Submitted, job: Job, pool: Pool, start: int | None) -> int:
+    """Return the slot of the market at which the first job of all stands."""
     # A feed is at its present: its last row. A trace is replayed from some slot of its past.
-    begin = len(pool) - 1 if live else start_of(file.job, pool, start)
-    return dataclasses.replace(submitted, start_slot=begin)
+    if on_feed(submitted):
+        return len(pool) - 1
+    return start or 0 if submitted.fleet else start_of(job, pool, start)
+
+
+def placed(submitted: Submitted, job: Job, pool: Pool, start: int | None, site: SiteOpened) -> Submitted:
+    """Return a submission that stands where the market of the other jobs does at its hour.
+
+    Raises InputError where the market does not reach to its deadline, or another start is asked for.
+    """
+    slot, origin_hours = standing(site, pool, submitted.at_hours)
+    began, _ = standing(site, pool, site.at_hours)
+    if start not in (None, began):
+        raise InputError(
+            f"start must stay {began}, where the market of this journal began, got {start}; leave it out, or "
+            f"{ANOTHER}"
+        )
+    left_hours = origin_hours + (len(pool) - slot) * pool.slot_hours - submitted.at_hours
+    reaches = slot >= 0 and left_hours >= job.deadline_hours - TIME_TOLERANCE_HOURS
+    if not (submitted.fleet or on_feed(submitted) or reaches):
+        raise InputError(
+            f"pool {pool.name!r}: this journal's market must cover the deadline of {job.deadline_hours:g} h, "
+            f"got {max(0.0, left_hours):g} h of it from now on; use a nearer deadline, or {ANOTHER}"
+        )
+    return dataclasses.replace(submitted, start_slot=slot, origin_hours=origin_hours)
+
+
+def on_feed(submitted: Submitted) -> bool:
+    """Whether a job's market is still being written."""
+    return is_feed(json.loads(submitted.market)["spec"])
 
 
 def _member_of(submitted: Submitted, given: Mapping[str, Any]) -> Submitted:
@@ -87,7 +134,6 @@ def _member_of(submitted: Submitted, given: Mapping[str, Any]) -> Submitted:
         submitted,
         policy=json.dumps(given.get("policy") or DEFAULT_STREAM_POLICY),
         learning=False,
-        start_slot=given.get("start") or 0,
         fleet=read_text(given["fleet"]),
         fleet_path=str(Path(given["fleet"]).absolute()),
     )
@@ -95,14 +141,21 @@ def _member_of(submitted: Submitted, given: Mapping[str, Any]) -> Submitted:
     return member
 
 
-def _market_options(given: Mapping[str, Any], written: str | None) -> dict[str, Any]:
-    spec = given.get("market") or written or DEFAULT_MARKET
-    if is_feed(spec):
-        spec = SCHEME + str(Path(feed_path(spec)).absolute())
-    elif not spec.startswith("synthetic"):
-        spec = str(Path(spec).absolute())
+def _market_options(given: Mapping[str, Any], written: str | None, site: SiteOpened | None) -> dict[str, Any]:
+    """Return what to open the market with: what is named, else that of the other jobs, else the default."""
     names = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
-    return {"spec": spec, **{name: given[name] for name in names if given.get(name) is not None}}
+    options = {name: given[name] for name in names if given.get(name) is not None}
+    spec = given.get("market") or written
+    if site is not None:
+        return same_market(site, {**({"spec": _whole_spec(spec)} if spec else {}), **options})
+    return {"spec": _whole_spec(spec or DEFAULT_MARKET), **options}
+
+
+def _whole_spec(spec: str) -> str:
+    """Return a market's name with the whole path of its file, so that it is the same from anywhere."""
+    if is_feed(spec):
+        return SCHEME + str(Path(feed_path(spec)).absolute())
+    return spec if spec.startswith("synthetic") else str(Path(spec).absolute())
 
 
 def start_of(job: Job, pool: Pool, start: int | None) -> int:
@@ -127,16 +180,18 @@ def start_of(job: Job, pool: Pool, start: int | None) -> int:
     return max(0, last - room) if last >= 2 * room else last
 
 
-def best_pool(job: Job, market: Market, start: int | None) -> Pool:
+def best_pool(job: Job, market: Market, start: Callable[[Pool], int | None]) -> Pool:
     """Return the pool in which jobs like this one were cheapest from recent starts before its own.
 
-    The first pool where no past reaches that far.
+    `start` says where it stands in a pool; None: as late as leaves it room. The first pool where no past
+    reaches that far.
     """
     if math.isinf(job.deadline_hours):
         return market.pools[0]
     costs: dict[str, float] = {}
     for pool in market.pools[:MOST_POOLS]:
-        last = last_start(job, pool) if start is None else start
+        begins = start(pool)
+        last = last_start(job, pool) if begins is None else min(begins, len(pool))
         ended = last - deadline_slots(job, pool.slot_hours)
         if ended < 0:
             continue

@@ -33,6 +33,9 @@ def _beginning() -> list[Event]:
     return [
         events.ClockSet(at_hours=-0.0, epoch_utc="2025-10-04T00:00:00Z", speed=60.0),
         events.Opened(at_hours=0.0, pid=4711, host="höst", version="0.1.0"),
+        events.SiteOpened(
+            at_hours=1 / 3, market='{"spec": "synthetic:h100"}', start_utc="2025-09-01T00:00:00+00:00"
+        ),
         events.Submitted(
             job=JOB, at_hours=1 / 3, actor="user", text="name: fine-tune\nwork: 8 gpu-hours\n",
             submitted_utc="2025-10-04T00:20:00+00:00",

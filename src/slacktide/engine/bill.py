@@ -83,7 +83,8 @@ def audit(track: Track, lane: Lane, records: Iterable[Record]) -> Audit:
     ]
     stretches = [_at_market(lane, event.priced) for _, event in told]
     again = ledger.audit(stretches, lambda payer: lane.tariff, name=lambda number: f"event {told[number][0]}")
-    return dataclasses.replace(again, gaps=(*again.gaps, *_left_out(told)))
+    # Slots that nobody saw are paid as they were held, so one job by itself is not blamed for its spot.
+    return dataclasses.replace(again, gaps=(*again.gaps, *_left_out(told)), oversold=())
 
 
 def _at_market(lane: Lane, one: Priced) -> Priced:

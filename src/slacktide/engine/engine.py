@@ -9,10 +9,11 @@ acts; whatever is killed in between, the next engine reads the same journal and 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from slacktide import physics
 from slacktide.backend.base import Backend, Facts, Failure, Order, Preemptable
+from slacktide.deciding import offer
 from slacktide.engine.account import Account, account, known_safe_gpu_hours, money_ends
 from slacktide.engine.health import health
 from slacktide.engine.lane import Lane, lane_of
@@ -28,11 +29,13 @@ from slacktide.events import (
     HealthChanged,
     Released,
     Restarted,
+    SiteOpened,
     Stalled,
     Status,
     Submitted,
     WorkerFailed,
 )
+from slacktide.site import Claim, Spot
 from slacktide.store.base import Store
 from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Reason
 
@@ -65,6 +68,7 @@ class Engine:
         self._notice_s = notice_s
         self._lanes: dict[str, Lane] = {}
         self._streams = Streams()
+        self._spot = Spot()
         self._releasing = False
         self._behind = False
         self._kept_seq = self.world.seq
@@ -74,12 +78,13 @@ class Engine:
     # ---------------------------------------------------------------- what others may call
 
     def submit(self, submitted: Submitted) -> Lane:
-        """Take a job in: it is written only when it can be run here."""
+        """Take a job in: it is written only when it can be run here. The first one fixes all jobs' market."""
         lane = self._lanes[submitted.job] = self._open_lane(submitted)
         try:
             self.backend.enter(launch_of(submitted.job, lane.file))
             work, deadline = lane.job.work_gpu_hours, lane.job.deadline_hours
-            self.write([dataclasses.replace(submitted, work_gpu_hours=work, deadline_hours=deadline)])
+            told = dataclasses.replace(submitted, work_gpu_hours=work, deadline_hours=deadline)
+            self.write([*self._opening(submitted, lane), told])
         except BaseException:
             del self._lanes[submitted.job]
             raise
@@ -104,8 +109,16 @@ class Engine:
                 # "Make it so" may be repeated, so what was written but not acted on is made up for here.
                 self.backend.hold(track.order)
         self.facts = self.backend.look([track.job for track in active])
+        self._spot = Spot(map(_claim, active))
+        due = [track for track in active if self._due(track, now)]
+        self._turn(due, now)
+        turned = {track.job for track in due}
+        waiting = [track for track in active if track.begun is None and track.job not in turned]
         for track in active:
-            self._serve(track, self.facts[track.job], now)
+            if track.begun is not None and track.job not in turned:
+                self._watch(track, self.facts[track.job], max(now, track.begun.from_hours))
+        for track in sorted(waiting, key=self._latest_start):
+            self._wait(track, now)
         if is_due(self.world, self._kept_seq):
             self.keep()
 
@@ -152,13 +165,23 @@ class Engine:
         """Append events, all or none, and take them into account."""
         self.store.append(events)
         self.hear()
+        for job in {event.job for event in events} & self.world.jobs.keys():
+            self._spot.hold(_claim(self.world.jobs[job]))
 
     def keep(self) -> None:
         """Leave a snapshot in the journal, so that whoever reads it next need not begin at its beginning."""
         keep(self.store, self.world)
         self._kept_seq = self.world.seq
 
-    # ---------------------------------------------------------------- one job, one step
+    # ---------------------------------------------------------------- one step
+
+    def _opening(self, submitted: Submitted, lane: Lane) -> list[Event]:
+        """Say on which market all jobs run, where none has said so yet."""
+        if self.world.site is not None:
+            return []
+        slot = lane.start_slot
+        start_utc = lane.market_pool.time(slot).isoformat()
+        return [SiteOpened(at_hours=lane.begins(slot), market=submitted.market, start_utc=start_utc)]
 
     def _forward(self, now_hours: float) -> float:
         """Return the time, which never goes back; a clock that did is noted."""
@@ -172,18 +195,22 @@ class Engine:
         self._behind = False
         return max(now_hours, latest)
 
-    def _serve(self, track: Track, facts: Facts, now_hours: float) -> None:
-        if track.begun is None:
-            if not (self._releasing or track.cancel_asked):
-                self._begin(track, now_hours)
-            elif track.cancel_asked:
-                self.write([ended(track, "cancelled", ASKED, now_hours)])
-            elif not track.released:
-                self.write([Released(job=track.job, at_hours=now_hours, why="the controller stops")])
-        elif self.lane(track).slot(now_hours) > track.begun.slot:
-            self._turn(track, facts, now_hours)
-        else:
-            self._watch(track, facts, max(now_hours, track.begun.from_hours))
+    def _due(self, track: Track, now_hours: float) -> bool:
+        """Whether the slot of a job's open stretch is over."""
+        return track.begun is not None and self.lane(track).slot(now_hours) > track.begun.slot
+
+    def _latest_start(self, track: Track) -> float:
+        """Return when on demand must begin at the latest: who has less time is asked first."""
+        return physics.latest_start(self.lane(track).terms, track.state.checkpointed_gpu_hours)
+
+    def _wait(self, track: Track, now_hours: float) -> None:
+        """Begin with a job that is in no stretch, unless it is to be let go."""
+        if not (self._releasing or track.cancel_asked):
+            self._begin(track, now_hours)
+        elif track.cancel_asked:
+            self.write([ended(track, "cancelled", ASKED, now_hours)])
+        elif not track.released:
+            self.write([Released(job=track.job, at_hours=now_hours, why="the controller stops")])
 
     def _begin(self, track: Track, now_hours: float) -> None:
         """Take the first decision, or the first one after everything was let go."""
@@ -194,19 +221,38 @@ class Engine:
         begun = Begun(slot, at_hours, lane.quote(slot))
         self._act(track, self._decide(track, track.state, begun))
 
-    def _turn(self, track: Track, facts: Facts, now_hours: float) -> None:
-        """Account for the slots that have passed and decide about the one that has begun."""
-        lane, begun = self.lane(track), track.begun
-        assert begun is not None
+    def _turn(self, tracks: Sequence[Track], now_hours: float) -> None:
+        """Account for the slots that have passed and decide about the one that has begun.
+
+        First the market takes back what it takes; then the jobs are asked, the one with the least slack
+        first, each with what is left. So a guard judges what its job will really get, and no spot is sold
+        twice.
+        """
+        over = [(track, self._caught_up(track, now_hours)) for track in tracks]
+        lived_through = {track.job: one for track, one in over if one is not None}
+        asked = [track for track in tracks if track.job in lived_through]
+        self._lose(asked, now_hours)
+        for track in sorted(asked, key=lambda one: self._slack_key(one, lived_through[one.job])):
+            self._next(track, lived_through[track.job])
+
+    def _slack_key(self, track: Track, one: Account) -> float:
+        return physics.latest_start(self.lane(track).terms, one.state.checkpointed_gpu_hours)
+
+    def _caught_up(self, track: Track, now_hours: float) -> Account | None:
+        """Return a job's stretch up to the border of the present slot; None where the job ended before it."""
+        lane, facts = self.lane(track), self.facts[track.job]
         slot = lane.slot(now_hours)
-        if slot > begun.slot + 1:
-            self.write([self._unseen(track, now_hours, slot - begun.slot - 1)])
-        while track.begun is not None and track.begun.slot < slot:
+        assert track.begun is not None
+        if slot > track.begun.slot + 1:
+            self.write([self._unseen(track, now_hours, slot - track.begun.slot - 1)])
+        while True:
             one = account(lane, track, facts, lane.begins(track.begun.slot + 1))
             if one.state.ended:
                 self._finish(track, one)
-            else:
-                self._next(track, one, decide=track.begun.slot + 1 == slot)
+                return None
+            if track.begun.slot + 1 == slot:
+                return one
+            self._go_on(track, one, UNSEEN)
 
     def _unseen(self, track: Track, now_hours: float, slots: int) -> ClockJumped:
         assert track.begun is not None
@@ -217,19 +263,31 @@ class Engine:
             why=f"{slots} slots passed unseen; they are paid as they were held",
         )
 
-    def _next(self, track: Track, one: Account, *, decide: bool) -> None:
-        """Go over into the next slot: the market takes what it takes, then the policy decides."""
-        lane, order = self.lane(track), track.order
+    def _lose(self, tracks: Sequence[Track], now_hours: float) -> None:
+        """Find out whose spot goes in each pool where the new slot offers less than is held."""
+        jobs = [track.job for track in tracks if track.ending is None]
+        offered = {lane.market_pool.name: lane for lane in map(self.lane, tracks)}
+        for pool, lane in offered.items():
+            self._spot.lose(pool, lane.quote(lane.slot(now_hours)).spot_gpus, jobs)
+
+    def _go_on(self, track: Track, one: Account, reason: Reason) -> None:
+        """Go over into the next slot with what is held."""
+        order = track.order
         assert order is not None
         slot = one.priced.stretch.slot + 1
-        begun = Begun(slot, one.to_hours, lane.quote(slot))
-        if order.ending or not decide:
-            reason = LEFT if order.ending else UNSEEN
-            wish = Allocation(order.spot_gpus, order.on_demand_gpus, reason=reason, memory=track.memory)
-            same = self._lasting(track, one.state, begun, order)
-            self._act(track, [lived(track, one), decided(begun, one.state, same, wish, track.ending)])
+        begun = Begun(slot, one.to_hours, self.lane(track).quote(slot))
+        wish = Allocation(order.spot_gpus, order.on_demand_gpus, reason=reason, memory=track.memory)
+        same = self._lasting(track, one.state, begun, order)
+        self._act(track, [lived(track, one), decided(begun, one.state, same, wish, track.ending)])
+
+    def _next(self, track: Track, one: Account) -> None:
+        """Go over into the next slot: the market has taken what it takes, now the policy decides."""
+        if track.ending is not None:
+            self._go_on(track, one, LEFT)
             return
-        left = physics.lose(lane.terms, one.state, begun.quote.spot_gpus)
+        slot = one.priced.stretch.slot + 1
+        begun = Begun(slot, one.to_hours, self.lane(track).quote(slot))
+        left = physics.lose(self.lane(track).terms, one.state, self._spot.held(track.job))
         events: list[Event] = [lived(track, one)]
         taken = None
         if left.spot_gpus < one.state.spot_gpus:
@@ -245,9 +303,10 @@ class Engine:
         A new set of workers begins where the holding changes, and where some were just taken (`fresh`).
         """
         lane = self.lane(track)
-        share = self._streams.share(track.job)
-        wish = share or lane.decide(state, begun.slot, track.memory)
-        spot, on_demand = physics.cut(lane.terms, begun.quote, wish.spot_gpus, wish.on_demand_gpus)
+        share, by_others = self._streams.share(track.job), self._spot.by_others(track.job)
+        wish = share or lane.decide(state, begun.slot, begun.from_hours, track.memory, by_others)
+        left = offer(begun.quote, by_others.get(lane.market_pool.name, 0))
+        spot, on_demand = physics.cut(lane.terms, left, wish.spot_gpus, wish.on_demand_gpus)
         changed = fresh or (spot, on_demand) != (state.spot_gpus, state.on_demand_gpus)
         wanted = Order(track.job, track.attempt + changed, lane.market_pool.name, int(spot), int(on_demand))
         order = self._lasting(track, state, begun, wanted)
@@ -421,3 +480,11 @@ class Engine:
             self.backend.take(track.job, taken, self._notice_s)
         assert track.order is not None
         self.backend.hold(track.order)
+
+
+def _claim(track: Track) -> Claim:
+    """Say what spot a job holds."""
+    order = track.order
+    if order is None:
+        return Claim(track.job, "", 0, track.spot_added_hours)
+    return Claim(track.job, order.pool, order.spot_gpus, track.spot_added_hours)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -14,7 +15,7 @@ from slacktide import physics
 from slacktide.backtesting.compare import guarded, setting_for
 from slacktide.backtesting.plain import Setting, played
 from slacktide.backtesting.playback import Playback
-from slacktide.deciding import Moment, Policy, look
+from slacktide.deciding import ALONE, Moment, Policy, View, look
 from slacktide.engine.feed import Feed, is_feed
 from slacktide.engine.patience import USUAL, Patience
 from slacktide.events import Submitted
@@ -24,7 +25,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.policy.base import LATE, past_deadline, policies
 from slacktide.tariff import Tariff, tariff_of
-from slacktide.types import Allocation, Job, JobState, Quote
+from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +37,8 @@ class Lane:
     """The pool as it was when the market was opened."""
     start_slot: int
     """The market's slot in which the job was handed in."""
+    origin_hours: float
+    """When that slot began, on the market's clock."""
     policy: Policy
     """As it runs: behind the guard when the deadline is hard."""
     terms: physics.Terms
@@ -65,26 +68,44 @@ class Lane:
 
     def slot(self, now_hours: float) -> int:
         """Return the market's slot that a time falls in."""
-        return self.start_slot + math.floor((now_hours - self.terms.submitted_hours) / self.slot_hours + 1e-9)
+        return self.start_slot + math.floor((now_hours - self.origin_hours) / self.slot_hours + 1e-9)
 
     def begins(self, slot: int) -> float:
         """Return when a slot of the market begins."""
-        return self.terms.submitted_hours + (slot - self.start_slot) * self.slot_hours
+        return self.origin_hours + (slot - self.start_slot) * self.slot_hours
 
     def quote(self, slot: int) -> Quote:
-        """Return what the market offers in one of its slots."""
+        """Return what the market offers to all jobs in one of its slots."""
         if self.feed is not None:
             return self.feed.quote(self.market_pool.name, slot)
         return self.market_pool.quote(slot)
 
-    def decide(self, state: JobState, slot: int, memory: tuple[float, ...]) -> Allocation:
-        """Ask the policy; past the deadline the fastest width on demand, as in a back-test."""
-        if past_deadline(self.terms, self.begins(slot)):
+    def decide(
+        self,
+        state: JobState,
+        slot: int,
+        from_hours: float,
+        memory: tuple[float, ...],
+        by_others: Mapping[str, int] = ALONE,
+    ) -> Allocation:
+        """Ask the policy what to hold from a moment of a slot on, beside others who hold this spot, by pool.
+
+        Past the deadline it is the fastest width on demand, as in a back-test.
+        """
+        if past_deadline(self.terms, from_hours):
             return Allocation(0, self.terms.fastest, reason=LATE)
-        own_slot = slot - self.start_slot
-        return self.policy.decide(
-            look(self.job, self._moment(slot), state, own_slot, self.slot_hours, memory)
-        )
+        moment = self._moment(slot).beside(by_others)
+        view = look(self.job, moment, state, slot - self.start_slot, self.slot_hours, memory)
+        return self.policy.decide(self._shortened(view, slot, from_hours))
+
+    def _shortened(self, view: View, slot: int, from_hours: float) -> View:
+        """Return the view of a whole slot as seen from a moment of it, its hours counted from submission."""
+        waited = from_hours - self.begins(slot)
+        early = self.terms.submitted_hours - self.origin_hours
+        if max(waited, early) < TIME_TOLERANCE_HOURS:
+            return view
+        now = view.now_hours + (waited if waited >= TIME_TOLERANCE_HOURS else 0.0) - early
+        return dataclasses.replace(view, now_hours=now, next_hours=view.next_hours - early)
 
     def _moment(self, slot: int) -> Moment:
         if self.feed is not None:
@@ -102,13 +123,18 @@ def make_lane(
     file: JobFile | None = None,
     began_hours: float = 0.0,
     feed: Feed | None = None,
+    origin_hours: float | None = None,
 ) -> Lane:
-    """Put a job on a pool of a market, under a policy that is guarded where it must be."""
+    """Put a job on a pool of a market, under a policy that is guarded where it must be.
+
+    It is handed in at `began_hours`, in the slot `start_slot`, which began then or at `origin_hours`.
+    """
     setting = setting_for(market, pool, None)
     return Lane(
         job,
         pool,
         start_slot,
+        began_hours if origin_hours is None else origin_hours,
         guarded(policy, job),
         physics.terms(job, submitted_hours=began_hours),
         tariff_of(job.billing, pool.slot_hours),
@@ -134,7 +160,10 @@ def lane_of(submitted: Submitted) -> Lane:
     feed = _feed(submitted.market)
     market = _market(submitted.market) if feed is None else feed.market
     pool, policy = market.pool(submitted.pool), policies.make(spec)
-    return make_lane(file.job, market, pool, policy, submitted.start_slot, file, submitted.at_hours, feed)
+    return make_lane(
+        file.job, market, pool, policy, submitted.start_slot, file, submitted.at_hours, feed,
+        submitted.origin_hours,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=8)

@@ -29,6 +29,7 @@ from slacktide.events import (
     Record,
     Released,
     Restarted,
+    SiteOpened,
     Stalled,
     Submitted,
     WorkerFailed,
@@ -85,6 +86,8 @@ class Track:
     """Sets of workers that were started."""
     learned: bool = False
     decisions: int = 0
+    spot_added_hours: float = 0.0
+    """When spot was last added."""
 
     @property
     def active(self) -> bool:
@@ -114,6 +117,8 @@ class World:
 
     jobs: dict[str, Track] = field(default_factory=dict)
     clock: ClockSet | None = None
+    site: SiteOpened | None = None
+    """The market of all jobs, from the first job on this clock on; none in journals of before."""
     now_hours: float = 0.0
     """The latest time that any event names."""
     controller: Opened | None = None
@@ -128,13 +133,15 @@ class World:
         self.seq = record.seq
         event = record.event
         if isinstance(event, ClockSet):
-            self.clock, self.now_hours = event, event.at_hours
+            self.clock, self.now_hours, self.site = event, event.at_hours, None
         self.now_hours = max(self.now_hours, event.at_hours)
         if isinstance(event, Opened | Closed):
             self.controller = event if isinstance(event, Opened) else None
             self.backend = event.backend if isinstance(event, Opened) else self.backend
             for track in self.jobs.values():
                 track.released = False
+        elif isinstance(event, SiteOpened):
+            self.site = event
         elif isinstance(event, Submitted):
             self.jobs[event.job] = Track(event.job, event, event.at_hours)
         elif event.job in self.jobs:
@@ -183,6 +190,8 @@ def _decided(track: Track, event: Decided) -> None:
     if event.attempt != track.attempt and event.spot_gpus + event.on_demand_gpus > 0:
         track.starts += 1
     _new_attempt(track, event.attempt, event.at_hours)
+    if event.spot_gpus > event.state.spot_gpus:
+        track.spot_added_hours = event.at_hours
     track.memory = event.memory
     track.ending = event.ending
     track.state = event.state

@@ -95,10 +95,12 @@ class StochasticHorizon:
     def decide(self, view: View) -> Allocation:
         own = view.past()
         others = [view.past(at) for at in range(len(view.pools)) if at != view.pool]
-        first = view.slot - view.slot % _stretch(self, view.job, view.slot_hours)
-        solved = _solved(self, view.job, own, others, len(own) - 1 - view.slot, first)
+        # The deadline of a job handed in inside a slot lies in a slot more; that one is taken for the last.
+        slot = min(view.slot, deadline_slots(view.job, view.slot_hours) - 1)
+        first = slot - slot % _stretch(self, view.job, view.slot_hours)
+        solved = _solved(self, view.job, own, others, len(own) - 1 - slot, first)
         market = _market(solved, own)
-        table = solved.table._replace(first=view.slot, actions=solved.table.actions[view.slot - first :])
+        table = solved.table._replace(first=view.slot, actions=solved.table.actions[slot - first :])
         choice = look_up(table._replace(market=np.array([market])), sight(view))
         reason = Reason(
             self.reasons()[choice.why], {**signals(view), "own_history_slots": solved.model.seen_slots}

@@ -90,6 +90,8 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
             del own["work_gpu_hours"], own["deadline_hours"]
         case Opened() if event.backend == "local":
             del own["backend"]
+        case Submitted() if event.origin_hours is None:
+            del own["origin_hours"]
     return {**common, **own}
 
 

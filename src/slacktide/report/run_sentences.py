@@ -22,6 +22,7 @@ from slacktide.events import (
     PreemptionAsked,
     Released,
     Restarted,
+    SiteOpened,
     Stalled,
     Submitted,
     WorkerFailed,
@@ -169,6 +170,8 @@ def _others(event: Event) -> str:
             return f"set the market clock: hour 0 is {event.epoch_utc}, at {event.speed:g} times the wall's"
         case Opened():
             return f"took charge of the journal: pid {event.pid} on {event.host}, version {event.version}"
+        case SiteOpened():
+            return f"opened {_market(event.market)}which stands at {event.start_utc}; all jobs run on it"
         case Closed():
             return "let go of the journal; nothing is held"
         case PreemptionAsked():

@@ -138,6 +138,9 @@ ONE_OF_EACH: list[Event] = [
         on_demand_gpus=2, wanted_spot_gpus=1, wanted_on_demand_gpus=3, pool="zone-a", attempt=4,
         signals={"progress_gpu_hours": 4.1, "line_gpu_hours": 5.0, "spot_usd_per_gpu_hour": 2.1},
     ),
+    events.SiteOpened(
+        at_hours=2.5, market='{"spec": "synthetic:h100"}', start_utc="2025-01-01T01:30:00+00:00"
+    ),
     events.Lived(
         job="job", at_hours=6.5, priced=Priced(STRETCH, Charge(11.0, 10.0)),
         state=JobState(1, 2, progress_gpu_hours=5.2),

@@ -159,6 +159,7 @@ def test_times_and_holdings() -> None:
 
 SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
     "Opened": ({"backend"}, set()),
+    "Submitted": ({"origin_hours"}, set()),
     "Decided": ({"pool", "until_hours"}, {"from_hours"}),
     "Lived": (
         {"priced"},

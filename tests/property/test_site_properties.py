@@ -1,0 +1,179 @@
+"""Jobs that share a site: none is late that need not be, and no spot is sold twice (T6, T7)."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slacktide import ledger, physics
+from slacktide.backend.replay import Replay
+from slacktide.engine.engine import Engine
+from slacktide.engine.lane import Lane, make_lane
+from slacktide.engine.world import World
+from slacktide.events import Lived, Submitted
+from slacktide.market.base import Market, Pool
+from slacktide.policy.base import policies
+from slacktide.site import Claim, Spot
+from slacktide.speedup import Amdahl
+from slacktide.store.memory import MemoryStore
+from slacktide.types import Job, JobState
+
+SLOT_HOURS = 0.5
+SLOTS = 40
+FIRST_SLOT = 3
+LATEST_SLOT = 8
+"""The last slot of the site in which a job is handed in."""
+POLICIES = sorted(name for name in policies if name not in ("stochastic-horizon", "deadline-guard"))
+
+
+@st.composite
+def markets(draw: st.DrawFn) -> Market:
+    """Draw a market of two pools that give, take and change their prices."""
+
+    def pool(name: str) -> Pool:
+        spot_usd = draw(st.lists(st.floats(0.1, 3.0), min_size=SLOTS, max_size=SLOTS))
+        spot_gpus = draw(st.lists(st.integers(0, 9), min_size=SLOTS, max_size=SLOTS))
+        return Pool(name, SLOT_HOURS, spot_usd, [4.0] * SLOTS, spot_gpus)  # type: ignore[arg-type]
+
+    return Market((pool("here"), pool("there")))
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> Job:
+    """Draw a job with a hard deadline that on demand alone just meets, or meets with room."""
+    restart = draw(st.sampled_from([0.0, 0.1, 0.7]))
+    work, widths = draw(st.floats(0.5, 12.0)), draw(st.sampled_from([(1, 2, 4), (4,), (1, 2, 3, 4, 5)]))
+    least = restart + work / Amdahl(0.95)(max(widths))
+    return Job(
+        work_gpu_hours=work,
+        deadline_hours=least + draw(st.sampled_from([0.0, 0.01, 0.3, 1.0, 4.0])),
+        widths=widths,
+        speedup=Amdahl(0.95),
+        restart_hours=restart,
+        shrink_hours=draw(st.sampled_from([None, 0.5 * restart])),
+        checkpoint_hours=draw(st.sampled_from([0.0, 0.15, 0.6])),
+    )
+
+
+@st.composite
+def lanes(draw: st.DrawFn, market: Market, names: list[str]) -> Lane:
+    """Draw a job that is handed in anywhere inside a slot of the site, into one of its pools."""
+    slot, share = draw(st.integers(0, LATEST_SLOT)), draw(st.sampled_from([0.0, 0.2, 0.5, 0.999]))
+    return make_lane(
+        draw(jobs()),
+        market,
+        draw(st.sampled_from(market.pools)),
+        policies.make(draw(st.sampled_from(names))),
+        FIRST_SLOT + slot,
+        began_hours=(slot + share) * SLOT_HOURS,
+        origin_hours=slot * SLOT_HOURS,
+    )
+
+
+@st.composite
+def sites(draw: st.DrawFn, names: list[str], fewest: int, most: int) -> dict[str, Lane]:
+    """Draw some jobs of one site, in the order in which they are handed in."""
+    market = draw(markets())
+    drawn = draw(st.lists(lanes(market, names), min_size=fewest, max_size=most))
+    drawn.sort(key=lambda lane: lane.terms.submitted_hours)
+    return {f"job-{number}": lane for number, lane in enumerate(drawn)}
+
+
+def submitted(job: str, lane: Lane) -> Submitted:
+    return Submitted(
+        job=job, at_hours=lane.terms.submitted_hours, text="", submitted_utc="", path="", policy="",
+        slot_hours=SLOT_HOURS, start_slot=lane.start_slot, origin_hours=lane.origin_hours,
+    )  # fmt: skip
+
+
+def lived(site: dict[str, Lane], *, steps_per_slot: int = 1) -> tuple[MemoryStore, World]:
+    """Run the jobs of a site to their ends: a step at every border, and one whenever a job is handed in."""
+    store = MemoryStore()
+    engine = Engine(store, Replay(), open_lane=lambda event: site[event.job])
+    arrivals = {lane.terms.submitted_hours for lane in site.values()}
+    ticks = {tick * SLOT_HOURS / steps_per_slot for tick in range(6 * SLOTS * steps_per_slot)}
+    for now in sorted(arrivals | ticks):
+        for job, lane in site.items():
+            if lane.terms.submitted_hours == now:
+                engine.submit(submitted(job, lane))
+        engine.step(now)
+        if len(engine.world.jobs) == len(site) and not engine.world.active:
+            break
+    return store, engine.world
+
+
+def check(site: dict[str, Lane], *, steps_per_slot: int = 1) -> None:
+    """See that nobody was late, nothing was sold twice, and every bill is right."""
+    store, world = lived(site, steps_per_slot=steps_per_slot)
+    for job, lane in site.items():
+        ended = world.jobs[job].ended
+        assert ended is not None, job
+        assert ended.status == "succeeded", (job, ended)
+        assert lane.job.on_time(ended.finish_hours), (job, ended.finish_hours, lane.job.deadline_hours)
+    stretches = [record.event.priced for record in store.read() if isinstance(record.event, Lived)]
+    checked = ledger.audit(stretches, lambda payer: site[payer].tariff)
+    assert checked.clean, checked
+
+
+@given(site=sites(POLICIES, 1, 1))
+@settings(deadline=None, max_examples=150)
+def test_a_job_handed_in_anywhere_inside_a_slot_is_in_time(site: dict[str, Lane]) -> None:
+    check(site)
+
+
+@given(site=sites(["stochastic-horizon"], 1, 2))
+@settings(deadline=None, max_examples=10)
+def test_so_is_one_whose_policy_plans_to_the_deadline(site: dict[str, Lane]) -> None:
+    check(site)
+
+
+@given(site=sites(POLICIES, 2, 5), steps=st.sampled_from([1, 3]))
+@settings(deadline=None, max_examples=150)
+def test_jobs_that_share_a_market_are_in_time_and_spot_is_never_oversold(
+    site: dict[str, Lane], steps: int
+) -> None:
+    check(site, steps_per_slot=steps)
+
+
+def test_an_audit_of_all_jobs_finds_spot_that_was_sold_twice() -> None:
+    market = Market((Pool("here", SLOT_HOURS, [1.0] * SLOTS, [4.0] * SLOTS, [4] * SLOTS),))  # type: ignore[arg-type]
+    job = Job(work_gpu_hours=4, deadline_hours=12, widths=(4,))
+    lane = make_lane(job, market, market.pools[0], policies.make("maximal-spot"), 0)
+    alone = [lived({name: lane})[0] for name in ("one", "two")]
+    both = [r.event.priced for store in alone for r in store.read() if isinstance(r.event, Lived)]
+    moved = [one._replace(stretch=one.stretch._replace(payer=str(n))) for n, one in enumerate(both)]
+    assert ledger.audit(both[:2], lambda payer: lane.tariff).clean
+    assert (
+        "8 spot GPUs held in here, of 4 offered" in ledger.audit(moved, lambda payer: lane.tariff).oversold[0]
+    )
+
+
+claims = st.lists(
+    st.builds(Claim, st.uuids().map(str), st.sampled_from("ab"), st.integers(0, 6), st.integers(0, 3)),
+    max_size=6,
+    unique_by=lambda claim: claim.job,
+)
+
+
+@given(held=claims, offered=st.integers(0, 20))
+def test_the_youngest_lose_first_and_no_more_than_must(held: list[Claim], offered: int) -> None:
+    spot = Spot(held)
+    spot.lose("a", offered, [claim.job for claim in held])
+    here = [claim for claim in held if claim.pool == "a"]
+    left = {claim.job: spot.held(claim.job) for claim in held}
+    assert sum(left[claim.job] for claim in here) == min(offered, sum(claim.spot_gpus for claim in here))
+    assert all(left[claim.job] == claim.spot_gpus for claim in held if claim.pool == "b")
+    for number, older in enumerate(here):
+        for later, younger in enumerate(here):
+            if (older.added_hours, number) < (younger.added_hours, later) and left[younger.job] > 0:
+                assert left[older.job] == older.spot_gpus
+
+
+@given(lane=markets().flatmap(lambda market: lanes(market, ["on-demand"])))
+@settings(max_examples=50)
+def test_on_demand_from_the_submission_on_would_be_in_time(lane: Lane) -> None:
+    begins = physics.latest_start(lane.terms, 0.0)
+    assert begins >= lane.terms.submitted_hours - 1e-9
+    assert math.isfinite(physics.on_demand_finish(lane.terms, JobState(), begins, lane.terms.fastest))
