@@ -108,6 +108,7 @@ def _stream(jobs: int, node_gpus: int) -> tuple[Stream, Fleet]:
     from slacktide.budget.classes import JobClass
     from slacktide.budget.fleet import Fleet
     from slacktide.speedup import Amdahl, Power
+    from slacktide.types import Job
 
     classes = (
         JobClass(Job(name="amdahl", work_gpu_hours=1.0, speedup=Amdahl(0.9)), arrivals_per_hour=60.0),

@@ -43,7 +43,7 @@ def test_one_screen_answers_all(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     out, err = capsys.readouterr()
     for words in (
         "a budget of 20000 usd/month rents 9.72 GPUs on average ($27.40 per hour)",
-        "the least that keeps up with them is 7.17 GPUs ($20.23 per hour, $14,768 per month)",
+        "the least that keeps up with them is 7.18 GPUs ($20.24 per hour, $14,777 per month)",
         "smoke-tests", "bert", "vit", "llama-lora", "sweeps",
         "One width for all (", "× as long, for the same money",
         "10 % less", "this one", "$1 per hour more", "1 GPU more", "10 % more", "all that is of use",
@@ -115,7 +115,7 @@ def test_the_cheapest_budget_for_a_response(capsys: pytest.CaptureFixture[str]) 
     assert again["mean_response_hours"] == pytest.approx(0.75)
     assert run(["budget", FLEET, "--response", "45m"]) == 0
     out = capsys.readouterr().out
-    assert "a mean response of 45m needs 8.16 GPUs on average" in out
+    assert "a mean response of 45m needs 8.18 GPUs on average" in out
     assert "the file's budget is 20000 usd/month" in out
 
 

@@ -252,7 +252,8 @@ def test_two_jobs_run_side_by_side(journal: Path, tmp_path: Path, capsys: pytest
     out = capsys.readouterr().out
     for name in ("one", "two"):
         assert f"{name} succeeded: $" in out
-        assert re.search(rf"  {name} +engine  holds", out)
+        # They share three spot GPUs, so one of them may have to rent on demand.
+        assert re.search(rf"  {name} +engine  .*holds [1-3] ", out)
         assert (tmp_path / f"run-{name}.png").exists()
 
 

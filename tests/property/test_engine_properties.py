@@ -72,7 +72,8 @@ def lanes(draw: st.DrawFn) -> Lane:
 @st.composite
 def looks(draw: st.DrawFn) -> list[float]:
     """Draw moments at which the engine looks: the first one, then any, at least one in every slot."""
-    shares = st.lists(st.floats(0.0, 1.0, exclude_max=True), min_size=1, max_size=3)
+    # Not up to 1: added to the number of its slot, the largest share below 1 is the next slot.
+    shares = st.lists(st.floats(0.0, 0.999), min_size=1, max_size=3)
     inside = [sorted(draw(shares)) for _ in range(2 * SLOTS)]
     return [0.0, *((slot + share) * SLOT_HOURS for slot, row in enumerate(inside) for share in row)]
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import zlib
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any, get_args, get_type_hints
 
 from slacktide.engine.world import World
+from slacktide.store import before, codec, forms
 from slacktide.store.base import Snapshot, Store
 from slacktide.store.forms import Misfit, form
 
@@ -24,7 +25,7 @@ EVERY_EVENTS = 500
 EVENTS_PER_JOB = 2
 """A job in a snapshot takes about as long to write as so many events to fold. As the interval grows with the
 jobs, snapshots cost an event the same however many jobs there ever were."""
-READERS = ("slacktide.store.before", "slacktide.store.codec", "slacktide.store.forms", __name__)
+READERS = (before.__name__, codec.__name__, forms.__name__, __name__)
 """What events and snapshots are read with, beside the modules in which the world's types are declared."""
 
 
@@ -82,7 +83,7 @@ def _modules(hint: Any) -> set[str]:
 
 
 def _source(module: str) -> str:
-    spec = sys.modules[module].__spec__
+    spec = find_spec(module)  # also of a module that nobody has imported yet
     assert spec is not None
     loader: Any = spec.loader
     return loader.get_source(module) or version("slacktide")  # installed without sources

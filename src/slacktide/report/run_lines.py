@@ -86,13 +86,18 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
             }
         case Preempted():
             own["slot"] = event.slot - first
-        case Submitted() if event.work_gpu_hours == 0:
-            del own["work_gpu_hours"], own["deadline_hours"]
+        case Submitted():
+            for name in _unsaid(event):
+                del own[name]
         case Opened() if event.backend == "local":
             del own["backend"]
-        case Submitted() if event.origin_hours is None:
-            del own["origin_hours"]
     return {**common, **own}
+
+
+def _unsaid(event: Submitted) -> tuple[str, ...]:
+    """Return the fields that a journal of before does not have, where they are absent."""
+    task = () if event.work_gpu_hours > 0 else ("work_gpu_hours", "deadline_hours")
+    return task if event.origin_hours is not None else (*task, "origin_hours")
 
 
 def _stretch(event: Lived, began: float, first: int) -> dict[str, Any]:

@@ -176,6 +176,11 @@ def test_what_it_writes_down_is_all_it_knows() -> None:
         assert twin == run
 
 
+def test_a_rate_after_a_change_of_pace_is_written_down() -> None:
+    rate = Rate(since_hours=3.0, count=51, ends_hours=[4.0])
+    assert Rate.recalled(json.loads(json.dumps(rate.remember()))) == rate
+
+
 def disguised(fleet: Fleet) -> Fleet:
     """Return a fleet that tells lies about all that the online policy must find out by itself."""
     lie: Speedup = Linear()

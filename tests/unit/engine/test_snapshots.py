@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,6 +85,12 @@ def test_the_form_is_that_of_all_code_that_folds(monkeypatch: pytest.MonkeyPatch
             snapshots, "_source", lambda name, m=module: sources(name) + "#" * (name == f"slacktide.{m}")
         )
         assert present_form.__wrapped__() != before, module
+
+
+def test_the_form_is_the_same_in_a_process_that_has_imported_nothing_else() -> None:
+    code = "from slacktide.engine.snapshots import present_form; print(present_form())"
+    alone = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert alone.stdout.strip() == present_form()
 
 
 @given(st.data())
@@ -167,3 +175,9 @@ def read_of(store: Counting) -> int:
     ready: Store = store
     assert Engine(ready, Replay()).world.seq == store.last_seq()
     return store.read_events - before
+
+
+def test_the_form_is_known_before_any_store_is_imported() -> None:
+    code = "from slacktide.engine.snapshots import present_form; print(present_form())"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == present_form()
