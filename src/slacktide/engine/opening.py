@@ -52,8 +52,9 @@ def check_resumable(world: World) -> None:
     if world.active and world.site is None:
         names = ", ".join(track.job for track in world.active)
         raise InputError(
-            f"jobs that go on must share one market, but an earlier version put each of {names} on its own; "
-            f"finish them with the version that wrote this journal, or submit them again: {ANOTHER}"
+            "the unfinished jobs of a journal must share one market, but an earlier version wrote this "
+            f"journal and gave each its own: {names}; finish them with that version, or submit them again: "
+            f"{ANOTHER}"
         )
 
 

@@ -107,5 +107,5 @@ def test_a_clock_that_is_set_anew_has_no_site_yet(engine: Engine) -> None:
 
 def test_unfinished_jobs_of_before_are_refused_with_the_remedy(tmp_path: Path) -> None:
     copy = Path(shutil.copy(BEFORE, tmp_path))
-    with pytest.raises(InputError, match="finish them with the version that wrote this journal"):
+    with pytest.raises(InputError, match="finish them with that version, or submit them again"):
         Session(copy).__enter__()
