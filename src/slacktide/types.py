@@ -206,6 +206,11 @@ class Job:
         return sum(phase.work_gpu_hours / phase.speedup(width) for phase in self.parts)
 
     @property
+    def money_usd(self) -> float:
+        """What it may cost at the most; infinite where nothing was said."""
+        return math.inf if self.max_cost_usd is None else self.max_cost_usd
+
+    @property
     def max_gpus(self) -> int:
         """The widest the job may be."""
         return self.widths[-1]

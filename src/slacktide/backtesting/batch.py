@@ -131,7 +131,7 @@ def run_rule(
         parameters,
         terms,
         tariff_of(job.billing, pool.slot_hours),
-        np.inf if job.max_cost_usd is None else float(job.max_cost_usd),
+        float(job.money_usd),
         pool.spot_usd_per_gpu_hour,
         pool.on_demand_usd_per_gpu_hour,
         pool.spot_gpus,

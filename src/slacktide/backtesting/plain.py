@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from slacktide import ledger, physics
@@ -94,10 +93,9 @@ def step(
 ) -> SlotRecord:
     """Live through one slot with a decision taken."""
     spot, on_demand = physics.cut(terms, quote, wanted.spot_gpus, wanted.on_demand_gpus)
-    most = math.inf if job.max_cost_usd is None else job.max_cost_usd
     begin, hours = slot * tariff.slot_hours, tariff.slot_hours
     after, _, charge, passed = ledger.live(
-        terms, tariff, most, left, Meter(), slot, begin, hours, quote, left.pool, spot, on_demand
+        terms, tariff, job.money_usd, left, Meter(), slot, begin, hours, quote, left.pool, spot, on_demand
     )
     gained = after.progress_gpu_hours - left.progress_gpu_hours
     lived = ledger.priced(

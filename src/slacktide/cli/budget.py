@@ -35,7 +35,7 @@ def budget(fleet: str, **given: Any) -> None:
     """Say how wide each class of FLEET should run on its average budget, and what that buys.
 
     FLEET is a YAML file: a budget, and classes of jobs that keep coming. The widths are optimal over all
-    ways to run the stream without knowing its future. Leaves with 3 when the budget is too small, and says
+    ways to run the stream without knowing its future. Exits with 3 when the budget is too small, and says
     what the least is.
     """
     from slacktide.jobfile import read_fleet_file

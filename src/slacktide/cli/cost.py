@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def cost(job: str, **given: Any) -> int:
     """Print the bill of JOB beside what others would have paid, and audit it: every stretch priced again.
 
-    Leaves with 1 when the audit finds a gap, an overlap, or a cent too much or too little.
+    Exits with 1 when the audit finds a gap, an overlap, or a cent too much or too little.
     """
     from slacktide.cli.settling import write_pictures
     from slacktide.engine.bill import audit, bill

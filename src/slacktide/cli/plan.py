@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def plan(job: str, **given: Any) -> None:
     """Say what JOB would cost and when it would be done: over drawn futures and from recent starts.
 
-    Never spends. Leaves with 3 when the deadline cannot be met, and says what can.
+    Never spends. Exits with 3 when the deadline cannot be met, and says what can.
     """
     from slacktide.report import plan as report
     from slacktide.service import plan as make

@@ -50,7 +50,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     """Run JOBs, in local processes unless told otherwise, on the GPUs that the policy rents.
 
     Ctrl-C lets the workers checkpoint and lets go of all GPUs; the same command takes the jobs up again. Ends
-    with the bill. Leaves with 0 when all succeeded, 100 when one failed or was late, 101 when one did not
+    with the bill. Exits with 0 when all succeeded, 100 when one failed or was late, 101 when one did not
     finish, 103 when one was cancelled.
     """
     from slacktide.cli.asking import agreed

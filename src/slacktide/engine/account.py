@@ -40,7 +40,7 @@ def account(lane: Lane, track: Track, facts: Facts, to_hours: float) -> Account:
     hours = _hours(lane, begun, to_hours)
     if facts.finished is None:
         state, _, charge, passed = ledger.live(
-            lane.terms, lane.tariff, lane.max_cost_usd, track.state, track.meter, begun.slot,
+            lane.terms, lane.tariff, lane.job.money_usd, track.state, track.meter, begun.slot,
             begun.from_hours, hours, begun.quote, track.state.pool, order.spot_gpus, order.on_demand_gpus,
         )  # fmt: skip
     else:
@@ -63,10 +63,10 @@ def account(lane: Lane, track: Track, facts: Facts, to_hours: float) -> Account:
 
 def money_ends(lane: Lane, track: Track, state: JobState, begun: Begun, spot: int, on_demand: int) -> float:
     """Return when the money of a job that holds this from now on ends, if its quote stays."""
-    if math.isinf(lane.max_cost_usd):
+    if math.isinf(lane.job.money_usd):
         return math.inf
     rest_hours = lane.begins(begun.slot + 1) - begun.from_hours
-    left_usd = lane.max_cost_usd - state.cost_usd
+    left_usd = lane.job.money_usd - state.cost_usd
     return begun.from_hours + lasts_hours(
         lane.tariff, track.meter, begun.slot, state.pool, begun.quote, spot, on_demand, left_usd, rest_hours
     )

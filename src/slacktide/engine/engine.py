@@ -117,7 +117,7 @@ class Engine:
         for track in active:
             if track.begun is not None and track.job not in turned:
                 self._watch(track, self.facts[track.job], max(now, track.begun.from_hours))
-        for track in sorted(waiting, key=self._latest_start):
+        for track in sorted(waiting, key=lambda one: self._latest_start(one, one.state)):
             self._wait(track, now)
         if is_due(self.world, self._kept_seq):
             self.keep()
@@ -199,9 +199,9 @@ class Engine:
         """Whether the slot of a job's open stretch is over."""
         return track.begun is not None and self.lane(track).slot(now_hours) > track.begun.slot
 
-    def _latest_start(self, track: Track) -> float:
+    def _latest_start(self, track: Track, state: JobState) -> float:
         """Return when on demand must begin at the latest: who has less time is asked first."""
-        return physics.latest_start(self.lane(track).terms, track.state.checkpointed_gpu_hours)
+        return physics.latest_start(self.lane(track).terms, state.checkpointed_gpu_hours)
 
     def _wait(self, track: Track, now_hours: float) -> None:
         """Begin with a job that is in no stretch, unless it is to be let go."""
@@ -232,11 +232,8 @@ class Engine:
         lived_through = {track.job: one for track, one in over if one is not None}
         asked = [track for track in tracks if track.job in lived_through]
         self._lose(asked, now_hours)
-        for track in sorted(asked, key=lambda one: self._slack_key(one, lived_through[one.job])):
+        for track in sorted(asked, key=lambda one: self._latest_start(one, lived_through[one.job].state)):
             self._next(track, lived_through[track.job])
-
-    def _slack_key(self, track: Track, one: Account) -> float:
-        return physics.latest_start(self.lane(track).terms, one.state.checkpointed_gpu_hours)
 
     def _caught_up(self, track: Track, now_hours: float) -> Account | None:
         """Return a job's stretch up to the border of the present slot; None where the job ended before it."""

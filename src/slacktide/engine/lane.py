@@ -61,11 +61,6 @@ class Lane:
         """How long a slot of the market is."""
         return self.tariff.slot_hours
 
-    @property
-    def max_cost_usd(self) -> float:
-        """The greatest cost of the job; infinite where it has none."""
-        return math.inf if self.job.max_cost_usd is None else self.job.max_cost_usd
-
     def slot(self, now_hours: float) -> int:
         """Return the market's slot that a time falls in."""
         return self.start_slot + math.floor((now_hours - self.origin_hours) / self.slot_hours + 1e-9)
