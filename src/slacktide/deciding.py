@@ -1,34 +1,24 @@
-"""What a policy is shown, and what it is: the one way in which it is decided what a job holds."""
+"""The one way in which it is decided what jobs hold: what may be known, and what is wanted.
+
+A `Policy` decides about one job, an `Allocator` about all jobs of a run at once; `allocate.each` makes an
+allocator of policies. Neither knows a simulator, an engine or a clock: whoever runs them hands them views.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, overload, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
+
+from slacktide.arrays import Floats, Ints
+from slacktide.budget.fleet import Fleet
 from slacktide.errors import InputError
 from slacktide.market.tape import Past
-from slacktide.site import Tapes
+from slacktide.site.moment import Moment, PoolView
+from slacktide.site.spot import Spot
 from slacktide.types import Allocation, Job, JobState, Quote
-
-
-class PoolView(NamedTuple):
-    """One pool at a moment."""
-
-    name: str
-    quote: Quote
-    """What is offered to the job: spot that other jobs hold is gone from it."""
-
-
-ALONE: Mapping[str, int] = {}
-"""What other jobs hold where there are none."""
-
-
-def offer(quote: Quote, held_by_others: int) -> Quote:
-    """Return what is left for a job of what a pool offers to all."""
-    if held_by_others <= 0:
-        return quote
-    return quote._replace(spot_gpus=max(0, quote.spot_gpus - held_by_others))
 
 
 class Known(Protocol):
@@ -38,51 +28,13 @@ class Known(Protocol):
     def forecast(self, pool: int) -> Sequence[Quote]: ...
 
 
-class Moment(Sequence[PoolView]):
-    """All pools of a market at one moment; nothing is made before somebody asks for it."""
-
-    __slots__ = ("_by_others", "_seen", "_tapes", "hours", "own")
-
-    def __init__(self, tapes: Tapes, hours: float, own: int, by_others: Mapping[str, int] = ALONE) -> None:
-        """Stand at a moment, in one of the pools; `by_others` says what spot other jobs hold, by pool."""
-        self.hours, self.own = hours, own
-        self._tapes, self._by_others = tapes, by_others
-        self._seen: dict[int, PoolView] = {}
-
-    def __len__(self) -> int:
-        return len(self._tapes)
-
-    @overload
-    def __getitem__(self, index: int) -> PoolView: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[PoolView]: ...
-    def __getitem__(self, index: int | slice) -> PoolView | Sequence[PoolView]:
-        if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
-        if index not in self._seen:
-            name = self._tapes.tapes[index].name
-            whole = self._tapes.quote(index, self.hours)
-            self._seen[index] = PoolView(name, offer(whole, self._by_others.get(name, 0)))
-        return self._seen[index]
-
-    def beside(self, by_others: Mapping[str, int]) -> Moment:
-        """Return the same moment for a job beside others, who hold this spot, by pool."""
-        return Moment(self._tapes, self.hours, self.own, by_others)
-
-    def past(self, pool: int) -> Past:
-        """Return what a pool has quoted up to this moment."""
-        return self._tapes.past(pool, self.hours)
-
-    def forecast(self, pool: int) -> Sequence[Quote]:
-        """Return what is forecast at this moment."""
-        return self._tapes.forecast(pool, self.hours)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """All that a policy may know when it decides about one slot: the present, the past, and a forecast."""
 
     job: Job
+    id: str = ""
+    """The job's name in its run; the name of its file where it runs alone."""
     state: JobState
     """What is held and done; spot the market has just taken away is already gone from it."""
     now_hours: float
@@ -154,3 +106,210 @@ def look(
         memory=memory,
         known=moment,
     )
+
+
+class Columns(NamedTuple):
+    """The jobs that are present, one entry of each array for each, in the order in which they were handed in.
+
+    The arrays are read-only and good only until the decision is made: who remembers must copy.
+    """
+
+    ids: Ints
+    """The run's own number of each job, ascending; facts name jobs by it."""
+    kind: Ints
+    """Which class of the fleet each is of; where there is no fleet, each is of its own."""
+    number: Ints
+    """How many jobs of its kind came before this one."""
+    phase: Ints
+    """Which of its phases each is in."""
+    submitted_hours: Floats
+    spot_gpus: Ints
+    on_demand_gpus: Ints
+    pause_hours: Floats
+    """Hours without progress still to come."""
+    progress_gpu_hours: Floats
+    """Work done so far, over all phases."""
+    work_gpu_hours: Floats | None
+    """All its work; only for allocators that declare `needs_sizes`."""
+
+    @property
+    def gpus(self) -> Ints:
+        """The width that each holds; 0 for a job that waits."""
+        width: Ints = self.spot_gpus + self.on_demand_gpus
+        return width
+
+
+class Rows(Protocol):
+    """What a fleet view asks when somebody wants to read about one job."""
+
+    def name(self, place: int) -> str:
+        """Return the name of the job at a place of the columns."""
+        ...
+
+    def view(self, place: int, spot: Spot) -> View:
+        """Return its view; what others hold by this account is gone from what it is offered."""
+        ...
+
+
+class FleetView(NamedTuple):
+    """All jobs that an allocator decides about, at one moment.
+
+    Columns are for those who compute, rows for those who read.
+    """
+
+    now_hours: float
+    """Hours since the run began."""
+    fleet: Fleet | None
+    """The classes that the jobs are of; None where each is of its own kind."""
+    jobs: Columns
+    due: Sequence[int]
+    """Places of the jobs that a policy for one job is asked about now: all of them at a slot's border, inside
+    a slot those that something happened to."""
+    ready_gpus: int
+    """GPUs of the nodes that can be used now."""
+    rented_gpus: int
+    """GPUs that are paid for: those of the nodes on their way included."""
+    spent_gpu_hours: float
+    """GPU-hours that were paid for since the run began."""
+    spot: Spot
+    """Who holds spot, of all jobs of the site; whoever moves it on must copy it."""
+    shown: Rows
+
+    def row(self, place: int, spot: Spot | None = None) -> View:
+        """Return the view of the job at a place, beside what others hold: now, or by another account."""
+        return self.shown.view(place, self.spot if spot is None else spot)
+
+    def rows(self) -> Iterator[View]:
+        """Yield one view for each job, made on the way."""
+        return (self.row(place) for place in range(len(self.jobs.ids)))
+
+    def allowed(self, wanted: Ints | int) -> Ints:
+        """Return for each job the widest width it may have that is no wider than wanted, or its narrowest."""
+        if self.fleet is None:
+            raise InputError("allowed widths must be looked up in a fleet, got jobs of none; read their rows")
+        stages = self.fleet.stages
+        stage = self.stage
+        narrower = stages.narrower[stage, np.clip(wanted, 0, stages.narrower.shape[1] - 1)]
+        return np.where(np.asarray(wanted) > 0, np.maximum(narrower, stages.least[stage]), 0)
+
+    @property
+    def stage(self) -> Ints:
+        """The row of each job's phase in the tables of the fleet."""
+        assert self.fleet is not None
+        stage: Ints = self.fleet.stages.first[self.jobs.kind] + self.jobs.phase
+        return stage
+
+
+class Wanted(NamedTuple):
+    """A decision about all jobs as columns, in the order of `FleetView.jobs`; 0 and 0 let a job wait."""
+
+    on_demand_gpus: Ints
+    spot_gpus: Ints | None = None
+    """None: no spot for anybody."""
+    rule: str = ""
+    """Why; the allocator's name where it says nothing."""
+
+
+Decision: TypeAlias = Mapping[str, Allocation] | Wanted
+"""Either form. A job that a mapping does not name keeps what it holds, so a mapping costs what changes."""
+
+
+@runtime_checkable
+class Allocator(Protocol):
+    """Decides what all jobs of a run hold; asked whenever something happened that it may want to answer.
+
+    That is: a slot's border, an arrival, the end of a phase or job, a loss, a node that is ready, and the
+    time at which it asked to be woken.
+    """
+
+    def decide(self, view: FleetView) -> Decision: ...
+
+
+@runtime_checkable
+class Sizing(Allocator, Protocol):
+    """An allocator that also says how many GPUs to keep rented, whether jobs use them or not."""
+
+    def rent_gpus(self, view: FleetView) -> int:
+        """Return the size of the cluster; asked before each decision."""
+        ...
+
+
+class Arrived(NamedTuple):
+    """A job came."""
+
+    now_hours: float
+    id: int
+    kind: int
+
+
+class Progressed(NamedTuple):
+    """A job did some work at one width in one phase; pauses are not counted in the hours."""
+
+    now_hours: float
+    id: int
+    kind: int
+    phase: int
+    gpus: int
+    hours: float
+    work_gpu_hours: float
+
+
+class Finished(NamedTuple):
+    """A job is done."""
+
+    now_hours: float
+    id: int
+    kind: int
+
+
+Fact: TypeAlias = Arrived | Progressed | Finished
+
+
+@runtime_checkable
+class Learning(Allocator, Protocol):
+    """An allocator that remembers what happened; the same facts and views again make it the same."""
+
+    @property
+    def wake_hours(self) -> float:
+        """When it wants to be told of all progress and asked again, at the latest."""
+        ...
+
+    def learn(self, fact: Fact) -> None: ...
+
+
+@runtime_checkable
+class Remembering(Allocator, Protocol):
+    """An allocator that can write down all that it knows; whoever learns must be able to.
+
+    A new one of the same allocator and fleet that recalls it decides the same from then on, to the last bit.
+    """
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all that it knows as JSON values, sharing nothing with it."""
+        ...
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know what was written down, and nothing else."""
+        ...
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """An allocator that works something out for a fleet first, or starts to remember."""
+
+    def begin(self, fleet: Fleet) -> Allocator:
+        """Return what decides in one run."""
+        ...
+
+
+AnyAllocator: TypeAlias = Allocator | Prepared
+
+
+def begin(allocator: AnyAllocator, fleet: Fleet) -> Allocator:
+    """Return what decides in one run of an allocator."""
+    return allocator.begin(fleet) if isinstance(allocator, Prepared) else allocator
+
+
+def needs_sizes(allocator: AnyAllocator) -> bool:
+    """Whether an allocator declares that it must know how much work each job has left."""
+    return bool(getattr(allocator, "needs_sizes", False))

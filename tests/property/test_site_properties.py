@@ -15,7 +15,7 @@ from slacktide.engine.world import World
 from slacktide.events import Lived, Submitted
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
-from slacktide.site import Claim, Spot
+from slacktide.site.spot import Claim, Spot
 from slacktide.speedup import Amdahl
 from slacktide.store.memory import MemoryStore
 from slacktide.types import Job, JobState

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slacktide.deciding import Moment
 from slacktide.forecast.base import Forecaster, knows_the_future
 from slacktide.forecast.on_tape import Foresight, OnTape, Told
 from slacktide.market.base import Pool
 from slacktide.market.tape import Tape, first_hours
-from slacktide.site import Tapes
+from slacktide.site.moment import Moment
+from slacktide.site.tapes import Tapes
 
 
 class Playback:

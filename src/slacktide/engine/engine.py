@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from slacktide import physics
 from slacktide.backend.base import Backend, Facts, Failure, Order, Preemptable
-from slacktide.deciding import offer
 from slacktide.engine.account import Account, account, known_safe_gpu_hours, money_ends
 from slacktide.engine.health import health
 from slacktide.engine.lane import Lane, lane_of
@@ -35,7 +34,8 @@ from slacktide.events import (
     Submitted,
     WorkerFailed,
 )
-from slacktide.site import Claim, Spot
+from slacktide.site.moment import offer
+from slacktide.site.spot import Claim, Spot
 from slacktide.store.base import Store
 from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Reason
 

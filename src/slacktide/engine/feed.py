@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from slacktide.backtesting.plain import DEFAULT_FORECASTER, DEFAULT_HORIZON
-from slacktide.deciding import Moment
 from slacktide.errors import BackendError, FileError, InputError
 from slacktide.forecast.on_tape import OnTape
 from slacktide.market.base import Market, Pool
@@ -25,7 +24,8 @@ from slacktide.market.growing import Growing
 from slacktide.market.samples import COLUMNS, time_of
 from slacktide.market.source import open_market
 from slacktide.market.tape import first_hours
-from slacktide.site import Tapes
+from slacktide.site.moment import Moment
+from slacktide.site.tapes import Tapes
 from slacktide.types import Quote
 
 SCHEME = "feed:"

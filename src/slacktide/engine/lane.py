@@ -15,7 +15,7 @@ from slacktide import physics
 from slacktide.backtesting.compare import guarded, setting_for
 from slacktide.backtesting.plain import Setting, played
 from slacktide.backtesting.playback import Playback
-from slacktide.deciding import ALONE, Moment, Policy, View, look
+from slacktide.deciding import Policy, View, look
 from slacktide.engine.feed import Feed, is_feed
 from slacktide.engine.patience import USUAL, Patience
 from slacktide.events import Submitted
@@ -24,6 +24,7 @@ from slacktide.jobfile.reading import parse_job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.policy.base import LATE, past_deadline, policies
+from slacktide.site.moment import ALONE, Moment
 from slacktide.tariff import Tariff, tariff_of
 from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote
 

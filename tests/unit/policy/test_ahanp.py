@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from slacktide.deciding import PoolView, View
+from slacktide.deciding import View
 from slacktide.errors import InputError
 from slacktide.physics import terms
 from slacktide.policy.ahanp import Ahanp, needed_width
+from slacktide.site.moment import PoolView
 from slacktide.types import Allocation, Job, JobState, Quote
 
 JOB = Job(work_gpu_hours=40.0, deadline_hours=20.0, widths=tuple(range(1, 9)), restart_hours=0.1)

@@ -25,7 +25,6 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.backtesting.stream import kernel
-from slacktide.backtesting.stream.cluster import Cluster
 from slacktide.backtesting.stream.kernel import Arrivals, Ended, Present
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.policy.base import (
@@ -44,6 +43,7 @@ from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.compiled import compiled
 from slacktide.errors import InputError
 from slacktide.results.stream import Bill, StreamRun
+from slacktide.site.cluster import Cluster
 
 Progress = Callable[[int, int], None]
 Watch = Callable[[FleetView, Ints], None]

@@ -1,0 +1,69 @@
+"""All pools of a market at one moment, as they are offered to one job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, overload
+
+from slacktide.market.tape import Past
+from slacktide.site.tapes import Tapes
+from slacktide.types import Quote
+
+
+class PoolView(NamedTuple):
+    """One pool at a moment."""
+
+    name: str
+    quote: Quote
+    """What is offered to the job: spot that other jobs hold is gone from it."""
+
+
+ALONE: Mapping[str, int] = {}
+"""What other jobs hold where there are none."""
+
+
+def offer(quote: Quote, held_by_others: int) -> Quote:
+    """Return what is left for a job of what a pool offers to all."""
+    if held_by_others <= 0:
+        return quote
+    return quote._replace(spot_gpus=max(0, quote.spot_gpus - held_by_others))
+
+
+class Moment(Sequence[PoolView]):
+    """All pools of a market at one moment; nothing is made before somebody asks for it."""
+
+    __slots__ = ("_by_others", "_seen", "_tapes", "hours", "own")
+
+    def __init__(self, tapes: Tapes, hours: float, own: int, by_others: Mapping[str, int] = ALONE) -> None:
+        """Stand at a moment, in one of the pools; `by_others` says what spot other jobs hold, by pool."""
+        self.hours, self.own = hours, own
+        self._tapes, self._by_others = tapes, by_others
+        self._seen: dict[int, PoolView] = {}
+
+    def __len__(self) -> int:
+        return len(self._tapes)
+
+    @overload
+    def __getitem__(self, index: int) -> PoolView: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PoolView]: ...
+    def __getitem__(self, index: int | slice) -> PoolView | Sequence[PoolView]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        if index not in self._seen:
+            name = self._tapes.tapes[index].name
+            whole = self._tapes.quote(index, self.hours)
+            self._seen[index] = PoolView(name, offer(whole, self._by_others.get(name, 0)))
+        return self._seen[index]
+
+    def beside(self, by_others: Mapping[str, int]) -> Moment:
+        """Return the same moment for a job beside others, who hold this spot, by pool."""
+        return Moment(self._tapes, self.hours, self.own, by_others)
+
+    def past(self, pool: int) -> Past:
+        """Return what a pool has quoted up to this moment."""
+        return self._tapes.past(pool, self.hours)
+
+    def forecast(self, pool: int) -> Sequence[Quote]:
+        """Return what is forecast at this moment."""
+        return self._tapes.forecast(pool, self.hours)
