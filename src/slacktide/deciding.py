@@ -91,11 +91,18 @@ class Policy(Protocol):
 
 
 def look(
-    job: Job, moment: Moment, state: JobState, slot: int, slot_hours: float, memory: tuple[float, ...] = ()
+    job: Job,
+    moment: Moment,
+    state: JobState,
+    slot: int,
+    slot_hours: float,
+    memory: tuple[float, ...] = (),
+    name: str = "",
 ) -> View:
     """Return what a policy may know in a slot of a job that stands at this moment of the market."""
     return View(
         job=job,
+        id=name or job.name,
         state=state,
         now_hours=slot * slot_hours,
         next_hours=(slot + 1) * slot_hours,
@@ -106,6 +113,15 @@ def look(
         memory=memory,
         known=moment,
     )
+
+
+def stays_in(wish: Allocation, pool: str, job: str) -> None:
+    """Raise InputError unless a wish is for the pool that the job is in: jobs cannot move yet."""
+    if wish.pool not in (None, pool):
+        raise InputError(
+            f"job {job!r}: an allocation must stay in the job's pool, {pool!r}, got {wish.pool!r}; a job "
+            "cannot move between pools yet, so leave the pool out"
+        )
 
 
 class Columns(NamedTuple):

@@ -97,6 +97,8 @@ class Submitted(Event):
     fleet: str = ""
     """The fleet file of the stream that the job is one of, as it was read; empty for a job by itself."""
     fleet_path: str = ""
+    fleet_class: str = ""
+    """Which of the fleet's classes the job is of; in journals of before only its file says so."""
     envs: Mapping[str, str] = field(default_factory=dict)
     """Variables taken over from where the job was submitted; never secrets."""
     work_gpu_hours: float = 0.0
@@ -148,6 +150,37 @@ class Lived(Event):
     priced: Priced
     state: JobState
     """The job at the end of the stretch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSized(Event):
+    """A fleet asked for this many nodes, those on their way included; it has no machines before the first."""
+
+    fleet: str
+    """Names the fleet."""
+    nodes: int
+    node_gpus: int
+    provisioning_hours: float
+    """From asking for a node until it can be used."""
+    idle_grace_hours: float
+    """How long a node that nobody needs is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept(Event):
+    """Machines of a fleet were paid for that no job used: on their way, idle, or the rest of nodes in use."""
+
+    fleet: str
+    priced: Priced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered(Event):
+    """A fleet's allocator was asked and wrote down all it knows; the rest it learns from later events."""
+
+    fleet: str
+    memory: str = ""
+    """Its own words, as JSON; empty where it knows what it wrote down the last time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,8 +266,9 @@ class Learned(Event):
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        ClockSet, Opened, Closed, SiteOpened, Submitted, Preempted, Decided, Lived, WorkerFailed, Stalled,
-        Restarted, PreemptionAsked, CancellationAsked, HealthChanged, Released, ClockJumped, Ended, Learned,
+        ClockSet, Opened, Closed, SiteOpened, Submitted, Preempted, Decided, Lived, ClusterSized, Kept,
+        Remembered, WorkerFailed, Stalled, Restarted, PreemptionAsked, CancellationAsked, HealthChanged,
+        Released, ClockJumped, Ended, Learned,
     )
 }  # fmt: skip
 """Every kind of event by its name, which is how a store writes it."""

@@ -175,6 +175,11 @@ class Bill:
         """All of it."""
         return self.spot_usd + self.on_demand_usd + self.move_usd
 
+    @property
+    def gpu_hours(self) -> float:
+        """All that was held and paid."""
+        return self.spot_gpu_hours + self.on_demand_gpu_hours
+
 
 def added(bill: Bill, one: Priced) -> Bill:
     """Return a bill with one more stretch on it."""

@@ -182,7 +182,7 @@ def rehearse(submitted: Submitted) -> None:
     """Let a job's policy decide once, for nothing, so that the first real decision comes at once."""
     if not submitted.fleet:
         lane = lane_of(submitted)
-        lane.decide(JobState(), lane.start_slot, submitted.at_hours, ())
+        lane.policy.decide(lane.view(submitted.job, JobState(), lane.start_slot, submitted.at_hours, ()))
 
 
 def free_id(world: World, name: str) -> str:

@@ -17,8 +17,8 @@ from slacktide.backtesting import plain
 from slacktide.backtesting.compare import guarded
 from slacktide.backtesting.plain import last_start
 from slacktide.engine.feed import SCHEME, feed_path, is_feed, open_feed
+from slacktide.engine.fleets import DEFAULT_ALLOCATOR, check_member
 from slacktide.engine.opening import ANOTHER, same_market, standing
-from slacktide.engine.streams import DEFAULT_STREAM_POLICY, check_member
 from slacktide.errors import InputError
 from slacktide.events import SiteOpened, Submitted
 from slacktide.jobfile.reading import parse_job
@@ -132,7 +132,7 @@ def _member_of(submitted: Submitted, given: Mapping[str, Any]) -> Submitted:
     """Make a job one of a stream, whose policy decides about all of them; raises InputError."""
     member = dataclasses.replace(
         submitted,
-        policy=json.dumps(given.get("policy") or DEFAULT_STREAM_POLICY),
+        policy=json.dumps(given.get("policy") or DEFAULT_ALLOCATOR),
         learning=False,
         fleet=read_text(given["fleet"]),
         fleet_path=str(Path(given["fleet"]).absolute()),

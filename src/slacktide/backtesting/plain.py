@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from slacktide import ledger, physics
 from slacktide.backtesting.playback import Playback
-from slacktide.deciding import Policy, look
+from slacktide.deciding import Policy, look, stays_in
 from slacktide.errors import InputError
 from slacktide.forecast.base import Forecaster
 from slacktide.forecast.persistence import Persistence
@@ -92,6 +92,7 @@ def step(
     slot: int,
 ) -> SlotRecord:
     """Live through one slot with a decision taken."""
+    stays_in(wanted, pool.name, job.name)
     spot, on_demand = physics.cut(terms, quote, wanted.spot_gpus, wanted.on_demand_gpus)
     begin, hours = slot * tariff.slot_hours, tariff.slot_hours
     after, _, charge, passed = ledger.live(

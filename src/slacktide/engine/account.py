@@ -31,6 +31,11 @@ class Account(NamedTuple):
         """When it ended: the moment asked for, or the end of the job before it."""
         return self.priced.stretch.to_hours
 
+    @property
+    def hours(self) -> float:
+        """How long it is."""
+        return self.priced.stretch.to_hours - self.priced.stretch.from_hours
+
 
 def account(lane: Lane, track: Track, facts: Facts, to_hours: float) -> Account:
     """Say what a job's open stretch did and cost until a moment of its slot."""

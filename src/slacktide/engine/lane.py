@@ -23,10 +23,10 @@ from slacktide.jobfile import JobFile
 from slacktide.jobfile.reading import parse_job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
-from slacktide.policy.base import LATE, past_deadline, policies
+from slacktide.policy.base import policies
 from slacktide.site.moment import ALONE, Moment
 from slacktide.tariff import Tariff, tariff_of
-from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote
+from slacktide.types import TIME_TOLERANCE_HOURS, Job, JobState, Quote
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,23 +76,19 @@ class Lane:
             return self.feed.quote(self.market_pool.name, slot)
         return self.market_pool.quote(slot)
 
-    def decide(
+    def view(
         self,
+        name: str,
         state: JobState,
         slot: int,
         from_hours: float,
         memory: tuple[float, ...],
         by_others: Mapping[str, int] = ALONE,
-    ) -> Allocation:
-        """Ask the policy what to hold from a moment of a slot on, beside others who hold this spot, by pool.
-
-        Past the deadline it is the fastest width on demand, as in a back-test.
-        """
-        if past_deadline(self.terms, from_hours):
-            return Allocation(0, self.terms.fastest, reason=LATE)
+    ) -> View:
+        """Return what the policy may know at a moment of a slot; `by_others` is spot that others hold."""
         moment = self._moment(slot).beside(by_others)
-        view = look(self.job, moment, state, slot - self.start_slot, self.slot_hours, memory)
-        return self.policy.decide(self._shortened(view, slot, from_hours))
+        view = look(self.job, moment, state, slot - self.start_slot, self.slot_hours, memory, name)
+        return self._shortened(view, slot, from_hours)
 
     def _shortened(self, view: View, slot: int, from_hours: float) -> View:
         """Return the view of a whole slot as seen from a moment of it, its hours counted from submission."""

@@ -10,17 +10,20 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slacktide.backend.base import Order
+from slacktide.engine.fleet_track import FleetTrack, key_of
 from slacktide.errors import InputError
 from slacktide.events import (
     CancellationAsked,
     ClockSet,
     Closed,
+    ClusterSized,
     Decided,
     Ended,
     Ending,
     Event,
     Health,
     HealthChanged,
+    Kept,
     Learned,
     Lived,
     Opened,
@@ -28,6 +31,7 @@ from slacktide.events import (
     PreemptionAsked,
     Record,
     Released,
+    Remembered,
     Restarted,
     SiteOpened,
     Stalled,
@@ -88,6 +92,12 @@ class Track:
     decisions: int = 0
     spot_added_hours: float = 0.0
     """When spot was last added."""
+    fleet: str = ""
+    """The fleet that it is of; empty for a job by itself."""
+    number: int = 0
+    """How many jobs of its fleet came before it."""
+    number_of_class: int = 0
+    """... and how many of its class."""
 
     @property
     def active(self) -> bool:
@@ -125,6 +135,10 @@ class World:
     backend: str = "local"
     """The back end that the last controller ran its jobs on."""
     seq: int = 0
+    unended: tuple[str, ...] = ()
+    """The jobs that have not ended, in the order they came."""
+    fleets: dict[str, FleetTrack] = field(default_factory=dict)
+    """The fleets of this clock, by their names."""
 
     def apply(self, record: Record) -> None:
         """Take one more event into account; they must come in the journal's order."""
@@ -133,24 +147,58 @@ class World:
         self.seq = record.seq
         event = record.event
         if isinstance(event, ClockSet):
-            self.clock, self.now_hours, self.site = event, event.at_hours, None
+            self.clock, self.now_hours, self.site, self.fleets = event, event.at_hours, None, {}
         self.now_hours = max(self.now_hours, event.at_hours)
         if isinstance(event, Opened | Closed):
             self.controller = event if isinstance(event, Opened) else None
             self.backend = event.backend if isinstance(event, Opened) else self.backend
-            for track in self.jobs.values():
+            for track in self.active:
                 track.released = False
         elif isinstance(event, SiteOpened):
             self.site = event
         elif isinstance(event, Submitted):
-            self.jobs[event.job] = Track(event.job, event, event.at_hours)
+            self._submitted(event)
+        elif isinstance(event, ClusterSized | Kept | Remembered):
+            self.fleets[event.fleet].tell(self.seq, event)
         elif event.job in self.jobs:
-            _tell(self.jobs[event.job], event)
+            self._told(self.jobs[event.job], event)
+
+    def _submitted(self, event: Submitted) -> None:
+        track = self.jobs[event.job] = Track(event.job, event, event.at_hours)
+        self.unended += (event.job,)
+        if event.fleet:
+            self._joined(track, event)
+
+    def _joined(self, track: Track, event: Submitted) -> None:
+        track.fleet = key_of(event)
+        if track.fleet not in self.fleets:
+            began = event.at_hours
+            self.fleets[track.fleet] = FleetTrack(
+                track.fleet, event, began, memory_seq=self.seq - 1, accounted_hours=began
+            )
+        fleet = self.fleets[track.fleet]
+        track.number, track.number_of_class = fleet.came, fleet.of_class.get(event.fleet_class, 0)
+        fleet.came, fleet.of_class[event.fleet_class] = fleet.came + 1, track.number_of_class + 1
+        fleet.present += (event.job,)
+
+    def _told(self, track: Track, event: Event) -> None:
+        _tell(track, event)
+        fleet = self.fleets.get(track.fleet)
+        if fleet is not None and isinstance(event, Lived):
+            fleet.tell(self.seq, event)
+        if isinstance(event, Ended):
+            self.unended = _without(self.unended, event.job)
+            if fleet is not None:
+                fleet.present = _without(fleet.present, event.job)
 
     @property
     def active(self) -> list[Track]:
         """The jobs that have not ended, in the order they came."""
-        return [track for track in self.jobs.values() if track.active]
+        return [self.jobs[job] for job in self.unended]
+
+
+def _without(jobs: tuple[str, ...], gone: str) -> tuple[str, ...]:
+    return tuple(job for job in jobs if job != gone)
 
 
 def _tell(track: Track, event: Event) -> None:
@@ -216,6 +264,8 @@ def _new_attempt(track: Track, attempt: int, at_hours: float) -> None:
 def _lived(track: Track, event: Lived) -> None:
     one = event.priced.stretch
     track.state = event.state
+    if track.begun is not None:  # what is held goes on from here, unless a decision follows
+        track.begun = track.begun._replace(from_hours=event.at_hours)
     track.bill = added(track.bill, event.priced)
     _, track.meter = price(
         METERING, track.meter, one.slot, event.state.pool, one.quote, one.spot_gpus, one.on_demand_gpus,

@@ -24,7 +24,8 @@ policies: Register[Policy] = Register("policy", package="slacktide.policy", entr
 LATE = Reason("past-deadline")
 """Why a job that missed its deadline holds its fastest width on demand: no policy is asked any more."""
 
-_terms = lru_cache(maxsize=256)(terms)
+terms_of = lru_cache(maxsize=256)(terms)
+"""A job as bare numbers on its own clock, which begins when it is handed in."""
 _tariff = lru_cache(maxsize=64)(tariff_of)
 
 
@@ -32,6 +33,12 @@ _tariff = lru_cache(maxsize=64)(tariff_of)
 def past_deadline(terms: Terms, now_hours: float) -> bool:
     """Whether the deadline has come: from then on the work is ended on demand, whatever a policy says."""
     return now_hours >= terms.deadline_hours - TIME_TOLERANCE_HOURS
+
+
+def after_deadline(view: View) -> Allocation | None:
+    """Return what a job holds once its deadline has come, None before: asked before any policy."""
+    terms = terms_of(view.job)
+    return Allocation(0, terms.fastest, reason=LATE) if past_deadline(terms, view.now_hours) else None
 
 
 @inlined
@@ -108,7 +115,7 @@ class PreparedPolicy(Protocol):
 
 def sight(view: View) -> Sight:
     """Reduce a view to bare numbers."""
-    terms, tariff = _terms(view.job), _tariff(view.job.billing, view.slot_hours)
+    terms, tariff = terms_of(view.job), _tariff(view.job.billing, view.slot_hours)
     now, following, hours = view.now_hours, view.next_hours, view.slot_hours
     if abs(following - now - hours) > TIME_TOLERANCE_HOURS:
         hours = following - now  # a job handed in inside a slot has a first one that is shorter

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from slacktide.budget.fleet import Fleet
+
+
+class Nodes(NamedTuple):
+    """Some nodes to which the same happened at one time."""
+
+    hours: float
+    nodes: int
 
 
 @dataclass(slots=True)
@@ -32,10 +39,10 @@ class Cluster:
     billed_gpu_hours: float = 0.0
     idle_gpu_hours: float = 0.0
     fragmented_gpu_hours: float = 0.0
-    _coming: deque[tuple[float, int]] = field(default_factory=deque)
-    """When so many nodes will be ready, the next ones first."""
-    _idle: deque[tuple[float, int]] = field(default_factory=deque)
-    """Since when so many nodes are idle, the longest first."""
+    on_their_way: tuple[Nodes, ...] = ()
+    """When how many nodes will be ready, the next ones first."""
+    standing_idle: tuple[Nodes, ...] = ()
+    """Since when how many nodes are idle, the longest first."""
 
     @classmethod
     def of(cls, fleet: Fleet) -> Cluster:
@@ -50,8 +57,8 @@ class Cluster:
     @property
     def next_hours(self) -> float:
         """When a node will be ready or be given back."""
-        comes = self._coming[0][0] if self._coming else math.inf
-        goes = self._idle[0][0] + self.grace_hours if self._idle else math.inf
+        comes = self.on_their_way[0].hours if self.on_their_way else math.inf
+        goes = self.standing_idle[0].hours + self.grace_hours if self.standing_idle else math.inf
         return min(comes, goes)
 
     def nodes_for(self, gpus: int) -> int:
@@ -69,8 +76,9 @@ class Cluster:
     def arrive(self, now_hours: float) -> bool:
         """Take in the nodes that are ready by now and give back those whose grace is over."""
         before = self.ready
-        while self._coming and self._coming[0][0] <= now_hours:
-            count = self._coming.popleft()[1]
+        while self.on_their_way and self.on_their_way[0].hours <= now_hours:
+            count = self.on_their_way[0].nodes
+            self.on_their_way = self.on_their_way[1:]
             self.coming -= count
             self.ready += count
         came = self.ready > before
@@ -85,7 +93,7 @@ class Cluster:
             self._cancel(self.coming - max(0, nodes - self.ready))
         spare = max(0, self.ready - nodes)
         if spare > self.idle:
-            self._idle.append((now_hours, spare - self.idle))
+            self.standing_idle += (Nodes(now_hours, spare - self.idle),)
             self.idle = spare
             self._give_back(now_hours)
         elif spare < self.idle:
@@ -103,26 +111,28 @@ class Cluster:
             self.ready += nodes
             return
         self.coming += nodes
-        self._coming.append((now_hours + self.provisioning_hours, nodes))
+        self.on_their_way += (Nodes(now_hours + self.provisioning_hours, nodes),)
 
     def _cancel(self, nodes: int) -> None:
         self.coming -= nodes
-        while nodes > 0:
-            hours, count = self._coming.pop()
-            if count > nodes:
-                self._coming.append((hours, count - nodes))
-            nodes -= count
+        self.on_their_way = _without_last(self.on_their_way, nodes)
 
     def _use(self, nodes: int) -> None:
         self.idle -= nodes
-        while nodes > 0:
-            since, count = self._idle.pop()
-            if count > nodes:
-                self._idle.append((since, count - nodes))
-            nodes -= count
+        self.standing_idle = _without_last(self.standing_idle, nodes)
 
     def _give_back(self, now_hours: float) -> None:
-        while self._idle and self._idle[0][0] + self.grace_hours <= now_hours:
-            count = self._idle.popleft()[1]
+        while self.standing_idle and self.standing_idle[0].hours + self.grace_hours <= now_hours:
+            count = self.standing_idle[0].nodes
+            self.standing_idle = self.standing_idle[1:]
             self.ready -= count
             self.idle -= count
+
+
+def _without_last(row: tuple[Nodes, ...], nodes: int) -> tuple[Nodes, ...]:
+    """Return a row of nodes without this many of its last ones."""
+    while nodes > 0:
+        *rest, last = row
+        row = tuple(rest) if last.nodes <= nodes else (*rest, last._replace(nodes=last.nodes - nodes))
+        nodes -= last.nodes
+    return row

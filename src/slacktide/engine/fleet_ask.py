@@ -1,0 +1,166 @@
+"""Asking the allocator of a fleet, and giving its jobs what it wants of what is there."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slacktide.arrays import Ints
+from slacktide.deciding import Columns, Decision, FleetView, Remembering, Sizing, Wanted
+from slacktide.engine.fleet_track import FleetTrack
+from slacktide.engine.fleets import FleetRun
+from slacktide.engine.machines import sized
+from slacktide.engine.settling import settle
+from slacktide.engine.showing import Ask, Shown, columns
+from slacktide.engine.world import Track
+from slacktide.events import ClusterSized, Event, Remembered
+from slacktide.site.cluster import Cluster, granted
+from slacktide.types import Allocation, Reason
+
+if TYPE_CHECKING:
+    from slacktide.engine.engine import Engine
+
+UNLIMITED_GPUS = 1 << 30
+
+
+def ask_fleet(
+    engine: Engine, track: FleetTrack, run: FleetRun, asks: list[Ask], cluster: Cluster, now_hours: float
+) -> None:
+    """Ask about all jobs of a fleet and do what is decided; `cluster` is its machines as they are now."""
+    asks.sort(key=lambda ask: ask.track.number)
+    fleet = run.fleet
+    cluster.node_gpus, cluster.provisioning_hours = fleet.node_gpus, fleet.provisioning_hours
+    cluster.grace_hours = fleet.idle_grace_hours
+    wanted, asked = _decided(engine, track, run, asks, cluster, now_hours)
+    gpus = cluster.ready * cluster.node_gpus - _being_let_go(engine, track)
+    widths = _granted(asks, wanted, gpus if run.owns_machines else UNLIMITED_GPUS)
+    events: list[Event] = [*_remembered(track, run, now_hours), *asked]
+    acts: list[tuple[Track, int | None]] = []
+    for ask, wish, width in zip(asks, wanted, widths, strict=True):
+        if ask.inside and (wish.spot_gpus, width) == (ask.state.spot_gpus, ask.state.on_demand_gpus):
+            continue
+        settled = settle(engine, ask, wish._replace(on_demand_gpus=width))
+        events += [*(ask.before if ask.inside else ()), *settled]
+        acts.append((ask.track, ask.taken))
+    engine.act(events, acts)
+    run.asked_hours, run.asked_about = now_hours, track.present
+
+
+def _decided(
+    engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], cluster: Cluster, now_hours: float
+) -> tuple[list[Allocation], list[ClusterSized]]:
+    """Return what each job is to have, and the size of the cluster where that changes."""
+    allocator, shown = run.allocator, _Showing(engine, track, run, asks, cluster, now_hours)
+    if isinstance(allocator, Sizing):
+        nodes = cluster.nodes_for(allocator.rent_gpus(shown.view(cluster.ready)))
+        asked = _sized(track, run, cluster, nodes, now_hours)
+        decision = allocator.decide(shown.view(min(cluster.ready, nodes)))
+        return _wishes(decision, run, asks), asked
+    wanted = _wishes(allocator.decide(shown.view(cluster.ready)), run, asks)
+    nodes = cluster.nodes_for(sum(wish.on_demand_gpus for wish in wanted))
+    return wanted, _sized(track, run, cluster, nodes, now_hours)
+
+
+def _sized(
+    track: FleetTrack, run: FleetRun, cluster: Cluster, nodes: int, now_hours: float
+) -> list[ClusterSized]:
+    """Ask for this many nodes; the cluster is then as it will be."""
+    if not run.owns_machines:
+        return []
+    asked = sized(track, now_hours, nodes, cluster)
+    cluster.ask(nodes, now_hours)
+    return [] if asked is None else [asked]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Showing:
+    """A fleet as its allocator is shown it."""
+
+    engine: Engine
+    track: FleetTrack
+    run: FleetRun
+    asks: Sequence[Ask]
+    cluster: Cluster
+    now_hours: float
+
+    def view(self, ready_nodes: int) -> FleetView:
+        """Return the view in which this many nodes can be used."""
+        track, cluster, held = self.track, self.cluster, sum(ask.state.gpus for ask in self.asks)
+        owns = self.run.owns_machines
+        return FleetView(
+            now_hours=self.now_hours - track.began_hours,
+            fleet=self.run.fleet,
+            jobs=self._columns(),
+            due=range(len(self.asks)),
+            ready_gpus=ready_nodes * cluster.node_gpus if owns else held,
+            rented_gpus=cluster.rented * cluster.node_gpus if owns else held,
+            spent_gpu_hours=track.spent_gpu_hours + sum(map(_open_gpu_hours, self.asks)),
+            spot=self.engine.spot,
+            shown=Shown(self.asks, self.engine.lane),
+        )
+
+    def _columns(self) -> Columns:
+        jobs, plain = [ask.track for ask in self.asks], columns(self.asks, self.engine.lane)
+        return plain._replace(
+            ids=_whole([job.number for job in jobs]),
+            kind=_whole([self.run.kind(job) for job in jobs]),
+            number=_whole([job.number_of_class for job in jobs]),
+            phase=_whole([_phase(self.engine, self.run, ask) for ask in self.asks]),
+            submitted_hours=plain.submitted_hours - self.track.began_hours,
+            work_gpu_hours=plain.work_gpu_hours if self.run.knows_sizes else None,
+        )
+
+
+def _phase(engine: Engine, run: FleetRun, ask: Ask) -> int:
+    return run.phase(ask.track, ask.state.progress_gpu_hours, engine.lane(ask.track).terms)
+
+
+def _open_gpu_hours(ask: Ask) -> float:
+    """Return what a job has been rented in a stretch that is not written yet."""
+    if not ask.inside or ask.track.begun is None or ask.track.order is None:
+        return 0.0
+    return ask.track.order.gpus * max(0.0, ask.begun.from_hours - ask.track.begun.from_hours)
+
+
+def _being_let_go(engine: Engine, track: FleetTrack) -> int:
+    """Return the GPUs that jobs hold which are being let go."""
+    jobs = (engine.world.jobs[name] for name in track.present)
+    return sum(job.order.on_demand_gpus for job in jobs if job.ending is not None and job.order is not None)
+
+
+def _wishes(decision: Decision, run: FleetRun, asks: Sequence[Ask]) -> list[Allocation]:
+    """Return what is wanted for each job; one that is not named keeps what it holds."""
+    if not isinstance(decision, Wanted):
+        return [decision.get(ask.track.job, _as_it_is(ask)) for ask in asks]
+    spot = np.zeros_like(decision.on_demand_gpus) if decision.spot_gpus is None else decision.spot_gpus
+    on_demand = decision.on_demand_gpus.tolist()
+    signals = {"jobs": float(len(asks)), "gpus_of_all": float(sum(on_demand) + int(spot.sum()))}
+    reason = Reason(decision.rule or run.name, signals)
+    return [Allocation(*pair, reason=reason) for pair in zip(spot.tolist(), on_demand, strict=True)]
+
+
+def _as_it_is(ask: Ask) -> Allocation:
+    return Allocation(ask.state.spot_gpus, ask.state.on_demand_gpus, reason=Reason("as-it-is"))
+
+
+def _granted(asks: Sequence[Ask], wanted: Sequence[Allocation], gpus: int) -> list[int]:
+    held = _whole([ask.state.on_demand_gpus for ask in asks])
+    found: list[int] = granted(held, _whole([wish.on_demand_gpus for wish in wanted]), gpus).tolist()
+    return found
+
+
+def _remembered(track: FleetTrack, run: FleetRun, now_hours: float) -> list[Remembered]:
+    """Let an allocator that can write down what it knows do so."""
+    if not isinstance(run.allocator, Remembering):
+        return []
+    memory = json.dumps(run.allocator.remember(), allow_nan=False)
+    news = "" if memory == track.memory else memory
+    return [Remembered(at_hours=now_hours, fleet=track.key, memory=news)]
+
+
+def _whole(numbers: Sequence[int]) -> Ints:
+    return np.array(numbers, dtype=np.int64)

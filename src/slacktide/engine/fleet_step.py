@@ -1,0 +1,141 @@
+"""One step of a fleet: when something happened that its allocator may want to answer, it is asked.
+
+Before that all that has passed is written: the stretches of jobs whose phase ended, those of all jobs when it
+asked to be woken, and what the machines cost meanwhile. So an allocator that learns knows all of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from slacktide.engine.account import Account
+from slacktide.engine.fleet_ask import ask_fleet
+from slacktide.engine.fleet_track import FleetTrack, Span
+from slacktide.engine.fleets import FleetRun
+from slacktide.engine.lane import Lane
+from slacktide.engine.machines import kept_until, sized
+from slacktide.engine.showing import Ask
+from slacktide.engine.telling import lived
+from slacktide.engine.world import Track
+from slacktide.events import Event
+from slacktide.site.cluster import Cluster
+from slacktide.types import JobState
+
+if TYPE_CHECKING:
+    from slacktide.engine.engine import Engine
+
+
+class Inside(NamedTuple):
+    """A job in the middle of a stretch, and the stretch so far."""
+
+    track: Track
+    one: Account
+    phase: int
+
+
+@dataclass(slots=True)
+class FleetStep:
+    """A fleet at one moment."""
+
+    engine: Engine
+    track: FleetTrack
+    run: FleetRun
+    given: Sequence[Ask]
+    """Its jobs that must be decided about: they wait, or a slot began."""
+    now_hours: float
+    inside: list[Inside] = field(init=False)
+    """Its other jobs."""
+    cluster: Cluster = field(init=False)
+    """Its machines as they are now."""
+
+    def __post_init__(self) -> None:
+        given = {ask.track.job for ask in self.given}
+        jobs = [self.engine.world.jobs[name] for name in self.track.present if name not in given]
+        self.inside = [each for each in map(self._inside, jobs) if each is not None]
+        self.cluster = dataclasses.replace(self.track.cluster)
+        self.cluster.arrive(self.now_hours)
+
+    def take(self) -> None:
+        """Ask the allocator if there is reason to; see that the machines are accounted for."""
+        wake_hours = self.track.began_hours + self.run.wake_hours
+        woken = self.run.asked_hours < wake_hours <= self.now_hours
+        over = [each for each in self.inside if each.phase != self._phase(each.track, each.track.state)]
+        others = self.run.asked_about != self.track.present
+        came = self.cluster.coming < self.track.cluster.coming
+        if self.given or woken or over or others or came:
+            self._pass(self.inside if woken else over)
+            asks = [*self.given, *(self._inner(each.track) for each in self.inside)]
+            ask_fleet(self.engine, self.track, self.run, asks, self.cluster, self.now_hours)
+        elif self._account_is_due():
+            self.engine.write(self._kept(self.inside))
+
+    def let_go(self) -> None:
+        """Give all machines back once no job holds any of them: nobody will look after them."""
+        self.engine.write([event for ask in self.given for event in ask.before])
+        if self.inside or self._letting_go():
+            return
+        without_grace = dataclasses.replace(self.cluster, grace_hours=0.0)
+        nothing = sized(self.track, self.now_hours, 0, without_grace)
+        if nothing is not None:
+            self.engine.write([*self._kept(self.inside), nothing])
+
+    # ---------------------------------------------------------------- what has passed
+
+    def _inside(self, job: Track) -> Inside | None:
+        """Return a job in the middle of its stretch; None where it is in none, or is being let go."""
+        one = self.engine.account(job, self.now_hours)
+        if one is None or job.ending is not None:
+            return None
+        return Inside(job, one, self._phase(job, one.state))
+
+    def _phase(self, job: Track, state: JobState) -> int:
+        """Return the phase of a job; its stretches are cut where one ends, so they are of one phase."""
+        return self.run.phase(job, state.progress_gpu_hours, self.engine.lane(job).terms)
+
+    def _inner(self, job: Track) -> Ask:
+        """Say where a job stands in the middle of a stretch, which is cut here only if something changes."""
+        one, begun = self.engine.account(job, self.now_hours), job.begun
+        assert one is not None
+        assert begun is not None
+        before = (lived(job, one),) if one.hours > 0 else ()
+        return Ask(job, one.state, begun._replace(from_hours=one.to_hours), before, inside=True)
+
+    def _pass(self, cut: Sequence[Inside]) -> None:
+        """Write what has passed, so that it is known to whoever is asked: these stretches are over."""
+        events: list[Event] = [event for ask in self.given for event in ask.before]
+        working = [each for each in cut if each.one.hours > 0 and each.one.priced.stretch.gpus > 0]
+        self.engine.write([*events, *(lived(each.track, each.one) for each in working)])
+        jobs = {each.track.job for each in working}
+        self.engine.write(self._kept([each for each in self.inside if each.track.job not in jobs]))
+
+    def _kept(self, going_on: Sequence[Inside]) -> Sequence[Event]:
+        """Account for the machines up to now, beside the jobs whose stretches are not over."""
+        if not self.run.owns_machines:
+            return ()
+        held = [_span(each.one) for each in going_on] + [_span(one) for one in self._letting_go()]
+        return kept_until(self.track, held, self._lane, self.now_hours)
+
+    def _letting_go(self) -> list[Account]:
+        """Return the stretches of jobs that are being let go, and hold what they hold until it is gone."""
+        jobs = (self.engine.world.jobs[name] for name in self.track.present)
+        found = (self.engine.account(job, self.now_hours) for job in jobs if job.ending is not None)
+        return [one for one in found if one is not None]
+
+    @property
+    def _lane(self) -> Lane:
+        return self.engine.lane_of(self.track.first.job)
+
+    def _account_is_due(self) -> bool:
+        """Whether a slot is over since machines were accounted for, or the last of them is gone."""
+        if not self.track.cluster.rented:
+            return False
+        slot = self._lane.slot
+        return not self.cluster.rented or slot(self.now_hours) > slot(self.track.accounted_hours)
+
+
+def _span(one: Account) -> Span:
+    stretch = one.priced.stretch
+    return Span(stretch.from_hours, stretch.to_hours, stretch.on_demand_gpus)

@@ -1,0 +1,93 @@
+"""One fleet of a journal as far as its events tell it: its jobs, its machines, what its allocator knows."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from slacktide.events import ClusterSized, Kept, Lived, Remembered, Submitted
+from slacktide.site.cluster import Cluster
+from slacktide.types import TIME_TOLERANCE_HOURS
+
+
+class Span(NamedTuple):
+    """Some hours through which a job held this many GPUs."""
+
+    from_hours: float
+    to_hours: float
+    gpus: int
+
+
+@dataclass(slots=True)
+class FleetTrack:
+    """The jobs that one allocator decides about; all hours are on the market's clock."""
+
+    key: str
+    first: Submitted
+    """Its first job, which says all there is to say of the fleet."""
+    began_hours: float
+    """When that was handed in: an allocator counts from there."""
+    present: tuple[str, ...] = ()
+    """Its jobs that have not ended, in the order they came."""
+    came: int = 0
+    """How many jobs there ever were."""
+    of_class: dict[str, int] = field(default_factory=dict)
+    """How many there ever were of each class."""
+    spent_gpu_hours: float = 0.0
+    """GPU-hours of all stretches that are over, the machines' own included."""
+    memory: str = ""
+    """What its allocator wrote down last, as JSON; empty before the first time."""
+    memory_seq: int = 0
+    """The event up to which the journal is in that memory."""
+    asked_hours: float = -math.inf
+    """When it wrote down something last, so when it was asked."""
+    asked_about: tuple[str, ...] | None = None
+    """The jobs that were present then."""
+    cluster: Cluster = field(default_factory=lambda: Cluster(1, 0.0, 0.0))
+    accounted_hours: float = 0.0
+    """Up to when machines that no job used are accounted for."""
+    recent: tuple[Span, ...] = ()
+    """What its jobs held since then, in stretches that are over."""
+
+    def tell(self, seq: int, event: Lived | Kept | ClusterSized | Remembered) -> None:
+        """Take an event of this fleet into account."""
+        match event:
+            case Lived():
+                self._lived(event)
+            case Kept():
+                self._paid(event.priced.stretch.gpus * event.priced.stretch.held_hours)
+                self._accounted(event.priced.stretch.to_hours)
+            case ClusterSized():
+                self._accounted(event.at_hours)
+                self._sized(event)
+            case Remembered():
+                self.memory, self.memory_seq = event.memory or self.memory, seq
+                self.asked_hours, self.asked_about = event.at_hours, self.present
+
+    def _lived(self, event: Lived) -> None:
+        one = event.priced.stretch
+        self._paid(one.gpus * one.held_hours)
+        if one.gpus and one.to_hours > self.accounted_hours:
+            self.recent += (Span(one.from_hours, one.to_hours, one.on_demand_gpus),)
+
+    def _paid(self, gpu_hours: float) -> None:
+        self.spent_gpu_hours += gpu_hours
+
+    def _accounted(self, hours: float) -> None:
+        self.accounted_hours = max(self.accounted_hours, hours)
+        self.cluster.arrive(self.accounted_hours)
+        after = self.accounted_hours + TIME_TOLERANCE_HOURS
+        self.recent = tuple(span for span in self.recent if span.to_hours > after)
+
+    def _sized(self, event: ClusterSized) -> None:
+        cluster = self.cluster
+        cluster.node_gpus, cluster.provisioning_hours = event.node_gpus, event.provisioning_hours
+        cluster.grace_hours = event.idle_grace_hours
+        cluster.ask(event.nodes, event.at_hours)
+
+
+def key_of(submitted: Submitted) -> str:
+    """Return the name of the fleet that a job is of: the same for the same file and allocator."""
+    return hashlib.sha256(f"{submitted.fleet}\0{submitted.policy}".encode()).hexdigest()[:12]

@@ -1,0 +1,189 @@
+"""The fleets of a journal at work: one allocator decides about all jobs of a fleet at once.
+
+An allocator that learns is told the facts that the journal's events say, in their order, and writes down what
+it knows with every decision. A new engine begins with what was written down last and tells it what came
+later, so it knows the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from slacktide import physics
+from slacktide.allocate.base import allocators
+from slacktide.budget.fleet import Fleet
+from slacktide.deciding import (
+    Allocator,
+    Arrived,
+    Fact,
+    Finished,
+    Learning,
+    Progressed,
+    Remembering,
+    Sizing,
+    begin,
+    needs_sizes,
+)
+from slacktide.engine.fleet_track import FleetTrack, key_of
+from slacktide.engine.world import Track, World
+from slacktide.errors import InputError, UnknownNameError
+from slacktide.events import Ended, Lived, Record, Submitted
+from slacktide.jobfile.fleet import parse_fleet
+from slacktide.jobfile.reading import parse_job
+from slacktide.store.base import Store
+
+DEFAULT_ALLOCATOR = "fixed-width"
+
+
+@dataclass(slots=True)
+class FleetRun:
+    """One fleet with its allocator, as it runs."""
+
+    fleet: Fleet
+    allocator: Allocator
+    name: str
+    """The allocator's."""
+    classes: dict[str, int]
+    asked_hours: float = -np.inf
+    """When the allocator was last asked, on the market's clock."""
+    asked_about: tuple[str, ...] | None = None
+    """The jobs that were present then; None where nobody knows, so that it is asked."""
+
+    @property
+    def owns_machines(self) -> bool:
+        """Whether GPUs are rented in another way than one by one for the jobs that hold them."""
+        fleet = self.fleet
+        plain = (fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours) == (1, 0.0, 0.0)
+        return not plain or isinstance(self.allocator, Sizing)
+
+    @property
+    def wake_hours(self) -> float:
+        """When the allocator wants to be asked again, on its own clock."""
+        return self.allocator.wake_hours if isinstance(self.allocator, Learning) else np.inf
+
+    @property
+    def knows_sizes(self) -> bool:
+        """Whether the allocator is shown how much work jobs have."""
+        return needs_sizes(self.allocator)
+
+    def kind(self, track: Track) -> int:
+        """Return which of the classes a job is of."""
+        return self.classes[class_of(track.submitted)]
+
+    def phase(self, track: Track, progress_gpu_hours: float, terms: physics.Terms) -> int:
+        """Return the phase that a job is in; where it has not the phases of its class, by its share done."""
+        first, last = self.fleet.stages.first[self.kind(track) :][:2]
+        if len(terms.phase_ends_gpu_hours) == last - first:
+            return physics.phase_of(terms, progress_gpu_hours)
+        shares = np.cumsum(self.fleet.stages.work_gpu_hours[first:last])
+        done = progress_gpu_hours / terms.work_gpu_hours
+        return int(min(np.searchsorted(shares / shares[-1], done, side="right"), last - first - 1))
+
+
+class Fleets:
+    """All fleets of a journal; each is opened when it is first needed."""
+
+    def __init__(
+        self,
+        store: Store,
+        world: World,
+        terms_of: Callable[[Track], physics.Terms],
+        open_fleet: Callable[[Submitted], FleetRun],
+    ) -> None:
+        self._store, self._world, self._terms_of, self._open = store, world, terms_of, open_fleet
+        self._runs: dict[str, FleetRun] = {}
+
+    def __iter__(self) -> Iterator[tuple[FleetTrack, FleetRun]]:
+        """Yield every fleet of this clock, also those without a job: they may want to be asked."""
+        return ((track, self.run(track)) for track in list(self._world.fleets.values()))
+
+    def run(self, track: FleetTrack) -> FleetRun:
+        """Return a fleet as it runs, its allocator knowing all that the journal tells."""
+        if track.key not in self._runs:
+            run = self._runs[track.key] = self._open(track.first)
+            if isinstance(run.allocator, Remembering) and track.memory:
+                run.allocator.recall(json.loads(track.memory))
+                run.asked_hours, run.asked_about = track.asked_hours, track.asked_about
+            if isinstance(run.allocator, Learning):
+                self._tell(track, run, self._store.read(after=track.memory_seq))
+        return self._runs[track.key]
+
+    def hear(self, record: Record) -> None:
+        """Take an event of the journal into account, the world already knowing it."""
+        job = self._world.jobs.get(record.event.job)
+        track = None if job is None else self._world.fleets.get(job.fleet)
+        if track is None or track.key not in self._runs:
+            return
+        run = self._runs[track.key]
+        if isinstance(run.allocator, Learning):
+            self._tell(track, run, (record,))
+
+    def _tell(self, track: FleetTrack, run: FleetRun, records: Iterable[Record]) -> None:
+        assert isinstance(run.allocator, Learning)
+        for record in records:
+            if record.seq > self._world.seq:
+                return
+            job = self._world.jobs.get(record.event.job)
+            if job is not None and job.fleet == track.key:
+                for fact in self._facts(track, run, job, record):
+                    run.allocator.learn(fact)
+
+    def _facts(self, track: FleetTrack, run: FleetRun, job: Track, record: Record) -> Iterator[Fact]:
+        """Say what an event of a job means to an allocator."""
+        event, kind = record.event, run.kind(job)
+        hours = event.at_hours - track.began_hours
+        if isinstance(event, Submitted):
+            yield Arrived(hours, job.number, kind)
+        elif isinstance(event, Lived):
+            one = event.priced.stretch
+            if one.gained_gpu_hours > 0 and one.productive_hours > 0:
+                # The middle of the stretch: both its ends may be the border of a phase, but for rounding.
+                middle = event.state.progress_gpu_hours - one.gained_gpu_hours / 2
+                phase = run.phase(job, middle, self._terms_of(job))
+                yield Progressed(
+                    hours, job.number, kind, phase, one.gpus, one.productive_hours, one.gained_gpu_hours
+                )
+        elif isinstance(event, Ended):
+            yield Finished(hours, job.number, kind)
+
+
+def open_fleet(submitted: Submitted) -> FleetRun:
+    """Return the fleet that a job is of, its allocator at the beginning; raises InputError."""
+    file = parse_fleet(submitted.fleet, path=submitted.fleet_path)
+    made = allocators.make(json.loads(submitted.policy))
+    settings = file.stream
+    fleet = Fleet(
+        file.classes,
+        file.budget_gpus,
+        node_gpus=settings.node_gpus,
+        provisioning_hours=settings.provisioning_hours,
+        idle_grace_hours=settings.idle_grace_hours,
+    )
+    names = {one.name: index for index, one in enumerate(fleet.classes)}
+    return FleetRun(fleet, begin(made, fleet), allocators.name_of(made), names)
+
+
+def check_member(submitted: Submitted) -> None:
+    """Raise InputError unless this job can be one of its fleet."""
+    run = open_fleet(submitted)
+    named = class_of(submitted)
+    if not named:
+        raise InputError(
+            f"{submitted.path}: a job of a fleet must name its class, got none; write 'class: NAME'"
+        )
+    if named not in run.classes:
+        raise UnknownNameError("a class", named, run.classes, place=f"{submitted.path}: ")
+
+
+def class_of(submitted: Submitted) -> str:
+    """Return the class that a job names; in journals of before only its file says so."""
+    if submitted.fleet_class:
+        return submitted.fleet_class
+    return parse_job(submitted.text, path=submitted.path).fleet_class or ""
+
+
+__all__ = ["DEFAULT_ALLOCATOR", "FleetRun", "Fleets", "check_member", "class_of", "key_of", "open_fleet"]

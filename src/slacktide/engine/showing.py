@@ -1,0 +1,93 @@
+"""The jobs that are to be decided about, as allocators and policies are shown them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide import physics
+from slacktide.arrays import Ints
+from slacktide.deciding import Columns, FleetView, View
+from slacktide.engine.lane import Lane
+from slacktide.engine.world import Begun, Track
+from slacktide.events import Event
+from slacktide.site.spot import Spot
+from slacktide.types import JobState
+
+
+class Ask(NamedTuple):
+    """A job that is to be decided about: where it stands, and what is written before the decision."""
+
+    track: Track
+    state: JobState
+    """What it holds and has done; spot that the market has just taken is already gone from it."""
+    begun: Begun
+    """The stretch that begins with the decision."""
+    before: tuple[Event, ...] = ()
+    taken: int | None = None
+    """How much spot the market left, where it took some."""
+    inside: bool = False
+    """Whether it is in the middle of a stretch, which may go on as it is."""
+
+
+class Shown:
+    """Makes the views of jobs one by one, when somebody asks for them."""
+
+    def __init__(self, asks: Sequence[Ask], lane_of: Callable[[Track], Lane]) -> None:
+        self._asks, self._lane_of = asks, lane_of
+
+    def name(self, place: int) -> str:
+        """Return the name of the job at a place."""
+        return self._asks[place].track.job
+
+    def view(self, place: int, spot: Spot) -> View:
+        """Return its view; what others hold by this account is gone from what it is offered."""
+        track, state, begun, *_ = self._asks[place]
+        by_others = spot.by_others(track.job)
+        return self._lane_of(track).view(
+            track.job, state, begun.slot, begun.from_hours, track.memory, by_others
+        )
+
+
+def view_of_all(
+    asks: Sequence[Ask], now_hours: float, spot: Spot, lane_of: Callable[[Track], Lane]
+) -> FleetView:
+    """Show jobs that are of no fleet: each is of its own kind, and rents what it holds."""
+    gpus = sum(ask.state.gpus for ask in asks)
+    return FleetView(
+        now_hours=now_hours,
+        fleet=None,
+        jobs=columns(asks, lane_of),
+        due=range(len(asks)),
+        ready_gpus=gpus,
+        rented_gpus=gpus,
+        spent_gpu_hours=sum(ask.track.bill.gpu_hours for ask in asks),
+        spot=spot,
+        shown=Shown(asks, lane_of),
+    )
+
+
+def columns(asks: Sequence[Ask], lane_of: Callable[[Track], Lane]) -> Columns:
+    """Write jobs as columns, each of its own kind."""
+    places = np.arange(len(asks))
+    states = [ask.state for ask in asks]
+    terms = [lane_of(ask.track).terms for ask in asks]
+    pairs = zip(terms, states, strict=True)
+    return Columns(
+        ids=places,
+        kind=places,
+        number=np.zeros(len(asks), dtype=np.int64),
+        phase=_whole([physics.phase_of(one, state.progress_gpu_hours) for one, state in pairs]),
+        submitted_hours=np.array([one.submitted_hours for one in terms]),
+        spot_gpus=_whole([state.spot_gpus for state in states]),
+        on_demand_gpus=_whole([state.on_demand_gpus for state in states]),
+        pause_hours=np.array([state.pause_hours for state in states]),
+        progress_gpu_hours=np.array([state.progress_gpu_hours for state in states]),
+        work_gpu_hours=np.array([one.work_gpu_hours for one in terms]),
+    )
+
+
+def _whole(numbers: Sequence[int]) -> Ints:
+    return np.array(numbers, dtype=np.int64)

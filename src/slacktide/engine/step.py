@@ -1,0 +1,159 @@
+"""One step of the engine: what has passed is accounted for, then all jobs that are due are decided about.
+
+First every job is brought to the present: the slots that are over, ends, failures, requests. Then the market
+takes back what it takes. Only then is anybody asked, with what is really there; all that was decided is
+written as one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from slacktide import physics
+from slacktide.allocate.each import Each
+from slacktide.engine.account import Account, account
+from slacktide.engine.fleet_step import FleetStep
+from slacktide.engine.incidents import ASKED, LEFT, finish, watch
+from slacktide.engine.settling import settle
+from slacktide.engine.showing import Ask, view_of_all
+from slacktide.engine.telling import decided, ended, lived, preempted
+from slacktide.engine.world import Begun, Track
+from slacktide.events import ClockJumped, Event, Released
+from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Reason
+
+if TYPE_CHECKING:
+    from slacktide.engine.engine import Engine
+
+UNSEEN = Reason("unseen")
+
+
+def take_step(engine: Engine, active: Sequence[Track], now_hours: float) -> None:
+    """Do all that is due for these jobs at this time of the market clock."""
+    due = [track for track in active if _is_due(engine, track, now_hours)]
+    turned = {track.job for track in due}
+    asks = _turn(engine, due, now_hours)
+    for track in active:
+        if track.begun is not None and track.job not in turned:
+            watch(engine, track, engine.facts[track.job], max(now_hours, track.begun.from_hours))
+    waiting = [track for track in active if track.active and track.begun is None and track.job not in turned]
+    asks += [ask for track in waiting if (ask := _begin(engine, track, now_hours)) is not None]
+    _decide(engine, asks, now_hours)
+
+
+def _is_due(engine: Engine, track: Track, now_hours: float) -> bool:
+    """Whether the slot of a job's open stretch is over."""
+    return track.begun is not None and engine.lane(track).slot(now_hours) > track.begun.slot
+
+
+def _turn(engine: Engine, tracks: Sequence[Track], now_hours: float) -> list[Ask]:
+    """Account for the slots that have passed, and say who is to be decided about in the next."""
+    over = [(track, _caught_up(engine, track, now_hours)) for track in tracks]
+    asked = [(track, one) for track, one in over if one is not None and track.ending is None]
+    for track, one in over:
+        if one is not None and track.ending is not None:
+            _go_on(engine, track, one, LEFT)
+    _lose(engine, [track for track, _ in asked], now_hours)
+    return [_turned(engine, track, one) for track, one in asked]
+
+
+def _caught_up(engine: Engine, track: Track, now_hours: float) -> Account | None:
+    """Return a job's stretch up to the border of the present slot; None where the job ended before it."""
+    lane, facts = engine.lane(track), engine.facts[track.job]
+    slot = lane.slot(now_hours)
+    assert track.begun is not None
+    if slot > track.begun.slot + 1:
+        engine.write([_unseen(track, now_hours, slot - track.begun.slot - 1)])
+    while True:
+        one = account(lane, track, facts, lane.begins(track.begun.slot + 1))
+        if one.state.ended:
+            finish(engine, track, one)
+            return None
+        if track.begun.slot + 1 == slot:
+            return one
+        _go_on(engine, track, one, UNSEEN)
+
+
+def _unseen(track: Track, now_hours: float, slots: int) -> ClockJumped:
+    assert track.begun is not None
+    return ClockJumped(
+        job=track.job,
+        at_hours=now_hours,
+        from_hours=track.begun.from_hours,
+        why=f"{slots} slots passed unseen; they are paid as they were held",
+    )
+
+
+def _go_on(engine: Engine, track: Track, one: Account, reason: Reason) -> None:
+    """Go over into the next slot with what is held."""
+    order = track.order
+    assert order is not None
+    begun = _next_slot(engine, track, one)
+    wish = Allocation(order.spot_gpus, order.on_demand_gpus, reason=reason, memory=track.memory)
+    same = engine.lasting(track, one.state, begun, order)
+    engine.act([lived(track, one), decided(begun, one.state, same, wish, track.ending)], [(track, None)])
+
+
+def _next_slot(engine: Engine, track: Track, one: Account) -> Begun:
+    slot = one.priced.stretch.slot + 1
+    return Begun(slot, one.to_hours, engine.lane(track).quote(slot))
+
+
+def _lose(engine: Engine, tracks: Sequence[Track], now_hours: float) -> None:
+    """Find out whose spot goes in each pool where the new slot offers less than is held."""
+    offered = {lane.market_pool.name: lane for lane in map(engine.lane, tracks)}
+    for pool, lane in offered.items():
+        left = lane.quote(lane.slot(now_hours)).spot_gpus
+        engine.spot.lose(pool, left, [track.job for track in tracks])
+
+
+def _turned(engine: Engine, track: Track, one: Account) -> Ask:
+    """Say where a job stands at the beginning of a slot, what the market takes already gone."""
+    begun = _next_slot(engine, track, one)
+    left = physics.lose(engine.lane(track).terms, one.state, engine.spot.held(track.job))
+    if left.spot_gpus >= one.state.spot_gpus:
+        return Ask(track, one.state, begun, (lived(track, one),))
+    why = f"the market left {begun.quote.spot_gpus} spot GPUs"
+    taken = preempted(track, begun.slot, begun.from_hours, one.state, left, why)
+    return Ask(track, left, begun, (lived(track, one), taken), left.spot_gpus)
+
+
+def _begin(engine: Engine, track: Track, now_hours: float) -> Ask | None:
+    """Say where a job stands that is in no stretch yet, or in none any more; None where it is let go."""
+    if track.cancel_asked:
+        engine.write([ended(track, "cancelled", ASKED, now_hours)])
+        return None
+    if engine.releasing:
+        if not track.released:
+            engine.write([Released(job=track.job, at_hours=now_hours, why="the controller stops")])
+        return None
+    lane = engine.lane(track)
+    slot = lane.slot(now_hours)
+    begins = lane.begins(slot)
+    at_hours = begins if abs(now_hours - begins) < TIME_TOLERANCE_HOURS else now_hours
+    return Ask(track, track.state, Begun(slot, at_hours, lane.quote(slot)))
+
+
+def _decide(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
+    """Ask about all jobs at once: those by themselves each by its own policy, a fleet's by its allocator."""
+    _decide_each(engine, [ask for ask in asks if not ask.track.fleet], now_hours)
+    for track, run in engine.fleets:
+        given = [ask for ask in asks if ask.track.fleet == track.key]
+        step = FleetStep(engine, track, run, given, now_hours)
+        if engine.releasing:
+            step.let_go()
+        else:
+            step.take()
+
+
+def _decide_each(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
+    """Ask the policy of each job, and give it what it wants of what is there."""
+    if not asks:
+        return
+    by_job = {ask.track.job: ask for ask in asks}
+    view = view_of_all(asks, now_hours, engine.spot, engine.lane)
+    wanted = Each(lambda job: engine.lane_of(job).policy).decide(view)
+    events: list[Event] = []
+    for job, wish in wanted.items():
+        events += (*by_job[job].before, *settle(engine, by_job[job], wish))
+    engine.act(events, [(by_job[job].track, by_job[job].taken) for job in wanted])

@@ -1,0 +1,174 @@
+"""A stream under the engine on replay is the simulated one: every allocator, on machines of every kind."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from slacktide.allocate.base import allocators
+
+from slacktide import ledger
+from slacktide.arrays import Ints
+from slacktide.backend.replay import Replay
+from slacktide.backtesting.stream.events import run_events
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.stream import Stream
+from slacktide.deciding import FleetView, begin
+from slacktide.engine.engine import Engine
+from slacktide.engine.fleets import FleetRun
+from slacktide.engine.lane import Lane, make_lane
+from slacktide.engine.world import World
+from slacktide.events import Kept, Lived, Submitted
+from slacktide.market.base import Market, Pool
+from slacktide.policy.base import policies
+from slacktide.register import Spec
+from slacktide.results.stream import StreamRun
+from slacktide.store.memory import MemoryStore
+from slacktide.tariff import tariff_of
+from slacktide.types import Job, Phase
+from tests.golden.parts_of_streams import POLICIES, SETTINGS, Ground
+
+SLOT_HOURS = 10_000.0
+"""One slot lasts longer than any stream here: the simulator of streams has no slots."""
+POOL = Pool("cluster", SLOT_HOURS, [1.0], [1.0], [0])  # type: ignore[arg-type]
+
+
+def from_its_first_job(where: Ground) -> Ground:
+    """Return a stream whose clock begins when its first job comes, as a journal's does."""
+    stream = where.stream
+    hours = stream.arrival_hours - stream.arrival_hours[0]
+    return Ground(Stream(hours, stream.class_index, stream.size), where.fleet)
+
+
+def member(where: Ground, number: int) -> Job:
+    """Return a job of a stream as its own file would describe it."""
+    template, size = where.fleet.classes[where.stream.class_index[number]], float(where.stream.size[number])
+    phases = tuple(Phase(phase.work_gpu_hours * size, phase.speedup) for phase in template.phases)
+    return dataclasses.replace(template.job, phases=phases)
+
+
+def lane(where: Ground, number: int) -> Lane:
+    arrival = float(where.stream.arrival_hours[number])
+    return make_lane(
+        member(where, number), Market((POOL,)), POOL, policies.make("on-demand"), 0,
+        began_hours=arrival, origin_hours=0.0,
+    )  # fmt: skip
+
+
+def submitted(where: Ground, number: int) -> Submitted:
+    return Submitted(
+        job=str(number),
+        at_hours=float(where.stream.arrival_hours[number]),
+        text="",
+        submitted_utc="",
+        path="",
+        policy=json.dumps("any"),
+        slot_hours=SLOT_HOURS,
+        start_slot=0,
+        origin_hours=0.0,
+        fleet="a fleet",
+        fleet_class=where.fleet.classes[where.stream.class_index[number]].name,
+    )
+
+
+def opened(spec: Spec, fleet: Fleet) -> Callable[[Submitted], FleetRun]:
+    names = {one.name: index for index, one in enumerate(fleet.classes)}
+    return lambda _: FleetRun(fleet, begin(allocators.make(spec), fleet), "any", names)
+
+
+class Lives:
+    """A stream that was simulated, and lived through by the engine at the same moments."""
+
+    def __init__(self, spec: Spec, where: Ground, *, between: int = 0, crash_every: int = 0) -> None:
+        self.where = from_its_first_job(where)
+        self.moments: list[float] = []
+        self.told: StreamRun = run_events(
+            self.where.stream, self.where.fleet, allocators.make(spec), watch=self._note, last_call=False
+        )
+        self.lanes = {str(number): lane(self.where, number) for number in range(len(self.where.stream))}
+        self.store, self.spec = MemoryStore(), spec
+        self.engine = self._open()
+        self._live(between, crash_every)
+
+    def _note(self, view: FleetView, widths: Ints) -> None:
+        self.moments.append(view.now_hours)
+
+    def _open(self) -> Engine:
+        return Engine(
+            self.store,
+            Replay(),
+            open_lane=lambda event: self.lanes[event.job],
+            open_fleet=opened(self.spec, self.where.fleet),
+        )
+
+    def _live(self, between: int, crash_every: int) -> None:
+        came, arrivals = 0, self.where.stream.arrival_hours
+        for number, now in enumerate(_with_more(sorted(set(self.moments)), between)):
+            while came < len(arrivals) and arrivals[came] <= now:
+                self.engine.submit(submitted(self.where, came))
+                came += 1
+            # A new engine asks at once: at a moment at which the simulator asks too.
+            if crash_every and number % crash_every == 0:
+                self.engine.keep()
+                self.engine = self._open()
+                self.engine.recover()
+            self.engine.step(now)
+
+    def check(self) -> None:
+        """See that all jobs took as long as simulated, and that all GPU-hours are the same, by their use."""
+        ended = [self.engine.world.jobs[str(number)].ended for number in range(len(self.where.stream))]
+        hours = [np.nan if one is None else one.finish_hours for one in ended]
+        np.testing.assert_allclose(hours, self.told.response_hours, rtol=1e-9, atol=1e-9)
+        self.engine.close()
+        used, bill = self.gpu_hours(), self.told.bill
+        assert used["busy"] == pytest.approx(bill.busy_gpu_hours, rel=1e-9)
+        assert used["restart"] == pytest.approx(bill.restart_gpu_hours, rel=1e-9)
+        assert used["rounding"] == pytest.approx(bill.fragmentation_gpu_hours, rel=1e-9, abs=1e-9)
+        assert used["boot"] + used["idle"] == pytest.approx(bill.idle_gpu_hours, rel=1e-9, abs=1e-9)
+        stretches = [
+            record.event.priced for record in self.store.read() if isinstance(record.event, Lived | Kept)
+        ]
+        checked = ledger.audit(stretches, lambda payer: tariff_of("second", SLOT_HOURS))
+        assert checked.clean, checked
+
+    def gpu_hours(self) -> Counter[str]:
+        found: Counter[str] = Counter(busy=0.0, restart=0.0, boot=0.0, idle=0.0, rounding=0.0)  # type: ignore[arg-type]
+        for record in self.store.read():
+            if isinstance(record.event, Lived):
+                one = record.event.priced.stretch
+                found["busy"] += one.gpus * one.productive_hours  # type: ignore[assignment]
+                found["restart"] += one.gpus * one.pause_hours  # type: ignore[assignment]
+            elif isinstance(record.event, Kept):
+                one = record.event.priced.stretch
+                found[one.use] += one.gpus * one.held_hours  # type: ignore[assignment]
+        return found
+
+
+def _with_more(moments: list[float], between: int) -> list[float]:
+    """Return moments with some more between each two."""
+    shares = np.arange(between + 1) / (between + 1)
+    pairs = zip(moments, [*moments[1:], moments[-1]], strict=True)
+    return [float(one + (other - one) * share) for one, other in pairs for share in shares]
+
+
+@pytest.mark.parametrize("spec", POLICIES, ids=str)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_engine_on_replay_lives_the_stream_that_was_simulated(setting: str, spec: Spec) -> None:
+    Lives(spec, SETTINGS[setting](0.0)).check()
+
+
+@pytest.mark.parametrize("spec", POLICIES, ids=str)
+def test_with_restarts_looked_at_more_often_and_begun_anew_on_the_way_it_is_the_same(spec: Spec) -> None:
+    Lives(spec, SETTINGS["everything"](0.05), between=1, crash_every=40).check()
+
+
+def test_the_world_of_a_fleet_is_a_fold_over_its_journal() -> None:
+    lives = Lives("online-width", SETTINGS["everything"](0.05))
+    again = World()
+    for record in lives.store.read():
+        again.apply(record)
+    assert dataclasses.asdict(again) == dataclasses.asdict(lives.engine.world)

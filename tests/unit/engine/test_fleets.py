@@ -1,0 +1,251 @@
+"""Jobs of a fleet under the engine: its allocator decides about all of them, on its machines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slacktide import ledger
+from slacktide.backend.replay import Replay
+from slacktide.budget.widths import optimal_widths
+from slacktide.deciding import FleetView
+from slacktide.engine.engine import Engine
+from slacktide.engine.fleets import FleetRun, check_member, open_fleet
+from slacktide.errors import InputError, UnknownNameError
+from slacktide.events import ClusterSized, Decided, Kept, Lived, Opened, Submitted
+from slacktide.jobfile.fleet import parse_fleet
+from slacktide.store.memory import MemoryStore
+from slacktide.tariff import tariff_of
+from slacktide.types import Allocation, Reason
+
+FLEET = """\
+budget: 7 gpus
+classes:
+  - {name: narrow, arrivals_per_hour: 1, work: 2 gpu-hours, speedup: {power: 0.6}, widths: 1..4}
+  - {name: wide, arrivals_per_hour: 0.5, work: 4 gpu-hours, speedup: {amdahl: 0.95}, widths: 1..8}
+"""
+JOB = """\
+name: one
+run: "true"
+class: {kind}
+resources: {{accelerators: "H100:1..8"}}
+work: {work} gpu-hours
+speedup: {speedup}
+"""
+SPEEDUP = {"narrow": "{power: 0.6}", "wide": "{amdahl: 0.95}"}
+MARKET = json.dumps({"spec": "synthetic:h100?days=2&slot=30m"})
+
+
+def member(
+    job: str, kind: str, at_hours: float, *, work: float = 2.0, policy: str = "fixed-width"
+) -> Submitted:
+    return Submitted(
+        job=job,
+        at_hours=at_hours,
+        text=JOB.format(kind=kind, work=work, speedup=SPEEDUP.get(kind, "{power: 1}")),
+        submitted_utc="2026-01-01T00:00:00+00:00",
+        path="job.yaml",
+        policy=json.dumps(policy),
+        market=MARKET,
+        pool="h100",
+        slot_hours=0.5,
+        start_slot=0,
+        fleet=FLEET,
+        fleet_path="fleet.yaml",
+    )
+
+
+def pool_name() -> str:
+    from slacktide.market.source import open_market
+
+    return open_market(**json.loads(MARKET)).pools[0].name
+
+
+def run(
+    policy: str, *, crash_at: int | None = None, keep_at: int | None = None, fleet: str = FLEET
+) -> tuple[MemoryStore, Engine]:
+    """Hand in a job every half hour and step every 3 minutes until all are done."""
+    store = MemoryStore()
+    engine = Engine(store, Replay())
+    tick = handed_in = 0
+    while handed_in < 12 or engine.world.active:
+        now = tick * 0.05
+        if tick % 10 == 0 and handed_in < 12:
+            kind = "wide" if handed_in % 3 == 2 else "narrow"
+            one = member(f"job-{handed_in}", kind, now, work=4.0 if kind == "wide" else 2.0, policy=policy)
+            engine.submit(replace(one, pool=pool_name(), fleet=fleet))
+            handed_in += 1
+        engine.step(now)
+        tick += 1
+        if tick == keep_at:
+            engine.keep()
+        if tick == crash_at:
+            engine = Engine(store, Replay())
+            engine.recover()
+        assert tick < 2000
+    return store, engine
+
+
+def test_fixed_width_gives_every_job_its_width_at_once() -> None:
+    file = parse_fleet(FLEET)
+    plan = optimal_widths(file.classes, file.budget_gpus)
+    allowed = {one.name: {width.gpus for width in one.phases[0]} for one in plan.classes}
+    store, engine = run("fixed-width")
+    for track in engine.world.jobs.values():
+        kind = "wide" if int(track.job.split("-")[1]) % 3 == 2 else "narrow"
+        decided = [r.event for r in store.read(job=track.job) if isinstance(r.event, Decided)]
+        assert {one.on_demand_gpus for one in decided} <= allowed[kind]
+        assert len({one.on_demand_gpus for one in decided}) == 1
+        assert track.status == "succeeded"
+        assert track.starts == 1
+        width = decided[0].on_demand_gpus
+        speedup = next(one for one in file.classes if one.name == kind).phases[0].speedup
+        hours = (4.0 if kind == "wide" else 2.0) / speedup(width)
+        assert track.ended is not None
+        assert track.ended.finish_hours == pytest.approx(hours)
+
+
+def decisions(store: MemoryStore) -> list[tuple[str, float, int]]:
+    return [
+        (r.event.job, r.event.at_hours, r.event.on_demand_gpus)
+        for r in store.read()
+        if isinstance(r.event, Decided)
+    ]
+
+
+@pytest.mark.parametrize("policy", ["fixed-width", "one-width", "online-width"])
+def test_an_engine_that_died_is_replaced_by_one_that_decides_the_same(policy: str) -> None:
+    whole, _ = run(policy)
+    for crash_at in (3, 25, 60):
+        killed, _ = run(policy, crash_at=crash_at)
+        assert decisions(killed) == decisions(whole)
+
+
+@pytest.mark.parametrize("policy", ["fixed-width", "one-width", "online-width"])
+def test_an_engine_that_begins_with_a_snapshot_decides_the_same(policy: str) -> None:
+    whole, _ = run(policy)
+    for keep_at, crash_at in ((1, 3), (25, 25), (40, 60)):
+        killed, _ = run(policy, keep_at=keep_at, crash_at=crash_at)
+        assert decisions(killed) == decisions(whole)
+
+
+def test_a_job_must_be_of_a_class_of_its_fleet(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'narrow'"):
+        check_member(member("job", "narow", 0.0))
+
+
+def test_a_job_must_name_its_class() -> None:
+    named = member("job", "wide", 0.0)
+    with pytest.raises(InputError, match="must name its class"):
+        check_member(replace(named, text=named.text.replace("class: wide", "deadline: 9h")))
+
+
+def sizes(store: MemoryStore) -> list[tuple[float, int]]:
+    return [(r.event.at_hours, r.event.nodes) for r in store.read() if isinstance(r.event, ClusterSized)]
+
+
+def unused(store: MemoryStore, use: str) -> float:
+    """Return the GPU-hours that were paid for one use that is no job's."""
+    kept = [r.event.priced.stretch for r in store.read() if isinstance(r.event, Kept)]
+    return sum(one.gpus * one.held_hours for one in kept if one.use == use)
+
+
+def test_a_cluster_of_fixed_size_is_paid_until_it_is_given_back() -> None:
+    store, engine = run("fifo")
+    engine.close()
+    assert [nodes for _, nodes in sizes(store)] == [7, 0]
+    (began, _), (over, _) = sizes(store)
+    held = sum(track.bill.gpu_hours for track in engine.world.jobs.values())
+    assert held + unused(store, "idle") == pytest.approx(7 * (over - began))
+    (fleet,) = engine.world.fleets.values()
+    assert fleet.spent_gpu_hours == pytest.approx(7 * (over - began))
+    assert fleet.cluster.rented == 0
+
+
+def test_nodes_come_after_their_provisioning_and_their_rest_is_paid() -> None:
+    store, engine = run(
+        "one-width", fleet=f"{FLEET}stream: {{node_gpus: 8, provisioning: 6m, idle_grace: 3m}}\n"
+    )
+    engine.close()
+    first = engine.world.jobs["job-0"]
+    decided = [r.event for r in store.read(job="job-0") if isinstance(r.event, Decided)]
+    assert [(one.at_hours, one.on_demand_gpus) for one in decided[:2]] == [(0.0, 0), (pytest.approx(0.1), 4)]
+    assert first.ended is not None
+    assert unused(store, "boot") > 0
+    assert unused(store, "rounding") > 0
+    assert unused(store, "idle") > 0
+    stretches = [r.event.priced for r in store.read() if isinstance(r.event, Lived | Kept)]
+    checked = ledger.audit(stretches, lambda payer: tariff_of("second", 0.5))
+    assert checked.clean, checked
+    (fleet,) = engine.world.fleets.values()
+    paid = ledger.bill(stretches)
+    assert fleet.spent_gpu_hours == pytest.approx(paid.gpu_hours)
+
+
+def test_letting_go_gives_the_machines_back_and_a_new_engine_rents_them_again() -> None:
+    store, engine = MemoryStore(), None
+    engine = Engine(store, Replay())
+    engine.submit(replace(member("job-0", "wide", 0.0, policy="fifo", work=40.0), pool=pool_name()))
+    engine.step(0.0)
+    engine.release()
+    for now in (0.1, 0.15, 0.2):
+        engine.step(now)
+    assert engine.idle
+    assert [nodes for _, nodes in sizes(store)] == [7, 0]
+    (fleet,) = engine.world.fleets.values()
+    assert fleet.spent_gpu_hours == pytest.approx(7 * sizes(store)[1][0])
+    engine = Engine(store, Replay())
+    engine.recover()
+    engine.write([Opened(at_hours=0.2, pid=1, host="here", version="0")])
+    engine.step(0.5)
+    assert [nodes for _, nodes in sizes(store)] == [7, 0, 7]
+    assert engine.world.jobs["job-0"].order is not None
+    assert engine.world.jobs["job-0"].order.gpus == 4
+
+
+class ByArrival:
+    """Serves jobs as they came, as wide as it goes; reads rows and names only the jobs that change."""
+
+    def decide(self, view: FleetView) -> dict[str, Allocation]:
+        free, wanted = 6, dict[str, Allocation]()
+        for row in view.rows():
+            width = max((width for width in row.job.widths if width <= free), default=0)
+            free -= width
+            if width != row.state.gpus:
+                wanted[row.id] = Allocation(on_demand_gpus=width, reason=Reason("by-arrival"))
+        return wanted
+
+
+def test_an_allocator_may_read_rows_and_name_only_the_jobs_that_change() -> None:
+    def opened(submitted: Submitted) -> FleetRun:
+        return replace(open_fleet(submitted), allocator=ByArrival())
+
+    store = MemoryStore()
+    engine = Engine(store, Replay(), open_fleet=opened)
+    for number in range(2):
+        engine.submit(replace(member(f"job-{number}", "wide", 0.0), pool=pool_name()))
+    for now in (0.0, 0.05, 0.1, 0.5, 1.0, 1.5):
+        engine.step(now)
+    assert [(job, gpus) for job, _, gpus in decisions(store)][:3] == [
+        ("job-0", 6),
+        ("job-1", 0),
+        ("job-1", 6),
+    ]
+    assert not engine.world.active
+
+
+def test_a_wish_for_another_pool_is_refused() -> None:
+    class Elsewhere:
+        def decide(self, view: FleetView) -> dict[str, Allocation]:
+            return {row.id: Allocation(0, 1, pool="elsewhere") for row in view.rows()}
+
+    def opened(submitted: Submitted) -> FleetRun:
+        return replace(open_fleet(submitted), allocator=Elsewhere())
+
+    engine = Engine(MemoryStore(), Replay(), open_fleet=opened)
+    engine.submit(replace(member("job-0", "wide", 0.0), pool=pool_name()))
+    with pytest.raises(InputError, match=r"must stay in the job's pool, .*, got 'elsewhere'"):
+        engine.step(0.0)
