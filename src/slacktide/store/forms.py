@@ -64,7 +64,7 @@ def _row(inner: Form) -> Form:
             raise Misfit("a list", value)
         return tuple(map(inner.read, value))
 
-    return Form(plain, text, read)
+    return Form(plain, text, read, copied=inner.copied)
 
 
 def _table(inner: Form) -> Form:

@@ -33,7 +33,7 @@ def object_form(made: Any, form: Callable[[Any], Form]) -> Form:
         tuple(name for name, optional in fields.items() if not optional),
     )
     scope = _compiled(shape)
-    return Form(scope["plain"], scope["text"], scope["read"])
+    return Form(scope["plain"], scope["text"], scope["read"], copied=_is_copied(shape))
 
 
 def inside(name: str, way: Callable[[Any], Any], value: Any) -> Any:
@@ -100,14 +100,13 @@ def _plain_source(shape: Shape) -> list[str]:
             continue
         tests.append(_filled(form.is_plain, number) or f"plain_{number}(x{number}) is x{number}")
         values.append(f"x{number}")
-    copied = any(form.copied for form in shape.forms.values())
     return [
         "def plain(value):",
         "    if type(value) is made:",
         *(f"        {line}" for line in _taken_apart(shape)),
         "        try:",
         f"            if {' and '.join(tests) or True}:",
-        f"                return {_made(shape, values) if copied else 'value'}",
+        f"                return {_made(shape, values) if _is_copied(shape) else 'value'}",
         "        except Misfit:",
         "            pass",
         "    return slow_plain(value)",
@@ -141,6 +140,10 @@ def _read_source(shape: Shape) -> list[str]:
         "            pass",
         "    return slow_read(tree)",
     ]
+
+
+def _is_copied(shape: Shape) -> bool:
+    return any(form.copied for form in shape.forms.values())
 
 
 def _taken_apart(shape: Shape) -> list[str]:

@@ -66,7 +66,9 @@ class SqliteStore:
             with transaction(self._database):
                 # Told inside the transaction, so that times grow with the numbers whoever writes.
                 now = self._clock().astimezone(UTC)
-                return [self._insert(now, event) for event in kept]
+                # Fixed width, so that times sort as texts.
+                stamp = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
+                return [Record(self._insert(stamp, event), now, event) for event in kept]
 
     def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
         """Yield what stands in the journal when reading begins, in order, whoever wrote it."""
@@ -125,14 +127,12 @@ class SqliteStore:
     ) -> None:
         self.close()
 
-    def _insert(self, now: datetime, event: Event) -> Record:
-        # Fixed width, so that times sort as texts.
-        stamp = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    def _insert(self, stamp: str, event: Event) -> int:
         kind, why = type(event).__name__, _printable(event.why)
         row = (stamp, _printable(event.job), kind, event.actor, event.at_hours, why, text(event))
         seq = self._database.execute(INSERT, row).lastrowid
         assert seq is not None
-        return Record(seq, now, event)
+        return seq
 
     def _page(self, after: int, last: int, job: str | None) -> list[tuple[int, str, str]]:
         wanted = "" if job is None else " AND job = ?"
@@ -176,4 +176,4 @@ def _place(path: Path) -> tuple[int, int] | None:
 
 def _printable(words: str) -> str:
     """Return a text that SQLite can hold; the bytes of a path that are no text become escapes."""
-    return words.encode("utf-8", "backslashreplace").decode("utf-8")
+    return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode("utf-8")
