@@ -16,16 +16,17 @@ from importlib.util import find_spec
 from typing import Any, get_args, get_type_hints
 
 from slacktide.engine.world import World
-from slacktide.store import before, codec, forms
+from slacktide.store import before, codec, forms, objects, scalars
 from slacktide.store.base import Snapshot, Store
-from slacktide.store.forms import Misfit, form
+from slacktide.store.forms import form
+from slacktide.store.scalars import Misfit
 
 EVERY_EVENTS = 500
 """So many events are folded in some 30 ms."""
 EVENTS_PER_JOB = 2
 """A job in a snapshot takes about as long to write as so many events to fold. As the interval grows with the
 jobs, snapshots cost an event the same however many jobs there ever were."""
-READERS = (before.__name__, codec.__name__, forms.__name__, __name__)
+READERS = (*(module.__name__ for module in (before, codec, forms, objects, scalars)), __name__)
 """What events and snapshots are read with, beside the modules in which the world's types are declared."""
 
 
@@ -52,7 +53,7 @@ def known(store: Store) -> World:
 def keep(store: Store, world: World) -> None:
     """Leave a snapshot of the world in its journal."""
     try:
-        text = json.dumps(form(World).write(world), allow_nan=False)
+        text = form(World).text(form(World).plain(world))
     except Misfit:
         return  # a world that could not be read back is not kept
     # Compressed it is a tenth, and carries a checksum.

@@ -1,7 +1,8 @@
 """An event as JSON text and back, exactly: the same fields, floats the same to the last bit.
 
 How a value is written follows from the type its field declares (`slacktide.store.forms`), so a new kind of
-event needs nothing here. Both ways check: what could not be read back is refused before it is written.
+event needs nothing here. Both ways check: what could not be read back is refused before it is written, which
+is seen from the values and needs no reading.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any, NoReturn
 
 from slacktide.errors import InputError
 from slacktide.events import KINDS, Event
-from slacktide.store.forms import Form, Misfit, form
+from slacktide.store.forms import form
+from slacktide.store.scalars import Form, Misfit
 
 KIND = "kind"
 """The key beside the fields that names the kind."""
@@ -20,22 +22,30 @@ FORM = "form"
 PRESENT_FORM = 2
 
 
-def to_tree(event: Event) -> dict[str, Any]:
-    """Return an event as plain values that JSON can hold, its kind first.
+def plain(event: Event) -> Event:
+    """Return an event as it will be read back: itself, or its twin in plain values.
 
-    Raises InputError when a field does not hold what its type says, and for kinds nobody could read back.
+    Raises InputError when a field does not hold what its type says, and for kinds nobody could read back; so
+    what is returned can be written and read again, and nobody need try.
     """
     name = type(event).__name__
     if KINDS.get(name) is not type(event):
         raise InputError(f"an event must be of a kind in slacktide.events.KINDS, got {event!r:.80}")
     try:
-        return {KIND: name, FORM: PRESENT_FORM, **_form(name).write(event)}
+        kept: Event = _form(name).plain(event)
     except Misfit as misfit:
         raise InputError(f"{name}: {misfit}") from None
+    return kept
+
+
+def text(event: Event) -> str:
+    """Write an event that is plain as one line of JSON in ASCII, its kind first."""
+    name = type(event).__name__
+    return f'{{"{KIND}": "{name}", "{FORM}": {PRESENT_FORM}, {_form(name).text(event)[1:]}'
 
 
 def from_tree(tree: object) -> Event:
-    """Return the event that `to_tree` wrote, in the present form; fields with a default may be absent.
+    """Return the event of a parsed text, in the present form; fields with a default may be absent.
 
     Raises InputError when this version of Slacktide does not know the kind or its fields.
     """
@@ -44,27 +54,30 @@ def from_tree(tree: object) -> Event:
     name = tree[KIND]
     if name not in KINDS:
         _refuse(f"an event must be of a known kind, got {name!r:.60}")
+    fields = tree.copy()
+    del fields[KIND]
+    fields.pop(FORM, None)
     try:
-        event: Event = _form(name).read({key: each for key, each in tree.items() if key not in (KIND, FORM)})
+        event: Event = _form(name).read(fields)
     except Misfit as misfit:
         _refuse(f"{name}: {misfit}")
     return event
 
 
 def encode(event: Event) -> str:
-    """Write an event as one line of JSON in ASCII; raises as `to_tree` does."""
-    return json.dumps(to_tree(event), allow_nan=False)
+    """Write any event as one line of JSON; raises as `plain` does."""
+    return text(plain(event))
 
 
-def decode(text: str) -> Event:
+def decode(line: str) -> Event:
     """Read an event of the present form; raises InputError as `from_tree` does, and when this is no JSON."""
-    return from_tree(parse(text))
+    return from_tree(parse(line))
 
 
-def parse(text: str) -> Any:
+def parse(line: str) -> Any:
     """Read the JSON of an event of any form; raises InputError when this is none."""
     try:
-        tree = json.loads(text)
+        tree = json.loads(line)
     except (ValueError, TypeError, RecursionError) as error:
         _refuse(f"an event must be JSON, got: {error}")
     if isinstance(tree, dict) and tree.get(FORM, 1) not in (1, PRESENT_FORM):

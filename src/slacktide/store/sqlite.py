@@ -19,7 +19,7 @@ from slacktide.events import Event, Record
 from slacktide.store import schema
 from slacktide.store.base import Clock, Snapshot, now_utc
 from slacktide.store.before import Before
-from slacktide.store.codec import decode, encode, from_tree, is_before, parse
+from slacktide.store.codec import from_tree, is_before, parse, plain, text
 from slacktide.store.faults import ANOTHER, told
 from slacktide.store.opening import opened, transaction
 
@@ -58,8 +58,7 @@ class SqliteStore:
 
     def append(self, events: Iterable[Event]) -> list[Record]:
         """Write all of these or none; when it returns they are on the disk."""
-        texts = [encode(event) for event in events]
-        kept = [decode(text) for text in texts]  # what cannot be read back is not written
+        kept = [plain(event) for event in events]  # what cannot be read back is not written
         if not kept:
             return []
         with self._lock, told(self.path):
@@ -67,7 +66,9 @@ class SqliteStore:
             with transaction(self._database):
                 # Told inside the transaction, so that times grow with the numbers whoever writes.
                 now = self._clock().astimezone(UTC)
-                return [self._insert(now, *pair) for pair in zip(kept, texts, strict=True)]
+                # Fixed width, so that times sort as texts.
+                stamp = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
+                return [Record(self._insert(stamp, event), now, event) for event in kept]
 
     def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
         """Yield what stands in the journal when reading begins, in order, whoever wrote it."""
@@ -126,14 +127,12 @@ class SqliteStore:
     ) -> None:
         self.close()
 
-    def _insert(self, now: datetime, event: Event, text: str) -> Record:
-        # Fixed width, so that times sort as texts.
-        stamp = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    def _insert(self, stamp: str, event: Event) -> int:
         kind, why = type(event).__name__, _printable(event.why)
-        row = (stamp, _printable(event.job), kind, event.actor, event.at_hours, why, text)
+        row = (stamp, _printable(event.job), kind, event.actor, event.at_hours, why, text(event))
         seq = self._database.execute(INSERT, row).lastrowid
         assert seq is not None
-        return Record(seq, now, event)
+        return seq
 
     def _page(self, after: int, last: int, job: str | None) -> list[tuple[int, str, str]]:
         wanted = "" if job is None else " AND job = ?"
@@ -143,9 +142,9 @@ class SqliteStore:
                 f"{SELECT}{wanted} ORDER BY seq LIMIT {PAGE_EVENTS}", values
             ).fetchall()
 
-    def _record(self, before: Before, seq: int, stamp: str, text: str) -> Record:
+    def _record(self, before: Before, seq: int, stamp: str, line: str) -> Record:
         try:
-            tree = parse(text)
+            tree = parse(line)
             tree = before.today(seq, tree) if is_before(tree) else tree
             return Record(seq, datetime.fromisoformat(stamp), from_tree(tree))
         except (InputError, TypeError, ValueError) as error:
@@ -175,6 +174,6 @@ def _place(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _printable(text: str) -> str:
+def _printable(words: str) -> str:
     """Return a text that SQLite can hold; the bytes of a path that are no text become escapes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode("utf-8")

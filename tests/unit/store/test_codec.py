@@ -13,12 +13,18 @@ import pytest
 from slacktide.checks.history import history
 from slacktide.errors import InputError
 from slacktide.events import CancellationAsked, Decided, Ended, Event, Opened, PreemptionAsked, Submitted
-from slacktide.store.codec import decode, encode, to_tree
+from slacktide.store.codec import decode, encode
 from slacktide.store.forms import form
 from slacktide.types import JobState, Quote
 
 NOT_TEXT: Any = b"host"
 DECIDED = next(event for event in history() if isinstance(event, Decided))
+
+
+def to_tree(event: Event) -> dict[str, Any]:
+    """Return an event as JSON has it."""
+    tree: dict[str, Any] = json.loads(encode(event))
+    return tree
 
 
 def changed(**changes: Any) -> Decided:
