@@ -17,12 +17,13 @@ from slacktide.backend.replay import Replay
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
-from slacktide.deciding import FleetView, begin
+from slacktide.deciding import FleetView, Remembering, begin
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.lane import Lane, make_lane
+from slacktide.engine.snapshots import keep, read_world
 from slacktide.engine.world import World
-from slacktide.events import Kept, Lived, Submitted
+from slacktide.events import Kept, Lived, Remembered, Submitted
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
 from slacktide.register import Spec
@@ -91,13 +92,14 @@ class Lives:
         )
         self.lanes = {str(number): lane(self.where, number) for number in range(len(self.where.stream))}
         self.store, self.spec = MemoryStore(), spec
-        self.engine = self._open()
+        self.engine = self.open()
         self._live(between, crash_every)
 
     def _note(self, view: FleetView, widths: Ints) -> None:
         self.moments.append(view.now_hours)
 
-    def _open(self) -> Engine:
+    def open(self) -> Engine:
+        """Return a new engine on what the journal tells so far."""
         return Engine(
             self.store,
             Replay(),
@@ -114,7 +116,7 @@ class Lives:
             # A new engine asks at once: at a moment at which the simulator asks too.
             if crash_every and number % crash_every == 0:
                 self.engine.keep()
-                self.engine = self._open()
+                self.engine = self.open()
                 self.engine.recover()
             self.engine.step(now)
 
@@ -172,3 +174,28 @@ def test_the_world_of_a_fleet_is_a_fold_over_its_journal() -> None:
     for record in lives.store.read():
         again.apply(record)
     assert dataclasses.asdict(again) == dataclasses.asdict(lives.engine.world)
+
+
+def knows(lives: Lives, store: MemoryStore) -> list[object]:
+    """Return what the allocators know in an engine that begins with a journal."""
+    lives.store = store
+    runs = [run.allocator for _, run in lives.open().fleets]
+    return [json.loads(json.dumps(one.remember())) for one in runs if isinstance(one, Remembering)]
+
+
+@pytest.mark.parametrize("spec", ["online-width", {"efficiency-band": {"round_hours": 0.5}}], ids=str)
+def test_what_an_allocator_knows_follows_from_a_snapshot_at_any_cut_and_the_rest(spec: Spec) -> None:
+    lives = Lives(spec, SETTINGS["everything"](0.05))
+    events = [record.event for record in lives.store.read()]
+    for end in range(150, len(events), 250):
+        plain, kept = MemoryStore(), MemoryStore()
+        plain.append(events[:end])
+        kept.append(events[: end // 2])
+        keep(kept, read_world(kept))
+        kept.append(events[end // 2 : end])
+        assert repr(read_world(kept)) == repr(read_world(plain))
+        assert knows(lives, kept) == knows(lives, plain)
+        written = [one.memory for one in events[:end] if isinstance(one, Remembered) and one.memory]
+        exact, asked = MemoryStore(), [at for at in range(end) if isinstance(events[at], Remembered)]
+        exact.append(events[: asked[-1] + 1])
+        assert knows(lives, exact) == [json.loads(written[-1])]

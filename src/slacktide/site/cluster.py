@@ -95,9 +95,9 @@ class Cluster:
         if spare > self.idle:
             self.standing_idle += (Nodes(now_hours, spare - self.idle),)
             self.idle = spare
-            self._give_back(now_hours)
         elif spare < self.idle:
             self._use(self.idle - spare)
+        self._give_back(now_hours)
         self.peak = max(self.peak, self.rented)
 
     def keep_nothing(self, now_hours: float) -> None:

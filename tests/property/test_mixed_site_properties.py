@@ -1,0 +1,126 @@
+"""Jobs with deadlines and the jobs of a fleet on one site: promises hold, and every GPU-hour is paid once."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slacktide.allocate.base import allocators
+
+from slacktide import ledger
+from slacktide.backend.replay import Replay
+from slacktide.budget.classes import JobClass
+from slacktide.budget.fleet import Fleet
+from slacktide.deciding import begin
+from slacktide.engine.engine import Engine
+from slacktide.engine.fleets import FleetRun
+from slacktide.engine.lane import Lane, make_lane
+from slacktide.engine.snapshots import keep, known
+from slacktide.events import Kept, Lived, Submitted
+from slacktide.ledger import Priced
+from slacktide.market.base import Market
+from slacktide.policy.base import policies
+from slacktide.speedup import Amdahl, Power
+from slacktide.store.memory import MemoryStore
+from slacktide.tariff import tariff_of
+from slacktide.types import Job, Phase
+from tests.property.test_site_properties import FIRST_SLOT, POLICIES, SLOT_HOURS, SLOTS, lanes, markets
+
+WIDTHS = (1, 2, 4)
+CLASSES = (
+    JobClass(Job(name="one", work_gpu_hours=1.0, speedup=Amdahl(0.9), widths=WIDTHS, restart_hours=0.1), 2.0),
+    JobClass(Job(name="two", phases=(Phase(0.5, Power(0.5)), Phase(1.0, Amdahl(0.9))), widths=WIDTHS), 1.0),
+)
+MEMBERS = ("fixed-width", "online-width", "efficiency-band", "fifo", "equi")
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """Jobs by themselves, jobs of a fleet, and who decides about those."""
+
+    lanes: dict[str, Lane]
+    classes: dict[str, str]
+    """The class of each job of the fleet."""
+    fleet: Fleet
+    allocator: str
+
+    def submitted(self, job: str) -> Submitted:
+        lane = self.lanes[job]
+        return Submitted(
+            job=job, at_hours=lane.terms.submitted_hours, text="", submitted_utc="", path="",
+            policy=json.dumps(self.allocator), slot_hours=SLOT_HOURS, start_slot=lane.start_slot,
+            origin_hours=lane.origin_hours, fleet="a fleet" if job in self.classes else "",
+            fleet_class=self.classes.get(job, ""),
+        )  # fmt: skip
+
+    def opened(self, _: Submitted) -> FleetRun:
+        names = {one.name: index for index, one in enumerate(self.fleet.classes)}
+        return FleetRun(self.fleet, begin(allocators.make(self.allocator), self.fleet), "any", names)
+
+
+@st.composite
+def members(draw: st.DrawFn, market: Market) -> tuple[str, Lane]:
+    """Draw a job of the fleet, which is handed in anywhere inside a slot."""
+    one = draw(st.sampled_from(CLASSES))
+    size, slot, share = draw(st.floats(0.2, 3.0)), draw(st.integers(0, 8)), draw(st.sampled_from([0.0, 0.3]))
+    phases = tuple(Phase(phase.work_gpu_hours * size, phase.speedup) for phase in one.phases)
+    lane = make_lane(
+        dataclasses.replace(one.job, phases=phases), market, market.pools[0], policies.make("on-demand"),
+        FIRST_SLOT + slot, began_hours=(slot + share) * SLOT_HOURS, origin_hours=slot * SLOT_HOURS,
+    )  # fmt: skip
+    return one.name, lane
+
+
+@st.composite
+def sites(draw: st.DrawFn) -> Site:
+    """Draw a site."""
+    market = draw(markets())
+    alone = draw(st.lists(lanes(market, POLICIES), max_size=3))
+    fleet = draw(st.lists(members(market), min_size=1, max_size=5))
+    named = {f"alone-{number}": lane for number, lane in enumerate(alone)}
+    named |= {f"member-{number}": lane for number, (_, lane) in enumerate(fleet)}
+    in_order = dict(sorted(named.items(), key=lambda pair: pair[1].terms.submitted_hours))
+    nodes, grace = draw(st.sampled_from([1, 4])), draw(st.sampled_from([0.0, 0.2]))
+    return Site(
+        in_order,
+        {f"member-{number}": name for number, (name, _) in enumerate(fleet)},
+        Fleet(CLASSES, 12.0, nodes, draw(st.sampled_from([0.0, 0.3])), grace),
+        draw(st.sampled_from(MEMBERS)),
+    )
+
+
+def stretches(store: MemoryStore) -> list[Priced]:
+    return [record.event.priced for record in store.read() if isinstance(record.event, Lived | Kept)]
+
+
+@given(site=sites(), ticks=st.sampled_from([1, 4]))
+@settings(deadline=None, max_examples=60)
+def test_deadlines_hold_beside_a_fleet_and_every_gpu_hour_is_paid_once(site: Site, ticks: int) -> None:
+    store = MemoryStore()
+    engine = Engine(store, Replay(), open_lane=lambda one: site.lanes[one.job], open_fleet=site.opened)
+    moments = {tick * SLOT_HOURS / ticks for tick in range(8 * SLOTS * ticks)}
+    for now in sorted(moments | {lane.terms.submitted_hours for lane in site.lanes.values()}):
+        for job, lane in site.lanes.items():
+            if lane.terms.submitted_hours == now:
+                engine.submit(site.submitted(job))
+        engine.step(now)
+        if len(engine.world.jobs) == len(site.lanes) and not engine.world.active:
+            break
+    engine.close()
+    for job, lane in site.lanes.items():
+        ended = engine.world.jobs[job].ended
+        assert ended is not None, job
+        assert ended.status == "succeeded", (job, ended)
+        assert lane.job.on_time(ended.finish_hours), job
+    by_the_second = tariff_of("second", SLOT_HOURS)
+    tariffs = {job: lane.tariff for job, lane in site.lanes.items()}
+    checked = ledger.audit(stretches(store), lambda payer: tariffs.get(payer, by_the_second))
+    assert checked.clean, checked
+    (fleet,) = engine.world.fleets.values()
+    of_fleet = [one for one in stretches(store) if not one.stretch.payer.startswith("alone")]
+    assert abs(fleet.spent_gpu_hours - ledger.bill(of_fleet).gpu_hours) < 1e-6
+    assert fleet.cluster.rented == 0
+    keep(store, engine.world)
+    assert repr(known(store)) == repr(engine.world)
