@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import inlined
@@ -284,22 +283,18 @@ def _market(solved: Solved, own: Past) -> int:
 
 
 def _filled_in(solved: Solved, own: Past, start: int) -> Table:
-    """Return a refit's decisions with the market's states filled in, where the whole series is known."""
+    """Return a refit's decisions for the states that the market takes, where the whole series is known.
+
+    That is one state a slot: the decisions for all others are most of a table, and need not be handed on.
+    """
     at, slots = start + solved.table.first, len(solved.table.actions)
     seen = slice(max(0, at - LONGEST_AGE), at + slots)
-    states = _states(solved, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])
-    return solved.table._replace(market=states[at - seen.start :])
+    states = _states(solved, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])[at - seen.start :]
+    taken = solved.table.actions[np.arange(len(states)), states]
+    return solved.table._replace(actions=taken[:, np.newaxis], market=np.zeros_like(states))
 
 
 def _joined(parts: list[Table]) -> Table:
     """Put the decisions of all refits behind one another."""
-    if len(parts) == 1:
-        return parts[0]
-    states = max(part.actions.shape[1] for part in parts)
-    actions = np.concatenate([_padded(part.actions, states) for part in parts])
+    actions = np.concatenate([part.actions for part in parts])
     return parts[0]._replace(actions=actions, market=np.concatenate([part.market for part in parts]))
-
-
-def _padded(actions: expected.Actions, states: int) -> npt.NDArray[np.uint8]:
-    missing = states - actions.shape[1]
-    return np.pad(actions, ((0, 0), (0, missing), (0, 0), (0, 0), (0, 0))) if missing else actions
