@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from slacktide.app.feasible import check_feasible
+from slacktide.app.market import DEFAULT_MARKET
 from slacktide.backtesting import plain
 from slacktide.backtesting.compare import guarded
 from slacktide.backtesting.plain import last_start
@@ -29,7 +31,6 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.policy.base import policies
 from slacktide.register import Spec
-from slacktide.service import DEFAULT_MARKET, check_feasible
 from slacktide.solve.slotted import deadline_slots
 from slacktide.types import TIME_TOLERANCE_HOURS, Job
 

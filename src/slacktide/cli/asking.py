@@ -48,17 +48,11 @@ def _world(journal: Path) -> World | None:
 
 def _show_plan(path: str, options: dict[str, Any]) -> str:
     """Print the plan of a job and return the pool that it chose."""
-    from slacktide.engine.feed import feed_path, is_feed
+    from slacktide.app.plan import PlanRequest, make_plan
     from slacktide.report.plan import page
-    from slacktide.service import plan
 
-    job_file = common.open_job(path)
-    named = options["market"] or job_file.market or ""
-    if is_feed(named):
-        options = {**options, "market": feed_path(named)}  # a plan is made from the past that it has so far
-    market = common.open_job_market(job_file, options)
-    policy = options["policy"] or job_file.policy
+    request = PlanRequest(path=path, market=common.market_spec(options), policy=options["policy"])
     with common.Bar("planning") as bar:
-        result = plan(job_file.job, market, policy, pool=options["pool"], progress=bar)
+        result = make_plan(request, progress=bar)
     click.echo(f"{page(result)}\n")
     return result.pool

@@ -28,7 +28,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr("slacktide.cli.asking.sys", types.SimpleNamespace(stdin=screen, stdout=screen))
     monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("click.confirm", lambda question: answers.pop(0) == "y")
-    monkeypatch.setattr("slacktide.service.plan", lambda *given, **more: types.SimpleNamespace(pool="best"))
+    monkeypatch.setattr(
+        "slacktide.app.plan.make_plan", lambda *given, **more: types.SimpleNamespace(pool="best")
+    )
     monkeypatch.setattr("slacktide.report.plan.page", lambda plan: "THE PLAN")
     return answers
 
