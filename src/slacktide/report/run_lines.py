@@ -96,8 +96,13 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
 
 def _unsaid(event: Submitted) -> tuple[str, ...]:
     """Return the fields that a journal of before does not have, where they are absent."""
-    task = () if event.work_gpu_hours > 0 else ("work_gpu_hours", "deadline_hours")
-    return task if event.origin_hours is not None else (*task, "origin_hours")
+    absent = {
+        "work_gpu_hours": event.work_gpu_hours == 0,
+        "deadline_hours": event.work_gpu_hours == 0,
+        "origin_hours": event.origin_hours is None,
+        "key": not event.key,
+    }
+    return tuple(name for name, is_absent in absent.items() if is_absent)
 
 
 def _stretch(event: Lived, began: float, first: int) -> dict[str, Any]:
