@@ -23,16 +23,20 @@ class Teller:
 
     def __init__(self, *, named: bool = False) -> None:
         """Say whether each line names its job: needed where there are several."""
-        self._named = named
+        self.named = named
         self._began: dict[str, float] = {}
         self._last: dict[str, str] = {}
+
+    def know(self, job: str, began_hours: float) -> None:
+        """Be told when a job began whose submission is not told."""
+        self._began[job] = began_hours
 
     def line(self, event: Event) -> str:
         """Return the line of an event."""
         if isinstance(event, Submitted):
             self._began[event.job] = event.at_hours
         hours = event.at_hours - self._began.get(event.job, 0.0)
-        name = f"{words.plain(event.job, 24):<14}  " if self._named else ""
+        name = f"{words.plain(event.job, 24):<14}  " if self.named else ""
         return f"{since(hours):>8}  {name}{event.actor:<6}  {sentence(event)}"
 
     def news(self, event: Event) -> str | None:
