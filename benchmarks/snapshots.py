@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from slacktide.app.controller import Controller, Setup
 from slacktide.backend.replay import Replay
 from slacktide.engine.engine import Engine
 from slacktide.engine.snapshots import keep, read_world
 from slacktide.events import Event, Lived, Submitted
 from slacktide.market.source import open_market
-from slacktide.running import Session
 from slacktide.store.base import Snapshot
 from slacktide.store.memory import MemoryStore
 from slacktide.store.sqlite import SqliteStore
@@ -107,7 +107,7 @@ def _prepared(path: Path, *, kept: bool) -> Path:
 def _opened_s(path: Path) -> float:
     """Return the processor time until a controller is in charge."""
     began = time.process_time()
-    with Session(path, backend="replay", learned=path.with_suffix(".json")):
+    with Controller(path, Setup(backend="replay", learned=path.with_suffix(".json"))):
         return time.process_time() - began
 
 

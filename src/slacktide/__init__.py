@@ -13,6 +13,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slacktide.app.backtest import Starts, backtest
+    from slacktide.app.plan import plan
+    from slacktide.app.streams import simulate
     from slacktide.budget.arrivals import draw_stream
     from slacktide.budget.classes import JobClass
     from slacktide.budget.fleet import Fleet
@@ -26,12 +29,14 @@ if TYPE_CHECKING:
     from slacktide.market.base import Market, Pool
     from slacktide.market.source import open_market
     from slacktide.policy.base import policies
-    from slacktide.service import Starts, backtest, plan, simulate
     from slacktide.solve.clairvoyant import clairvoyant
     from slacktide.speedup import Amdahl, Linear, Power, Table
     from slacktide.types import Allocation, Job, JobState, Phase, Quote, Reason
 
 _HOMES = {
+    "slacktide.app.backtest": ("Starts", "backtest"),
+    "slacktide.app.plan": ("plan",),
+    "slacktide.app.streams": ("simulate",),
     "slacktide.budget.classes": ("JobClass",),
     "slacktide.budget.widths": ("optimal_widths",),
     "slacktide.budget.arrivals": ("draw_stream",),
@@ -45,7 +50,6 @@ _HOMES = {
     "slacktide.market.base": ("Market", "Pool"),
     "slacktide.market.source": ("open_market",),
     "slacktide.policy.base": ("policies",),
-    "slacktide.service": ("Starts", "backtest", "plan", "simulate"),
     "slacktide.solve.clairvoyant": ("clairvoyant",),
     "slacktide.speedup": ("Amdahl", "Linear", "Power", "Table"),
     "slacktide.types": ("Allocation", "Job", "JobState", "Phase", "Quote", "Reason"),

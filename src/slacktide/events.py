@@ -73,6 +73,34 @@ class SiteOpened(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionAsked(Event):
+    """A user asked that a job be run; whoever is the controller, now or next, answers it once."""
+
+    key: str
+    """Names the request: asking again with the same key asks for the same job."""
+    text: str
+    """The job file as it was read, without the values of its secrets."""
+    path: str
+    envs: Mapping[str, str] = field(default_factory=dict)
+    """Variables taken over from where it was asked; never secrets."""
+    policy: str = ""
+    """The policy that is wanted, as JSON; empty: the controller's, else the job file's."""
+    pool: str = ""
+    """The pool that is wanted; empty: the cheapest one."""
+    job_class: str = ""
+    """The class of the controller's fleet that it is of; empty: the job file's, if it names one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionRefused(Event):
+    """The controller answered a request with no, and `why`."""
+
+    key: str
+    exit_code: int
+    """What kind of no it is: 2 for bad input, 3 for what cannot be met."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted(Event):
     """A job was handed in."""
 
@@ -105,6 +133,8 @@ class Submitted(Event):
     """What is to be done, so that a list of jobs need not read their files; 0 in journals of before."""
     deadline_hours: float = math.inf
     """From the submission on; infinite for a job without a deadline."""
+    key: str = ""
+    """The request that this answers; empty where the controller's own process handed the job in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,9 +296,9 @@ class Learned(Event):
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        ClockSet, Opened, Closed, SiteOpened, Submitted, Preempted, Decided, Lived, ClusterSized, Kept,
-        Remembered, WorkerFailed, Stalled, Restarted, PreemptionAsked, CancellationAsked, HealthChanged,
-        Released, ClockJumped, Ended, Learned,
+        ClockSet, Opened, Closed, SiteOpened, SubmissionAsked, SubmissionRefused, Submitted, Preempted,
+        Decided, Lived, ClusterSized, Kept, Remembered, WorkerFailed, Stalled, Restarted, PreemptionAsked,
+        CancellationAsked, HealthChanged, Released, ClockJumped, Ended, Learned,
     )
 }  # fmt: skip
 """Every kind of event by its name, which is how a store writes it."""

@@ -250,10 +250,10 @@ def audit(
             )
         until[payer] = stretch.to_hours
         total += fair.usd
-    return Audit(total, tuple(gaps), tuple(wrong), tuple(_oversold([one.stretch for one in stretches])))
+    return Audit(total, tuple(gaps), tuple(wrong), tuple(oversold([one.stretch for one in stretches])))
 
 
-def _oversold(stretches: list[Stretch]) -> list[str]:
+def oversold(stretches: list[Stretch]) -> list[str]:
     """Return the moments at which more spot began to be held in a pool than it offered."""
     found = list[str]()
     held: Counter[str] = Counter()

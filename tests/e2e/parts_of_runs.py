@@ -11,8 +11,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import World
-from slacktide.running import open_journal, read_world
+from slacktide.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 WORKER = ROOT / "tests" / "crash" / "parts" / "worker.py"
@@ -69,7 +70,7 @@ def world_of(journal: Path) -> World:
     """Read a journal; an empty world while there is none, or while it is just being made."""
     if not journal.exists() or journal.stat().st_size == 0:
         return World()
-    with open_journal(journal) as store:
+    with SqliteStore(journal, create=False) as store:
         return read_world(store)
 
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
+from slacktide.app.backtest import DEFAULT_POLICIES, usual_policies
 from slacktide.cli import run
-from slacktide.cli.backtest import default_policies
 from slacktide.jobfile import parse_job
 from slacktide.policy.base import policies
-from slacktide.service import DEFAULT_POLICIES
 
 ROOT = Path(__file__).parents[2]
 JOB = str(ROOT / "examples" / "llama-lora.yaml")
@@ -84,7 +83,7 @@ def test_backtest_takes_policies_with_parameters(capsys: pytest.CaptureFixture[s
 def test_a_common_policy_written_in_full_is_tried_once() -> None:
     written = "resources: {accelerators: H100:1..8}\nwork: 4 gpu-hours\ndeadline: 2h\npolicy: "
     for policy, more in (("{uniform-progress: {gang: false}}", 0), ("{uniform-progress: {gang: true}}", 1)):
-        found = default_policies(parse_job(written + policy))
+        found = usual_policies(parse_job(written + policy))
         assert len(found) == len(DEFAULT_POLICIES) + more
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from slacktide.engine.bill import audit
 from slacktide.engine.lane import lane_of
+from slacktide.engine.snapshots import read_world
 from slacktide.events import Preempted
-from slacktide.running import open_journal, read_world
+from slacktide.store.sqlite import SqliteStore
 
 
 @pytest.mark.slow
@@ -21,7 +22,7 @@ def test_demo_trains_through_preemptions_and_ends_with_a_bill(tmp_path: Path) ->
     command = [sys.executable, "-m", "slacktide", "demo", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    with open_journal(out / "journal.db") as store:
+    with SqliteStore(out / "journal.db") as store:
         world, records = read_world(store), list(store.read())
     (track,) = world.jobs.values()
     lane = lane_of(track.submitted)

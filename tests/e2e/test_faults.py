@@ -15,7 +15,7 @@ import pytest
 from slacktide.cli import run
 from slacktide.engine.world import Track
 from slacktide.events import Decided, Stalled, WorkerFailed
-from slacktide.running import open_journal
+from slacktide.store.sqlite import SqliteStore
 
 from .parts_of_runs import (
     SPEED,
@@ -36,7 +36,7 @@ def python(code: str) -> str:
 
 
 def told(journal: Path, *kinds: type) -> list[object]:
-    with open_journal(journal) as store:
+    with SqliteStore(journal) as store:
         return [record.event for record in store.read() if isinstance(record.event, kinds)]
 
 
@@ -165,6 +165,6 @@ def test_odd_texts_reach_the_job_as_they_are(journal: Path, tmp_path: Path) -> N
     assert run(["run", str(job), "--speed", SPEED]) == 0
     assert (folder / "seen").read_text(encoding="utf-8") == value + "s3cr3t" + str(folder)
     assert not list(tmp_path.rglob("pwned"))
-    with open_journal(journal) as store:
+    with SqliteStore(journal) as store:
         assert not any("s3cr3t" in str(record.event) for record in store.read())
     assert b"s3cr3t" not in journal.read_bytes()

@@ -10,7 +10,7 @@ from slacktide.budget.widths import optimal_widths
 from slacktide.cli import run
 from slacktide.events import Lived
 from slacktide.jobfile.fleet import read_fleet_file
-from slacktide.running import open_journal
+from slacktide.store.sqlite import SqliteStore
 
 from .parts_of_runs import SPEED, counting, world_of, write_table
 
@@ -41,7 +41,7 @@ def write(folder: Path, name: str, kind: str) -> str:
 
 def held(journal: Path, job: str) -> set[int]:
     """Return the widths that a job had."""
-    with open_journal(journal) as store:
+    with SqliteStore(journal) as store:
         events = [record.event for record in store.read(job=job)]
     return {event.priced.stretch.gpus for event in events if isinstance(event, Lived)}
 

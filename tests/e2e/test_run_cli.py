@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from slacktide.app.controller import Controller, Setup
+from slacktide.app.submission import Submission
 from slacktide.cli import run
 from slacktide.events import Preempted, WorkerFailed
-from slacktide.running import Session, open_journal
+from slacktide.store.sqlite import SqliteStore
 
 from .parts_of_runs import (
     ROOT,
@@ -102,8 +104,9 @@ def test_unfinished_jobs_stay_on_their_back_end(
     journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = write_job(tmp_path, "true")
-    with Session(journal, speed=1.0, backend="replay", learned=tmp_path / "learn.json") as session:
-        session.submit(job, {})
+    setup = Setup(speed=1.0, backend="replay", learned=tmp_path / "learn.json")
+    with Controller(journal, setup) as controller:
+        controller.submit(Submission.read(job))
     assert run(["run", job, "--backend", "local"]) == 2
     assert "the back end must stay replay" in capsys.readouterr().err
     assert run(["run", job, "--backend", "lokal"]) == 2
@@ -165,7 +168,7 @@ def test_preempted_on_request_then_cancelled(
     out = capsys.readouterr().out
     for words in ("asked that 1 spot GPUs be taken", "user    took 1 of", "the job was cancelled"):
         assert words in out
-    with open_journal(journal) as store:
+    with SqliteStore(journal) as store:
         taken = [record.event for record in store.read() if isinstance(record.event, Preempted)]
     assert taken[0].actor == "user"
     assert run(["cancel", "counting"]) == 2
@@ -230,7 +233,7 @@ def test_a_command_that_does_not_exist_fails(
     out = capsys.readouterr().out
     assert "the command was not found or cannot be run" in out
     assert "counting failed: $" in out
-    with open_journal(journal) as store:
+    with SqliteStore(journal) as store:
         failures = [record.event for record in store.read() if isinstance(record.event, WorkerFailed)]
     assert len(failures) == 1, "trying again would end the same"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from slacktide.app.journal import runs_of
 from slacktide.backend.local.folder import progress_path
 from slacktide.cli import run
-from slacktide.running import runs_of
 
 from .parts_of_runs import ROOT, later, wait_until, world_of, write_job
 

@@ -441,3 +441,9 @@ def test_every_key_is_documented() -> None:
     text = DOCUMENTATION.read_text(encoding="utf-8")
     missing = [key for key in (*JOB_KEYS, "accelerators", "dir", "every", "grace") if f"`{key}`" not in text]
     assert not missing
+
+
+def test_a_file_says_whether_its_hours_depend_on_when_it_is_read() -> None:
+    text = "resources: {accelerators: H100:1..2}\nwork: 4 gpu-hours\n"
+    assert not parse_job(f"{text}deadline: 12h\n").dated
+    assert parse_job(f"{text}deadline: 2030-05-01T18:00:00Z\n", now=datetime(2030, 5, 1, tzinfo=UTC)).dated

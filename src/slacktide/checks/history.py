@@ -36,11 +36,16 @@ def _beginning() -> list[Event]:
         events.SiteOpened(
             at_hours=1 / 3, market='{"spec": "synthetic:h100"}', start_utc="2025-09-01T00:00:00+00:00"
         ),
+        events.SubmissionAsked(
+            at_hours=0.0, actor="user", key="k-1", text="name: other\n", path="/jobs/other.yaml",
+            envs={"SIZE": "3"}, policy='"ahap"', pool="zone-a", job_class="small",
+        ),
+        events.SubmissionRefused(at_hours=0.0, key="k-1", exit_code=3, why="it cannot be done in time"),
         events.Submitted(
             job=JOB, at_hours=1 / 3, actor="user", text="name: fine-tune\nwork: 8 gpu-hours\n",
             submitted_utc="2025-10-04T00:20:00+00:00",
             path="/jobs/\udcff.yaml", policy='"auto"', learning=True, slot_hours=0.5, start_slot=0,
-            envs={"NAME": "a=b\0c"},
+            envs={"NAME": "a=b\0c"}, key="k-2",
         ),
     ]  # fmt: skip
 

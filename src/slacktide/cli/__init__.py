@@ -1,4 +1,4 @@
-"""The command line: arguments to service calls, results to text or JSON.
+"""The command line: arguments to requests, results to text or JSON.
 
 Nothing but click is imported until a command runs, so that `slacktide --help` is instant.
 """
@@ -18,7 +18,8 @@ COMMANDS = {
     "backtest": "Try policies on a market's past, beside one who knows the future.",
     "budget": "Say how wide each class of a fleet should run, and what the next dollar would buy.",
     "cancel": "End a job.",
-    "cost": "Print the bill of a job, audited, beside what others would have paid.",
+    "controller": "Run what is submitted to a journal, until told to stop.",
+    "cost": "Print the bill of a job or of a whole journal, audited.",
     "demo": "Train a real job on a replayed spot market, in about a minute.",
     "events": "Tell what happened to a job, who did it and why.",
     "jobs": "List the jobs of a journal and where they stand.",
@@ -31,6 +32,7 @@ COMMANDS = {
     "run": "Carry jobs out; ends with the bill, beside on demand and the clairvoyant.",
     "simulate": "Run a stream of jobs under stream policies, compared at equal spending.",
     "speedup": "Fit speedups to measured throughput, for job and fleet files.",
+    "submit": "Hand a job to the controller of a journal, from any process.",
 }
 """Our own commands with their sentences; `slacktide.cli.NAME` holds NAME, unless MODULES says otherwise."""
 

@@ -5,60 +5,48 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from slacktide.cli import options as common
 
 if TYPE_CHECKING:
-    from slacktide.engine.world import World
+    from slacktide.app.plan import PlanRequest
 
 
-def agreed(journal: Path, paths: Sequence[str], options: dict[str, Any]) -> bool:
-    """Show the plan and ask; no question with `-y`, without a terminal, or when all was begun before.
+def is_terminal() -> bool:
+    """Whether there is somebody to ask."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
-    What the plan was made for is what is run: a pool that it chose is put into the options.
+
+def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
+    """Show the plans of jobs that were not begun before and ask; return the pool that was planned for.
+
+    None where the answer was no. What the plan was made for is what is run: where there is one plan, its
+    pool; an empty text where no single pool was planned for.
     """
-    if options["yes"] or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return True
-    world = _world(journal)
-    begun = {track.submitted.path for track in world.active} if world else set()
-    fresh = [path for path in paths if str(Path(path).absolute()) not in begun]
-    others = begun - {str(Path(path).absolute()) for path in paths}
-    if options["fleet"] or not fresh:
-        return True
-    for path in fresh:
-        pool = _show_plan(path, options)
-        if len(fresh) == 1:
-            options["pool"] = pool
-    if others:
-        click.echo(f"This journal has jobs that have not ended; they go on too: {', '.join(sorted(others))}.")
-    return click.confirm("Begin?")
+    from slacktide.app.journal import unfinished_files
 
-
-def _world(journal: Path) -> World | None:
-    from slacktide.running import open_journal, read_world
-
-    if not journal.exists():
+    begun, paths = unfinished_files(journal), {str(Path(one.path).absolute()) for one in wanted}
+    fresh = [one for one in wanted if str(Path(one.path).absolute()) not in begun]
+    if not fresh:
+        return ""
+    pools = [_show_plan(one) for one in fresh]
+    if begun - paths:
+        others = ", ".join(sorted(begun - paths))
+        click.echo(f"This journal has jobs that have not ended; they go on too: {others}.")
+    if not click.confirm("Begin?"):
         return None
-    with open_journal(journal) as store:
-        return read_world(store)
+    return pools[0] if len(pools) == 1 else ""
 
 
-def _show_plan(path: str, options: dict[str, Any]) -> str:
+def _show_plan(request: PlanRequest) -> str:
     """Print the plan of a job and return the pool that it chose."""
-    from slacktide.engine.feed import feed_path, is_feed
+    from slacktide.app.plan import make_plan
     from slacktide.report.plan import page
-    from slacktide.service import plan
 
-    job_file = common.open_job(path)
-    named = options["market"] or job_file.market or ""
-    if is_feed(named):
-        options = {**options, "market": feed_path(named)}  # a plan is made from the past that it has so far
-    market = common.open_job_market(job_file, options)
-    policy = options["policy"] or job_file.policy
     with common.Bar("planning") as bar:
-        result = plan(job_file.job, market, policy, pool=options["pool"], progress=bar)
+        result = make_plan(request, progress=bar)
     click.echo(f"{page(result)}\n")
     return result.pool

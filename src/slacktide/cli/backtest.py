@@ -11,8 +11,6 @@ import click
 from slacktide.cli import options as common
 
 if TYPE_CHECKING:
-    from slacktide.jobfile import JobFile
-    from slacktide.register import Spec
     from slacktide.results.comparison import Comparison
 
 
@@ -43,29 +41,18 @@ def backtest(job: str, **given: Any) -> None:
     JOB is a YAML file. Without --market the job file's market is used, without --policy the
     common ones and the job's own.
     """
-    from slacktide.service import backtest as run
+    from slacktide.app.backtest import BacktestRequest, run_backtest
 
-    job_file = common.open_job(job)
-    policies = common.parse_policies(given["policy"]) or default_policies(job_file)
-    starts = common.parse_starts(given["starts"])
-    market = common.open_job_market(job_file, given)
+    request = BacktestRequest(
+        path=job,
+        market=common.market_spec(given),
+        policies=common.parse_policies(given["policy"]),
+        starts=common.parse_starts(given["starts"]),
+    )
     with common.Bar("back-testing") as bar:
-        result = run(job_file.job, market, policies, pool=given["pool"], starts=starts, progress=bar)
+        result = run_backtest(request, progress=bar)
     _print(result, given["output"], verbose=given["verbose"])
     _write(result, given["report"], given["plot"])
-
-
-def default_policies(job_file: JobFile) -> list[Spec]:
-    """Return the common policies and the job's own, each once."""
-    from slacktide.policy.base import policies
-    from slacktide.service import DEFAULT_POLICIES
-
-    if job_file.policy == "auto":
-        return list(DEFAULT_POLICIES)
-    # The same policy may be written in several ways: {uniform-progress: {gang: false}} is a common one.
-    known = [policies.make(spec) for spec in DEFAULT_POLICIES]
-    own = [] if policies.make(job_file.policy) in known else [job_file.policy]
-    return [*DEFAULT_POLICIES, *own]
 
 
 def _print(result: Comparison, output: str, *, verbose: bool) -> None:

@@ -38,9 +38,9 @@ def budget(fleet: str, **given: Any) -> None:
     ways to run the stream without knowing its future. Exits with 3 when the budget is too small, and says
     what the least is.
     """
+    from slacktide.app.streams import budget as find
     from slacktide.jobfile import read_fleet_file
     from slacktide.report.budget import Asked
-    from slacktide.service import budget as find
 
     if given["budget_text"] is not None and given["response_hours"] is not None:
         raise InputError("one of --budget and --response must be given, got both")

@@ -12,9 +12,7 @@ from slacktide.cli.journals import journal_option, opened, say_who_acts
 @journal_option
 def cancel(job: str, journal: str | None) -> None:
     """End JOB: its workers may checkpoint, then all its GPUs are let go."""
-    from slacktide.running import ask_cancellation
-
-    with opened(journal) as store:
-        ask_cancellation(store, job)
+    with opened(journal) as asked:
+        asked.cancel(job)
         click.echo(f"asked that {job} be cancelled")
-        say_who_acts(store)
+        say_who_acts(asked)

@@ -1,4 +1,4 @@
-"""`slacktide cost`: the bill of a job, audited."""
+"""`slacktide cost`: the bill of a job or of a whole journal, audited."""
 
 from __future__ import annotations
 
@@ -8,35 +8,49 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, opened
+from slacktide.cli.settling import Pictures, write_pictures
+from slacktide.errors import InputError
 
 if TYPE_CHECKING:
+    from slacktide.app.journal import Journal
     from slacktide.ledger import Audit
     from slacktide.results.bill import Bill
 
 
 @click.command()
-@click.argument("job", metavar="JOB")
-@click.option("--report", type=click.Path(), metavar="FILE.html", help="Write a page about the run.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Write a picture of the run.")
+@click.argument("job", metavar="[JOB]", required=False)
+@click.option("--report", type=click.Path(), metavar="FILE.html", help="Write a page about the run of JOB.")
+@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Write a picture of the run of JOB.")
 @journal_option
 @common.output_option("table", "json")
-def cost(job: str, **given: Any) -> int:
+def cost(job: str | None, **given: Any) -> int:
     """Print the bill of JOB beside what others would have paid, and audit it: every stretch priced again.
 
-    Exits with 1 when the audit finds a gap, an overlap, or a cent too much or too little.
+    Without JOB it is the bill of the whole journal, what no job paid for included, and the audit of all
+    stretches together also sees whether spot was sold twice. Exits with 1 when the audit finds a gap, an
+    overlap, a cent too much or too little, or more spot held than offered.
     """
-    from slacktide.cli.settling import write_pictures
-    from slacktide.engine.bill import audit, bill
-    from slacktide.engine.lane import lane_of
-    from slacktide.running import read_world, track_of
-
-    with opened(given["journal"]) as store:
-        track = track_of(read_world(store), job)
-        lane = lane_of(track.submitted)
-        drawn, checked = bill(track, lane), audit(track, lane, store.read(job=job))
+    pictures = Pictures(given["report"], given["plot"])
+    if job is None and pictures != Pictures():
+        raise InputError("--report and --plot must come with a JOB, got none; name the job to draw")
+    with opened(given["journal"]) as journal:
+        if job is None:
+            return _all(journal, given["output"])
+        drawn, checked = journal.cost(job)
         _print(drawn, checked, given["output"])
-        write_pictures(store, track, lane, drawn, given)
+        write_pictures(journal, drawn, pictures)
     return 0 if checked.clean else 1
+
+
+def _all(journal: Journal, output: str) -> int:
+    from slacktide.report import site_bill as report
+
+    found = journal.cost_of_all()
+    if output == "json":
+        common.echo_json(report.as_json(found))
+    else:
+        click.echo(report.text(found))
+    return 0 if found.audit.clean else 1
 
 
 def _print(drawn: Bill, checked: Audit, output: str) -> None:
@@ -45,4 +59,4 @@ def _print(drawn: Bill, checked: Audit, output: str) -> None:
     if output == "json":
         common.echo_json({**report.as_json(drawn), "audit": report.audit_json(checked)})
     else:
-        click.echo(f"{report.text(drawn)}\n\n{report.audit_text(checked, drawn)}")
+        click.echo(f"{report.text(drawn)}\n\n{report.audit_text(checked, drawn.cost_usd)}")

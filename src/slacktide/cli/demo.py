@@ -6,11 +6,13 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from slacktide.cli.run_jobs import settle, show_live, take_in
+from slacktide.cli.settling import Pictures
+from slacktide.cli.wanted import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,18 +51,14 @@ def demo(out: str) -> int:
     Takes about a minute and needs no GPU and no account. Ends with the bill beside on-demand and one who knew
     the market, a picture and a page of the whole run.
     """
+    from slacktide.app.controller import Controller, Setup
+    from slacktide.app.market import MarketSpec
     from slacktide.cli.stopping import Stopping
-    from slacktide.running import Session
 
     folder = Path(out)
     job = _prepare(folder)
-    given: dict[str, Any] = {
-        "start": START,
-        "resume": False,
-        "output": "table",
-        "plot": str(folder / "run.png"),
-        "report": str(folder / "run.html"),
-    }
+    wanted = Wanted(MarketSpec(start=START))
+    pictures = Pictures(report=str(folder / "run.html"), plot=str(folder / "run.png"))
     click.echo(
         "A network is trained by one to four processes, each standing for a GPU. The spot market is\n"
         f"replayed {SPEED:.0f} times as fast: 12 hours in 72 seconds. When it takes GPUs away, processes\n"
@@ -69,19 +67,19 @@ def demo(out: str) -> int:
     with (
         _yardstick(job),
         Stopping() as stop,
-        Session(folder / "journal.db", speed=SPEED, notice_s=0.0, learned=folder / "learn.json") as session,
+        Controller(folder / "journal.db", Setup(speed=SPEED, learned=folder / "learn.json")) as controller,
     ):
-        jobs = take_in(session, [str(job)], given)
-        show_live(session, jobs, stop, plain=False)
-        return settle(session, jobs, given)
+        jobs = take_in(controller, [str(job)], wanted, resume=False)
+        show_live(controller, jobs, stop, plain=False)
+        return settle(controller, jobs, pictures, "table")
 
 
 def _prepare(folder: Path) -> Path:
     """Write the job file; what an earlier demo left behind is cleared away, unless it has not ended."""
     import shutil
 
+    from slacktide.app.journal import runs_of, unfinished_files
     from slacktide.errors import InputError
-    from slacktide.running import open_journal, read_world, runs_of
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,9 +89,8 @@ def _prepare(folder: Path) -> Path:
         ) from error
     journal, job = folder / "journal.db", folder / "job.yaml"
     if journal.exists():
-        with open_journal(journal) as store:
-            if read_world(store).active:
-                return job
+        if unfinished_files(journal):
+            return job
         for path in folder.glob("journal.db*"):
             path.unlink()
         shutil.rmtree(runs_of(journal), ignore_errors=True)
@@ -104,7 +101,7 @@ def _prepare(folder: Path) -> Path:
 @contextmanager
 def _yardstick(job: Path) -> Iterator[None]:
     """Have the clairvoyant's machine code made while the job runs, so that the bill need not wait for it."""
-    command = [sys.executable, "-m", "slacktide.cli.yardstick", str(job), str(START)]
+    command = [sys.executable, "-m", "slacktide.app.yardstick", str(job), str(START)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING
 
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import FOLLOW_S, journal_option, opened
+from slacktide.cli.journals import journal_option, opened
 
 if TYPE_CHECKING:
-    from slacktide.engine.world import World
-    from slacktide.events import Record
+    from slacktide.app.journal import Told
     from slacktide.report.run_lines import Teller
 
 
@@ -27,29 +25,17 @@ def events(job: str | None, follow: bool, journal: str | None, output: str) -> N
 
     JSON is an object per line.
     """
-    from slacktide.engine.world import World
     from slacktide.report.run_lines import Teller
-    from slacktide.running import read_world, track_of
 
-    with opened(journal) as store:
-        if job is not None:
-            track_of(read_world(store), job)
-        world, teller = World(), Teller(named=job is None)
-        while True:
-            for record in store.read(after=world.seq, job=job):
-                world.apply(record)
-                _tell(record, world, teller, output)
-            if not follow or (job is not None and not world.jobs[job].active):
-                return
-            time.sleep(FOLLOW_S)
+    teller = Teller(named=job is None)
+    with opened(journal) as read:
+        for told in read.events(job, follow=follow):
+            click.echo(_line(told, teller, output))
 
 
-def _tell(record: Record, world: World, teller: Teller, output: str) -> None:
+def _line(told: Told, teller: Teller, output: str) -> str:
     from slacktide.report.run_lines import as_json
 
     if output == "text":
-        click.echo(teller.line(record.event))
-        return
-    track = world.jobs.get(record.event.job)
-    submitted = None if track is None else track.submitted
-    click.echo(json.dumps(as_json(record, submitted), allow_nan=False))
+        return teller.line(told.record.event)
+    return json.dumps(as_json(told.record, told.submitted), allow_nan=False)

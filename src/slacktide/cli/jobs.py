@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import elapsed_hours, journal_option, opened, policy_of, status_of, task_of
+from slacktide.cli.journals import NOBODY, journal_option, opened
 
 if TYPE_CHECKING:
-    from slacktide.engine.world import Track, World
+    from slacktide.app.journal import Journal
 
 
 @click.command()
@@ -20,34 +19,20 @@ if TYPE_CHECKING:
 def jobs(journal: str | None, output: str) -> None:
     """List the jobs of a journal, as of its last event."""
     from slacktide.report import run_list
-    from slacktide.running import read_world
 
-    with opened(journal) as store:
-        world = read_world(store)
-    listed = [_listed(track, world) for track in world.jobs.values()]
-    if output == "json":
-        common.echo_json({"jobs": [run_list.as_json(one) for one in listed]})
-    else:
-        click.echo(run_list.text(listed))
+    with opened(journal) as read:
+        listed = read.jobs()
+        if output == "json":
+            common.echo_json({"jobs": [run_list.as_json(one) for one in listed]})
+        else:
+            click.echo(run_list.text(listed))
+        _say_what_waits(read)
 
 
-def _listed(track: Track, world: World) -> Any:
-    from slacktide.report.run_list import Listed
-
-    order = track.order
-    work_gpu_hours, deadline_hours = task_of(track)
-    return Listed(
-        name=track.job,
-        policy=policy_of(track),
-        status=status_of(track, world),
-        health=track.health,
-        hours=elapsed_hours(track, world.now_hours),
-        spot_gpus=order.spot_gpus if order else 0,
-        on_demand_gpus=order.on_demand_gpus if order else 0,
-        progress_gpu_hours=track.state.progress_gpu_hours,
-        cost_usd=track.bill.cost_usd,
-        preemptions=track.preemptions,
-        submitted_utc=track.submitted.submitted_utc.replace("+00:00", "Z"),
-        work_gpu_hours=work_gpu_hours,
-        deadline_hours=deadline_hours if math.isfinite(deadline_hours) else None,
-    )
+def _say_what_waits(journal: Journal) -> None:
+    """Say on stderr which submissions nobody has answered yet, and when nobody is there to go on."""
+    waiting = journal.waiting()
+    for asked in waiting:
+        click.echo(f"waits to be taken in: {asked.path} (key {asked.key})", err=True)
+    if (waiting or journal.unfinished()) and not journal.in_charge:
+        click.echo(f"{NOBODY}; `slacktide controller` goes on with it", err=True)

@@ -89,13 +89,14 @@ def _saved(path: Path, wanted: str | None) -> Saved:
 
 
 def _teach(job: str, saved: Saved, given: dict[str, Any]) -> None:
+    from slacktide.app.feasible import check_feasible
     from slacktide.backtesting.compare import setting_for
     from slacktide.backtesting.selection import arms_of, random_tasks, select
-    from slacktide.service import check_feasible
+    from slacktide.jobfile import read_job_file
 
-    job_file = common.open_job(job)
+    job_file = read_job_file(job)
     check_feasible(job_file.job)
-    market = common.open_job_market(job_file, given)
+    market = common.market_spec(given).open(job_file.market)
     tasks = random_tasks(job_file.job, market, given["jobs"], pool=given["pool"], seed=given["seed"])
     arms = arms_of(saved.read())
     # Two streams may teach one state at the same time; their jobs need names of their own.

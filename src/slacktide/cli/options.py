@@ -7,7 +7,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,9 +16,8 @@ from slacktide.errors import InputError
 from slacktide.units import parse_duration_hours
 
 if TYPE_CHECKING:
-    from slacktide.backtesting.compare import Starts
-    from slacktide.jobfile import JobFile
-    from slacktide.market.base import Market
+    from slacktide.app.backtest import Starts
+    from slacktide.app.market import MarketSpec
     from slacktide.register import Spec
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -27,7 +25,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 PATIENCE_S = 2.0
 """Work shorter than this shows no progress bar."""
 PIPE_LENGTH = 160
-"""Signs in a line that goes into a pipe."""
+"""Characters in a line that goes into a pipe."""
 
 
 class Duration(click.ParamType[float]):
@@ -82,30 +80,24 @@ def output_option(*formats: str) -> Callable[[Command], Command]:
     )
 
 
-def open_job(path: str) -> JobFile:
-    """Read a job file."""
-    from slacktide.jobfile import read_job_file
+def market_spec(given: Mapping[str, Any]) -> MarketSpec:
+    """Return the market that the options of a command name."""
+    from slacktide.app.market import MarketSpec
 
-    return read_job_file(Path(path))
-
-
-def open_job_market(job_file: JobFile, options: Mapping[str, Any]) -> Market:
-    """Open the market of the command line, else the job file's, else the embedded one."""
-    from slacktide.market.source import open_market
-    from slacktide.service import DEFAULT_MARKET
-
-    return open_market(
-        options["market"] or job_file.market or DEFAULT_MARKET,
-        slot_hours=options["slot_hours"],
-        gaps=options["gaps"],
-        spot_usd=options["spot_usd"],
-        on_demand_usd=options["on_demand_usd"],
+    return MarketSpec(
+        source=given["market"],
+        pool=given["pool"],
+        slot_hours=given["slot_hours"],
+        gaps=given["gaps"],
+        spot_usd=given["spot_usd"],
+        on_demand_usd=given["on_demand_usd"],
+        start=given.get("start"),
     )
 
 
 def parse_starts(text: str) -> Starts:
     """Read `--starts`: a number of starts, or `every:2h`."""
-    from slacktide.backtesting.compare import Starts
+    from slacktide.app.backtest import Starts
 
     if text.startswith("every:"):
         return Starts(count=None, every_hours=parse_duration_hours(text.removeprefix("every:")))
@@ -132,13 +124,18 @@ def parse_policies(texts: tuple[str, ...]) -> list[Spec]:
     return specs
 
 
+def parse_policy(text: str | None) -> Spec | None:
+    """Read a `--policy` that names one; None where none is named."""
+    return next(iter(parse_policies((text,))), None) if text else None
+
+
 def echo_json(document: object) -> None:
     """Print a document as JSON."""
     click.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
 def line_length() -> int:
-    """Return how many signs a line may have: the terminal's, or a wide line into a pipe."""
+    """Return how many characters a line may have: the terminal's, or a wide line into a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_LENGTH
 
 

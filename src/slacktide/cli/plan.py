@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from slacktide.cli import options as common
-
-if TYPE_CHECKING:
-    from slacktide.register import Spec
 
 
 @click.command()
@@ -22,16 +19,13 @@ def plan(job: str, **given: Any) -> None:
 
     Never spends. Exits with 3 when the deadline cannot be met, and says what can.
     """
+    from slacktide.app.plan import PlanRequest, make_plan
     from slacktide.report import plan as report
-    from slacktide.service import plan as make
 
-    job_file = common.open_job(job)
-    policy: Spec = job_file.policy
-    if given["policy"]:
-        (policy,) = common.parse_policies((given["policy"],))[:1] or (policy,)
-    market = common.open_job_market(job_file, given)
+    policy = common.parse_policy(given["policy"])
+    request = PlanRequest(path=job, market=common.market_spec(given), policy=policy)
     with common.Bar("planning") as bar:
-        result = make(job_file.job, market, policy, pool=given["pool"], progress=bar)
+        result = make_plan(request, progress=bar)
     if given["output"] == "json":
         common.echo_json(report.as_json(result))
     else:

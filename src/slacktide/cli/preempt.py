@@ -13,9 +13,7 @@ from slacktide.cli.journals import journal_option, opened, say_who_acts
 @journal_option
 def preempt(job: str, gpus: int | None, journal: str | None) -> None:
     """Take spot workers from JOB, as the market would: a rehearsal of a preemption."""
-    from slacktide.running import ask_preemption
-
-    with opened(journal) as store:
-        ask_preemption(store, job, gpus)
+    with opened(journal) as asked:
+        asked.preempt(job, gpus)
         click.echo(f"asked that {gpus or 'all'} spot GPUs be taken from {job}")
-        say_who_acts(store)
+        say_who_acts(asked)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from slacktide.cli import asking
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
+from slacktide.cli.settling import Pictures, print_bills, write_pictures
+from slacktide.cli.wanted import Wanted, controller_options, setup_of, wanted_of
 from slacktide.errors import BackendError, InputError
 
 if TYPE_CHECKING:
+    from slacktide.app.controller import Controller
     from slacktide.cli.stopping import Stopping
-    from slacktide.engine.world import Track
-    from slacktide.register import Spec
-    from slacktide.running import Session
 
 FAILED, NOT_FINISHED, CANCELLED = 100, 101, 103
 CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled": CANCELLED}
@@ -32,14 +33,7 @@ CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled
 @click.option(
     "--start", type=int, metavar="SLOT", help="The market's slot to begin in; otherwise a late one."
 )
-@click.option(
-    "--backend", metavar="NAME", help="Where workers run; otherwise local. `slacktide backends` lists them."
-)
-@click.option("--speed", type=float, metavar="X", help="How many times as fast as the wall's the clock runs.")
-@click.option(
-    "--notice", type=common.Duration(), default="0s", show_default=True,
-    help="How long before the market takes workers they are told, by the wall clock.",
-)  # fmt: skip
+@controller_options
 @journal_option
 @click.option("--resume", is_flag=True, help="Take up jobs that have not ended: JOB, or all of the journal.")
 @click.option("-y", "--yes", is_flag=True, help="Begin without asking.")
@@ -53,59 +47,52 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     with the bill. Exits with 0 when all succeeded, 100 when one failed or was late, 101 when one did not
     finish, 103 when one was cancelled.
     """
-    from slacktide.cli.asking import agreed
+    from slacktide.app.controller import Controller
     from slacktide.cli.stopping import Stopping
-    from slacktide.running import Session
 
-    journal = journal_path(given["journal"])
-    options = {**given, "policy": _policy(given["policy"])}
     if not job and not given["resume"]:
         raise InputError("a run must have a job, got none; name a job file, or give --resume")
-    if not agreed(journal, job, options):
-        click.echo("nothing was started", err=True)
-        return CANCELLED
-    notice_s = given["notice"] * 3600.0
-    with Session(journal, speed=given["speed"], notice_s=notice_s, backend=given["backend"]) as session:
+    journal, wanted = journal_path(given["journal"]), wanted_of(given)
+    if not (given["yes"] or given["fleet"]) and asking.is_terminal():
+        pool = asking.agreed(journal, [wanted.plan(path) for path in job])
+        if pool is None:
+            click.echo("nothing was started", err=True)
+            return CANCELLED
+        wanted = wanted.on_pool(pool)
+    with Controller(journal, setup_of(given, wanted.for_others())) as controller:
         with Stopping() as stop:
-            jobs = take_in(session, job, options)
-            show_live(session, jobs, stop, plain=given["output"] == "json")
-        return settle(session, jobs, given)
+            jobs = take_in(controller, job, wanted, resume=given["resume"])
+            show_live(controller, jobs, stop, plain=given["output"] == "json")
+        return settle(controller, jobs, Pictures(given["report"], given["plot"]), given["output"])
 
 
-def _policy(text: str | None) -> Spec | None:
-    return next(iter(common.parse_policies((text,))), None) if text else None
-
-
-def take_in(session: Session, paths: Sequence[str], options: dict[str, Any]) -> list[str]:
+def take_in(controller: Controller, paths: Sequence[str], wanted: Wanted, *, resume: bool) -> list[str]:
     """Hand the jobs in, or take them up again; return the ids of all that will run."""
-    active = {track.submitted.path for track in session.world.active}
-    if options["resume"]:
-        if not active:
-            raise InputError(
-                f"{session.journal}: some job must not have ended, but all have; name a job file"
-            )
-        for path in paths:
-            if str(Path(path).absolute()) not in active:
-                raise InputError(
-                    f"{path}: it must have been begun and not ended; leave out --resume to begin it"
-                )
-    others = sorted(active - {str(Path(path).absolute()) for path in paths})
-    if others and not options["resume"]:
-        click.echo(f"jobs of this journal that have not ended go on too: {', '.join(others)}", err=True)
+    named = {str(Path(path).absolute()) for path in paths}
+    active = set(controller.journal.unfinished().values())
+    if resume and not active:
+        raise InputError(f"{controller.path}: some job must not have ended, but all have; name a job file")
+    if resume and named - active:
+        missing = next(path for path in paths if str(Path(path).absolute()) not in active)
+        raise InputError(f"{missing}: it must have been begun and not ended; leave out --resume to begin it")
+    if active - named and not resume:
+        others = ", ".join(sorted(active - named))
+        click.echo(f"jobs of this journal that have not ended go on too: {others}", err=True)
     for path in paths:
-        session.submit(path, options)
-    return [track.job for track in session.world.active]
+        if controller.active_of(path) is None:
+            controller.submit(wanted.submission(path))
+    return list(controller.journal.unfinished())
 
 
-def show_live(session: Session, jobs: Sequence[str], stop: Stopping, *, plain: bool) -> None:
+def show_live(controller: Controller, jobs: Sequence[str], stop: Stopping, *, plain: bool) -> None:
     """Run until all is over, and show it: results go to stdout, so with JSON the view goes to stderr."""
     from slacktide.cli.watching import Watch
     from slacktide.report.run_live import screen_for
 
     with screen_for(sys.stderr if plain else sys.stdout) as screen:
         try:
-            session.run(
-                show=Watch(session, jobs, screen, stop.note),
+            controller.run(
+                show=Watch(controller, jobs, screen, stop.note),
                 stopping=stop,
                 complain=lambda error: screen.tell([f"trouble, trying again: {error}"]),
             )
@@ -115,24 +102,22 @@ def show_live(session: Session, jobs: Sequence[str], stop: Stopping, *, plain: b
             ) from error
 
 
-def settle(session: Session, jobs: Sequence[str], given: dict[str, Any]) -> int:
+def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, output: str) -> int:
     """Print the bills, write what was asked for, and return the exit code."""
-    from slacktide.cli.settling import print_bills, write_pictures
-    from slacktide.engine.bill import bill
+    from slacktide.events import Status
 
-    tracks = [session.world.jobs[job] for job in jobs]
-    bills = [bill(track, session.engine.lane(track)) for track in tracks]
-    print_bills(bills, given["output"])
-    for track, drawn in zip(tracks, bills, strict=True):
-        several = track.job if len(tracks) > 1 else ""
-        write_pictures(session.store, track, session.engine.lane(track), drawn, given, several)
-    left = [track.job for track in tracks if track.active]
+    journal = controller.journal
+    bills = [journal.bill(job) for job in jobs]
+    print_bills(bills, output)
+    for bill in bills:
+        write_pictures(journal, bill, pictures, bill.job if len(bills) > 1 else "")
+    left = [bill.job for bill in bills if bill.status not in get_args(Status)]
     if left:
         click.echo(f"not ended: {', '.join(left)}; `slacktide run --resume` goes on", err=True)
-    return exit_code(tracks)
+    return exit_code([bill.status for bill in bills])
 
 
-def exit_code(tracks: Sequence[Track]) -> int:
-    """Return what the ends of jobs are to a shell: the worst of them."""
-    codes = {NOT_FINISHED if track.active else CODES.get(track.status, NOT_FINISHED) for track in tracks}
+def exit_code(statuses: Sequence[str]) -> int:
+    """Return what the states of jobs are to a shell: the worst of them."""
+    codes = {CODES.get(status, NOT_FINISHED) for status in statuses}
     return next((code for code in (FAILED, NOT_FINISHED, CANCELLED) if code in codes), 0)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.beside import on_demand_alone
-from slacktide.cli.journals import policy_of
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
-    from slacktide.engine.lane import Lane
-    from slacktide.engine.world import Track
-    from slacktide.report.run_scene import RunScene
+    from slacktide.app.journal import Journal
     from slacktide.results.bill import Bill
-    from slacktide.store.base import Store
+
+
+class Pictures(NamedTuple):
+    """The page and the picture of a run that were asked for."""
+
+    report: str | None = None
+    plot: str | None = None
 
 
 def print_bills(bills: Sequence[Bill], output: str) -> None:
@@ -31,42 +33,23 @@ def print_bills(bills: Sequence[Bill], output: str) -> None:
         click.echo("\n\n".join(report.text(bill) for bill in bills))
 
 
-def write_pictures(
-    store: Store, track: Track, lane: Lane, bill: Bill, given: dict[str, Any], several: str = ""
-) -> None:
+def write_pictures(journal: Journal, bill: Bill, wanted: Pictures, several: str = "") -> None:
     """Write the page and the picture that were asked for; with several jobs each gets its own."""
-    if given["report"] is None and given["plot"] is None:
+    if wanted == Pictures():
         return
     try:
-        scene = scene_of(store, track, lane, bill)
+        scene = journal.run(bill)
     except InputError as error:
         click.echo(f"no picture: {error}", err=True)
         return
-    if given["plot"] is not None:
+    if wanted.plot is not None:
         from slacktide.report.figures.run import plot_run
 
-        _written(_named(given["plot"], several), lambda path: plot_run(scene, path))
-    if given["report"] is not None:
+        _written(_named(wanted.plot, several), lambda path: plot_run(scene, path))
+    if wanted.report is not None:
         from slacktide.report.run_page import write_page
 
-        _written(_named(given["report"], several), lambda path: write_page(scene, bill, path))
-
-
-def scene_of(store: Store, track: Track, lane: Lane, bill: Bill) -> RunScene:
-    """Set the scene of a job's run from its journal; raises InputError when nothing was run yet."""
-    from slacktide.report.run_scene import run_scene
-
-    return run_scene(
-        lane.job,
-        lane.pool,
-        lane.start_slot,
-        (record.event for record in store.read(job=track.job)),
-        name=track.job,
-        policy=policy_of(track),
-        began_hours=track.began_hours,
-        alone=on_demand_alone(lane),
-        clairvoyant_usd=bill.clairvoyant_usd,
-    )
+        _written(_named(wanted.report, several), lambda path: write_page(scene, bill, path))
 
 
 def _named(path: str, job: str) -> Path:
@@ -74,6 +57,6 @@ def _named(path: str, job: str) -> Path:
     return target.with_stem(f"{target.stem}-{job}") if job else target
 
 
-def _written(path: Path, write: Any) -> None:
+def _written(path: Path, write: Callable[[Path], object]) -> None:
     write(path)
     click.echo(f"wrote {path}", err=True)

@@ -48,9 +48,9 @@ def simulate(fleet: str, **given: Any) -> None:
     FLEET is a YAML file: a budget, and classes of jobs that keep coming. A policy given by its bare name is
     turned until it really spends the budget; one with parameters runs as it is given.
     """
+    from slacktide.app.streams import simulate as run
     from slacktide.jobfile import read_fleet_file
     from slacktide.report.streams import Simulated
-    from slacktide.service import simulate as run
 
     file = read_fleet_file(fleet)
     stream, told = _stream(file, given)

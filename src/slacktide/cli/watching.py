@@ -1,51 +1,56 @@
-"""A live session as the view shows it: events become lines, tracks become standings."""
+"""A live controller on a screen: its news as lines, where its jobs stand as a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from slacktide.cli.beside import on_demand_alone
-from slacktide.cli.journals import elapsed_hours, policy_of, status_of
+from slacktide.events import Event, Submitted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from slacktide.engine.lane import Lane
-    from slacktide.engine.world import Track
-    from slacktide.events import Event
+    from slacktide.app.controller import Controller
     from slacktide.report.run_live import Screen
-    from slacktide.report.run_rows import Standing
-    from slacktide.running import Session
-    from slacktide.types import Quote
-
-SHOWN_SLOTS = 120
-"""More slots of the past than most terminals have room for."""
 
 
 class Watch:
-    """Shows a session on a screen: call it with the time as often as the session goes round."""
+    """Shows a controller on a screen: call it with the time as often as the controller goes round."""
 
     def __init__(
-        self, session: Session, jobs: Sequence[str], screen: Screen, note: Callable[[], str]
+        self,
+        controller: Controller,
+        jobs: Iterable[str],
+        screen: Screen,
+        note: Callable[[], str],
+        *,
+        after: int = 0,
+        named: bool = False,
     ) -> None:
-        """Watch these jobs; `note` says what is to be said above all else, or nothing."""
+        """Watch these jobs, and those that are handed in from now on.
+
+        `note` says what is to be said above all else; what the journal told up to `after` is left out. Lines
+        name their job once there are several, or from the beginning.
+        """
+        from slacktide.app.standing import Standings
         from slacktide.report.run_lines import Teller
 
-        self._session, self._jobs, self._screen, self._note = session, tuple(jobs), screen, note
-        self._teller = Teller(named=len(jobs) > 1)
-        self._seq = 0
-        self._said = ""
-        self._alone_usd = {job: self._whole_usd(job) for job in jobs}
+        self._controller, self._jobs = controller, list(jobs)
+        self._screen, self._note, self._said = screen, note, ""
+        self._standings = Standings(controller)
+        self._seq, self._began_seq = after, controller.world.seq
+        self._teller = Teller(named=named or len(self._jobs) > 1)
+        for job, began_hours in controller.began().items():
+            self._teller.know(job, began_hours)
 
     def __call__(self, now_hours: float) -> None:
         """Show what is new, and where things stand."""
         self._tell_news()
-        over = self._session.engine.idle
+        over = self._controller.idle
         self._screen.draw(lambda lines: self._picture(lines, now_hours), now=over)
 
     def _tell_news(self) -> None:
-        told = [self._line(record.seq, record.event) for record in self._session.store.read(after=self._seq)]
+        told = [self._line(record.seq, record.event) for record in self._controller.news(self._seq)]
         news = [line for line in told if line is not None]
         if self._note() != self._said:
             self._said = self._note()
@@ -56,52 +61,14 @@ class Watch:
     def _line(self, seq: int, event: Event) -> str | None:
         """Return the line of an event if it is news of a job that is watched."""
         self._seq = seq
+        if isinstance(event, Submitted) and seq > self._began_seq:
+            self._jobs.append(event.job)
+            self._teller.named |= len(self._jobs) > 1
         line = self._teller.news(event)
         return line if event.job in self._jobs or not event.job else None
 
     def _picture(self, lines: Sequence[str], now_hours: float) -> RenderableType:
         from slacktide.report.run_view import frame
 
-        standings = [self._standing(self._session.world.jobs[job], now_hours) for job in self._jobs]
-        return frame(standings, lines, speed=self._session.clock.speed, note=self._note())
-
-    def _standing(self, track: Track, now_hours: float) -> Standing:
-        """Say where a job stands now: what the journal tells, and the stretch that it is in."""
-        from slacktide.ledger import added
-        from slacktide.report.run_rows import Standing
-
-        engine, order = self._session.engine, track.order
-        lane, one, facts = engine.lane(track), engine.account(track, now_hours), engine.facts.get(track.job)
-        bill = track.bill if one is None else added(track.bill, one.priced)
-        state = track.state if one is None else one.state
-        return Standing(
-            name=track.job,
-            job=lane.job,
-            policy=policy_of(track),
-            pool=lane.market_pool.name,
-            status=status_of(track, self._session.world),
-            health=track.health,
-            hours=elapsed_hours(track, now_hours),
-            quotes=_quotes(lane, lane.slot(_shown_until(track, now_hours))),
-            spot_gpus=order.spot_gpus if order else 0,
-            on_demand_gpus=order.on_demand_gpus if order else 0,
-            progress_gpu_hours=state.progress_gpu_hours,
-            spot_usd=bill.spot_usd,
-            on_demand_usd=bill.on_demand_usd,
-            on_demand_alone_usd=self._alone_usd[track.job],
-            metrics={} if facts is None else facts.metrics,
-        )
-
-    def _whole_usd(self, job: str) -> float | None:
-        curve = on_demand_alone(self._session.engine.lane(self._session.world.jobs[job]))
-        return None if curve is None else float(curve.amount[-1])
-
-
-def _shown_until(track: Track, now_hours: float) -> float:
-    return track.began_hours + elapsed_hours(track, now_hours)
-
-
-def _quotes(lane: Lane, slot: int) -> list[Quote]:
-    """Return what the market offered in the last slots, the present one last, also before the job began."""
-    first = max(0, slot - SHOWN_SLOTS + 1)
-    return [lane.quote(each) for each in range(first, slot + 1)]
+        standings = [self._standings.of(job, now_hours) for job in self._jobs]
+        return frame(standings, lines, speed=self._controller.clock.speed, note=self._note())

@@ -84,7 +84,7 @@ def audit(track: Track, lane: Lane, records: Iterable[Record]) -> Audit:
     stretches = [_at_market(lane, event.priced) for _, event in told]
     again = ledger.audit(stretches, lambda payer: lane.tariff, name=lambda number: f"event {told[number][0]}")
     # Slots that nobody saw are paid as they were held, so one job by itself is not blamed for its spot.
-    return dataclasses.replace(again, gaps=(*again.gaps, *_left_out(told)), oversold=())
+    return dataclasses.replace(again, gaps=(*again.gaps, *left_out(told)), oversold=())
 
 
 def _at_market(lane: Lane, one: Priced) -> Priced:
@@ -94,7 +94,7 @@ def _at_market(lane: Lane, one: Priced) -> Priced:
     return one._replace(stretch=one.stretch._replace(quote=lane.quote(one.stretch.slot)))
 
 
-def _left_out(told: list[tuple[int, Lived]]) -> list[str]:
+def left_out(told: list[tuple[int, Lived]]) -> list[str]:
     """Return where time is missing between two stretches though GPUs were held."""
     return [
         f"event {seq}: begins at {later.priced.stretch.from_hours:.6f} h, the last ended at "

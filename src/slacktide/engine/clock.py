@@ -30,10 +30,15 @@ class Clock:
     ) -> None:
         if not 0 < speed < 1e9:
             raise InputError(f"speed must be > 0, got {speed:g}")
-        self.epoch, self.speed = epoch, speed
+        self.speed = speed
         self._wall, self._monotonic = wall, monotonic
-        self._seen_s = (wall() - epoch).total_seconds()
-        self._at = monotonic()
+        self.set(epoch)
+
+    def set(self, epoch: datetime) -> None:
+        """Let hour 0 be at this moment."""
+        self.epoch = epoch
+        self._seen_s = (self._wall() - epoch).total_seconds()
+        self._at = self._monotonic()
 
     def hours(self) -> float:
         """Return the market hours since the epoch."""

@@ -31,7 +31,7 @@ from slacktide.deciding import (
 from slacktide.engine.fleet_track import FleetTrack, key_of
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError, UnknownNameError
-from slacktide.events import Ended, Lived, Record, Submitted
+from slacktide.events import ClockSet, Ended, Lived, Record, Submitted
 from slacktide.jobfile.fleet import parse_fleet
 from slacktide.jobfile.reading import parse_job
 from slacktide.store.base import Store
@@ -114,6 +114,8 @@ class Fleets:
 
     def hear(self, record: Record) -> None:
         """Take an event of the journal into account, the world already knowing it."""
+        if isinstance(record.event, ClockSet):
+            self._runs.clear()  # fleets are of one clock
         job = self._world.jobs.get(record.event.job)
         track = None if job is None else self._world.fleets.get(job.fleet)
         if track is None or track.key not in self._runs:

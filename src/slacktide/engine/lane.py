@@ -145,12 +145,16 @@ def _patience(file: JobFile) -> Patience:
 def lane_of(submitted: Submitted) -> Lane:
     """Make the lane of a job from what the journal says of its submission."""
     now = datetime.fromisoformat(submitted.submitted_utc)
-    written = parse_job(submitted.text, path=submitted.path, now=now)
+    return lane_on(submitted, parse_job(submitted.text, path=submitted.path, now=now))
+
+
+def lane_on(submitted: Submitted, written: JobFile) -> Lane:
+    """Make the lane of a job whose file was read already."""
     file = dataclasses.replace(written, envs={**written.envs, **submitted.envs})
     # A job of a stream has no policy of its own: the stream's policy decides about all of them.
     spec = "on-demand" if submitted.fleet else json.loads(submitted.policy)
     feed = _feed(submitted.market)
-    market = _market(submitted.market) if feed is None else feed.market
+    market = _recorded(submitted.market) if feed is None else feed.market
     pool, policy = market.pool(submitted.pool), policies.make(spec)
     return make_lane(
         file.job, market, pool, policy, submitted.start_slot, file, submitted.at_hours, feed,
@@ -158,8 +162,13 @@ def lane_of(submitted: Submitted) -> Lane:
     )  # fmt: skip
 
 
+def market_of(written: str) -> Market | None:
+    """Open the recorded market that a submission names; None where it names one that is being written."""
+    return None if is_feed(json.loads(written)["spec"]) else _recorded(written)
+
+
 @lru_cache(maxsize=8)
-def _market(written: str) -> Market:
+def _recorded(written: str) -> Market:
     return open_market(**json.loads(written))
 
 

@@ -20,6 +20,8 @@ def live(
     engine: Engine,
     clock: Clock,
     *,
+    between: Callable[[], None] = lambda: None,
+    over: Callable[[], bool] = lambda: True,
     show: Callable[[float], None] = lambda now_hours: None,
     stopping: Callable[[], bool] = lambda: False,
     complain: Callable[[BackendError], None] = lambda error: None,
@@ -28,13 +30,16 @@ def live(
     poll_s: float = POLL_S,
     patience_s: float = PATIENCE_S,
 ) -> None:
-    """Run until every job has ended, or, once `stopping` says so, until everything is let go.
+    """Run until it is over, or, once `stopping` says so, until everything is let go.
 
+    It is over when every job has ended, and `over` agrees. `between` is done after each step.
     When the journal or the machine fails, nothing is decided and the step is tried again; if that goes
     on for too long, or anything else goes wrong, the workers are let go and the error is raised.
     """
     try:
-        _go_round(engine, clock, show, stopping, complain, sleep, monotonic, poll_s, patience_s)
+        _go_round(
+            engine, clock, between, over, show, stopping, complain, sleep, monotonic, poll_s, patience_s
+        )
     except BaseException:
         _let_go(engine, sleep, monotonic)
         raise
@@ -43,6 +48,8 @@ def live(
 def _go_round(
     engine: Engine,
     clock: Clock,
+    between: Callable[[], None],
+    over: Callable[[], bool],
     show: Callable[[float], None],
     stopping: Callable[[], bool],
     complain: Callable[[BackendError], None],
@@ -58,6 +65,7 @@ def _go_round(
         now = clock.hours()
         try:
             engine.step(now)
+            between()
             trouble = None
         except BackendError as error:
             if trouble is None:
@@ -68,7 +76,7 @@ def _go_round(
             sleep(min(1.0, patience_s / 10))
             continue
         show(now)
-        if engine.idle:
+        if engine.idle and (stopping() or over()):
             return
         sleep(poll_s)
 

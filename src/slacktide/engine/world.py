@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from slacktide.backend.base import Order
 from slacktide.engine.fleet_track import FleetTrack, key_of
+from slacktide.engine.requests import Requests
 from slacktide.errors import InputError
 from slacktide.events import (
     CancellationAsked,
@@ -134,6 +135,8 @@ class World:
     controller: Opened | None = None
     backend: str = "local"
     """The back end that the last controller ran its jobs on."""
+    requests: Requests = field(default_factory=Requests)
+    """What others have asked to be run."""
     seq: int = 0
     unended: tuple[str, ...] = ()
     """The jobs that have not ended, in the order they came."""
@@ -149,6 +152,7 @@ class World:
         if isinstance(event, ClockSet):
             self.clock, self.now_hours, self.site, self.fleets = event, event.at_hours, None, {}
         self.now_hours = max(self.now_hours, event.at_hours)
+        self.requests.hear(event)
         if isinstance(event, Opened | Closed):
             self.controller = event if isinstance(event, Opened) else None
             self.backend = event.backend if isinstance(event, Opened) else self.backend

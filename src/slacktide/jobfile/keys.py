@@ -98,7 +98,7 @@ def moment(now: datetime) -> Callable[[str], float]:
     """Return a parser of durations and absolute times, both in hours from now."""
 
     def read(text: str) -> float:
-        if not _DATE.match(text.strip()):
+        if not is_date(text):
             return positive(parse_duration_hours)(text)
         hours = (_time(text) - now).total_seconds() / 3600
         if hours <= 0:
@@ -108,6 +108,11 @@ def moment(now: datetime) -> Callable[[str], float]:
         return hours
 
     return read
+
+
+def is_date(text: str) -> bool:
+    """Whether a text stands for an absolute time, whose distance depends on when it is read."""
+    return bool(_DATE.match(text.strip()))
 
 
 def _time(text: str) -> datetime:

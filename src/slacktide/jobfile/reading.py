@@ -120,6 +120,8 @@ class JobFile:
     """Without progress for this long, by the wall clock, the job counts as hung."""
     fleet_class: str | None = None
     """The class of a job that is part of a stream; such a job needs no deadline."""
+    dated: bool = False
+    """Whether a time in it is a date, so that the hours until then depend on when the file is read."""
     path: str = "<text>"
 
 
@@ -173,10 +175,16 @@ def _read(fields: Fields, now: datetime) -> JobFile:
             "hang_after", scalar(keys.positive(parse_duration_hours)), DEFAULT_HANG_HOURS
         ),
         fleet_class=fields.read("class", scalar(keys.name), None),
+        dated=any(_is_date(fields, key) for key in ("deadline", "worthless_after")),
         path=mistakes.path,
         # Last: a job is made only of a file without mistakes.
         job=_job(fields, gpus.widths, checkpoint.every_hours, now),
     )
+
+
+def _is_date(fields: Fields, key: str) -> bool:
+    entry = fields.section.entries.get(key)
+    return entry is not None and isinstance(entry.value, Scalar) and keys.is_date(entry.value.text)
 
 
 def _resources(tree: Tree, mistakes: Mistakes) -> Accelerators:

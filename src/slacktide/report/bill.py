@@ -94,14 +94,19 @@ def as_json(bill: Bill) -> dict[str, Any]:
     return fields
 
 
-def audit_text(audit: Audit, bill: Bill) -> str:
-    """Say what pricing every stretch again found."""
-    if audit.clean and cents(audit.cost_usd) == cents(bill.cost_usd):
+def agrees(audit: Audit, cost_usd: float) -> bool:
+    """Whether an audit has nothing to say against a bill."""
+    return audit.clean and cents(audit.cost_usd) == cents(cost_usd)
+
+
+def audit_text(audit: Audit, cost_usd: float) -> str:
+    """Say what pricing every stretch again found, beside what the bill says."""
+    if agrees(audit, cost_usd):
         return f"audit: every stretch priced again comes to {format_usd(audit.cost_usd)}; no gap, no overlap"
-    found = [*audit.gaps, *audit.wrong]
-    if cents(audit.cost_usd) != cents(bill.cost_usd):
+    found = [*audit.gaps, *audit.wrong, *audit.oversold]
+    if cents(audit.cost_usd) != cents(cost_usd):
         found.insert(
-            0, f"priced again it is {format_usd(audit.cost_usd)}, the bill says {format_usd(bill.cost_usd)}"
+            0, f"priced again it is {format_usd(audit.cost_usd)}, the bill says {format_usd(cost_usd)}"
         )
     return "\n".join(["audit: the bill is not right", *(f"  - {words.plain(each)}" for each in found)])
 

@@ -23,16 +23,20 @@ class Teller:
 
     def __init__(self, *, named: bool = False) -> None:
         """Say whether each line names its job: needed where there are several."""
-        self._named = named
+        self.named = named
         self._began: dict[str, float] = {}
         self._last: dict[str, str] = {}
+
+    def know(self, job: str, began_hours: float) -> None:
+        """Be told when a job began whose submission is not told."""
+        self._began[job] = began_hours
 
     def line(self, event: Event) -> str:
         """Return the line of an event."""
         if isinstance(event, Submitted):
             self._began[event.job] = event.at_hours
         hours = event.at_hours - self._began.get(event.job, 0.0)
-        name = f"{words.plain(event.job, 24):<14}  " if self._named else ""
+        name = f"{words.plain(event.job, 24):<14}  " if self.named else ""
         return f"{since(hours):>8}  {name}{event.actor:<6}  {sentence(event)}"
 
     def news(self, event: Event) -> str | None:
@@ -96,8 +100,13 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
 
 def _unsaid(event: Submitted) -> tuple[str, ...]:
     """Return the fields that a journal of before does not have, where they are absent."""
-    task = () if event.work_gpu_hours > 0 else ("work_gpu_hours", "deadline_hours")
-    return task if event.origin_hours is not None else (*task, "origin_hours")
+    absent = {
+        "work_gpu_hours": event.work_gpu_hours == 0,
+        "deadline_hours": event.work_gpu_hours == 0,
+        "origin_hours": event.origin_hours is None,
+        "key": not event.key,
+    }
+    return tuple(name for name, is_absent in absent.items() if is_absent)
 
 
 def _stretch(event: Lived, began: float, first: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from slacktide.report import grid, words
 from slacktide.report.grid import Column, Grid
 from slacktide.report.run_words import holding, since
+from slacktide.results.status import JobStatus
 from slacktide.units import format_usd
 
 COLUMNS = (
@@ -18,40 +19,19 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """One job of a journal."""
-
-    name: str
-    policy: str
-    status: str
-    health: str
-    hours: float
-    """How long it has been under way, or was."""
-    spot_gpus: int
-    on_demand_gpus: int
-    progress_gpu_hours: float
-    cost_usd: float
-    preemptions: int
-    submitted_utc: str
-    work_gpu_hours: float
-    deadline_hours: float | None
-    """None for a job without a deadline."""
-
-
-def text(listed: Sequence[Listed]) -> str:
+def text(listed: Sequence[JobStatus]) -> str:
     """Return the jobs as aligned plain text, a line each."""
     if not listed:
         return "no jobs yet"
     return grid.as_text(Grid(COLUMNS, tuple(_row(one) for one in listed)))
 
 
-def as_json(one: Listed) -> dict[str, Any]:
+def as_json(one: JobStatus) -> dict[str, Any]:
     """Return a job under its documented keys."""
     return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
 
 
-def _row(one: Listed) -> tuple[str, ...]:
+def _row(one: JobStatus) -> tuple[str, ...]:
     within = "" if one.deadline_hours is None else f" of {words.duration(one.deadline_hours)}"
     return (
         words.plain(one.name, 40),

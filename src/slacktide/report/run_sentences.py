@@ -24,6 +24,8 @@ from slacktide.events import (
     Restarted,
     SiteOpened,
     Stalled,
+    SubmissionAsked,
+    SubmissionRefused,
     Submitted,
     WorkerFailed,
 )
@@ -172,6 +174,13 @@ def _others(event: Event) -> str:
             return f"took charge of the journal: pid {event.pid} on {event.host}, version {event.version}"
         case SiteOpened():
             return f"opened {_market(event.market)}which stands at {event.start_utc}; all jobs run on it"
+        case SubmissionAsked():
+            wanted = f" with policy {policy_name(event.policy)}" if event.policy else ""
+            return (
+                f"asked that {words.plain(event.path, 80)} be run{wanted} (key {words.plain(event.key, 40)})"
+            )
+        case SubmissionRefused():
+            return f"refused the submission with key {words.plain(event.key, 40)}"
         case Closed():
             return "let go of the journal; nothing is held"
         case PreemptionAsked():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import time
 import weakref
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,9 @@ from slacktide.errors import BackendError, FileError, LeaseError
 from slacktide.store.base import Clock, now_utc
 
 NOTE_BYTES = 4096
+TRIES = 10
+PAUSE_S = 0.01
+"""Whoever looks whether there is a controller has the lock for a moment; a real one keeps it."""
 
 
 class Lease:
@@ -64,18 +68,23 @@ class Lease:
     def _lock(self, handle: int) -> None:
         import fcntl
 
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise LeaseError(
-                f"{self.journal}: there must be one controller at a time, but this journal has a controller "
-                f"already: {_holder(handle)}; stop it, or give another journal with --journal"
-            ) from error
-        except OSError as error:
-            raise FileError(
-                f"must lie where files can be locked, got: {error.strerror}; name another with --journal",
-                path=self.journal,
-            ) from error
+        for left in reversed(range(TRIES)):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError as error:
+                if not left:
+                    raise LeaseError(
+                        f"{self.journal}: there must be one controller at a time, but this journal has a "
+                        f"controller already: {_holder(handle)}; stop it, or give another journal with "
+                        "--journal"
+                    ) from error
+                time.sleep(PAUSE_S)
+            except OSError as error:
+                raise FileError(
+                    f"must lie where files can be locked, got: {error.strerror}; name another with --journal",
+                    path=self.journal,
+                ) from error
 
     def _sign(self, handle: int) -> None:
         since = self._clock().isoformat(timespec="seconds")
@@ -94,6 +103,23 @@ class Lease:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+
+
+def is_held(journal: str | os.PathLike[str]) -> bool:
+    """Whether some process has the lease of a journal, however long ago it was last heard of."""
+    import fcntl
+
+    try:
+        handle = os.open(Lease(journal).path, os.O_RDONLY)
+    except OSError:
+        return False  # nobody ever had it
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def _holder(handle: int) -> str:

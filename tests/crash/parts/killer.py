@@ -16,17 +16,21 @@ from pathlib import Path
 
 import slacktide.backtesting.plain
 import slacktide.policy.uniform_progress  # noqa: F401  imported once, before the forks
+from slacktide.app.controller import Controller, Setup
+from slacktide.app.submission import Submission
 from slacktide.backend.local.holding import Local  # noqa: F401
 from slacktide.engine.bill import audit, bill
+from slacktide.engine.snapshots import read_world
 from slacktide.events import Decided, Preempted, WorkerFailed
-from slacktide.running import Session, open_journal, read_world
+from slacktide.store.sqlite import SqliteStore
 
 
 def controller(journal: Path, job: str, speed: float) -> None:
     """Be a controller until the job has ended or we are killed."""
-    with Session(journal, speed=speed, notice_s=0.0, learned=journal.with_name("learn.json")) as session:
-        session.submit(job, {})
-        session.run(poll_s=0.01)
+    with Controller(journal, Setup(speed=speed, learned=journal.with_name("learn.json"))) as running:
+        if running.active_of(job) is None:
+            running.submit(Submission.read(job))
+        running.run(poll_s=0.01)
 
 
 def forked(journal: Path, job: str, speed: float) -> int:
@@ -61,7 +65,7 @@ def main(folder: str, kills: int, seed: int, speed: float) -> None:
 
 def found(journal: Path, killed: int, code: int) -> dict[str, object]:
     """Say what the journal tells."""
-    with open_journal(journal) as store:
+    with SqliteStore(journal) as store:
         world = read_world(store)
         records = list(store.read())
     (track,) = world.jobs.values()

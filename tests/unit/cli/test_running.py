@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 
+from slacktide.app.market import MarketSpec
+from slacktide.app.plan import PlanRequest
 from slacktide.cli import run
 from slacktide.cli.asking import agreed
 from slacktide.cli.run_jobs import exit_code
 from slacktide.cli.stopping import Stopping
+from slacktide.cli.wanted import Wanted
 from slacktide.events import Submitted
 from slacktide.store.sqlite import SqliteStore
 
 JOB = str(Path(__file__).parents[3] / "examples" / "llama-lora.yaml")
+FLEET = str(Path(__file__).parents[3] / "examples" / "fleet.yaml")
 
 
 @pytest.fixture
@@ -28,24 +32,32 @@ def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr("slacktide.cli.asking.sys", types.SimpleNamespace(stdin=screen, stdout=screen))
     monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("click.confirm", lambda question: answers.pop(0) == "y")
-    monkeypatch.setattr("slacktide.service.plan", lambda *given, **more: types.SimpleNamespace(pool="best"))
+    monkeypatch.setattr(
+        "slacktide.app.plan.make_plan", lambda *given, **more: types.SimpleNamespace(pool="best")
+    )
     monkeypatch.setattr("slacktide.report.plan.page", lambda plan: "THE PLAN")
     return answers
 
 
-def options(**more: Any) -> dict[str, Any]:
-    usual = dict.fromkeys(("market", "pool", "slot_hours", "spot_usd", "on_demand_usd", "policy", "fleet"))
-    return {**usual, "gaps": "hold", "yes": False, **more}
+def plans(*paths: str) -> list[PlanRequest]:
+    return [PlanRequest(path=path) for path in paths]
 
 
 def test_the_plan_is_shown_and_its_pool_is_run(
     terminal: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal.append("y")
-    given = options()
-    assert agreed(tmp_path / "none.db", [JOB], given)
+    assert agreed(tmp_path / "none.db", plans(JOB)) == "best"
     assert "THE PLAN" in capsys.readouterr().out
-    assert given["pool"] == "best"
+    wanted = Wanted(MarketSpec(pool="other"))
+    assert wanted.on_pool("best").market.pool == "best"
+    assert wanted.on_pool("") == wanted
+
+
+def test_of_several_plans_no_pool_is_taken(terminal: list[str], tmp_path: Path) -> None:
+    terminal.append("y")
+    other = str(Path(JOB).with_name("soft-deadline.yaml"))
+    assert agreed(tmp_path / "none.db", plans(JOB, other)) == ""
 
 
 def test_a_no_starts_nothing(terminal: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,9 +68,23 @@ def test_a_no_starts_nothing(terminal: list[str], tmp_path: Path, capsys: pytest
     assert not journal.exists()
 
 
-def test_no_question_with_yes_or_without_a_terminal(tmp_path: Path) -> None:
-    assert agreed(tmp_path / "none.db", [JOB], options(yes=True))
-    assert agreed(tmp_path / "none.db", [JOB], options())
+class StoppedHere(Exception):
+    """The run was about to begin."""
+
+
+def stop_here(*given: object, **more: object) -> None:
+    raise StoppedHere
+
+
+@pytest.mark.parametrize("option", [["-y"], ["--fleet", FLEET], []])
+def test_no_question_with_yes_or_a_fleet_or_without_a_terminal(
+    terminal: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: list[str]
+) -> None:
+    if not option:
+        monkeypatch.setattr("slacktide.cli.asking.is_terminal", lambda: False)
+    monkeypatch.setattr("slacktide.cli.run_jobs.take_in", stop_here)
+    with pytest.raises(StoppedHere):
+        run(["run", JOB, "--journal", str(tmp_path / "journal.db"), *option])
 
 
 def test_a_job_that_was_begun_is_not_planned_again_but_others_are_named(
@@ -74,11 +100,11 @@ def test_a_job_that_was_begun_is_not_planned_again_but_others_are_named(
                 )
             ]
         )  # fmt: skip
-    assert agreed(journal, [JOB], options())
+    assert agreed(journal, plans(JOB)) == ""
     assert "THE PLAN" not in capsys.readouterr().out
     terminal.append("y")
     other = str(Path(JOB).with_name("soft-deadline.yaml"))
-    assert agreed(journal, [other], options())
+    assert agreed(journal, plans(other)) == "best"
     out = capsys.readouterr().out
     assert "THE PLAN" in out
     assert f"they go on too: {JOB}" in out
@@ -114,7 +140,4 @@ def test_signals_are_noted_and_handlers_given_back() -> None:
     ],
 )
 def test_the_worst_end_is_the_exit_code(statuses: list[Any], code: int) -> None:
-    tracks: list[Any] = [
-        types.SimpleNamespace(active=status is None, status=status or "running") for status in statuses
-    ]
-    assert exit_code(tracks) == code
+    assert exit_code([status or "running" for status in statuses]) == code

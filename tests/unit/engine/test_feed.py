@@ -11,6 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from slacktide.app.entry import entry
+from slacktide.app.market import MarketSpec
+from slacktide.app.submission import Submission
 from slacktide.backend.replay import Replay
 from slacktide.checks.reach import find_numbers
 from slacktide.engine.bill import audit
@@ -18,7 +21,6 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.feed import Feed, feed_path, open_feed
 from slacktide.errors import BackendError, FileError, InputError
 from slacktide.store.memory import MemoryStore
-from slacktide.submitting import submission
 
 HEADER = "time_utc,pool,spot_gpus,spot_usd_per_gpu_hour,on_demand_usd_per_gpu_hour\n"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -196,9 +198,10 @@ def test_a_feed_must_name_its_file() -> None:
 def test_the_engine_follows_a_feed_as_it_grows(feed: Path, tmp_path: Path) -> None:
     store = MemoryStore()
     engine = Engine(store, Replay())
-    given = {"market": f"feed:{feed}"}
-    path = str(tmp_path / "job.yaml")
-    engine.submit(submission(JOB, path, given, job_id="fed", at_hours=0.0, now=BEGIN))
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB, encoding="utf-8")
+    wanted = Submission.read(str(path), market=MarketSpec(source=f"feed:{feed}"))
+    engine.submit(entry(wanted, wanted.file, job="fed", at_hours=0.0, now=BEGIN))
     track = engine.world.jobs["fed"]
     offered = [4, 0, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4]
     for slot, gpus in enumerate(offered):

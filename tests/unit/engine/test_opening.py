@@ -10,16 +10,19 @@ from typing import Any
 
 import pytest
 
+from slacktide.app.controller import Controller
+from slacktide.app.entry import entry
+from slacktide.app.market import MarketSpec
+from slacktide.app.submission import Submission
 from slacktide.backend.replay import Replay
 from slacktide.engine.engine import Engine
 from slacktide.engine.opening import standing
 from slacktide.errors import InputError
 from slacktide.events import ClockSet, SiteOpened, Submitted
+from slacktide.jobfile import parse_job
 from slacktide.market.base import EPOCH, Pool
 from slacktide.market.source import open_market
-from slacktide.running import Session
 from slacktide.store.memory import MemoryStore
-from slacktide.submitting import submission
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MARKET = "synthetic:h100?days=4&slot=30m&seed=2"
@@ -38,14 +41,15 @@ def ask(
     at_hours: float, site: SiteOpened | None, deadline: str = "12h", name: str = "job", **given: Any
 ) -> Submitted:
     text = JOB.format(deadline=deadline)
-    return submission(text, "job.yaml", given, job_id=name, at_hours=at_hours, now=NOW, site=site)
+    wanted = Submission(file=parse_job(text, path="job.yaml"), text=text, market=MarketSpec(**given))
+    return entry(wanted, wanted.file, job=name, at_hours=at_hours, now=NOW, site=site)
 
 
 @pytest.fixture
 def engine() -> Engine:
     """An engine whose first job was handed in at hour 0.2, in slot 10 of the market."""
     made = Engine(MemoryStore(), Replay())
-    made.submit(ask(0.2, None, market=MARKET, start=10))
+    made.submit(ask(0.2, None, source=MARKET, start=10))
     return made
 
 
@@ -83,12 +87,12 @@ def test_pools_that_begin_at_other_times_stand_at_one_time_of_the_market() -> No
 
 @pytest.mark.parametrize(
     "given",
-    [{"market": "synthetic:volatile"}, {"slot_hours": 0.25}, {"market": MARKET, "on_demand_usd": 9.0}],
+    [{"source": "synthetic:volatile"}, {"slot_hours": 0.25}, {"source": MARKET, "on_demand_usd": 9.0}],
 )
 def test_another_market_is_refused_with_the_remedy(engine: Engine, given: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"journal's market.*name another journal with --journal"):
         ask(1.0, engine.world.site, **given)
-    assert ask(1.0, engine.world.site, market=MARKET).market == ask(1.0, engine.world.site).market
+    assert ask(1.0, engine.world.site, source=MARKET).market == ask(1.0, engine.world.site).market
 
 
 def test_a_market_that_does_not_reach_to_the_deadline_is_refused(engine: Engine) -> None:
@@ -108,4 +112,4 @@ def test_a_clock_that_is_set_anew_has_no_site_yet(engine: Engine) -> None:
 def test_unfinished_jobs_of_before_are_refused_with_the_remedy(tmp_path: Path) -> None:
     copy = Path(shutil.copy(BEFORE, tmp_path))
     with pytest.raises(InputError, match="finish them with that version, or submit them again"):
-        Session(copy).__enter__()
+        Controller(copy).__enter__()

@@ -141,6 +141,10 @@ ONE_OF_EACH: list[Event] = [
     events.SiteOpened(
         at_hours=2.5, market='{"spec": "synthetic:h100"}', start_utc="2025-01-01T01:30:00+00:00"
     ),
+    events.SubmissionAsked(
+        at_hours=2.6, actor="user", key="k-1", text="name: b", path="/b.yaml", policy='"ahap"'
+    ),
+    events.SubmissionRefused(at_hours=2.7, key="k-1", exit_code=2, why="b.yaml: it must say what to run"),
     events.Lived(
         job="job", at_hours=6.5, priced=Priced(STRETCH, Charge(11.0, 10.0)),
         state=JobState(1, 2, progress_gpu_hours=5.2),

@@ -76,9 +76,9 @@ def test_a_job_that_was_not_done_is_compared_with_nothing(everyday: Bill) -> Non
 
 def test_audit_says_what_is_wrong(everyday: Bill) -> None:
     good = Audit(everyday.cost_usd, (), ())
-    assert bills.audit_text(good, everyday).endswith("no gap, no overlap")
+    assert bills.audit_text(good, everyday.cost_usd).endswith("no gap, no overlap")
     bad = Audit(everyday.cost_usd + 0.02, ("event 7: begins early",), ("event 9: 1 USD, not 2",))
-    said = bills.audit_text(bad, everyday)
+    said = bills.audit_text(bad, everyday.cost_usd)
     assert "is not right" in said
     assert "priced again it is" in said
     assert "event 7" in said

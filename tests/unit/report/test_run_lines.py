@@ -159,7 +159,7 @@ def test_times_and_holdings() -> None:
 
 SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
     "Opened": ({"backend"}, set()),
-    "Submitted": ({"origin_hours", "work_gpu_hours", "deadline_hours"}, set()),
+    "Submitted": ({"origin_hours", "work_gpu_hours", "deadline_hours", "key"}, set()),
     "Decided": ({"pool", "until_hours"}, {"from_hours"}),
     "Lived": (
         {"priced"},
@@ -196,15 +196,12 @@ def test_json_has_every_field_and_only_what_json_can_say(event: Event) -> None:
 
 
 def test_a_submission_of_today_says_what_one_of_before_did_not() -> None:
-    today = dataclasses.replace(submitted(), origin_hours=2.0, work_gpu_hours=8.0, deadline_hours=5.0)
+    said = {"origin_hours": 2.0, "work_gpu_hours": 8.0, "deadline_hours": 5.0, "key": "k-1"}
+    today = dataclasses.replace(submitted(), **said)  # type: ignore[arg-type]
     document = as_json(Record(7, WRITTEN, today))
-    assert (document["origin_hours"], document["work_gpu_hours"], document["deadline_hours"]) == (
-        2.0,
-        8.0,
-        5.0,
-    )
+    assert {name: document[name] for name in said} == said
     before = as_json(Record(7, WRITTEN, submitted()))
-    assert not before.keys() & {"origin_hours", "work_gpu_hours", "deadline_hours"}
+    assert not before.keys() & said.keys()
 
 
 def test_json_of_nested_values() -> None:

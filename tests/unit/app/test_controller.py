@@ -10,11 +10,17 @@ from pathlib import Path
 import pytest
 
 from slacktide import cli
+from slacktide.app.controller import Controller, Setup
+from slacktide.engine.snapshots import read_world
 from slacktide.events import Ended, Event, Record, Submitted
-from slacktide.running import Session, open_journal, read_world
 from slacktide.store.sqlite import SqliteStore
 
-FINISHED = Path(__file__).parents[1] / "golden" / "journals" / "finished.db"
+FINISHED = Path(__file__).parents[2] / "golden" / "journals" / "finished.db"
+
+
+def dry(folder: Path) -> Setup:
+    """A controller that starts nothing, and learns apart from the user."""
+    return Setup(backend="replay", learned=folder / "learn.json")
 
 
 @pytest.fixture
@@ -36,23 +42,23 @@ def test_a_controller_reads_every_event_once_and_later_ones_only_the_rest(
     tmp_path: Path, read: list[int]
 ) -> None:
     journal = Path(shutil.copy(FINISHED, tmp_path))
-    with Session(journal, backend="replay", learned=tmp_path / "learn.json") as session:
-        assert session.engine.world.seq == len(read) == len(set(read))
+    with Controller(journal, dry(tmp_path)) as controller:
+        assert controller.engine.world.seq == len(read) == len(set(read))
         assert len(read) > 20
-    with open_journal(journal) as store:
+    with SqliteStore(journal) as store:
         last = store.last_seq()
     read.clear()
-    with Session(journal, backend="replay", learned=tmp_path / "learn.json") as session:
+    with Controller(journal, dry(tmp_path)) as controller:
         assert read == [last + 1, last + 2]  # its own: the clock was set, the journal opened
-        assert "finished" in session.world.jobs
+        assert "finished" in controller.world.jobs
 
 
 def test_who_asks_begins_with_the_snapshot_too(tmp_path: Path, read: list[int]) -> None:
     journal = Path(shutil.copy(FINISHED, tmp_path))
-    with Session(journal, backend="replay", learned=tmp_path / "learn.json"):
+    with Controller(journal, dry(tmp_path)):
         pass
     read.clear()
-    with open_journal(journal) as store:
+    with SqliteStore(journal) as store:
         assert read_world(store).jobs["finished"].status == "succeeded"
     assert read == []
 

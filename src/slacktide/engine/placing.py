@@ -1,35 +1,24 @@
-"""Handing a job in: all that the journal must know to run it, also after a crash and on another day."""
+"""Where on its market a job that is handed in stands: in which pool, and at which slot."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-import os
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from slacktide.backtesting import plain
 from slacktide.backtesting.compare import guarded
 from slacktide.backtesting.plain import last_start
-from slacktide.engine.feed import SCHEME, feed_path, is_feed, open_feed
-from slacktide.engine.fleets import DEFAULT_ALLOCATOR, check_member
-from slacktide.engine.opening import ANOTHER, same_market, standing
+from slacktide.engine.feed import SCHEME, feed_path, is_feed
+from slacktide.engine.opening import ANOTHER, standing
 from slacktide.errors import InputError
 from slacktide.events import SiteOpened, Submitted
-from slacktide.jobfile.reading import parse_job
-from slacktide.jobfile.redact import without_secrets
-from slacktide.jobfile.tree import read_text
-from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market, Pool
-from slacktide.market.source import open_market
 from slacktide.policy.base import policies
-from slacktide.register import Spec
-from slacktide.service import DEFAULT_MARKET, check_feasible
 from slacktide.solve.slotted import deadline_slots
 from slacktide.types import TIME_TOLERANCE_HOURS, Job
 
@@ -39,61 +28,7 @@ RECENT_STARTS = 8
 MOST_POOLS = 64
 
 
-def submission(
-    text: str,
-    path: str,
-    given: Mapping[str, Any],
-    *,
-    job_id: str,
-    at_hours: float,
-    now: datetime,
-    site: SiteOpened | None = None,
-) -> Submitted:
-    """Say all that the journal must know to run a job file, also after a crash and on another day.
-
-    `given` may hold market, pool, slot_hours, gaps, spot_usd, on_demand_usd, policy and start; with
-    fleet, the path of a fleet file, the job is one of its stream. `site` is the market of the jobs that are
-    there already. Raises InputError or InfeasibleError when the job cannot be run.
-    """
-    file = parse_job(text, path=path, now=now)
-    check_feasible(file.job)
-    if file.run is None:
-        raise InputError(f"{path}: a job must say what to run, got no 'run'; write 'run: python train.py'")
-    market = _market_options(given, file.market, site)
-    opened = open_feed(**market) if is_feed(market["spec"]) else open_market(**market)
-    named, start = given.get("pool"), given.get("start")
-    if named:
-        pool = opened.pool(named)
-    elif site is None:
-        pool = best_pool(file.job, opened, lambda each: start)
-    else:
-        pool = best_pool(file.job, opened, lambda each: standing(site, each, at_hours).slot)
-    policy: Spec = given.get("policy") or file.policy
-    submitted = Submitted(
-        job=job_id,
-        at_hours=at_hours,
-        actor="user",
-        text=without_secrets(text),
-        submitted_utc=now.isoformat(),
-        path=str(Path(path).absolute()),
-        policy=json.dumps(policy),
-        learning=policy == AUTO,
-        market=json.dumps(market),
-        pool=pool.name,
-        slot_hours=pool.slot_hours,
-        start_slot=0,
-        envs=_taken_over(file.envs),
-    )
-    if given.get("fleet"):
-        submitted = _member_of(submitted, given)
-    elif file.job.deadline_hours == math.inf:
-        raise InputError(f"{path}: a job without a deadline must be one of a stream; give its --fleet")
-    if site is not None:
-        return placed(submitted, file.job, pool, start, site)
-    return dataclasses.replace(submitted, start_slot=_first_slot(submitted, file.job, pool, start))
-
-
-def _first_slot(submitted: Submitted, job: Job, pool: Pool, start: int | None) -> int:
+def first_slot(submitted: Submitted, job: Job, pool: Pool, start: int | None) -> int:
     """Return the slot of the market at which the first job of all stands."""
     # A feed is at its present: its last row. A trace is replayed from some slot of its past.
     if on_feed(submitted):
@@ -128,30 +63,7 @@ def on_feed(submitted: Submitted) -> bool:
     return is_feed(json.loads(submitted.market)["spec"])
 
 
-def _member_of(submitted: Submitted, given: Mapping[str, Any]) -> Submitted:
-    """Make a job one of a stream, whose policy decides about all of them; raises InputError."""
-    member = dataclasses.replace(
-        submitted,
-        policy=json.dumps(given.get("policy") or DEFAULT_ALLOCATOR),
-        learning=False,
-        fleet=read_text(given["fleet"]),
-        fleet_path=str(Path(given["fleet"]).absolute()),
-    )
-    check_member(member)
-    return member
-
-
-def _market_options(given: Mapping[str, Any], written: str | None, site: SiteOpened | None) -> dict[str, Any]:
-    """Return what to open the market with: what is named, else that of the other jobs, else the default."""
-    names = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
-    options = {name: given[name] for name in names if given.get(name) is not None}
-    spec = given.get("market") or written
-    if site is not None:
-        return same_market(site, {**({"spec": _whole_spec(spec)} if spec else {}), **options})
-    return {"spec": _whole_spec(spec or DEFAULT_MARKET), **options}
-
-
-def _whole_spec(spec: str) -> str:
+def whole_spec(spec: str) -> str:
     """Return a market's name with the whole path of its file, so that it is the same from anywhere."""
     if is_feed(spec):
         return SCHEME + str(Path(feed_path(spec)).absolute())
@@ -201,14 +113,3 @@ def best_pool(job: Job, market: Market, start: Callable[[Pool], int | None]) -> 
             np.mean([plain.run(job, pool, policy, start=slot).cost_usd for slot in past])
         )
     return market.pool(min(costs, key=lambda name: costs[name])) if costs else market.pools[0]
-
-
-def _taken_over(envs: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the variables that are to be as they are where the job is handed in."""
-    found = {name: os.environ.get(name) for name, value in envs.items() if value is None}
-    for name, value in found.items():
-        if value is None:
-            raise InputError(
-                f"variable {name} must be set here or given a value in the job file, got neither"
-            )
-    return {name: value for name, value in found.items() if value is not None}

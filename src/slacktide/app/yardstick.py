@@ -10,9 +10,9 @@ import contextlib
 import os
 import sys
 
+from slacktide.app.market import DEFAULT_MARKET
 from slacktide.jobfile import read_job_file
 from slacktide.market.source import open_market
-from slacktide.service import DEFAULT_MARKET
 from slacktide.solve.clairvoyant import clairvoyant
 
 

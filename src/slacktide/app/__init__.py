@@ -1,0 +1,1 @@
+"""The verbs: typed requests in, typed results out; for the command line and Python users alike."""

@@ -1,0 +1,78 @@
+"""Back-tests: policies times starts of a market, beside the clairvoyant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from slacktide.app.market import DEFAULT_MARKET, MarketSpec, as_market
+from slacktide.backtesting.compare import Progress, Starts, compare
+from slacktide.backtesting.selection import resolve_policy
+from slacktide.deciding import Policy
+from slacktide.jobfile import JobFile, read_job_file
+from slacktide.learn.pool import AUTO
+from slacktide.market.base import Market, Pool
+from slacktide.policy.base import policies as register
+from slacktide.register import Spec
+from slacktide.results.comparison import Comparison
+from slacktide.types import Job
+
+DEFAULT_POLICIES: tuple[str, ...] = ("on-demand", "maximal-spot", "uniform-progress", "stochastic-horizon")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacktestRequest:
+    """A back-test of a job file, which says its market and policy where the request does not."""
+
+    path: str
+    market: MarketSpec = field(default_factory=MarketSpec)
+    policies: Sequence[Spec] = ()
+    """None: the common ones and the job's own."""
+    starts: Starts = field(default_factory=Starts)
+
+
+def run_backtest(request: BacktestRequest, *, progress: Progress | None = None) -> Comparison:
+    """Back-test a job file; raises InputError when the market is shorter than the deadline."""
+    file = read_job_file(request.path)
+    return backtest(
+        file.job,
+        request.market.open(file.market),
+        request.policies or usual_policies(file),
+        pool=request.market.pool,
+        starts=request.starts,
+        progress=progress,
+    )
+
+
+def backtest(
+    job: Job,
+    market: Market | Pool | str = DEFAULT_MARKET,
+    policies: Sequence[Spec | Policy] = DEFAULT_POLICIES,
+    *,
+    pool: str | None = None,
+    slot_hours: float | None = None,
+    starts: Starts | Sequence[int] | int | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Back-test policies for a job from many starts of a market, the clairvoyant beside them.
+
+    `market` is a Market, a Pool, or what `--market` takes: a file or `synthetic:PROFILE`.
+    Without `pool` every pool of the market is tried. Raises InputError when the market is
+    shorter than the deadline.
+    """
+    chosen = Starts(count=starts) if isinstance(starts, int) else starts
+    made = [resolve_policy(policy, key=job.name) for policy in policies]
+    return compare(job, as_market(market, slot_hours), made, pool=pool, starts=chosen, progress=progress)
+
+
+def usual_policies(file: JobFile) -> list[Spec]:
+    """Return the common policies and the job's own, each once."""
+    if file.policy == AUTO:
+        return list(DEFAULT_POLICIES)
+    # The same policy may be written in several ways: {uniform-progress: {gang: false}} is a common one.
+    known = [register.make(spec) for spec in DEFAULT_POLICIES]
+    own = [] if register.make(file.policy) in known else [file.policy]
+    return [*DEFAULT_POLICIES, *own]
+
+
+__all__ = ["DEFAULT_POLICIES", "BacktestRequest", "Starts", "backtest", "run_backtest", "usual_policies"]

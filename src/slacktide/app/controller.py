@@ -1,0 +1,231 @@
+"""A controller of one journal, from taking charge of it to letting go."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from slacktide.app.intake import FilesRead, Intake, active_of
+from slacktide.app.journal import Journal, runs_of
+from slacktide.app.submission import Defaults, Submission
+from slacktide.backend.base import Place, backends
+from slacktide.backtesting.selection import fresh
+from slacktide.engine.clock import Clock
+from slacktide.engine.engine import Engine
+from slacktide.engine.launching import secrets_of
+from slacktide.engine.lessons import learn_from
+from slacktide.engine.loop import POLL_S, live
+from slacktide.engine.opening import check_resumable
+from slacktide.engine.snapshots import read_world
+from slacktide.engine.world import World
+from slacktide.errors import BackendError, InputError
+from slacktide.events import ClockSet, Closed, Opened, Record
+from slacktide.learn.saved import Saved, default_path
+from slacktide.store.base import Store
+from slacktide.store.lease import Lease
+from slacktide.store.sqlite import SqliteStore
+
+DEFAULT_BACKEND = "local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How a controller is to run jobs."""
+
+    speed: float | None = None
+    """How many times as fast as the wall's the market's clock runs; None: 1, or as before."""
+    notice_s: float = 0.0
+    """How long before the market takes workers they are told."""
+    backend: str | None = None
+    """None: the one that unfinished jobs run on, or `local`."""
+    learned: Path | None = None
+    """Where the learner keeps what it knows; None: in the user's folder."""
+    defaults: Defaults = field(default_factory=Defaults)
+    """What requests leave open."""
+
+
+class Controller:
+    """Runs the jobs of a journal, those of its own process and those that others ask for.
+
+    Raises LeaseError when the journal has a controller already.
+    """
+
+    def __init__(self, journal: Path, setup: Setup | None = None) -> None:
+        """Name the journal; it is taken charge of when the block begins."""
+        self.path = journal.absolute()
+        self._setup = setup or Setup()
+        self._learned = Saved(self._setup.learned or default_path(), fresh)
+        self._seen_seq, self._learned_seq = 0, 0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(Lease(self.path))
+            self.store: Store = stack.enter_context(SqliteStore(self.path))
+            world = read_world(self.store)
+            check_resumable(world)
+            self.opened_seq = world.seq
+            self.clock = self._first_clock(world)
+            name, files = self._backend_name(world), FilesRead()
+            backend = backends.make({name: {"place": self._place()}})
+            stack.callback(backend.close)
+            notice_s = self._setup.notice_s
+            self.engine = Engine(self.store, backend, open_lane=files.lane, notice_s=notice_s, world=world)
+            self._intake = Intake(self.engine, self.clock, self._learned, files)
+            self.engine.write([self._opened(name)])
+            self.engine.recover()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if kind is None and self.engine.idle:
+                self.engine.close()
+                self.engine.write([Closed(at_hours=self.engine.world.now_hours)])
+            if kind is None:  # what was broken off may have left the world half told
+                self.engine.keep()
+
+    def submit(self, submission: Submission) -> str:
+        """Take a job in and return its id; raises InputError or InfeasibleError when it cannot be run."""
+        return self._intake.take(submission).job
+
+    def active_of(self, path: str) -> str | None:
+        """Return the job of a file that has not ended, if there is one."""
+        track = active_of(self.world, str(Path(path).absolute()))
+        return None if track is None else track.job
+
+    def run(
+        self,
+        *,
+        staying: bool = False,
+        show: Callable[[float], None] = lambda now_hours: None,
+        stopping: Callable[[], bool] = lambda: False,
+        complain: Callable[[BackendError], None] = lambda error: None,
+        poll_s: float = POLL_S,
+    ) -> None:
+        """Run, and answer requests, until every job has ended; `staying`: until `stopping` says so.
+
+        Once `stopping` says so, everything is let go. `complain` hears of trouble with the disk or the
+        machine that may pass by itself.
+        """
+
+        def between() -> None:
+            if not stopping():
+                self.answer()
+            if staying:
+                self._learn_in_quiet()
+
+        live(
+            self.engine, self.clock, between=between, over=lambda: not staying, show=show, stopping=stopping,
+            complain=complain, poll_s=poll_s,
+        )  # fmt: skip
+        self._learn()
+
+    def answer(self) -> None:
+        """Answer the requests that wait; for the first job after a pause the market begins anew."""
+        if self.world.requests.waiting:
+            # The policy of a stream counts its hours from the first job on.
+            if not (self.world.active or self.world.site is None or self._setup.defaults.fleet):
+                self._set_clock()
+            self._intake.answer(self._setup.defaults)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is held and nothing is to be done."""
+        return self.engine.idle
+
+    def began(self) -> dict[str, float]:
+        """Return when each job that has not ended began, on the market's clock."""
+        return {track.job: track.began_hours for track in self.world.active}
+
+    def news(self, after: int) -> Iterator[Record]:
+        """Yield what stands in the journal after an event."""
+        return self.store.read(after=after)
+
+    @property
+    def world(self) -> World:
+        """All that the journal tells."""
+        return self.engine.world
+
+    @property
+    def journal(self) -> Journal:
+        """What clients may ask of the journal, answered from what the controller knows."""
+        return Journal(self.store, self.path, world=lambda: self.world, lane=self.engine.lane)
+
+    def _learn_in_quiet(self) -> None:
+        """Learn when nothing is held and all was shown, because it takes a while."""
+        quiet = self.engine.idle and self._seen_seq == self.world.seq
+        self._seen_seq = self.world.seq
+        if quiet and self._learned_seq != self.world.seq:
+            self._learn()
+
+    def _learn(self) -> None:
+        """Let the learner know how its choices went."""
+        for track in self.world.jobs.values():
+            if track.ended is not None and track.submitted.learning and not track.learned:
+                learn_from(self.engine, track, self._learned)
+        self._learned_seq = self.world.seq
+
+    def _backend_name(self, world: World) -> str:
+        """Return the back end that jobs which have not ended run on, or the one that was named."""
+        named = self._setup.backend
+        if world.active and named not in (None, world.backend):
+            raise InputError(
+                f"the back end must stay {world.backend} while jobs of this journal go on, got "
+                f"{named}; leave it out, or give another journal with --journal"
+            )
+        return world.backend if world.active else named or DEFAULT_BACKEND
+
+    def _place(self) -> Place:
+        return Place(
+            folder=runs_of(self.path),
+            owner=hashlib.sha256(str(self.path).encode()).hexdigest()[:16],
+            speed=self.clock.speed,
+            now_hours=self.clock.hours,
+            secrets=lambda job: secrets_of(self.engine.lane_of(job).file),
+        )
+
+    def _first_clock(self, world: World) -> Clock:
+        """Go on with the clock of jobs that have not ended, or set it anew."""
+        wanted = self._setup.speed
+        if world.active and world.clock is not None:
+            speed = world.clock.speed
+            if wanted is not None and wanted != speed:
+                raise InputError(
+                    f"speed must stay {speed:g} while jobs of this journal go on, got {wanted:g}; "
+                    "leave it out, or give another journal with --journal"
+                )
+            return Clock(datetime.fromisoformat(world.clock.epoch_utc), speed)
+        clock = Clock(datetime.now(UTC), wanted or 1.0)
+        self.store.append([_clock_set(clock)])
+        return clock
+
+    def _set_clock(self) -> None:
+        """Set the clock anew, and with it the market: a recorded one would otherwise come to its end."""
+        self.engine.close()
+        self.clock.set(datetime.now(UTC))
+        self.engine.write([_clock_set(self.clock)])
+
+    def _opened(self, backend: str) -> Opened:
+        return Opened(
+            at_hours=self.engine.world.now_hours,
+            pid=os.getpid(),
+            host=platform.node(),
+            version=version("slacktide"),
+            backend=backend,
+        )
+
+
+def _clock_set(clock: Clock) -> ClockSet:
+    return ClockSet(at_hours=0.0, epoch_utc=clock.epoch.isoformat(), speed=clock.speed)

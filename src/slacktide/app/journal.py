@@ -1,0 +1,184 @@
+"""A journal as its clients see it: what is in it, what it cost, and what may be asked of its controller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from slacktide.app import requests
+from slacktide.app.costs import JobCost, job_bill, job_cost, scene_of, site_cost
+from slacktide.app.listing import listed
+from slacktide.app.logs import LogLine, Printed
+from slacktide.app.submission import Submission
+from slacktide.backend.base import Place, backends
+from slacktide.engine.lane import Lane, lane_of
+from slacktide.engine.snapshots import read_world
+from slacktide.engine.world import Track, World
+from slacktide.errors import InputError
+from slacktide.events import Record, SubmissionAsked, Submitted
+from slacktide.report.run_scene import RunScene
+from slacktide.results.bill import Bill
+from slacktide.results.site_bill import SiteBill
+from slacktide.results.status import JobStatus
+from slacktide.store.base import Store
+from slacktide.store.home import journal_path as own_journal
+from slacktide.store.lease import is_held
+from slacktide.store.sqlite import SqliteStore
+
+FOLLOW_S = 0.2
+"""How often more is looked for."""
+
+
+class Told(NamedTuple):
+    """An event of the journal, and the submission of its job: its hours count from there."""
+
+    record: Record
+    submitted: Submitted | None
+
+
+class Journal:
+    """All that can be asked of a journal, by whoever is not its controller."""
+
+    def __init__(
+        self,
+        store: Store,
+        path: Path | None = None,
+        *,
+        world: Callable[[], World] | None = None,
+        lane: Callable[[Track], Lane] | None = None,
+    ) -> None:
+        """Look at a journal through its store; `path` is where it lies, if anywhere.
+
+        A controller says what it knows already: all that the journal tells, and its jobs' lanes.
+        """
+        self.store, self.path = store, path
+        self._world = world or (lambda: read_world(store))
+        self._lane = lane or (lambda track: lane_of(track.submitted))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.store.close()
+
+    @property
+    def in_charge(self) -> bool:
+        """Whether a controller is there to act on what is asked."""
+        return self._world().controller is not None if self.path is None else is_held(self.path)
+
+    def submit(self, submission: Submission, *, job_class: str = "") -> str:
+        """Ask that a job be run, and return the key of the request; the same key asks for the same job."""
+        return requests.ask_submission(self.store, submission, job_class)
+
+    def wait(self, key: str) -> str | None:
+        """Wait for the answer to a request, and return the job's id; None when no controller is in charge.
+
+        Raises what the controller met when it refused the job: InputError, InfeasibleError and the like.
+        """
+        answer = requests.await_answer(self.store, key, lambda: self.in_charge)
+        if answer is not None and not answer.job:
+            raise requests.refusal(answer)
+        return None if answer is None else answer.job
+
+    def cancel(self, job: str) -> None:
+        """Ask that a job be ended; raises InputError when it has ended already."""
+        requests.ask_cancellation(self.store, job)
+
+    def preempt(self, job: str, spot_gpus: int | None = None) -> None:
+        """Ask that spot workers be taken from a job, as the market would; None means all."""
+        requests.ask_preemption(self.store, job, spot_gpus)
+
+    def jobs(self) -> list[JobStatus]:
+        """List every job, as of the last event."""
+        world = self._world()
+        return [listed(track, world) for track in world.jobs.values()]
+
+    def waiting(self) -> list[SubmissionAsked]:
+        """List the requests that no controller has answered yet."""
+        return list(self._world().requests.waiting.values())
+
+    def unfinished(self) -> dict[str, str]:
+        """Return the job file of every job that has not ended, by the job's id."""
+        return {track.job: track.submitted.path for track in self._world().active}
+
+    def events(self, job: str | None = None, *, follow: bool = False) -> Iterator[Told]:
+        """Tell what happened, to one job or to all; `follow` goes on until that job has ended."""
+        if job is not None:
+            requests.track_of(self._world(), job)
+        world = World()
+        while True:
+            for record in self.store.read(after=world.seq, job=job):
+                world.apply(record)
+                track = world.jobs.get(record.event.job)
+                yield Told(record, None if track is None else track.submitted)
+            if not follow or (job is not None and not world.jobs[job].active):
+                return
+            time.sleep(FOLLOW_S)
+
+    def logs(
+        self, job: str, *, rank: int | None = None, attempt: int | None = None, follow: bool = False
+    ) -> Iterator[LogLine]:
+        """Yield what the workers of a job printed; `follow` goes on until it has ended."""
+        world = read_world(self.store)
+        track = requests.track_of(world, job)
+        place = (
+            Place(owner="reader") if self.path is None else Place(folder=runs_of(self.path), owner="reader")
+        )
+        printed = Printed(backends.make({world.backend: {"place": place}}), job, rank, attempt)
+        while True:
+            over = not track.active
+            yield from printed.more(last=over or not follow)
+            if over or not follow:
+                return
+            time.sleep(FOLLOW_S)
+            for record in self.store.read(after=world.seq):
+                world.apply(record)
+
+    def bill(self, job: str) -> Bill:
+        """Draw up the bill of a job, beside what others would have paid."""
+        track = requests.track_of(self._world(), job)
+        return job_bill(track, self._lane(track))
+
+    def cost(self, job: str) -> JobCost:
+        """Return the bill of a job and its audit, in which every stretch is priced again."""
+        track = requests.track_of(self._world(), job)
+        return job_cost(track, self._lane(track), self.store.read(job=job))
+
+    def cost_of_all(self) -> SiteBill:
+        """Return what every job and the site itself paid, and the audit of all stretches together."""
+        return site_cost(self._world(), self.store.read())
+
+    def run(self, drawn: Bill) -> RunScene:
+        """Return the run that a bill is for, as pictures need it; raises InputError where nothing was run."""
+        track = requests.track_of(self._world(), drawn.job)
+        events = (record.event for record in self.store.read(job=drawn.job))
+        return scene_of(track, self._lane(track), events, drawn)
+
+
+def open_journal(path: str | Path | None = None, *, create: bool = False) -> Journal:
+    """Open a journal, the user's own unless another is named; raises InputError when it is not there."""
+    place = (own_journal() if path is None else Path(path)).absolute()
+    if not create and not place.exists():
+        raise InputError(f"{place}: there must be a journal, found none; name it with --journal")
+    return Journal(SqliteStore(place, create=create), place)
+
+
+def unfinished_files(path: Path) -> set[str]:
+    """Return the files of the jobs of a journal that have not ended; none where there is no journal."""
+    if not path.exists():
+        return set()
+    with open_journal(path) as journal:
+        return set(journal.unfinished().values())
+
+
+def runs_of(journal: Path) -> Path:
+    """Return the folder below which the workers of a journal have theirs."""
+    return journal.absolute().with_suffix(".runs")
+
+
+__all__ = ["Journal", "Told", "open_journal", "own_journal", "runs_of", "unfinished_files"]

@@ -1,0 +1,59 @@
+"""Where the jobs of a journal stand, in the words that users see."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+from slacktide.engine.world import Track, World
+from slacktide.jobfile import parse_job
+from slacktide.report.run_sentences import policy_name
+from slacktide.results.status import JobStatus
+
+
+def listed(track: Track, world: World) -> JobStatus:
+    """Say where a job stands, as of the journal's last event."""
+    order = track.order
+    work_gpu_hours, deadline_hours = task_of(track)
+    return JobStatus(
+        name=track.job,
+        policy=policy_of(track),
+        status=status_of(track, world),
+        health=track.health,
+        hours=elapsed_hours(track, world.now_hours),
+        spot_gpus=order.spot_gpus if order else 0,
+        on_demand_gpus=order.on_demand_gpus if order else 0,
+        progress_gpu_hours=track.state.progress_gpu_hours,
+        cost_usd=track.bill.cost_usd,
+        preemptions=track.preemptions,
+        submitted_utc=track.submitted.submitted_utc.replace("+00:00", "Z"),
+        work_gpu_hours=work_gpu_hours,
+        deadline_hours=deadline_hours if math.isfinite(deadline_hours) else None,
+    )
+
+
+def status_of(track: Track, world: World) -> str:
+    """Return a job's state in the words users see; `released` while no controller looks after it."""
+    return "released" if track.active and (track.released or world.controller is None) else track.status
+
+
+def policy_of(track: Track) -> str:
+    """Return the policy of a job as users write it."""
+    return policy_name(track.submitted.policy)
+
+
+def elapsed_hours(track: Track, now_hours: float) -> float:
+    """Return how long a job has been under way, or was."""
+    end = now_hours if track.ended is None else track.ended.at_hours
+    return max(0.0, end - track.began_hours)
+
+
+def task_of(track: Track) -> tuple[float, float]:
+    """Return the GPU-hours of work of a job and its deadline; its market need not be there any more."""
+    told = track.submitted
+    if told.work_gpu_hours > 0:
+        return told.work_gpu_hours, told.deadline_hours
+    # A journal of before does not say it, so the job file is read.
+    now = datetime.fromisoformat(told.submitted_utc)
+    job = parse_job(told.text, path=told.path, now=now).job
+    return job.work_gpu_hours, job.deadline_hours

@@ -1,0 +1,82 @@
+"""Plans: what a job would probably cost and when it would be done, before anyone pays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from slacktide.app.backtest import DEFAULT_POLICIES
+from slacktide.app.feasible import check_feasible
+from slacktide.app.market import DEFAULT_MARKET, MarketSpec, as_market
+from slacktide.backtesting.compare import Progress, label
+from slacktide.backtesting.outlook import look_ahead
+from slacktide.backtesting.selection import resolve_policy
+from slacktide.deciding import Policy
+from slacktide.engine.feed import feed_path, is_feed
+from slacktide.errors import InfeasibleError
+from slacktide.jobfile import read_job_file
+from slacktide.learn.pool import AUTO
+from slacktide.market.base import Market, Pool
+from slacktide.register import Spec
+from slacktide.results.plan import JobPlan
+from slacktide.types import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """A plan for a job file, which says its market and policy where the request does not."""
+
+    path: str
+    market: MarketSpec = field(default_factory=MarketSpec)
+    policy: Spec | None = None
+
+
+def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobPlan:
+    """Plan a job file; raises as `plan` does."""
+    file = read_job_file(request.path)
+    market = planned_on(request.market, file.market).open(file.market)
+    policy = file.policy if request.policy is None else request.policy
+    return plan(file.job, market, policy, pool=request.market.pool, progress=progress)
+
+
+def planned_on(market: MarketSpec, written: str | None) -> MarketSpec:
+    """Return the market that a plan can be made on: of one that is being written, the past it has so far."""
+    named = market.source or written or ""
+    return dataclasses.replace(market, source=feed_path(named)) if is_feed(named) else market
+
+
+def plan(
+    job: Job,
+    market: Market | Pool | str = DEFAULT_MARKET,
+    policy: Spec | Policy = AUTO,
+    *,
+    others: Sequence[Spec | Policy] = DEFAULT_POLICIES,
+    pool: str | None = None,
+    slot_hours: float | None = None,
+    progress: Progress | None = None,
+) -> JobPlan:
+    """Say what a job would probably cost and when it would be done, before anyone pays.
+
+    Futures are drawn from a model that the market's past taught; recent starts of the market stand beside
+    them. Without `pool` the best pool of the market is chosen. Raises InfeasibleError when the job cannot be
+    done in time, or not for its greatest cost.
+    """
+    check_feasible(job)
+    made = {label(one): one for one in (resolve_policy(spec, key=job.name) for spec in (policy, *others))}
+    result = look_ahead(job, as_market(market, slot_hours), list(made.values()), pool=pool, progress=progress)
+    _check_affordable(job, result)
+    return result
+
+
+def _check_affordable(job: Job, plan: JobPlan) -> None:
+    if job.max_cost_usd is None:
+        return
+    best = plan.outlooks[-1]
+    cheapest = min(best.futures.cost_usd.p10, best.history.cost_usd.p10)
+    if cheapest > job.max_cost_usd:
+        raise InfeasibleError(
+            f"max_cost must allow at least {cheapest:.2f} USD, which is what one who knows the future would "
+            f"pay on a good day (p10), got {job.max_cost_usd:.2f} USD; {plan.policy} would need "
+            f"{plan.outlooks[0].futures.cost_usd.p90:.2f} USD (p90)"
+        )

@@ -1,0 +1,100 @@
+"""Requests: what anyone may ask of a journal's controller, and how the answer to a submission is awaited."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import time
+from collections.abc import Callable
+
+from slacktide.app.submission import Submission, request
+from slacktide.engine.requests import Answer
+from slacktide.engine.snapshots import read_world
+from slacktide.engine.world import Track, World
+from slacktide.errors import (
+    BackendError,
+    InfeasibleError,
+    InputError,
+    SlacktideError,
+    UnknownNameError,
+)
+from slacktide.events import CancellationAsked, PreemptionAsked
+from slacktide.store.base import Store
+
+ANSWER_S = 0.05
+"""How often an answer is looked for."""
+LOOK_S = 1.0
+"""How often it is asked whether anyone is there to give it."""
+
+
+class UnknownJobError(UnknownNameError):
+    """A job is not in the journal."""
+
+    exit_code = 102
+    http_status = 404
+
+
+def track_of(world: World, job: str) -> Track:
+    """Return a job of a journal; raises UnknownJobError with a guess."""
+    if job not in world.jobs:
+        raise UnknownJobError("a job", job, world.jobs)
+    return world.jobs[job]
+
+
+def ask_preemption(store: Store, job: str, gpus: int | None) -> None:
+    """Ask the controller to take spot workers from a job, as the market would."""
+    world = _asked_of(store, job)
+    store.append([PreemptionAsked(job=job, at_hours=world.now_hours, actor="user", spot_gpus=gpus)])
+
+
+def ask_cancellation(store: Store, job: str) -> None:
+    """Ask the controller to end a job."""
+    world = _asked_of(store, job)
+    store.append([CancellationAsked(job=job, at_hours=world.now_hours, actor="user")])
+
+
+def ask_submission(store: Store, submission: Submission, job_class: str = "") -> str:
+    """Ask the controller to run a job, unless this was asked before; return the key of the request."""
+    key = submission.key or secrets.token_hex(8)
+    world = read_world(store)
+    if key not in world.requests.waiting and key not in world.requests.answers:
+        keyed = dataclasses.replace(submission, key=key)
+        store.append([request(keyed, world.now_hours, job_class)])
+    return key
+
+
+def await_answer(
+    store: Store,
+    key: str,
+    in_charge: Callable[[], bool],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Answer | None:
+    """Wait until a request was answered; None when nobody is in charge who could.
+
+    The request then stays in the journal for the next controller.
+    """
+    world, look_at = read_world(store), monotonic()
+    while True:
+        gone = monotonic() >= look_at and not in_charge()
+        for record in store.read(after=world.seq):  # after the look: the last act may have been the answer
+            world.apply(record)
+        if gone or key in world.requests.answers:
+            return world.requests.answers.get(key)
+        look_at = look_at if monotonic() < look_at else monotonic() + LOOK_S
+        sleep(ANSWER_S)
+
+
+def refusal(answer: Answer) -> SlacktideError:
+    """Return the error that a refusal stands for, as the controller met it."""
+    kinds = {kind.exit_code: kind for kind in (InputError, InfeasibleError, BackendError)}
+    return kinds.get(answer.exit_code, SlacktideError)(answer.why)
+
+
+def _asked_of(store: Store, job: str) -> World:
+    world = read_world(store)
+    track = track_of(world, job)
+    if not track.active:
+        raise InputError(f"job {job!r} must not have ended, but it has: {track.status}")
+    return world

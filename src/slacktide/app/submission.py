@@ -1,0 +1,153 @@
+"""A job that somebody wants to have run: its file, read once, and what is wanted beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from slacktide.app.feasible import check_feasible
+from slacktide.app.market import MarketSpec
+from slacktide.errors import InputError
+from slacktide.events import SubmissionAsked
+from slacktide.jobfile.reading import JobFile, parse_job
+from slacktide.jobfile.redact import with_class, without_secrets
+from slacktide.jobfile.tree import read_text
+from slacktide.register import Spec
+
+
+class FleetText(NamedTuple):
+    """The fleet file of a stream, as it was read, and where it lay."""
+
+    text: str
+    path: str
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Read a fleet file without looking into it."""
+        return cls(read_text(path), str(Path(path).absolute()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A job to be run, without the values of its secrets: those are looked up where it runs."""
+
+    file: JobFile
+    text: str
+    """The same file as text."""
+    envs: Mapping[str, str] = field(default_factory=dict)
+    """Variables that are to be as they are where the job is handed in."""
+    policy: Spec | None = None
+    """Otherwise the job file's."""
+    market: MarketSpec = field(default_factory=MarketSpec)
+    """What it leaves open is as the journal's market or the job file says."""
+    fleet: FleetText | None = None
+    """The fleet of the stream that the job is one of; None for a job by itself."""
+    key: str = ""
+    """The request that it comes from; empty for a job that the controller's own process hands in."""
+
+    @classmethod
+    def read(
+        cls,
+        path: str,
+        *,
+        policy: Spec | None = None,
+        market: MarketSpec | None = None,
+        fleet: FleetText | None = None,
+        key: str = "",
+    ) -> Self:
+        """Read a job file; raises InputError or InfeasibleError when it cannot be run anywhere."""
+        text = read_text(path)
+        file = parse_job(text, path=path)
+        check_runnable(file)
+        return cls(
+            file=_without_values(file, path),
+            text=without_secrets(text),
+            envs=_taken_over(file.envs),
+            policy=policy,
+            market=market or MarketSpec(),
+            fleet=fleet,
+            key=key,
+        )
+
+    def at(self, now: datetime) -> JobFile:
+        """Return the file as it reads at a moment: a date that it names is nearer than it was."""
+        if not self.file.dated:
+            return self.file
+        return _without_values(parse_job(self.text, path=self.file.path, now=now), self.file.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What a controller takes where a request leaves it open."""
+
+    market: MarketSpec = field(default_factory=MarketSpec)
+    fleet: FleetText | None = None
+    policy: Spec | None = None
+    """Of the jobs of its stream where it has a fleet, else of all jobs."""
+
+    def submission(self, asked: SubmissionAsked) -> Submission:
+        """Return what a request asks for; raises InputError when its job file cannot be read."""
+        text = with_class(asked.text, asked.job_class) if asked.job_class else asked.text
+        file = parse_job(text, path=asked.path, now=datetime.now(UTC))
+        if asked.job_class and self.fleet is None:
+            raise InputError(
+                f"a class must be one of the controller's fleet, got {asked.job_class!r} and no fleet; "
+                "start the controller with --fleet, or leave the class out"
+            )
+        fleet = self.fleet if file.fleet_class is not None else None
+        usual = self.policy if fleet is self.fleet else None
+        return Submission(
+            file=_without_values(file, asked.path),
+            text=text,
+            envs=asked.envs,
+            policy=json.loads(asked.policy) if asked.policy else usual,
+            market=dataclasses.replace(self.market, pool=asked.pool or self.market.pool),
+            fleet=fleet,
+            key=asked.key,
+        )
+
+
+def request(submission: Submission, at_hours: float, job_class: str = "") -> SubmissionAsked:
+    """Return the request for a job, as anyone may append it to a journal."""
+    return SubmissionAsked(
+        at_hours=at_hours,
+        actor="user",
+        key=submission.key,
+        text=submission.text,
+        path=submission.file.path,
+        envs=submission.envs,
+        policy="" if submission.policy is None else json.dumps(submission.policy),
+        pool=submission.market.pool or "",
+        job_class=job_class,
+    )
+
+
+def check_runnable(file: JobFile) -> None:
+    """Raise InputError for a job with nothing to run, and InfeasibleError for one that cannot be in time."""
+    check_feasible(file.job)
+    if file.run is None:
+        raise InputError(
+            f"{file.path}: a job must say what to run, got no 'run'; write 'run: python train.py'"
+        )
+
+
+def _without_values(file: JobFile, path: str) -> JobFile:
+    """Return a file that says where it lies from anywhere, and names its secrets only."""
+    return dataclasses.replace(file, path=str(Path(path).absolute()), secrets=dict.fromkeys(file.secrets))
+
+
+def _taken_over(envs: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the variables that are to be as they are where the job is handed in."""
+    found = {name: os.environ.get(name) for name, value in envs.items() if value is None}
+    for name, value in found.items():
+        if value is None:
+            raise InputError(
+                f"variable {name} must be set here or given a value in the job file, got neither"
+            )
+    return {name: value for name, value in found.items() if value is not None}

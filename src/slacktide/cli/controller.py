@@ -1,0 +1,61 @@
+"""`slacktide controller`: run what is submitted to a journal, until told to stop."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli import options as common
+from slacktide.cli.journals import journal_option, journal_path
+from slacktide.cli.wanted import controller_options, setup_of, wanted_of
+
+if TYPE_CHECKING:
+    from slacktide.app.controller import Controller
+    from slacktide.cli.stopping import Stopping
+
+
+@click.command()
+@common.market_options
+@click.option("--policy", metavar="NAME", help="The policy of jobs whose submission names none.")
+@click.option(
+    "--fleet", type=click.Path(), metavar="FLEET", help="Jobs that name a class are of this file's stream."
+)
+@click.option(
+    "--start", type=int, metavar="SLOT", help="The market's slot to begin in; otherwise a late one."
+)
+@controller_options
+@journal_option
+def controller(**given: Any) -> int:
+    """Take charge of a journal and run what is submitted to it, until Ctrl-C or SIGTERM.
+
+    Jobs come from `slacktide submit`, in this or another process, also before the controller was there; jobs
+    that have not ended are taken up again. Prints a line for everything that changes. When it is told to
+    stop, the workers checkpoint and all GPUs are let go; the next controller goes on.
+    """
+    from slacktide.app.controller import Controller
+    from slacktide.cli.stopping import Stopping
+
+    setup = setup_of(given, wanted_of(given).for_all())
+    with Stopping() as stop, Controller(journal_path(given["journal"]), setup) as running:
+        _stay(running, stop)
+        left = list(running.journal.unfinished())
+    if left:
+        click.echo(f"not ended: {', '.join(left)}; `slacktide controller` goes on", err=True)
+    return 0
+
+
+def _stay(running: Controller, stop: Stopping) -> None:
+    """Run until told to stop, and say what happens from now on."""
+    from slacktide.cli.watching import Watch
+    from slacktide.report.run_live import Lines
+
+    screen, jobs = Lines(sys.stdout), running.journal.unfinished()
+    watch = Watch(running, jobs, screen, stop.note, after=running.opened_seq, named=True)
+    running.run(
+        staying=True,
+        show=watch,
+        stopping=stop,
+        complain=lambda error: screen.tell([f"trouble, trying again: {error}"]),
+    )

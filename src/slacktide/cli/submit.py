@@ -1,0 +1,51 @@
+"""`slacktide submit`: hand a job to the controller of a journal, from any process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from slacktide.cli import options as common
+from slacktide.cli.journals import NOBODY, journal_option, journal_path
+
+NOT_TAKEN_IN = 101
+
+
+@click.command()
+@click.argument("job", type=click.Path(), metavar="JOB")
+@click.option("--policy", metavar="NAME", help="The policy to run with; otherwise the controller's choice.")
+@click.option("--pool", metavar="POOL", help="The pool to run in; otherwise the cheapest one.")
+@click.option("--class", "job_class", metavar="CLASS", help="The class of the controller's fleet it is of.")
+@click.option("--key", metavar="KEY", help="Names the request: the same key twice is one job.")
+@click.option("--no-wait", is_flag=True, help="Print the key of the request instead of waiting.")
+@journal_option
+@common.output_option("text", "json")
+def submit(job: str, **given: Any) -> int:
+    """Hand JOB, a YAML file, to the controller of a journal, and print the job's id.
+
+    The request goes through the journal, so it is answered once, whatever happens to the controller; while
+    none is in charge it stays there for the next one. Exits with 0 when the job was taken in, 2 or 3 when it
+    was refused as bad input or infeasible, and 101 when nobody is there to answer.
+    """
+    from slacktide.app.journal import open_journal
+    from slacktide.app.market import MarketSpec
+    from slacktide.app.submission import Submission
+
+    policy, market = common.parse_policy(given["policy"]), MarketSpec(pool=given["pool"])
+    submission = Submission.read(job, policy=policy, market=market, key=given["key"] or "")
+    with open_journal(journal_path(given["journal"]), create=True) as journal:
+        key = journal.submit(submission, job_class=given["job_class"] or "")
+        taken = None if given["no_wait"] else journal.wait(key)
+        alone = taken is None and not journal.in_charge
+    _print(key, taken, given["output"])
+    if alone:
+        click.echo(f"{NOBODY}; the request stays in it: `slacktide controller` takes it in", err=True)
+    return 0 if taken or given["no_wait"] else NOT_TAKEN_IN
+
+
+def _print(key: str, job: str | None, output: str) -> None:
+    if output == "json":
+        common.echo_json({"key": key, "job": job})
+    else:
+        click.echo(job or key)

@@ -1,0 +1,112 @@
+"""The audit of a whole journal: the stretches of all payers together, so that spot sold twice shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from slacktide import ledger
+from slacktide.engine.bill import left_out
+from slacktide.engine.engine import UNSEEN
+from slacktide.engine.lane import market_of
+from slacktide.engine.world import World
+from slacktide.errors import SlacktideError
+from slacktide.events import ClockSet, Decided, Lived, Record, SiteOpened, Submitted
+from slacktide.jobfile import parse_job
+from slacktide.ledger import Audit, Priced
+from slacktide.tariff import Tariff, tariff_of
+from slacktide.types import Quote
+
+BY_THE_SECOND = Tariff(whole_slots=False, slot_hours=1.0)
+"""How the site pays for machines that no job holds."""
+
+
+class _Told(NamedTuple):
+    """A stretch as the journal tells it."""
+
+    seq: int
+    event: Lived
+    clock: int
+    """How often the clock had been set: hours of two clocks do not lie on one line."""
+    shared: bool
+    """Whether its slot was seen, on a market that all jobs shared: only there can spot be sold twice."""
+
+
+class _Pricing(NamedTuple):
+    """How a job is billed, and what its market quoted; None where that cannot be read any more."""
+
+    tariff: Tariff
+    quote: Callable[[int], Quote] | None
+
+
+def site_audit(world: World, records: Iterable[Record]) -> Audit:
+    """Price every stretch of a journal again, and see that no spot was held by two.
+
+    Slots that nobody saw are paid as they were held, and blame nobody. The prices are the market's where it
+    can still be read, and the journal's otherwise.
+    """
+    told = list(_told(records))
+    pricing = {job: _pricing(track.submitted) for job, track in world.jobs.items()}
+    found = [
+        _clock_audit(list(group), pricing) for _, group in itertools.groupby(told, lambda one: one.clock)
+    ]
+    return Audit(
+        sum(one.cost_usd for one in found),
+        (*(gap for one in found for gap in one.gaps), *_gaps(told)),
+        tuple(wrong for one in found for wrong in one.wrong),
+        tuple(moment for one in found for moment in one.oversold),
+    )
+
+
+def _clock_audit(told: list[_Told], pricing: Mapping[str, _Pricing]) -> Audit:
+    """Audit the stretches that lie on one clock."""
+    stretches = [_at_market(pricing.get(one.event.job), one.event.priced) for one in told]
+    again = ledger.audit(
+        stretches,
+        lambda payer: pricing[payer].tariff if payer in pricing else BY_THE_SECOND,
+        name=lambda number: f"event {told[number].seq}",
+    )
+    shared = [each.stretch for one, each in zip(told, stretches, strict=True) if one.shared]
+    return dataclasses.replace(again, oversold=tuple(ledger.oversold(shared)))
+
+
+def _told(records: Iterable[Record]) -> Iterator[_Told]:
+    clock, shared = 0, False
+    why: dict[str, str] = {}
+    for seq, _, event in records:
+        match event:
+            case ClockSet():
+                clock, shared = clock + 1, False
+            case SiteOpened():
+                shared = True
+            case Decided():
+                why[event.job] = event.why
+            case Lived():
+                yield _Told(seq, event, clock, shared and why.get(event.job) != UNSEEN.rule)
+
+
+def _pricing(submitted: Submitted) -> _Pricing:
+    now = datetime.fromisoformat(submitted.submitted_utc)
+    job = parse_job(submitted.text, path=submitted.path, now=now).job
+    tariff = tariff_of(job.billing, submitted.slot_hours)
+    try:
+        market = market_of(submitted.market)
+        return _Pricing(tariff, None if market is None else market.pool(submitted.pool).quote)
+    except SlacktideError:
+        return _Pricing(tariff, None)
+
+
+def _at_market(pricing: _Pricing | None, one: Priced) -> Priced:
+    if pricing is None or pricing.quote is None:
+        return one
+    return one._replace(stretch=one.stretch._replace(quote=pricing.quote(one.stretch.slot)))
+
+
+def _gaps(told: list[_Told]) -> list[str]:
+    """Return where time is missing between two stretches of a job though GPUs were held."""
+    by_job = sorted(told, key=lambda one: one.event.job)  # stable, so each job's stay in order
+    groups = itertools.groupby(by_job, key=lambda one: one.event.job)
+    return [gap for _, group in groups for gap in left_out([(one.seq, one.event) for one in group])]

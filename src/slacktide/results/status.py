@@ -1,0 +1,26 @@
+"""Where a job stands, as a list of jobs shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """One job of a journal, as of its last event."""
+
+    name: str
+    policy: str
+    status: str
+    health: str
+    hours: float
+    """How long it has been under way, or was."""
+    spot_gpus: int
+    on_demand_gpus: int
+    progress_gpu_hours: float
+    cost_usd: float
+    preemptions: int
+    submitted_utc: str
+    work_gpu_hours: float
+    deadline_hours: float | None
+    """None for a job without a deadline."""

@@ -1,0 +1,321 @@
+"""Jobs are submitted through the journal: answered once, refused with the reason, without their secrets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from slacktide.app.market import MarketSpec
+from slacktide.app.requests import ask_submission, await_answer
+from slacktide.app.submission import Defaults, FleetText, Submission
+from slacktide.engine.lane import lane_of
+from slacktide.engine.requests import Answer
+from slacktide.engine.snapshots import read_world
+from slacktide.errors import BackendError, InfeasibleError, InputError, SlacktideError
+from slacktide.events import ClockSet, Event, Record, SubmissionAsked, SubmissionRefused, Submitted
+from slacktide.jobfile import reading
+from slacktide.store.base import Store
+from slacktide.store.memory import MemoryStore
+from slacktide.store.sqlite import SqliteStore
+
+from .parts_of_intake import Desk, write_job
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "journal.db")
+    with made as opened:
+        yield opened
+
+
+def ask(store: Store, path: str, key: str) -> None:
+    """Ask that a job be run, as another process does."""
+    assert ask_submission(store, Submission.read(path, key=key)) == key
+
+
+def kinds(store: Store) -> list[str]:
+    return [type(record.event).__name__ for record in store.read()]
+
+
+def test_a_request_becomes_a_job_that_knows_its_key(store: Store, tmp_path: Path) -> None:
+    desk = Desk(store, tmp_path)
+    ask(store, write_job(tmp_path), "k")
+    assert [asked.key for asked in desk.journal.waiting()] == ["k"]
+    desk.answer()
+    assert kinds(store) == ["SubmissionAsked", "SiteOpened", "Submitted"]
+    assert desk.engine.world.jobs["job"].submitted.key == "k"
+    assert desk.journal.wait("k") == "job"
+    desk.answer()
+    assert len(kinds(store)) == 3
+
+
+def test_the_same_key_twice_is_one_job_and_other_keys_are_others(store: Store, tmp_path: Path) -> None:
+    desk, path = Desk(store, tmp_path), write_job(tmp_path)
+    for key in ("a", "a", "b"):
+        ask(store, path, key)
+    desk.answer()
+    ask(store, path, "a")
+    desk.answer()
+    assert kinds(store).count("Submitted") == kinds(store).count("SubmissionAsked") == 2
+    assert desk.engine.world.requests.answers == {"a": Answer("job"), "b": Answer("job-2")}
+
+
+def test_two_clients_who_race_with_one_key_get_one_job(tmp_path: Path) -> None:
+    store = MemoryStore()
+    ask(store, write_job(tmp_path), "a")
+    store.append([record.event for record in store.read()])
+    desk = Desk(store, tmp_path)
+    desk.answer()
+    assert list(desk.engine.world.jobs) == ["job"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "pool", "code", "words"),
+    [
+        ({"deadline": "1m"}, None, 3, "the deadline of 0.0166667 h cannot be met"),
+        ({"deadline": "400h"}, None, 2, "the market must cover the deadline of 400 h"),
+        ({"policy": "uniform-progress"}, "nowhere", 2, "nowhere"),
+    ],
+)
+def test_a_refusal_is_what_the_controllers_own_process_would_have_met(
+    tmp_path: Path, changes: dict[str, str], pool: str | None, code: int, words: str
+) -> None:
+    store = MemoryStore()
+    desk, text = Desk(store, tmp_path), Path(write_job(tmp_path, **changes)).read_text()
+    path = str(tmp_path / "job.yaml")
+    store.append(
+        [SubmissionAsked(at_hours=0.0, actor="user", key="k", text=text, path=path, pool=pool or "")]
+    )
+    desk.answer()
+    (refused,) = [record.event for record in store.read() if isinstance(record.event, SubmissionRefused)]
+    assert refused.exit_code == code
+    with pytest.raises(SlacktideError) as own:
+        desk.intake.take(Submission.read(path, market=MarketSpec(pool=pool)))
+    assert refused.why == str(own.value)
+    assert words in refused.why
+    with pytest.raises({2: InputError, 3: InfeasibleError}[code], match=words):
+        desk.journal.wait("k")
+
+
+def test_what_nobody_foresaw_is_an_answer_too(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request over which a controller fell would be met by the next one, and the one after that."""
+
+    def broken(*given: object) -> None:
+        raise ZeroDivisionError("of a policy")
+
+    desk = Desk(store, tmp_path)
+    ask(store, write_job(tmp_path), "k")
+    monkeypatch.setattr("slacktide.app.intake.rehearse", broken)
+    desk.answer()
+    assert desk.engine.world.requests.answers["k"] == Answer("", "ZeroDivisionError: of a policy", 1)
+    with pytest.raises(SlacktideError, match="of a policy"):
+        desk.journal.wait("k")
+
+
+class Killed(BaseException):
+    """The controller was killed here."""
+
+
+class Fragile(MemoryStore):
+    """A journal whose controller dies at the nth write from now on, just before it or just after it."""
+
+    left = 0
+    before = False
+
+    def append(self, events: Iterable[Event]) -> list[Record]:
+        self.left -= 1
+        if self.left == 0 and self.before:
+            raise Killed
+        records = super().append(events)
+        if self.left == 0:
+            raise Killed
+        return records
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before the write", "after the write"])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_controller_killed_between_reading_and_answering_leaves_each_request_one_answer(
+    tmp_path: Path, nth: int, before: bool
+) -> None:
+    store = Fragile()
+    ask(store, write_job(tmp_path), "good")
+    late = Path(write_job(tmp_path, name="late.yaml", deadline="1m")).read_text()
+    asked = SubmissionAsked(at_hours=0.0, actor="user", key="bad", text=late, path="/late.yaml")
+    store.append([asked])
+    ask(store, write_job(tmp_path), "other")
+    first = Desk(store, tmp_path)
+    store.left, store.before = nth, before
+    with pytest.raises(Killed):
+        first.answer()
+    second = Desk(store, tmp_path)
+    second.answer()
+    answers = second.engine.world.requests.answers
+    assert {key: answer.job for key, answer in answers.items()} == {
+        "good": "job",
+        "bad": "",
+        "other": "job-2",
+    }
+    assert second.engine.world.requests.waiting == {}
+    assert (kinds(store).count("Submitted"), kinds(store).count("SubmissionRefused")) == (2, 1)
+
+
+def test_trouble_with_the_disk_is_no_answer(tmp_path: Path) -> None:
+    class Full(MemoryStore):
+        full = False
+
+        def append(self, events: Iterable[Event]) -> list[Record]:
+            if self.full:
+                raise BackendError("no room on the disk")
+            return super().append(events)
+
+    store = Full()
+    desk = Desk(store, tmp_path)
+    ask(store, write_job(tmp_path), "k")
+    store.full = True
+    with pytest.raises(BackendError):
+        desk.answer()
+    store.full = False
+    desk.answer()
+    assert desk.engine.world.requests.answers == {"k": Answer("job")}
+
+
+def test_secrets_stay_out_of_the_journal_and_are_found_where_the_file_lies(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slacktide.engine.launching import secrets_of
+
+    monkeypatch.setenv("TAKEN", "from here")
+    desk = Desk(store, tmp_path)
+    ask(store, write_job(tmp_path, more="secrets: {TOKEN: hush-hush}\nenvs: {TAKEN: }\n"), "k")
+    monkeypatch.delenv("TAKEN")
+    desk.answer()
+    assert "hush-hush" not in repr(list(store.read()))
+    lane = desk.engine.lane_of("job")
+    assert lane.file is not None
+    assert lane.file.envs == {"TAKEN": "from here"}
+    assert "hush-hush" not in repr(lane.file) + repr(lane.file.secrets)
+    assert secrets_of(lane.file) == {"TOKEN": "hush-hush"}
+
+
+def test_a_job_file_is_read_once_in_each_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    original = reading._read
+
+    def counting(*given: object) -> object:
+        read.append(given)
+        return original(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reading, "_read", counting)
+    store, path = MemoryStore(), write_job(tmp_path)
+    desk = Desk(store, tmp_path)
+    desk.intake.take(Submission.read(path))
+    desk.engine.step(0.1)
+    assert len(read) == 1
+    ask(store, path, "k")
+    assert len(read) == 2
+    desk.answer()
+    desk.engine.step(0.2)
+    assert len(read) == 3
+
+
+def test_a_deadline_with_a_date_counts_from_the_moment_that_the_journal_names(tmp_path: Path) -> None:
+    store = MemoryStore()
+    date = (datetime.now(UTC) + timedelta(hours=12)).isoformat()
+    desk = Desk(store, tmp_path)
+    ask(store, write_job(tmp_path, deadline=date), "k")
+    desk.answer()
+    submitted = desk.engine.world.jobs["job"].submitted
+    assert submitted.deadline_hours == lane_of(submitted).job.deadline_hours < 12.0
+    assert desk.engine.lane_of("job").terms.deadline_hours == lane_of(submitted).terms.deadline_hours
+
+
+def test_two_jobs_of_a_file_may_not_share_a_checkpoint_folder(tmp_path: Path) -> None:
+    desk = Desk(MemoryStore(), tmp_path)
+    path = write_job(tmp_path, checkpoint="{dir: ckpt, every: 10m}")
+    desk.intake.take(Submission.read(path))
+    with pytest.raises(InputError, match=r"must run once at a time, but job of the same file has not ended"):
+        desk.intake.take(Submission.read(path))
+
+
+FLEET = FleetText(
+    "budget: 6 gpus\nclasses:\n  - {name: small, arrivals_per_hour: 0.2, work: 4 gpu-hours, widths: 1..4}\n",
+    "/fleet.yaml",
+)
+
+
+def asked_for(path: str, **more: str) -> SubmissionAsked:
+    return SubmissionAsked(at_hours=0.0, key="k", text=Path(path).read_text(), path=path, **more)  # type: ignore[arg-type]
+
+
+def test_what_a_request_leaves_open_is_as_the_controller_says(tmp_path: Path) -> None:
+    path, market = write_job(tmp_path), MarketSpec(source="synthetic:volatile", pool="a")
+    defaults = Defaults(market=market, policy="on-demand")
+    usual, own = (
+        defaults.submission(asked_for(path, **more))
+        for more in ({}, {"policy": json.dumps({"ahap": {"window": 3}}), "pool": "b"})
+    )
+    assert (usual.policy, usual.market) == ("on-demand", market)
+    assert (own.policy, own.market.pool) == ({"ahap": {"window": 3}}, "b")
+    assert Defaults().submission(asked_for(path)).policy is None
+
+
+def test_jobs_with_a_class_are_of_the_controllers_stream_and_others_by_themselves(tmp_path: Path) -> None:
+    defaults = Defaults(fleet=FLEET, policy="online-width")
+    alone = defaults.submission(asked_for(write_job(tmp_path)))
+    assert (alone.fleet, alone.policy) == (None, None)
+    member = defaults.submission(asked_for(write_job(tmp_path), job_class="small"))
+    assert (member.fleet, member.policy, member.file.fleet_class) == (FLEET, "online-width", "small")
+    store = MemoryStore()
+    store.append([asked_for(write_job(tmp_path), job_class="small")])
+    desk = Desk(store, tmp_path, defaults)
+    desk.answer()
+    submitted = desk.engine.world.jobs["job"].submitted
+    assert (submitted.fleet, json.loads(submitted.policy)) == (FLEET.text, "online-width")
+    assert reading.parse_job(submitted.text).fleet_class == "small"
+
+
+def test_a_class_needs_a_fleet(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="start the controller with --fleet"):
+        Defaults().submission(asked_for(write_job(tmp_path), job_class="small"))
+
+
+def test_an_answer_is_waited_for_as_long_as_somebody_is_in_charge(store: Store, tmp_path: Path) -> None:
+    desk = Desk(store, tmp_path)
+    ask(store, write_job(tmp_path), "k")
+    assert desk.journal.wait("k") is None, "nobody is in charge"
+    naps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            desk.answer()
+
+    found = await_answer(store, "k", lambda: True, sleep=sleep)
+    assert (found, len(naps)) == (Answer("job"), 3)
+
+
+def test_the_answer_that_a_controller_gave_last_is_not_missed(tmp_path: Path) -> None:
+    store = MemoryStore()
+    desk = Desk(store, tmp_path)
+    ask(store, write_job(tmp_path), "k")
+
+    def gone_after_answering() -> bool:
+        desk.answer()
+        return False
+
+    assert await_answer(store, "k", gone_after_answering) == Answer("job")
+
+
+def test_a_new_clock_keeps_what_waits(tmp_path: Path) -> None:
+    store = MemoryStore()
+    ask(store, write_job(tmp_path), "k")
+    store.append([ClockSet(at_hours=0.0, epoch_utc=datetime.now(UTC).isoformat(), speed=1.0)])
+    assert list(read_world(store).requests.waiting) == ["k"]
+    submitted = [record.event for record in store.read() if isinstance(record.event, Submitted)]
+    assert submitted == []
