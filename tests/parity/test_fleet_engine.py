@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -137,16 +136,17 @@ class Lives:
         checked = ledger.audit(stretches, lambda payer: tariff_of("second", SLOT_HOURS))
         assert checked.clean, checked
 
-    def gpu_hours(self) -> Counter[str]:
-        found: Counter[str] = Counter(busy=0.0, restart=0.0, boot=0.0, idle=0.0, rounding=0.0)  # type: ignore[arg-type]
+    def gpu_hours(self) -> dict[str, float]:
+        """Return the GPU-hours of all stretches in the journal, by what they were for."""
+        found = dict.fromkeys(("busy", "restart", "boot", "idle", "rounding"), 0.0)
         for record in self.store.read():
             if isinstance(record.event, Lived):
                 one = record.event.priced.stretch
-                found["busy"] += one.gpus * one.productive_hours  # type: ignore[assignment]
-                found["restart"] += one.gpus * one.pause_hours  # type: ignore[assignment]
+                found["busy"] += one.gpus * one.productive_hours
+                found["restart"] += one.gpus * one.pause_hours
             elif isinstance(record.event, Kept):
                 one = record.event.priced.stretch
-                found[one.use] += one.gpus * one.held_hours  # type: ignore[assignment]
+                found[one.use] += one.gpus * one.held_hours
         return found
 
 

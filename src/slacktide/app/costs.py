@@ -13,7 +13,7 @@ from slacktide.engine.bill import bill as job_bill
 from slacktide.engine.lane import Lane
 from slacktide.engine.site_bill import site_audit
 from slacktide.engine.world import Track, World
-from slacktide.events import Event, Lived, Record
+from slacktide.events import Event, Kept, Lived, Record
 from slacktide.ledger import Audit, bill
 from slacktide.report.run_scene import Curve, RunScene, run_scene
 from slacktide.results.bill import Bill
@@ -33,14 +33,14 @@ def job_cost(track: Track, lane: Lane, records: Iterable[Record]) -> JobCost:
 
 
 def site_cost(world: World, records: Iterable[Record]) -> SiteBill:
-    """Add up what every job and the site itself paid, and audit all stretches together."""
+    """Add up what every job and the machines that none used cost, and audit all stretches together."""
     told = list(records)
-    lived = [record.event for record in told if isinstance(record.event, Lived)]
-    own = [event.priced for event in lived if not event.job]
+    own = [record.event.priced for record in told if isinstance(record.event, Kept)]
+    lived = [record.event.priced for record in told if isinstance(record.event, Lived)]
     payers = [PayerBill(track.job, track.status, track.bill) for track in world.jobs.values()]
     if own:
         payers.append(PayerBill("", "", bill(own)))
-    return SiteBill(tuple(payers), bill(event.priced for event in lived), site_audit(world, told))
+    return SiteBill(tuple(payers), bill([*lived, *own]), site_audit(world, told))
 
 
 def scene_of(track: Track, lane: Lane, events: Iterable[Event], drawn: Bill) -> RunScene:

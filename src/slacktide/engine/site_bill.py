@@ -10,25 +10,25 @@ from typing import NamedTuple
 
 from slacktide import ledger
 from slacktide.engine.bill import left_out
-from slacktide.engine.engine import UNSEEN
 from slacktide.engine.lane import market_of
+from slacktide.engine.step import UNSEEN
 from slacktide.engine.world import World
 from slacktide.errors import SlacktideError
-from slacktide.events import ClockSet, Decided, Lived, Record, SiteOpened, Submitted
+from slacktide.events import ClockSet, Decided, Kept, Lived, Record, SiteOpened, Submitted
 from slacktide.jobfile import parse_job
 from slacktide.ledger import Audit, Priced
 from slacktide.tariff import Tariff, tariff_of
 from slacktide.types import Quote
 
 BY_THE_SECOND = Tariff(whole_slots=False, slot_hours=1.0)
-"""How the site pays for machines that no job holds."""
+"""How fleets pay for machines that no job uses."""
 
 
 class _Told(NamedTuple):
     """A stretch as the journal tells it."""
 
     seq: int
-    event: Lived
+    event: Lived | Kept
     clock: int
     """How often the clock had been set: hours of two clocks do not lie on one line."""
     shared: bool
@@ -86,6 +86,8 @@ def _told(records: Iterable[Record]) -> Iterator[_Told]:
                 why[event.job] = event.why
             case Lived():
                 yield _Told(seq, event, clock, shared and why.get(event.job) != UNSEEN.rule)
+            case Kept():
+                yield _Told(seq, event, clock, shared)
 
 
 def _pricing(submitted: Submitted) -> _Pricing:
@@ -107,6 +109,7 @@ def _at_market(pricing: _Pricing | None, one: Priced) -> Priced:
 
 def _gaps(told: list[_Told]) -> list[str]:
     """Return where time is missing between two stretches of a job though GPUs were held."""
-    by_job = sorted(told, key=lambda one: one.event.job)  # stable, so each job's stay in order
-    groups = itertools.groupby(by_job, key=lambda one: one.event.job)
-    return [gap for _, group in groups for gap in left_out([(one.seq, one.event) for one in group])]
+    lived = [(one.seq, one.event) for one in told if isinstance(one.event, Lived)]
+    by_job = sorted(lived, key=lambda one: one[1].job)  # stable, so each job's stay in order
+    groups = itertools.groupby(by_job, key=lambda one: one[1].job)
+    return [gap for _, group in groups for gap in left_out(list(group))]
