@@ -42,8 +42,9 @@ def run_settled(stream: Stream, fleet: Fleet, ways: Ways, *, name: str = "") -> 
     sizes = np.bincount(way, weights=stream.size, minlength=len(hours))
     counts = np.bincount(way, minlength=len(hours))
     changes = (np.diff(table.width, axis=1) != 0) & (table.hours[:, 1:] > 0)
-    busy = float(sizes @ (table.hours * table.width).sum(axis=1))
-    restart = float(counts @ (table.pause_hours * table.width).sum(axis=1))
+    # Not a product of vectors: the bits of those depend on the processor.
+    busy = float((sizes * (table.hours * table.width).sum(axis=1)).sum())
+    restart = float((counts * (table.pause_hours * table.width).sum(axis=1)).sum())
     return StreamRun(
         policy=name,
         stream=stream,
