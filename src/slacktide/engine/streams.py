@@ -1,4 +1,4 @@
-"""Jobs of a stream under the engine: one stream policy decides about all of them at once.
+"""Jobs of a stream under the engine: one allocator decides about all of them at once.
 
 The policy is shown the same `FleetView` as in the simulator. What it has to remember it learns
 from the journal's events, in their order, so that a new engine that reads the journal knows the same.
@@ -12,25 +12,30 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from slacktide.allocate.base import allocators
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import (
+from slacktide.deciding import (
+    Allocator,
     Arrived,
-    ClusterPolicy,
+    Columns,
     Finished,
     FleetView,
-    LearningPolicy,
+    Learning,
     Progressed,
-    StreamPolicy,
+    Rows,
+    Sizing,
+    View,
+    Wanted,
     begin,
     needs_sizes,
-    stream_policies,
 )
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError, UnknownNameError
 from slacktide.events import Ended, Lived, Record, Submitted
 from slacktide.jobfile.fleet import parse_fleet
 from slacktide.jobfile.reading import parse_job
+from slacktide.site.spot import Spot
 from slacktide.store.base import Store
 from slacktide.types import Allocation, Reason
 
@@ -39,7 +44,7 @@ DEFAULT_STREAM_POLICY = "fixed-width"
 
 @dataclass(slots=True)
 class _Member:
-    """A job of a stream, in the numbers a stream policy reads."""
+    """A job of a stream, in the numbers an allocator reads."""
 
     id: int
     class_index: int
@@ -53,7 +58,7 @@ class _Member:
 class _Stream:
     name: str
     fleet: Fleet
-    policy: StreamPolicy
+    policy: Allocator
     began_hours: float
     """When its first job came: a stream's policy counts from there."""
     members: dict[str, _Member] = field(default_factory=dict)
@@ -89,7 +94,11 @@ class Streams:
             stream.present.discard(event.job)
             _tell(stream, Finished(event.at_hours - stream.began_hours, member.id, member.class_index))
         view = _view(stream, {job: world.jobs[job] for job in stream.members}, event.at_hours)
-        stream.widths = dict(zip(view.ids.tolist(), stream.policy.decide(view).tolist(), strict=True))
+        wanted = stream.policy.decide(view)
+        if not isinstance(wanted, Wanted):
+            raise InputError("a live stream's allocator must decide in columns, got a mapping of names")
+        widths = wanted.on_demand_gpus.tolist()
+        stream.widths = dict(zip(view.jobs.ids.tolist(), widths, strict=True))
 
     def retell(self, store: Store, world: World) -> None:
         """Take into account what befell the streams' jobs as far as a world knows it, from the journal.
@@ -134,11 +143,11 @@ def check_member(event: Submitted) -> None:
 def _open(event: Submitted) -> _Stream:
     file = parse_fleet(event.fleet, path=event.fleet_path)
     spec = json.loads(event.policy)
-    made = stream_policies.make(spec)
+    made = allocators.make(spec)
     fleet = Fleet(file.classes, file.budget_gpus)
     policy = begin(made, fleet)
-    name = stream_policies.name_of(made)
-    if isinstance(policy, ClusterPolicy):
+    name = allocators.name_of(made)
+    if isinstance(policy, Sizing):
         raise InputError(
             f"a live stream must have a policy of widths, got {name}, which rents a cluster; take fixed-width"
         )
@@ -161,7 +170,7 @@ def _member(stream: _Stream, event: Submitted) -> _Member:
 
 
 def _tell(stream: _Stream, event: Arrived | Progressed | Finished) -> None:
-    if isinstance(stream.policy, LearningPolicy):
+    if isinstance(stream.policy, Learning):
         stream.policy.learn(event)
 
 
@@ -199,25 +208,43 @@ def _view(stream: _Stream, tracks: dict[str, Track], now_hours: float) -> FleetV
     present = {job: member for job, member in stream.members.items() if job in stream.present}
     members = list(present.values())
     width = _whole([_held(tracks[job]) for job in present])
-    attained = np.array([member.done_gpu_hours for member in members])
-    remaining: Floats | None = None
+    kinds = _whole([member.class_index for member in members])
+    stages = _whole([_stage(stream.fleet, member) for member in members])
+    work: Floats | None = None
     if needs_sizes(stream.policy):
-        remaining = np.array([member.work_gpu_hours for member in members]) - attained
+        work = np.array([member.work_gpu_hours for member in members])
     return FleetView(
-        fleet=stream.fleet,
         now_hours=now_hours - stream.began_hours,
-        ids=_whole([member.id for member in members]),
-        class_index=_whole([member.class_index for member in members]),
-        number=_whole([member.number for member in members]),
-        stage=_whole([_stage(stream.fleet, member) for member in members]),
-        arrival_hours=np.array([member.arrived_hours for member in members]),
-        width=width,
-        attained_gpu_hours=attained,
-        remaining_gpu_hours=remaining,
+        fleet=stream.fleet,
+        jobs=Columns(
+            ids=_whole([member.id for member in members]),
+            kind=kinds,
+            number=_whole([member.number for member in members]),
+            phase=stages - stream.fleet.stages.first[kinds],
+            submitted_hours=np.array([member.arrived_hours for member in members]),
+            spot_gpus=np.zeros_like(width),
+            on_demand_gpus=width,
+            pause_hours=np.zeros(len(members)),
+            progress_gpu_hours=np.array([member.done_gpu_hours for member in members]),
+            work_gpu_hours=work,
+        ),
+        due=range(len(members)),
         ready_gpus=int(width.sum()),
         rented_gpus=int(width.sum()),
         spent_gpu_hours=sum(_spent(track, now_hours) for track in tracks.values()),
+        spot=Spot(),
+        shown=_Unread(),
     )
+
+
+class _Unread(Rows):
+    """No rows: the allocators of live streams so far read columns."""
+
+    def name(self, place: int) -> str:
+        raise InputError("a live stream's allocator must read columns, got one that reads rows")
+
+    def view(self, place: int, spot: Spot) -> View:
+        raise InputError("a live stream's allocator must read columns, got one that reads rows")
 
 
 def _held(track: Track) -> int:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.allocate.base import Ways
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import Ways
 from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.results.stream import Bill, StreamRun
 
