@@ -1,7 +1,8 @@
 """What time does to the jobs that are present; one source, plain and compiled.
 
 Between two events every job's progress is constant, so nothing is stepped through: the next event is
-computed and all jobs are taken there at once.
+computed and all jobs are taken there at once. What a pause, an end and a change of width are is `physics`;
+who gets what while nodes are on their way is `site.cluster.granted`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Stages
 from slacktide.compiled import compilable
+from slacktide.physics import ends_in_hours, pause_on_change, worked
+from slacktide.site.cluster import granted
 
 
 class Arrivals(NamedTuple):
@@ -113,7 +116,7 @@ def step(
     for job in range(present):
         if jobs.width[job] > 0:
             rate = stages.rate[jobs.stage[job], jobs.width[job]]
-            ends = jobs.pause_hours[job] + jobs.left_gpu_hours[job] / rate
+            ends = ends_in_hours(jobs.left_gpu_hours[job], rate, jobs.pause_hours[job])
             if ends < span:
                 span = ends
                 until_hours = now_hours + ends
@@ -135,19 +138,16 @@ def pass_time(jobs: Present, stages: Stages, busy: Floats, present: int, span: f
         if width == 0:
             continue
         rate = stages.rate[jobs.stage[job], width]
-        pause = min(jobs.pause_hours[job], span)
-        ends = jobs.pause_hours[job] + jobs.left_gpu_hours[job] / rate
-        work = min(rate * (span - pause), jobs.left_gpu_hours[job])
-        if ends <= span:
-            work = jobs.left_gpu_hours[job]
-            count += 1
-        jobs.pause_hours[job] -= pause
-        jobs.left_gpu_hours[job] = 0.0 if ends <= span else jobs.left_gpu_hours[job] - work
-        jobs.progress_gpu_hours[job] += work
-        jobs.span_hours[job] += span - pause
-        jobs.span_gpu_hours[job] += work
-        busy[0] += width * (span - pause)
-        busy[1] += width * pause
+        # No end lies before the span's, which is one of them or earlier: nothing is left to forgive.
+        waited, _, gained, ended = worked(jobs.left_gpu_hours[job], rate, jobs.pause_hours[job], span, 0.0)
+        count += ended
+        jobs.pause_hours[job] -= waited
+        jobs.left_gpu_hours[job] -= gained
+        jobs.progress_gpu_hours[job] += gained
+        jobs.span_hours[job] += span - waited
+        jobs.span_gpu_hours[job] += gained
+        busy[0] += width * (span - waited)
+        busy[1] += width * waited
     return count
 
 
@@ -225,30 +225,27 @@ def admit(jobs: Present, arrivals: Arrivals, stages: Stages, place: int, number:
 def place(jobs: Present, stages: Stages, wanted: Ints, gpus: int) -> tuple[int, int]:
     """Give jobs the widths they are to have, as far as the GPUs that can be used go.
 
-    Who is to have less gives it up at once. Then, in the order of arrival, each job that is to have more
-    gets all of it or keeps what it has. Whoever starts or changes makes no progress for a restart. Returns
-    the GPUs held and how many running jobs changed their width; for a width that is not allowed -1 and the
-    job's place.
+    Returns the GPUs held and how many running jobs changed their width; for a width that is not allowed -1
+    and the job's place.
     """
-    changes = 0
     for job in range(len(wanted)):
         width = wanted[job]
         if width < 0 or width >= stages.rate.shape[1]:
             return -1, job
         if width > 0 and stages.rate[jobs.stage[job], width] == 0.0:
             return -1, job
-        if width < jobs.width[job]:
-            jobs.width[job] = width
-            jobs.pause_hours[job] = stages.restart_hours[jobs.stage[job]]
-            changes += 1
-        gpus -= jobs.width[job]
+    given = granted(jobs.width[: len(wanted)], wanted, gpus)
     held = 0
-    for job in range(len(wanted)):
-        if wanted[job] > jobs.width[job] and wanted[job] - jobs.width[job] <= gpus:
-            gpus -= wanted[job] - jobs.width[job]
-            jobs.width[job] = wanted[job]
-            jobs.pause_hours[job] = stages.restart_hours[jobs.stage[job]]
-            changes += jobs.started[job]
-            jobs.started[job] = 1
-        held += jobs.width[job]
+    changes = 0
+    for job in range(len(given)):
+        held += given[job]
+        if given[job] == jobs.width[job]:
+            continue
+        restart = stages.restart_hours[jobs.stage[job]]
+        jobs.pause_hours[job] = pause_on_change(
+            restart, restart, jobs.pause_hours[job], 0, jobs.width[job], 0, given[job]
+        )
+        jobs.width[job] = given[job]
+        changes += jobs.started[job]
+        jobs.started[job] = 1
     return held, changes
