@@ -14,23 +14,23 @@ from functools import partial
 import numpy as np
 
 from benchmarks.stream_fleets import faster, paper_fleet, pollux_fleet, random_fleet
+from slacktide.allocate.efficiency_band import EfficiencyBand
+from slacktide.allocate.equi import Equi
+from slacktide.allocate.fifo import Fifo
+from slacktide.allocate.fixed_width import FixedWidth
+from slacktide.allocate.one_width import OneWidth
+from slacktide.allocate.online_width import OnlineWidth
+from slacktide.allocate.srpt import Srpt
 from slacktide.arrays import Floats
 from slacktide.backtesting.stream.compare import compare_streams
 from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import AnyStreamPolicy
-from slacktide.budget.policy.efficiency_band import EfficiencyBand
-from slacktide.budget.policy.equi import Equi
-from slacktide.budget.policy.fifo import Fifo
-from slacktide.budget.policy.fixed_width import FixedWidth
-from slacktide.budget.policy.one_width import OneWidth
-from slacktide.budget.policy.online_width import OnlineWidth
-from slacktide.budget.policy.srpt import Srpt
 from slacktide.budget.result import FleetPlan
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import optimal_widths
+from slacktide.deciding import AnyAllocator
 from slacktide.results.stream import StreamRun
 
 STREAMS = (
@@ -212,7 +212,7 @@ def speeds() -> None:
         )
 
 
-def _speed_policies(fleet: Fleet) -> list[tuple[AnyStreamPolicy, str]]:
+def _speed_policies(fleet: Fleet) -> list[tuple[AnyAllocator, str]]:
     size = int(fleet.budget_gpus)
     return [
         (FixedWidth(), "fixed-width"), (OnlineWidth(), "online-width"), (OneWidth(2), "one-width"),

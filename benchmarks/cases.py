@@ -87,11 +87,11 @@ def _job() -> Job:
 
 def stream_events(policy: str, *, jobs: int, node_gpus: int = 1) -> Task:
     """Run a stream event by event, with about fifty jobs present."""
+    from slacktide.allocate.base import allocators
     from slacktide.backtesting.stream.events import run_events
-    from slacktide.budget.policy.base import stream_policies
 
     stream, fleet = _stream(jobs, node_gpus)
-    return Task(partial(run_events, stream, fleet, stream_policies.make(policy)), jobs, "job")
+    return Task(partial(run_events, stream, fleet, allocators.make(policy)), jobs, "job")
 
 
 def stream_settled() -> Task:

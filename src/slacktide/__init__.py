@@ -13,17 +13,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slacktide.allocate.base import allocators
     from slacktide.app.backtest import Starts, backtest
     from slacktide.app.plan import plan
     from slacktide.app.streams import simulate
     from slacktide.budget.arrivals import draw_stream
     from slacktide.budget.classes import JobClass
     from slacktide.budget.fleet import Fleet
-    from slacktide.budget.policy.base import FleetView, stream_policies
     from slacktide.budget.stream import Stream
     from slacktide.budget.widths import optimal_widths
-    from slacktide.checks import check_policy, check_stream_policy
-    from slacktide.deciding import Policy, View
+    from slacktide.checks import check_allocator, check_policy
+    from slacktide.deciding import FleetView, Policy, View, Wanted
     from slacktide.errors import InfeasibleError, InputError, SlacktideError
     from slacktide.jobfile import read_fleet_file, read_job_file
     from slacktide.market.base import Market, Pool
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from slacktide.types import Allocation, Job, JobState, Phase, Quote, Reason
 
 _HOMES = {
+    "slacktide.allocate.base": ("allocators",),
     "slacktide.app.backtest": ("Starts", "backtest"),
     "slacktide.app.plan": ("plan",),
     "slacktide.app.streams": ("simulate",),
@@ -41,10 +42,9 @@ _HOMES = {
     "slacktide.budget.widths": ("optimal_widths",),
     "slacktide.budget.arrivals": ("draw_stream",),
     "slacktide.budget.fleet": ("Fleet",),
-    "slacktide.budget.policy.base": ("FleetView", "stream_policies"),
     "slacktide.budget.stream": ("Stream",),
-    "slacktide.checks": ("check_policy", "check_stream_policy"),
-    "slacktide.deciding": ("Policy", "View"),
+    "slacktide.checks": ("check_allocator", "check_policy"),
+    "slacktide.deciding": ("FleetView", "Policy", "View", "Wanted"),
     "slacktide.errors": ("InfeasibleError", "InputError", "SlacktideError"),
     "slacktide.jobfile": ("read_fleet_file", "read_job_file"),
     "slacktide.market.base": ("Market", "Pool"),
@@ -79,9 +79,11 @@ __all__ = [
     "Stream",
     "Table",
     "View",
+    "Wanted",
+    "allocators",
     "backtest",
+    "check_allocator",
     "check_policy",
-    "check_stream_policy",
     "clairvoyant",
     "draw_stream",
     "open_market",
@@ -91,7 +93,6 @@ __all__ = [
     "read_fleet_file",
     "read_job_file",
     "simulate",
-    "stream_policies",
 ]
 
 

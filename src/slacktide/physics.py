@@ -1,6 +1,8 @@
 """What time does to work. No price, no deadline's consequence, no policy in here.
 
-Everybody who lets time pass calls these functions: back-tests plain and compiled, the live engine, replays.
+Everybody who lets time pass calls these functions: back-tests plain and compiled, the simulator of streams,
+the live engine, replays. The rules are functions of bare numbers (`pause_on_change`, `ends_in_hours`,
+`worked`), which the fleet kernel calls; what takes a job's `Terms` and `JobState` is made of them.
 A job's life is a row of stretches, between which nothing changes:
 
 1. `lose`: the market takes spot GPUs back; work since the last checkpoint goes with them.
@@ -125,17 +127,63 @@ def cut(terms: Terms, quote: Quote, spot: int, on_demand: int) -> tuple[int, int
 
 
 @inlined
+def pause_on_change(
+    restart_hours: float,
+    shrink_hours: float,
+    pause_hours: float,
+    spot: int,
+    on_demand: int,
+    new_spot: int,
+    new_on_demand: int,
+) -> float:
+    """Return the pause that lies ahead when workers change in one pool: any added one costs a restart."""
+    if new_spot + new_on_demand == 0:
+        return 0.0
+    if new_spot > spot or new_on_demand > on_demand:
+        return restart_hours
+    if new_spot < spot or new_on_demand < on_demand:
+        return max(pause_hours, shrink_hours)
+    return pause_hours
+
+
+@inlined
 def pause_after(terms: Terms, state: JobState, spot: int, on_demand: int, pool: int) -> float:
     """Return the hours without progress that lie ahead once the job holds these workers."""
-    if spot + on_demand == 0:
-        return 0.0
-    if pool != state.pool:
+    if pool != state.pool and spot + on_demand > 0:
         return terms.restart_hours + (terms.move_hours if state.progress_gpu_hours > 0.0 else 0.0)
-    if spot > state.spot_gpus or on_demand > state.on_demand_gpus:
-        return terms.restart_hours
-    if spot < state.spot_gpus or on_demand < state.on_demand_gpus:
-        return max(state.pause_hours, terms.shrink_hours)
-    return state.pause_hours
+    return pause_on_change(
+        terms.restart_hours,
+        terms.shrink_hours,
+        state.pause_hours,
+        state.spot_gpus,
+        state.on_demand_gpus,
+        spot,
+        on_demand,
+    )
+
+
+@inlined
+def ends_in_hours(left_gpu_hours: float, rate: float, pause_hours: float) -> float:
+    """Return in how many hours some work is done: the pause is served first."""
+    return pause_hours + left_gpu_hours / rate
+
+
+@inlined
+def worked(
+    left_gpu_hours: float, rate: float, pause_hours: float, hours: float, tolerance_hours: float
+) -> tuple[float, float, float, bool]:
+    """Let up to some hours pass on work that is left: a pause first, then progress until the work is done.
+
+    Returns hours of pause, hours of progress, the work done, and whether it is all. The tolerance forgives
+    what rounding took from the hours; it is 0 where they are `ends_in_hours` of this very work.
+    """
+    waited = min(pause_hours, hours)
+    left = hours - waited
+    gained = rate * left
+    due = ends_in_hours(left_gpu_hours, rate, pause_hours) <= hours + tolerance_hours
+    if pause_hours < hours and (due or gained >= left_gpu_hours):
+        return waited, min(left_gpu_hours / rate, left), left_gpu_hours, True
+    return waited, left, gained, False
 
 
 @inlined
@@ -153,31 +201,30 @@ def pass_time(
     if width == 0:
         return _idle(state, progress), Passed(hours, 0.0, 0.0)
     pause = pause_after(terms, state, spot, on_demand, pool)
-    waited = min(pause, hours)
-    left = hours - waited
-    worked = 0.0
+    waited, productive, left = 0.0, 0.0, hours
     phase = phase_of(terms, progress)
     while True:
         rate = terms.rate[phase, width]
-        needed = (terms.phase_ends_gpu_hours[phase] - progress) / rate
-        if not (needed <= left + WORK_TOLERANCE_HOURS and pause < hours):
+        to_do = terms.phase_ends_gpu_hours[phase] - progress
+        paused, took, gained, ended = worked(to_do, rate, pause - waited, left, WORK_TOLERANCE_HOURS)
+        waited += paused
+        productive += took
+        if not ended:
             break
         # The phase ends in this stretch; the next one goes on with the hours that are left.
-        took = min(needed, left)
-        worked += took
-        left -= took
+        left = left - paused - took
         progress = terms.phase_ends_gpu_hours[phase]
         if phase == len(terms.phase_ends_gpu_hours) - 1:
-            finish = from_hours + (waited + worked)
-            return _done(terms, state, pool, finish), Passed(waited + worked, waited, worked)
+            finish = from_hours + (waited + productive)
+            return _done(terms, state, pool, finish), Passed(waited + productive, waited, productive)
         safe, since = _checkpoint(terms, safe, since, progress, rate, took)
         phase += 1
-    progress += rate * left
-    safe, since = _checkpoint(terms, safe, since, progress, rate, left)
+    progress += gained
+    safe, since = _checkpoint(terms, safe, since, progress, rate, took)
     after = JobState(
         spot, on_demand, pool, pause - waited, progress, safe, since, state.cost_usd, np.inf, state.exhausted
     )
-    return after, Passed(hours, waited, worked + left)
+    return after, Passed(hours, waited, productive)
 
 
 @inlined
@@ -241,8 +288,7 @@ def next_end_hours(terms: Terms, state: JobState) -> float:
         return np.inf
     phase = phase_of(terms, state.progress_gpu_hours)
     left = terms.phase_ends_gpu_hours[phase] - state.progress_gpu_hours
-    hours: float = state.pause_hours + left / terms.rate[phase, width]
-    return hours
+    return ends_in_hours(left, terms.rate[phase, width], state.pause_hours)
 
 
 @compilable

@@ -12,8 +12,8 @@ from types import ModuleType
 import click
 import pytest
 
+from slacktide.allocate.base import allocators
 from slacktide.backend.base import backends
-from slacktide.budget.policy.base import stream_policies
 from slacktide.cli import run, slacktide
 from slacktide.policy.base import policies
 
@@ -82,11 +82,12 @@ def test_howto_for_streams_runs(sandbox: Path) -> None:
     assert {"simulate.png", "trace.csv"} <= {path.name for path in sandbox.iterdir()}
 
 
-def test_howto_for_stream_policies_runs(sandbox: Path) -> None:
+def test_howto_for_allocators_runs(sandbox: Path) -> None:
     try:
-        follow(ROOT / "docs/howto/stream-policy.md")
+        follow(ROOT / "docs/howto/allocator.md")
     finally:
-        stream_policies._classes.pop("crowd-aware", None)
+        for name in ("by-arrival", "crowd-aware"):
+            allocators._classes.pop(name, None)
 
 
 def test_howto_for_back_ends_runs(sandbox: Path) -> None:
@@ -98,9 +99,9 @@ def test_howto_for_back_ends_runs(sandbox: Path) -> None:
         backends._classes.pop("slow-boot", None)
 
 
-def test_every_stream_policy_is_documented() -> None:
+def test_every_allocator_is_documented() -> None:
     page = (ROOT / "docs/howto/simulate.md").read_text(encoding="utf-8")
-    for name in stream_policies:
+    for name in allocators:
         assert f"`{name}`" in page
 
 

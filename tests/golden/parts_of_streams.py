@@ -1,4 +1,4 @@
-"""Small streams under every stream policy, on machines that come and go in every way."""
+"""Small streams under every allocator, on machines that come and go in every way."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from slacktide.allocate.base import Settled, allocators
 from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.settled import is_independent, run_settled
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import SettledPolicy, begin, stream_policies
 from slacktide.budget.stream import Stream
+from slacktide.deciding import begin
 from slacktide.register import Spec
 from slacktide.results.stream import StreamRun
 from slacktide.speedup import Amdahl, Power, Table
@@ -118,28 +119,28 @@ SETTINGS: dict[str, Callable[[float], Ground]] = {
 """Each with the restart of its classes left open."""
 
 POLICIES: tuple[Spec, ...] = (
-    *sorted(stream_policies),
+    *sorted(allocators),
     {"efficiency-band": {"round_hours": 0.5}},
     {"fifo": {"cluster_gpus": 14, "gpus": 3}},
     {"one-width": {"gpus": 3}},
     {"online-width": {"period_jobs": 5.0}},
     {"srpt": {"cluster_gpus": 14, "gpus": 2}},
 )
-"""Every registered policy as it is, and some with parameters."""
+"""Every registered allocator as it is, and some with parameters."""
 
 
 def told(setting: str, restart_hours: float) -> str:
-    """Tell what every policy made of a setting."""
+    """Tell what every allocator made of a setting."""
     where = SETTINGS[setting](restart_hours)
     return lines({name: _row(run) for policy in POLICIES for name, run in _runs(policy, where)})
 
 
 def _runs(policy: Spec, where: Ground) -> Iterator[tuple[str, StreamRun]]:
     """Run event by event and, where jobs share nothing, by the formulas."""
-    name, made = _name(policy), stream_policies.make(policy)
+    name, made = _name(policy), allocators.make(policy)
     yield f"{name}, events", run_events(where.stream, where.fleet, made)
     begun = begin(made, where.fleet)
-    if is_independent(where.fleet) and isinstance(begun, SettledPolicy):
+    if is_independent(where.fleet) and isinstance(begun, Settled):
         yield f"{name}, settled", run_settled(where.stream, where.fleet, begun.ways)
 
 

@@ -8,12 +8,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from slacktide.allocate.base import allocators
 
 from slacktide import ledger
+from slacktide.allocate.base import allocators
 from slacktide.arrays import Ints
 from slacktide.backend.replay import Replay
 from slacktide.backtesting.stream.events import run_events
+from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
 from slacktide.deciding import FleetView, Remembering, begin
@@ -46,7 +47,8 @@ def from_its_first_job(where: Ground) -> Ground:
 
 def member(where: Ground, number: int) -> Job:
     """Return a job of a stream as its own file would describe it."""
-    template, size = where.fleet.classes[where.stream.class_index[number]], float(where.stream.size[number])
+    template: JobClass = where.fleet.classes[int(where.stream.class_index[number])]
+    size = float(where.stream.size[number])
     phases = tuple(Phase(phase.work_gpu_hours * size, phase.speedup) for phase in template.phases)
     return dataclasses.replace(template.job, phases=phases)
 

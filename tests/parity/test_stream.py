@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slacktide.allocate.base import allocators
 from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.one_width import one_widths
-from slacktide.budget.policy.base import AnyStreamPolicy, stream_policies
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
+from slacktide.deciding import AnyAllocator
 from slacktide.register import Spec
 from slacktide.results.stream import StreamRun
 from slacktide.speedup import Amdahl, Linear, Power, Table
@@ -42,7 +43,7 @@ CLASSES = (
     ),
 )
 POLICIES: dict[str, Spec] = {
-    **{name: name for name in stream_policies},
+    **{name: name for name in allocators},
     "fifo, small": {"fifo": {"cluster_gpus": 45, "gpus": 2}},
     "srpt, small": {"srpt": {"cluster_gpus": 45, "gpus": 2}},
     "equi, small": {"equi": {"cluster_gpus": 45}},
@@ -50,8 +51,8 @@ POLICIES: dict[str, Spec] = {
 }
 
 
-def make(spec: Spec) -> AnyStreamPolicy:
-    return stream_policies.make(spec)
+def make(spec: Spec) -> AnyAllocator:
+    return allocators.make(spec)
 
 
 def same(one: StreamRun, other: StreamRun, tolerance: float = 0.0) -> None:

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide.arrays import Ints
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.arrivals import ARRIVALS, SIZES, Bursts, draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import Finished, FleetView, Progressed, StreamEvent
 from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.budget.widths import optimal_widths
+from slacktide.deciding import Fact, Finished, FleetView, Progressed, Wanted
 from slacktide.speedup import Amdahl, Linear, Power, Speedup
 from slacktide.types import Job, Phase
 
@@ -72,24 +71,24 @@ class Restless:
 
     woken: float = 0.0
 
-    def learn(self, event: StreamEvent) -> None:
-        if isinstance(event, Progressed):
+    def learn(self, fact: Fact) -> None:
+        if isinstance(fact, Progressed):
             assert self.fleet is not None
-            stage = self.fleet.stages.first[event.class_index] + event.phase
-            assert event.work_gpu_hours == pytest.approx(
-                self.fleet.stages.rate[stage, event.gpus] * event.hours, rel=1e-6, abs=1e-9
+            stage = self.fleet.stages.first[fact.kind] + fact.phase
+            assert fact.work_gpu_hours == pytest.approx(
+                self.fleet.stages.rate[stage, fact.gpus] * fact.hours, rel=1e-6, abs=1e-9
             )
-            self.work[event.id] += event.work_gpu_hours
-        elif isinstance(event, Finished):
-            self.finished.add(event.id)
+            self.work[fact.id] += fact.work_gpu_hours
+        elif isinstance(fact, Finished):
+            self.finished.add(fact.id)
 
-    def decide(self, view: FleetView) -> Ints:
+    def decide(self, view: FleetView) -> Wanted:
+        assert view.fleet is not None
         self.fleet, self.woken = view.fleet, view.now_hours
-        asked = self.rng.integers(0, 9, len(view.ids))
+        asked = self.rng.integers(0, 9, len(view.jobs.ids))
         asked[self.rng.random(len(asked)) < 0.6] = 8
         table = view.fleet.stages.narrower
-        widths: Ints = table[view.stage, np.minimum(asked, table.shape[1] - 1)]
-        return widths
+        return Wanted(table[view.stage, np.minimum(asked, table.shape[1] - 1)])
 
 
 @given(fleets(), st.integers(0, 10**6), st.sampled_from(sorted(ARRIVALS)), st.sampled_from(sorted(SIZES)))

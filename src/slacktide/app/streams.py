@@ -12,15 +12,15 @@ from slacktide.budget.asked import rounded_up
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.frontier import frontier
-from slacktide.budget.policy.base import AnyStreamPolicy
 from slacktide.budget.stream import Stream
 from slacktide.budget.widths import least_budget_gpus
+from slacktide.deciding import AnyAllocator
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.register import Spec
 from slacktide.results.stream import StreamComparison
 from slacktide.units import HOURS_PER_MONTH, format_duration
 
-DEFAULT_STREAM_POLICIES: tuple[str, ...] = (
+DEFAULT_ALLOCATORS: tuple[str, ...] = (
     "fixed-width",
     "online-width",
     "one-width",
@@ -58,17 +58,17 @@ def budget(
 def simulate(
     stream: Stream,
     fleet: Fleet,
-    policies: Sequence[Spec | AnyStreamPolicy] | None = None,
+    policies: Sequence[Spec | AnyAllocator] | None = None,
     *,
     progress: Progress | None = None,
 ) -> StreamComparison:
-    """Run a stream of jobs under stream policies, each beside the optimum at its own realised spending.
+    """Run a stream of jobs under allocators, each beside the optimum at its own realised spending.
 
     A policy given by its bare name is turned until it spends the fleet's budget; without `policies` all known
     ones are run. Raises InfeasibleError when the budget is too small for the work that arrives.
     """
     _check_enough(least_budget_gpus(fleet.classes), fleet.budget_gpus, None)
-    return compare_streams(stream, fleet, policies or list(DEFAULT_STREAM_POLICIES), progress=progress)
+    return compare_streams(stream, fleet, policies or list(DEFAULT_ALLOCATORS), progress=progress)
 
 
 def _check_enough(least_gpus: float, budget_gpus: float, usd_per_gpu_hour: float | None) -> None:

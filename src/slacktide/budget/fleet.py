@@ -37,7 +37,7 @@ class Stages(NamedTuple):
 
 @dataclass(frozen=True)
 class Fleet:
-    """What a stream policy may know from the start.
+    """What an allocator may know from the start.
 
     Raises InputError when a number cannot be meant.
     """

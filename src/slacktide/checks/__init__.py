@@ -1,24 +1,24 @@
 """Contracts that ship with Slacktide: what every plug-in must satisfy, as checks anyone can run."""
 
+from slacktide.checks.allocator import ALLOCATOR_CHECKS, check_allocator, stream_cases
 from slacktide.checks.backend import check_backend
 from slacktide.checks.cases import Case, cases
 from slacktide.checks.forecaster import FORECASTER_CHECKS, check_forecaster
 from slacktide.checks.policy import POLICY_CHECKS, CheckFailed, check_policy
 from slacktide.checks.store import STORE_CHECKS, check_store
-from slacktide.checks.stream_policy import STREAM_POLICY_CHECKS, check_stream_policy, stream_cases
 
 __all__ = [
+    "ALLOCATOR_CHECKS",
     "FORECASTER_CHECKS",
     "POLICY_CHECKS",
     "STORE_CHECKS",
-    "STREAM_POLICY_CHECKS",
     "Case",
     "CheckFailed",
     "cases",
+    "check_allocator",
     "check_backend",
     "check_forecaster",
     "check_policy",
     "check_store",
-    "check_stream_policy",
     "stream_cases",
 ]

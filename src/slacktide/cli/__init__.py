@@ -30,7 +30,7 @@ COMMANDS = {
     "policies": "List the known policies, or check that one keeps the contract.",
     "preempt": "Take spot workers from a job, as the market would.",
     "run": "Carry jobs out; ends with the bill, beside on demand and the clairvoyant.",
-    "simulate": "Run a stream of jobs under stream policies, compared at equal spending.",
+    "simulate": "Run a stream of jobs under allocators, compared at equal spending.",
     "speedup": "Fit speedups to measured throughput, for job and fleet files.",
     "submit": "Hand a job to the controller of a journal, from any process.",
 }

@@ -1,4 +1,4 @@
-"""`slacktide simulate`: a stream of jobs under stream policies, compared at equal realised spending."""
+"""`slacktide simulate`: a stream of jobs under allocators, compared at equal realised spending."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_JOBS = 10_000_000
     "--policy",
     multiple=True,
     metavar="A,B,...",
-    help="Stream policies to try, by name, or {name: {parameter: value}}; all without it.",
+    help="Allocators to try, by name, or {name: {parameter: value}}; all without it.",
 )
 @click.option("--arrivals", metavar="poisson|bursty", help="How jobs come, instead of what the file says.")
 @click.option(
@@ -43,7 +43,7 @@ MAX_JOBS = 10_000_000
 @click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw a picture.")
 @common.output_option("table", "json", "csv")
 def simulate(fleet: str, **given: Any) -> None:
-    """Run a stream of the jobs of FLEET under stream policies, each beside the optimum that spends the same.
+    """Run a stream of the jobs of FLEET under allocators, each beside the optimum that spends the same.
 
     FLEET is a YAML file: a budget, and classes of jobs that keep coming. A policy given by its bare name is
     turned until it really spends the budget; one with parameters runs as it is given.

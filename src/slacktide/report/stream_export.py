@@ -1,4 +1,4 @@
-"""A comparison of stream policies for programs: JSON and CSV."""
+"""A comparison of allocators for programs: JSON and CSV."""
 
 from __future__ import annotations
 

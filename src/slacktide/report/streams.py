@@ -1,4 +1,4 @@
-"""A comparison of stream policies in the terminal: one line for each, and what to know about them."""
+"""A comparison of allocators in the terminal: one line for each, and what to know about them."""
 
 from __future__ import annotations
 

@@ -6,7 +6,29 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
+from slacktide.arrays import Ints
 from slacktide.budget.fleet import Fleet
+from slacktide.compiled import compilable
+
+
+@compilable
+def granted(held: Ints, wanted: Ints, gpus: int) -> Ints:
+    """Return what each job is given of the GPUs that can be used, where not all that is wanted is there yet.
+
+    Who is to have less gives it up at once. Then, in the order of the jobs, each that is to have more gets
+    all of it or keeps what it has: a partial start would cost a restart. A later one may take what an earlier
+    one cannot use yet.
+    """
+    given = np.minimum(held, wanted)
+    free = gpus - given.sum()
+    for job in range(len(wanted)):
+        more = wanted[job] - given[job]
+        if 0 < more <= free:
+            given[job] = wanted[job]
+            free -= more
+    return given
 
 
 class Nodes(NamedTuple):

@@ -8,16 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.allocate.base import SettledWidths
+from slacktide.allocate.efficiency_band import EfficiencyBand
+from slacktide.allocate.equi import Equi
+from slacktide.allocate.fifo import Fifo
+from slacktide.allocate.fixed_width import FixedWidth, ways_of
+from slacktide.allocate.one_width import OneWidth
+from slacktide.allocate.online_width import OnlineWidth
+from slacktide.allocate.srpt import Srpt
 from slacktide.budget.classes import JobClass
-from slacktide.budget.policy.base import AnyStreamPolicy, SettledWidths
-from slacktide.budget.policy.efficiency_band import EfficiencyBand
-from slacktide.budget.policy.equi import Equi
-from slacktide.budget.policy.fifo import Fifo
-from slacktide.budget.policy.fixed_width import FixedWidth, ways_of
-from slacktide.budget.policy.one_width import OneWidth
-from slacktide.budget.policy.online_width import OnlineWidth
-from slacktide.budget.policy.srpt import Srpt
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
+from slacktide.deciding import AnyAllocator
 from slacktide_papers.budget import rows
 from slacktide_papers.budget.cases import Case, Size
 
@@ -31,7 +32,7 @@ class Try(NamedTuple):
     """One policy at one setting."""
 
     knob: str
-    policy: AnyStreamPolicy
+    policy: AnyAllocator
     asked_gpus: float = math.nan
 
 

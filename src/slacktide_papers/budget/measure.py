@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from slacktide.allocate.fixed_width import FixedWidth
 from slacktide.backtesting.stream.simulate import simulate
-from slacktide.budget.policy.fixed_width import FixedWidth
 from slacktide.budget.result import ClassPlan, FleetPlan
 from slacktide.budget.widths import optimal_widths
 from slacktide.results.stream import StreamRun

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from slacktide.allocate.efficiency_band import EfficiencyBand
 from slacktide.backtesting.stream.compare import compare_streams
-from slacktide.budget.policy.efficiency_band import EfficiencyBand
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.errors import FileError, InputError
 from slacktide_papers.budget import rows

@@ -7,18 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from slacktide.arrays import Ints
+from slacktide.allocate.equi import Equi
+from slacktide.allocate.fifo import Fifo
+from slacktide.allocate.one_width import OneWidth
+from slacktide.allocate.srpt import Srpt
 from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import FleetView
-from slacktide.budget.policy.equi import Equi
-from slacktide.budget.policy.fifo import Fifo
-from slacktide.budget.policy.one_width import OneWidth
-from slacktide.budget.policy.srpt import Srpt
 from slacktide.budget.stream import Stream
+from slacktide.deciding import FleetView, Wanted
 from slacktide.errors import InputError
 from slacktide.results.stream import Responses, StreamRun
 from slacktide.speedup import Amdahl, Power
@@ -101,8 +100,8 @@ def test_after_the_last_arrival_no_node_is_kept() -> None:
     )
 
     class Widens:
-        def decide(self, view: FleetView) -> Ints:
-            return 1 + np.where(view.ids == 1, view.phase, 0)
+        def decide(self, view: FleetView) -> Wanted:
+            return Wanted(1 + np.where(view.jobs.ids == 1, view.jobs.phase, 0))
 
     fleet = Fleet((one,), provisioning_hours=1.0, idle_grace_hours=10.0)
     run = run_events(stream((0.0, 0.3), (0.5, 1.0)), fleet, Widens())
@@ -124,8 +123,8 @@ def test_a_change_of_width_between_phases_costs_a_restart() -> None:
     )
 
     class Widens:
-        def decide(self, view: FleetView) -> Ints:
-            return np.where(view.phase == 0, 1, 4)
+        def decide(self, view: FleetView) -> Wanted:
+            return Wanted(np.where(view.jobs.phase == 0, 1, 4))
 
     run = run_events(stream((0.0, 1.0), (1.0, 0.5)), Fleet((one,)), Widens())
     assert run.response_hours.tolist() == [0.25 + 2.0 + 0.25 + 1.0, 0.25 + 1.0 + 0.25 + 0.5]
@@ -185,8 +184,8 @@ def test_equal_shares_are_whole_and_the_first_gets_what_is_left_over() -> None:
 
 def test_while_nodes_come_a_job_waits_for_all_of_its_width() -> None:
     class Grows:
-        def decide(self, view: FleetView) -> Ints:
-            return np.full(len(view.ids), 1 if view.now_hours < 2 else 2)
+        def decide(self, view: FleetView) -> Wanted:
+            return Wanted(np.full(len(view.jobs.ids), 1 if view.now_hours < 2 else 2))
 
     fleet = Fleet((UNIT,), provisioning_hours=1.0)
     run = run_events(stream((0.0, 5.0), (2.0, 2.0)), fleet, Grows())
@@ -204,15 +203,15 @@ def test_batches_of_arrivals_outgrow_the_room() -> None:
 class Stubborn:
     """Lets everybody wait."""
 
-    def decide(self, view: FleetView) -> Ints:
-        return np.zeros(len(view.ids), dtype=np.int64)
+    def decide(self, view: FleetView) -> Wanted:
+        return Wanted(np.zeros(len(view.jobs.ids), dtype=np.int64))
 
 
 class Odd:
     """Asks for a width that is not allowed."""
 
-    def decide(self, view: FleetView) -> Ints:
-        return np.full(len(view.ids), 5)
+    def decide(self, view: FleetView) -> Wanted:
+        return Wanted(np.full(len(view.jobs.ids), 5))
 
 
 def test_a_policy_that_cannot_be_followed_is_refused() -> None:

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slacktide.arrays import Ints
+from slacktide.allocate.base import allocators
+from slacktide.allocate.fifo import Fifo
+from slacktide.allocate.one_width import OneWidth
 from slacktide.backtesting.stream.compare import compare_streams, stream_label
 from slacktide.backtesting.stream.knobs import KNOBS, knobs_of
 from slacktide.backtesting.stream.tuning import Tuner
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import FleetView, stream_policies
-from slacktide.budget.policy.fifo import Fifo
-from slacktide.budget.policy.one_width import OneWidth
+from slacktide.deciding import FleetView, Wanted
 from slacktide.errors import UnknownNameError
 from slacktide.speedup import Amdahl, Power
 from slacktide.types import Job
@@ -71,8 +71,8 @@ def test_on_nodes_the_optimum_spends_no_more() -> None:
 
 def test_what_spends_less_than_any_optimum_has_none_beside_it() -> None:
     class Narrow:
-        def decide(self, view: FleetView) -> Ints:
-            return np.ones(len(view.ids), dtype=np.int64)
+        def decide(self, view: FleetView) -> Wanted:
+            return Wanted(np.ones(len(view.jobs.ids), dtype=np.int64))
 
     fleet = Fleet((replace(CLASSES[1], job=replace(CLASSES[1].job, widths=(1, 8))),), budget_gpus=20.0)
     stream = draw_stream(fleet.classes, 300, seed=3)
@@ -107,7 +107,7 @@ def test_every_knob_spends_more_when_it_is_turned_up() -> None:
 def test_labels_tell_what_is_not_usual() -> None:
     assert stream_label(Fifo()) == "fifo"
     assert stream_label(Fifo(7, gpus=4)) == "fifo(cluster_gpus=7)"
-    assert stream_label(stream_policies.make({"efficiency-band": {"efficiency": 1 / 3}})) == (
+    assert stream_label(allocators.make({"efficiency-band": {"efficiency": 1 / 3}})) == (
         "efficiency-band(efficiency=0.3333)"
     )
 

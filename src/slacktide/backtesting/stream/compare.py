@@ -1,6 +1,6 @@
-"""Stream policies side by side, at equal realised spending.
+"""Allocators side by side, at equal realised spending.
 
-A nominal budget says little: one policy spends all of it, another half. So each baseline is turned until
+A nominal budget says little: one allocator spends all of it, another half. So each baseline is turned until
 it really spends what the budget allows, as near as its knob can come; then the optimum is run on the same
 stream at exactly what the baseline spent, and their mean responses are compared.
 """
@@ -10,34 +10,35 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from slacktide.allocate.base import allocators
 from slacktide.backtesting.stream.events import Progress
 from slacktide.backtesting.stream.knobs import Knob, knobs_of
 from slacktide.backtesting.stream.settled import is_independent
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.backtesting.stream.tuning import Tuner
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import AnyStreamPolicy, stream_policies
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import optimal_widths
+from slacktide.deciding import AnyAllocator
 from slacktide.errors import InfeasibleError
 from slacktide.register import Spec
 from slacktide.results.stream import StreamComparison, StreamRow, StreamRun
 
 HEAD_JOBS = 2000
-"""Variants of a policy are chosen on so many of the first jobs."""
+"""Variants of an allocator are chosen on this many of the first jobs."""
 
 
 def compare_streams(
     stream: Stream,
     fleet: Fleet,
-    policies: Sequence[Spec | AnyStreamPolicy],
+    policies: Sequence[Spec | AnyAllocator],
     *,
     progress: Progress | None = None,
 ) -> StreamComparison:
-    """Run policies on a stream, each beside the optimum at its own realised spending.
+    """Run allocators on a stream, each beside the optimum at its own realised spending.
 
-    A policy given by its bare name is turned until it spends the fleet's budget; one given with parameters
-    runs as it is. Raises InputError for a policy that cannot run, InfeasibleError for a budget that is too
+    One given by its bare name is turned until it spends the fleet's budget; one given with parameters
+    runs as it is. Raises InputError for one that cannot run, InfeasibleError for a budget that is too
     small.
     """
     optimum = Tuner(knobs_of("fixed-width", fleet)[0], stream, fleet)
@@ -47,8 +48,8 @@ def compare_streams(
         if spec == "fixed-width":
             rows.append(_optimum_row(optimum))
             continue
-        policy, run = _tuned(stream, fleet, spec, run_progress)
-        rows.append(StreamRow(stream_label(policy), run, at_equal_spending(optimum, run)))
+        allocator, run = _tuned(stream, fleet, spec, run_progress)
+        rows.append(StreamRow(stream_label(allocator), run, at_equal_spending(optimum, run)))
     return StreamComparison(fleet, stream, tuple(rows))
 
 
@@ -72,23 +73,24 @@ def _optimum_row(optimum: Tuner) -> StreamRow:
     return StreamRow(stream_label(optimum.knob.make(value)), found, found)
 
 
-def stream_label(policy: AnyStreamPolicy) -> str:
-    """Return a policy's name with the parameters that are not at their defaults."""
-    name = stream_policies.name_of(policy)
-    if not dataclasses.is_dataclass(policy) or name not in stream_policies:
+def stream_label(allocator: AnyAllocator) -> str:
+    """Return an allocator's name with the parameters that are not at their defaults."""
+    name = allocators.name_of(allocator)
+    if not dataclasses.is_dataclass(allocator) or name not in allocators:
         return name
-    usual = stream_policies.parameters(name)
-    words = [f"{key}={_short(getattr(policy, key))}" for key in usual if getattr(policy, key) != usual[key]]
+    usual = allocators.parameters(name)
+    given = {key: getattr(allocator, key) for key in usual}
+    words = [f"{key}={_short(value)}" for key, value in given.items() if value != usual[key]]
     return f"{name}({','.join(words)})" if words else name
 
 
 def _tuned(
-    stream: Stream, fleet: Fleet, spec: Spec | AnyStreamPolicy, progress: Progress | None
-) -> tuple[AnyStreamPolicy, StreamRun]:
+    stream: Stream, fleet: Fleet, spec: Spec | AnyAllocator, progress: Progress | None
+) -> tuple[AnyAllocator, StreamRun]:
     knobs = knobs_of(spec, fleet) if isinstance(spec, str) else []
     if not knobs:
-        policy = stream_policies.make(spec)
-        return policy, simulate(stream, fleet, policy, progress=progress)
+        allocator = allocators.make(spec)
+        return allocator, simulate(stream, fleet, allocator, progress=progress)
     knob, start = _best_variant(stream.head(HEAD_JOBS), fleet, knobs)
     tries = 40 if is_independent(fleet) and not knob.whole else 4
     value, run = Tuner(knob, stream, fleet).nearest(fleet.budget_gpus, start, tries=tries)

@@ -1,10 +1,10 @@
-"""A stream of jobs under any policy, event by event and exactly.
+"""A stream of jobs under any allocator, event by event and exactly.
 
 The model:
 
-- A policy gives every job that is present a width; 0 means that it waits. It is asked again whenever a job
-  arrives or is done, a phase ends, a node is ready, and when it asked to be woken.
-- So many nodes are rented as the widths need together, or as the policy asks for; `cluster` says how they
+- An allocator gives every job that is present a width; 0 means that it waits. It is asked again whenever a
+  job arrives or is done, a phase ends, a node is ready, and when it asked to be woken.
+- As many nodes are rented as the widths need together, or as the allocator asks for; `cluster` says how they
   come and go. While nodes are on their way, jobs run on what is there: a job keeps its width, or waits,
   until all that it is to have is free; earlier jobs go first, and a later one may take what an earlier one
   cannot use yet.
@@ -26,24 +26,27 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.backtesting.stream import kernel
 from slacktide.backtesting.stream.kernel import Arrivals, Ended, Present
+from slacktide.backtesting.stream.views import Shown, widths_of
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import (
-    AnyStreamPolicy,
+from slacktide.budget.stream import Stream, numbers_in_class
+from slacktide.compiled import compiled
+from slacktide.deciding import (
+    Allocator,
+    AnyAllocator,
     Arrived,
-    ClusterPolicy,
+    Columns,
     Finished,
     FleetView,
-    LearningPolicy,
+    Learning,
     Progressed,
-    StreamPolicy,
+    Sizing,
     begin,
     needs_sizes,
 )
-from slacktide.budget.stream import Stream, numbers_in_class
-from slacktide.compiled import compiled
 from slacktide.errors import InputError
 from slacktide.results.stream import Bill, StreamRun
 from slacktide.site.cluster import Cluster
+from slacktide.site.spot import Spot
 
 Progress = Callable[[int, int], None]
 Watch = Callable[[FleetView, Ints], None]
@@ -57,25 +60,27 @@ REPORTS = 100
 def run_events(
     stream: Stream,
     fleet: Fleet,
-    policy: AnyStreamPolicy,
+    allocator: AnyAllocator,
     *,
     name: str = "",
     progress: Progress | None = None,
     watch: Watch | None = None,
     plain: bool = False,
+    last_call: bool = True,
 ) -> StreamRun:
-    """Run a stream under a policy, event by event.
+    """Run a stream under an allocator, event by event.
 
-    `watch` is called with every view and what was decided on it; `plain` runs the kernel's source without
-    compiling it. Raises InputError when a policy asks for a width that is not allowed or lets jobs wait for
-    ever.
+    `watch` is called with every view and the widths that were decided on it; `plain` runs the kernel's source
+    without compiling it; without `last_call` nobody knows which job is the last, and machines are kept as
+    before. Raises InputError when an allocator asks for what is not allowed or lets jobs wait
+    for ever.
     """
     if int(stream.class_index.max()) >= len(fleet.classes):
         raise InputError(
             f"a stream's classes must be those of the fleet, got {stream.class_index.max()} and "
             f"only {len(fleet.classes)} classes"
         )
-    run = _Run(stream, fleet, begin(policy, fleet), plain, watch)
+    run = _Run(stream, fleet, begin(allocator, fleet), plain, watch, last_call)
     run.go(progress)
     return run.result(name)
 
@@ -86,19 +91,24 @@ class _Run:
 
     stream: Stream
     fleet: Fleet
-    policy: StreamPolicy
+    allocator: Allocator
     plain: bool
     watch: Watch | None
-    sized: ClusterPolicy | None = field(init=False)
-    """The policy, where it also decides how much is rented."""
-    learner: LearningPolicy | None = field(init=False)
-    """The policy, where it wants to be told what happens."""
-    with_sizes: bool = field(init=False)
+    last_call: bool
+    """Whether nothing is kept for jobs to come once the last one has."""
+    sized: Sizing | None = field(init=False)
+    """The allocator, where it also decides how much is rented."""
+    learner: Learning | None = field(init=False)
+    """The allocator, where it wants to be told what happens."""
+    work_of_class: Floats | None = field(init=False)
+    """Mean work of a job of each class, for an allocator that may know sizes."""
     cluster: Cluster = field(init=False)
     jobs: Present = field(init=False)
     ended: Ended = field(init=False)
     shown: Present = field(init=False)
     """The same arrays, read-only."""
+    none: Ints = field(init=False)
+    """The spot that each job holds."""
     arrivals: Arrivals = field(init=False)
     finish_hours: Floats = field(init=False)
     busy: Floats = field(default_factory=lambda: np.zeros(2))
@@ -107,12 +117,17 @@ class _Run:
     came: int = 0
     held_gpus: int = 0
     resizes: int = 0
+    nobodys: Spot = field(default_factory=Spot)
+    """A stream has no spot, so nobody holds any."""
 
     def __post_init__(self) -> None:
         stream = self.stream
-        self.sized = self.policy if isinstance(self.policy, ClusterPolicy) else None
-        self.learner = self.policy if isinstance(self.policy, LearningPolicy) else None
-        self.with_sizes = needs_sizes(self.policy)
+        self.sized = self.allocator if isinstance(self.allocator, Sizing) else None
+        self.learner = self.allocator if isinstance(self.allocator, Learning) else None
+        if needs_sizes(self.allocator):
+            self.work_of_class = np.array([one.work_gpu_hours for one in self.fleet.classes])
+        else:
+            self.work_of_class = None
         self.cluster = Cluster.of(self.fleet)
         self.arrivals = Arrivals(
             stream.arrival_hours, stream.class_index, numbers_in_class(stream.class_index), stream.size
@@ -134,12 +149,12 @@ class _Run:
                 progress(reported, total)
 
     def _step(self) -> bool:
-        """Go to the next event; return whether the policy is to decide."""
+        """Go to the next event; return whether the allocator is to decide."""
         wake_hours = self._wake_hours()
         until, before, came = min(wake_hours, self.cluster.next_hours), self.now_hours, self.came
         if until == math.inf and came == len(self.stream) and not self.held_gpus:
             raise InputError(
-                f"a policy must let every job run some time, got {self.present} jobs that wait for ever"
+                f"an allocator must let every job run some time, got {self.present} jobs that wait for ever"
             )
         step = self.kernel(kernel.step)(
             self.jobs, self.arrivals, self.fleet.stages, self.finish_hours, self.ended, self.busy,
@@ -161,84 +176,87 @@ class _Run:
         return wake if wake > self.now_hours else math.inf
 
     def _decide(self) -> None:
-        """Ask the policy, rent what it needs and give jobs their widths."""
-        cluster, nodes = self.cluster, 0
+        """Ask the allocator, rent what it needs and give jobs their widths."""
+        cluster, nodes, jobs = self.cluster, 0, self._columns()
         if self.sized:
-            nodes = cluster.nodes_for(self.sized.rent_gpus(self._view(cluster.ready)))
+            nodes = cluster.nodes_for(self.sized.rent_gpus(self._view(jobs, cluster.ready)))
             cluster.ask(nodes, self.now_hours)
         usable = min(cluster.ready, nodes) if self.sized else cluster.ready
-        view = self._view(usable)
-        wanted = np.ascontiguousarray(self.policy.decide(view), dtype=np.int64)
+        view = self._view(jobs, usable)
+        wanted = widths_of(self.allocator.decide(view), jobs)
         if self.watch:
             self.watch(view, wanted)
         if not self.sized:
             cluster.ask(cluster.nodes_for(int(wanted.sum())), self.now_hours)
-        if self.came == len(self.stream):
+        if self.last_call and self.came == len(self.stream):
             cluster.keep_nothing(self.now_hours)
         self._place(wanted)
 
     def _place(self, wanted: Ints) -> None:
-        if len(wanted) != self.present:
-            raise InputError(
-                f"a stream policy must give a width to each of {self.present} jobs, got {len(wanted)}"
-            )
         if self.learner:
             held = self.jobs.width[: self.present]
             self._report(self.learner, np.flatnonzero((held != wanted) & (held > 0)))
         gpus = self.cluster.ready * self.cluster.node_gpus
         held_gpus, changes = self.kernel(kernel.place)(self.jobs, self.fleet.stages, wanted, gpus)
         if held_gpus < 0:
-            one = self.fleet.classes[self.jobs.class_index[changes]]
+            one = self.fleet.classes[self.jobs.kind[changes]]
             raise InputError(
-                f"a stream policy must give widths that class {one.name!r} may have, got {wanted[changes]}"
+                f"an allocator must give widths that class {one.name!r} may have, got {wanted[changes]}"
             )
         self.held_gpus = held_gpus
         self.resizes += changes
 
-    def _view(self, ready_nodes: int) -> FleetView:
-        shown, count, cluster = self.shown, self.present, self.cluster
-        return FleetView(
-            fleet=self.fleet,
-            now_hours=self.now_hours,
+    def _columns(self) -> Columns:
+        """Return the jobs that are present as an allocator may see them."""
+        shown, count = self.shown, self.present
+        kind, work = shown.kind[:count], None
+        if self.work_of_class is not None:
+            work = self.work_of_class[kind] * self.jobs.size[:count]
+        return Columns(
             ids=shown.ids[:count],
-            class_index=shown.class_index[:count],
+            kind=kind,
             number=shown.number[:count],
-            stage=shown.stage[:count],
-            arrival_hours=shown.arrival_hours[:count],
-            width=shown.width[:count],
-            attained_gpu_hours=shown.attained_gpu_hours[:count],
-            remaining_gpu_hours=self._remaining() if self.with_sizes else None,
+            phase=shown.phase[:count],
+            submitted_hours=shown.submitted_hours[:count],
+            spot_gpus=self.none[:count],
+            on_demand_gpus=shown.width[:count],
+            pause_hours=shown.pause_hours[:count],
+            progress_gpu_hours=shown.progress_gpu_hours[:count],
+            work_gpu_hours=work,
+        )
+
+    def _view(self, jobs: Columns, ready_nodes: int) -> FleetView:
+        cluster = self.cluster
+        return FleetView(
+            now_hours=self.now_hours,
+            fleet=self.fleet,
+            jobs=jobs,
+            due=range(self.present),
             ready_gpus=ready_nodes * cluster.node_gpus,
             rented_gpus=cluster.rented * cluster.node_gpus,
             spent_gpu_hours=cluster.billed_gpu_hours,
+            spot=self.nobodys,
+            shown=Shown(self.fleet, self.now_hours, jobs),
         )
 
-    def _remaining(self) -> Floats:
-        jobs, count, stages = self.jobs, self.present, self.fleet.stages
-        later = np.concatenate(([0.0], np.cumsum(stages.work_gpu_hours)))
-        last = stages.first[jobs.class_index[:count] + 1]
-        to_come = later[last] - later[jobs.stage[:count] + 1]
-        remaining: Floats = jobs.left_gpu_hours[:count] + to_come * jobs.size[:count]
-        return remaining
-
-    def _tell(self, learner: LearningPolicy, ended: int, came_before: int) -> None:
-        """Tell a policy what ended and what came."""
+    def _tell(self, learner: Learning, ended: int, came_before: int) -> None:
+        """Tell an allocator what ended and what came."""
         now, rows, first = self.now_hours, self.ended, self.fleet.stages.first
         for row in range(ended):
-            job, one, stage = int(rows.ids[row]), int(rows.class_index[row]), int(rows.stage[row])
+            job, one, stage = int(rows.ids[row]), int(rows.kind[row]), int(rows.stage[row])
             hours, work = float(rows.span_hours[row]), float(rows.span_gpu_hours[row])
             phase, width = stage - int(first[one]), int(rows.width[row])
             learner.learn(Progressed(now, job, one, phase, width, hours, work))
             if self.finish_hours[job] == now:
                 learner.learn(Finished(now, job, one))
         for job in range(came_before, self.came):
-            learner.learn(Arrived(now, job, int(self.arrivals.class_index[job])))
+            learner.learn(Arrived(now, job, int(self.arrivals.kind[job])))
 
-    def _report(self, learner: LearningPolicy, places: Ints) -> None:
-        """Tell a policy what jobs did since it last heard of them."""
+    def _report(self, learner: Learning, places: Ints) -> None:
+        """Tell an allocator what jobs did since it last heard of them."""
         jobs, first = self.jobs, self.fleet.stages.first
         for job in places[jobs.span_hours[places] > 0].tolist():
-            one = int(jobs.class_index[job])
+            one = int(jobs.kind[job])
             phase, width = int(jobs.stage[job] - first[one]), int(jobs.width[job])
             hours, work = float(jobs.span_hours[job]), float(jobs.span_gpu_hours[job])
             learner.learn(Progressed(self.now_hours, int(jobs.ids[job]), one, phase, width, hours, work))
@@ -247,7 +265,8 @@ class _Run:
     def _make_room(self, jobs: Present) -> None:
         self.jobs, self.ended = jobs, Ended.empty(len(jobs.ids))
         self.shown = Present._make(array.view() for array in jobs)
-        for array in self.shown:
+        self.none = np.zeros(len(jobs.ids), dtype=np.int64)
+        for array in (*self.shown, self.none):
             array.flags.writeable = False
 
     def kernel(self, function: Callable[..., Any]) -> Callable[..., Any]:

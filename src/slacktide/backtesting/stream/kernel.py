@@ -1,7 +1,8 @@
 """What time does to the jobs that are present; one source, plain and compiled.
 
 Between two events every job's progress is constant, so nothing is stepped through: the next event is
-computed and all jobs are taken there at once.
+computed and all jobs are taken there at once. What a pause, an end and a change of width are is `physics`;
+who gets what while nodes are on their way is `site.cluster.granted`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Stages
 from slacktide.compiled import compilable
+from slacktide.physics import ends_in_hours, pause_on_change, worked
+from slacktide.site.cluster import granted
 
 
 class Arrivals(NamedTuple):
     """The stream as the kernel reads it."""
 
     hours: Floats
-    class_index: Ints
+    kind: Ints
     number: Ints
     size: Floats
 
@@ -28,10 +31,12 @@ class Present(NamedTuple):
     """The jobs that are present, in the order of their arrival; arrays with room for more."""
 
     ids: Ints
-    class_index: Ints
+    kind: Ints
     number: Ints
+    phase: Ints
     stage: Ints
-    arrival_hours: Floats
+    """The row of the phase in the fleet's tables."""
+    submitted_hours: Floats
     size: Floats
     width: Ints
     """GPUs held."""
@@ -41,7 +46,7 @@ class Present(NamedTuple):
     """Hours without progress still to come."""
     left_gpu_hours: Floats
     """Work left in the stage."""
-    attained_gpu_hours: Floats
+    progress_gpu_hours: Floats
     """Work done in all stages."""
     span_hours: Floats
     """Productive hours since the last report of this job."""
@@ -51,7 +56,7 @@ class Present(NamedTuple):
     @classmethod
     def empty(cls, room: int) -> Present:
         """Return room for so many jobs."""
-        whole = {"ids", "class_index", "number", "stage", "width", "started"}
+        whole = {"ids", "kind", "number", "phase", "stage", "width", "started"}
         kinds = (np.int64 if name in whole else np.float64 for name in cls._fields)
         return cls._make(np.zeros(room, dtype=kind) for kind in kinds)
 
@@ -64,7 +69,7 @@ class Ended(NamedTuple):
     """The stretches that ended in the last step, because a stage was done."""
 
     ids: Ints
-    class_index: Ints
+    kind: Ints
     stage: Ints
     width: Ints
     span_hours: Floats
@@ -111,7 +116,7 @@ def step(
     for job in range(present):
         if jobs.width[job] > 0:
             rate = stages.rate[jobs.stage[job], jobs.width[job]]
-            ends = jobs.pause_hours[job] + jobs.left_gpu_hours[job] / rate
+            ends = ends_in_hours(jobs.left_gpu_hours[job], rate, jobs.pause_hours[job])
             if ends < span:
                 span = ends
                 until_hours = now_hours + ends
@@ -133,19 +138,16 @@ def pass_time(jobs: Present, stages: Stages, busy: Floats, present: int, span: f
         if width == 0:
             continue
         rate = stages.rate[jobs.stage[job], width]
-        pause = min(jobs.pause_hours[job], span)
-        ends = jobs.pause_hours[job] + jobs.left_gpu_hours[job] / rate
-        work = min(rate * (span - pause), jobs.left_gpu_hours[job])
-        if ends <= span:
-            work = jobs.left_gpu_hours[job]
-            count += 1
-        jobs.pause_hours[job] -= pause
-        jobs.left_gpu_hours[job] = 0.0 if ends <= span else jobs.left_gpu_hours[job] - work
-        jobs.attained_gpu_hours[job] += work
-        jobs.span_hours[job] += span - pause
-        jobs.span_gpu_hours[job] += work
-        busy[0] += width * (span - pause)
-        busy[1] += width * pause
+        # No end lies before the span's, which is one of them or earlier: nothing is left to forgive.
+        waited, _, gained, ended = worked(jobs.left_gpu_hours[job], rate, jobs.pause_hours[job], span, 0.0)
+        count += ended
+        jobs.pause_hours[job] -= waited
+        jobs.left_gpu_hours[job] -= gained
+        jobs.progress_gpu_hours[job] += gained
+        jobs.span_hours[job] += span - waited
+        jobs.span_gpu_hours[job] += gained
+        busy[0] += width * (span - waited)
+        busy[1] += width * waited
     return count
 
 
@@ -160,15 +162,16 @@ def settle(
         if jobs.left_gpu_hours[job] <= 0.0:
             stage = jobs.stage[job]
             ended.ids[count] = jobs.ids[job]
-            ended.class_index[count] = jobs.class_index[job]
+            ended.kind[count] = jobs.kind[job]
             ended.stage[count] = stage
             ended.width[count] = jobs.width[job]
             ended.span_hours[count] = jobs.span_hours[job]
             ended.span_gpu_hours[count] = jobs.span_gpu_hours[job]
             count += 1
-            if stage + 1 == stages.first[jobs.class_index[job] + 1]:
+            if stage + 1 == stages.first[jobs.kind[job] + 1]:
                 finish_hours[jobs.ids[job]] = now_hours
                 continue
+            jobs.phase[job] += 1
             jobs.stage[job] = stage + 1
             jobs.left_gpu_hours[job] = stages.work_gpu_hours[stage + 1] * jobs.size[job]
             jobs.span_hours[job] = 0.0
@@ -183,16 +186,17 @@ def settle(
 def move(jobs: Present, source: int, target: int) -> None:
     """Let a job take the place of one that is gone."""
     jobs.ids[target] = jobs.ids[source]
-    jobs.class_index[target] = jobs.class_index[source]
+    jobs.kind[target] = jobs.kind[source]
     jobs.number[target] = jobs.number[source]
+    jobs.phase[target] = jobs.phase[source]
     jobs.stage[target] = jobs.stage[source]
-    jobs.arrival_hours[target] = jobs.arrival_hours[source]
+    jobs.submitted_hours[target] = jobs.submitted_hours[source]
     jobs.size[target] = jobs.size[source]
     jobs.width[target] = jobs.width[source]
     jobs.started[target] = jobs.started[source]
     jobs.pause_hours[target] = jobs.pause_hours[source]
     jobs.left_gpu_hours[target] = jobs.left_gpu_hours[source]
-    jobs.attained_gpu_hours[target] = jobs.attained_gpu_hours[source]
+    jobs.progress_gpu_hours[target] = jobs.progress_gpu_hours[source]
     jobs.span_hours[target] = jobs.span_hours[source]
     jobs.span_gpu_hours[target] = jobs.span_gpu_hours[source]
 
@@ -200,18 +204,19 @@ def move(jobs: Present, source: int, target: int) -> None:
 @compilable
 def admit(jobs: Present, arrivals: Arrivals, stages: Stages, place: int, number: int) -> None:
     """Let a job of the stream in; it waits until it is given a width."""
-    stage = stages.first[arrivals.class_index[number]]
+    stage = stages.first[arrivals.kind[number]]
     jobs.ids[place] = number
-    jobs.class_index[place] = arrivals.class_index[number]
+    jobs.kind[place] = arrivals.kind[number]
     jobs.number[place] = arrivals.number[number]
+    jobs.phase[place] = 0
     jobs.stage[place] = stage
-    jobs.arrival_hours[place] = arrivals.hours[number]
+    jobs.submitted_hours[place] = arrivals.hours[number]
     jobs.size[place] = arrivals.size[number]
     jobs.width[place] = 0
     jobs.started[place] = 0
     jobs.pause_hours[place] = 0.0
     jobs.left_gpu_hours[place] = stages.work_gpu_hours[stage] * arrivals.size[number]
-    jobs.attained_gpu_hours[place] = 0.0
+    jobs.progress_gpu_hours[place] = 0.0
     jobs.span_hours[place] = 0.0
     jobs.span_gpu_hours[place] = 0.0
 
@@ -220,30 +225,27 @@ def admit(jobs: Present, arrivals: Arrivals, stages: Stages, place: int, number:
 def place(jobs: Present, stages: Stages, wanted: Ints, gpus: int) -> tuple[int, int]:
     """Give jobs the widths they are to have, as far as the GPUs that can be used go.
 
-    Who is to have less gives it up at once. Then, in the order of arrival, each job that is to have more
-    gets all of it or keeps what it has. Whoever starts or changes makes no progress for a restart. Returns
-    the GPUs held and how many running jobs changed their width; for a width that is not allowed -1 and the
-    job's place.
+    Returns the GPUs held and how many running jobs changed their width; for a width that is not allowed -1
+    and the job's place.
     """
-    changes = 0
     for job in range(len(wanted)):
         width = wanted[job]
         if width < 0 or width >= stages.rate.shape[1]:
             return -1, job
         if width > 0 and stages.rate[jobs.stage[job], width] == 0.0:
             return -1, job
-        if width < jobs.width[job]:
-            jobs.width[job] = width
-            jobs.pause_hours[job] = stages.restart_hours[jobs.stage[job]]
-            changes += 1
-        gpus -= jobs.width[job]
+    given = granted(jobs.width[: len(wanted)], wanted, gpus)
     held = 0
-    for job in range(len(wanted)):
-        if wanted[job] > jobs.width[job] and wanted[job] - jobs.width[job] <= gpus:
-            gpus -= wanted[job] - jobs.width[job]
-            jobs.width[job] = wanted[job]
-            jobs.pause_hours[job] = stages.restart_hours[jobs.stage[job]]
-            changes += jobs.started[job]
-            jobs.started[job] = 1
-        held += jobs.width[job]
+    changes = 0
+    for job in range(len(given)):
+        held += given[job]
+        if given[job] == jobs.width[job]:
+            continue
+        restart = stages.restart_hours[jobs.stage[job]]
+        jobs.pause_hours[job] = pause_on_change(
+            restart, restart, jobs.pause_hours[job], 0, jobs.width[job], 0, given[job]
+        )
+        jobs.width[job] = given[job]
+        changes += jobs.started[job]
+        jobs.started[job] = 1
     return held, changes

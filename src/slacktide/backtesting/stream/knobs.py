@@ -1,4 +1,4 @@
-"""What can be turned at each policy until it spends a given amount."""
+"""What can be turned at each allocator until it spends a given amount."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.allocate.efficiency_band import EfficiencyBand
+from slacktide.allocate.equi import Equi
+from slacktide.allocate.fifo import Fifo
+from slacktide.allocate.fixed_width import FixedWidth
+from slacktide.allocate.one_width import OneWidth
+from slacktide.allocate.srpt import Srpt
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import AnyStreamPolicy
-from slacktide.budget.policy.efficiency_band import EfficiencyBand
-from slacktide.budget.policy.equi import Equi
-from slacktide.budget.policy.fifo import Fifo
-from slacktide.budget.policy.fixed_width import FixedWidth
-from slacktide.budget.policy.one_width import OneWidth
-from slacktide.budget.policy.srpt import Srpt
 from slacktide.budget.widths import least_budget_gpus
+from slacktide.deciding import AnyAllocator
 
 
 class Knob(NamedTuple):
-    """A policy of one number: the greater it is, the more is spent."""
+    """An allocator of one number: the greater it is, the more is spent."""
 
-    make: Callable[[float], AnyStreamPolicy]
+    make: Callable[[float], AnyAllocator]
     low: float
     high: float
     whole: bool
@@ -30,7 +30,7 @@ class Knob(NamedTuple):
 
 
 def knobs_of(name: str, fleet: Fleet) -> list[Knob]:
-    """Return the variants of a policy, each with one knob; none where the policy has no knob."""
+    """Return the variants of an allocator, each with one knob; none where it has no knob."""
     return KNOBS[name](fleet) if name in KNOBS else []
 
 

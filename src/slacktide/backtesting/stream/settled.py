@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.allocate.base import Ways
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import Ways
 from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.results.stream import Bill, StreamRun
 
@@ -42,8 +42,9 @@ def run_settled(stream: Stream, fleet: Fleet, ways: Ways, *, name: str = "") -> 
     sizes = np.bincount(way, weights=stream.size, minlength=len(hours))
     counts = np.bincount(way, minlength=len(hours))
     changes = (np.diff(table.width, axis=1) != 0) & (table.hours[:, 1:] > 0)
-    busy = float(sizes @ (table.hours * table.width).sum(axis=1))
-    restart = float(counts @ (table.pause_hours * table.width).sum(axis=1))
+    # Not a product of vectors: the bits of those depend on the processor.
+    busy = float((sizes * (table.hours * table.width).sum(axis=1)).sum())
+    restart = float((counts * (table.pause_hours * table.width).sum(axis=1)).sum())
     return StreamRun(
         policy=name,
         stream=stream,

@@ -1,4 +1,4 @@
-"""Turning a policy's knob until it spends what it should, on the stream it is tried on."""
+"""Turning an allocator's knob until it spends what it should, on the stream it is tried on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picture of stream policies: what each spends and buys, how long jobs take, what is wasted."""
+"""A picture of allocators: what each spends and buys, how long jobs take, what is wasted."""
 
 from __future__ import annotations
 

@@ -6,18 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.allocate.base import allocators, at_least_one, cluster_size, fitting_widths
 from slacktide.arrays import Ints
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import (
-    FleetView,
-    at_least_one,
-    cluster_size,
-    fitting_widths,
-    stream_policies,
-)
+from slacktide.deciding import FleetView, Wanted
 
 
-@stream_policies.register
+@allocators.register
 @dataclass(frozen=True, slots=True)
 class Fifo:
     """Keep a cluster, give every job the same width, and let jobs wait in the order of their arrival."""
@@ -47,6 +42,6 @@ class FifoRun:
     def rent_gpus(self, view: FleetView) -> int:
         return self.size_gpus
 
-    def decide(self, view: FleetView) -> Ints:
+    def decide(self, view: FleetView) -> Wanted:
         wanted = self.widths[view.stage]
-        return np.where(np.cumsum(wanted) <= self.size_gpus, wanted, 0)
+        return Wanted(np.where(np.cumsum(wanted) <= self.size_gpus, wanted, 0))

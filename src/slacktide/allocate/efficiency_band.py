@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from slacktide.allocate.base import allocators
 from slacktide.arrays import Ints
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import FleetView, stream_policies
 from slacktide.budget.shares import Steps, share_by_gain, size_for_efficiency, steps_of
 from slacktide.compiled import compiled
+from slacktide.deciding import FleetView, Wanted
 from slacktide.errors import InputError
 
 
-@stream_policies.register
+@allocators.register
 @dataclass(frozen=True, slots=True)
 class EfficiencyBand:
     """Rent so many GPUs that their mean efficiency stays in a band, each where it speeds up most.
@@ -50,7 +51,7 @@ class EfficiencyBand:
 class BandRun:
     """Resizes the cluster and shares it anew when a round is over or a job cannot start."""
 
-    policy: EfficiencyBand
+    band: EfficiencyBand
     steps: Steps
     due_hours: float = -math.inf
     """When the next reallocation is allowed."""
@@ -69,28 +70,29 @@ class BandRun:
         self.now_due = memory["now_due"]
 
     def rent_gpus(self, view: FleetView) -> int:
-        if not len(view.ids):
+        if not len(view.jobs.ids):
             return 0
         stage = view.stage
-        free = view.ready_gpus - int(view.width.sum())
-        starved = int(self.steps.least[stage[view.width == 0]].sum()) > free
+        gpus = view.jobs.gpus
+        free = view.ready_gpus - int(gpus.sum())
+        starved = int(self.steps.least[stage[gpus == 0]].sum()) > free
         self.now_due = starved or view.now_hours >= self.due_hours
         return self._size(view.rented_gpus, stage) if self.now_due else view.rented_gpus
 
     def _size(self, size_gpus: int, stage: Ints) -> int:
         """Return the size that the jobs are worth; nobody is left waiting for the sake of efficiency."""
-        middle = self.policy.efficiency
+        middle = self.band.efficiency
         if int(self.steps.least[stage].sum()) <= size_gpus:
             speed = float(self.steps.rate[stage, self._shared(stage, size_gpus)].sum())
-            if abs(speed - middle * size_gpus) <= self.policy.band_share * middle * size_gpus:
+            if abs(speed - middle * size_gpus) <= self.band.band_share * middle * size_gpus:
                 return size_gpus
         return int(compiled(size_for_efficiency)(stage, self.steps, middle))
 
-    def decide(self, view: FleetView) -> Ints:
+    def decide(self, view: FleetView) -> Wanted:
         if self.now_due:
-            self.due_hours = view.now_hours + self.policy.round_hours
-            return self._shared(view.stage, view.ready_gpus)
-        return self._started(view)
+            self.due_hours = view.now_hours + self.band.round_hours
+            return Wanted(self._shared(view.stage, view.ready_gpus), rule="reallocated")
+        return Wanted(self._started(view), rule="between reallocations")
 
     def _shared(self, stage: Ints, gpus: int) -> Ints:
         widths = np.zeros(len(stage), dtype=np.int64)
@@ -99,7 +101,7 @@ class BandRun:
 
     def _started(self, view: FleetView) -> Ints:
         """Keep everybody's width and start who waits on an equal share of what is free."""
-        widths = view.width.copy()
+        widths = view.jobs.gpus
         waiting = np.flatnonzero(widths == 0)
         if len(waiting):
             free = view.ready_gpus - int(widths.sum())

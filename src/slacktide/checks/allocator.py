@@ -1,9 +1,9 @@
-"""The contract of a stream policy, as checks that anyone can run on their own.
+"""The contract of an allocator, as checks that anyone can run on their own.
 
-    from slacktide.checks import check_stream_policy
-    check_stream_policy(MyStreamPolicy())
+    from slacktide.checks import check_allocator
+    check_allocator(MyAllocator())
 
-Each check takes a policy and one case and raises CheckFailed with a sentence when the promise does not
+Each check takes an allocator and one case and raises CheckFailed with a sentence when the promise does not
 hold.
 """
 
@@ -21,20 +21,20 @@ from slacktide.backtesting.stream.events import Watch, run_events
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import (
-    AnyStreamPolicy,
-    ClusterPolicy,
+from slacktide.budget.stream import Stream
+from slacktide.budget.widths import least_budget_gpus
+from slacktide.checks.allocator_memory import moving
+from slacktide.checks.cases import WIDTHS, random_speedup
+from slacktide.checks.policy import CheckFailed
+from slacktide.deciding import (
+    AnyAllocator,
     FleetView,
-    LearningPolicy,
-    RememberingPolicy,
+    Learning,
+    Remembering,
+    Sizing,
     begin,
     needs_sizes,
 )
-from slacktide.budget.stream import Stream
-from slacktide.budget.widths import least_budget_gpus
-from slacktide.checks.cases import WIDTHS, random_speedup
-from slacktide.checks.policy import CheckFailed
-from slacktide.checks.stream_memory import moving
 from slacktide.errors import InputError
 from slacktide.results.stream import StreamRun
 from slacktide.types import Job, Phase
@@ -51,10 +51,10 @@ class StreamCase:
         return f"{len(self.stream)} jobs of {self.fleet}"
 
 
-StreamPolicyCheck = Callable[[AnyStreamPolicy, StreamCase, np.random.Generator], None]
+AllocatorCheck = Callable[[AnyAllocator, StreamCase, np.random.Generator], None]
 
 
-class Decision(NamedTuple):
+class Decided(NamedTuple):
     """What was decided when, for whom."""
 
     now_hours: float
@@ -63,14 +63,14 @@ class Decision(NamedTuple):
 
 
 def asks_only_for_what_is_allowed(
-    policy: AnyStreamPolicy, case: StreamCase, rng: np.random.Generator
+    allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator
 ) -> None:
     """Every job gets one whole width, 0 or one its class may have; a cluster is never shared out twice."""
-    sized = isinstance(begin(policy, case.fleet), ClusterPolicy)
+    sized = isinstance(begin(allocator, case.fleet), Sizing)
 
     def look(view: FleetView, widths: Ints) -> None:
         for job, width in enumerate(widths.tolist()):
-            one = case.fleet.classes[view.class_index[job]]
+            one = case.fleet.classes[view.jobs.kind[job]]
             if width not in (0, *one.widths):
                 raise CheckFailed(f"a width must be 0 or in {one.widths}, got {width} in {case}")
         if sized and widths.sum() > view.rented_gpus:
@@ -79,62 +79,62 @@ def asks_only_for_what_is_allowed(
                 f"got {widths.sum()} at {view.now_hours:g} h in {case}"
             )
 
-    _run(policy, case, look)
+    _run(allocator, case, look)
 
 
-def finishes_every_job(policy: AnyStreamPolicy, case: StreamCase, rng: np.random.Generator) -> None:
+def finishes_every_job(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
     """Nobody waits for ever."""
-    run = _run(policy, case)
+    run = _run(allocator, case)
     if not np.isfinite(run.response_hours).all():
         raise CheckFailed(f"every job must be done some time, got one that never is in {case}")
 
 
-def decides_the_same_again(policy: AnyStreamPolicy, case: StreamCase, rng: np.random.Generator) -> None:
+def decides_the_same_again(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
     """The same stream gets the same decisions, whatever ran before, also after pickling."""
-    first = decisions(policy, case)
-    twin: AnyStreamPolicy = pickle.loads(pickle.dumps(policy))
-    for again in (decisions(policy, case), decisions(twin, case)):
+    first = decisions(allocator, case)
+    twin: AnyAllocator = pickle.loads(pickle.dumps(allocator))
+    for again in (decisions(allocator, case), decisions(twin, case)):
         _compare(first, again, np.inf, f"the same stream must get the same decisions in {case}")
 
 
-def cannot_see_the_future(policy: AnyStreamPolicy, case: StreamCase, rng: np.random.Generator) -> None:
+def cannot_see_the_future(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
     """Two streams that agree up to a job get the same decisions until it comes."""
     if len(case.stream) < 3:
         return
     first = int(rng.integers(1, len(case.stream) - 1))
-    one, other = decisions(policy, case), decisions(policy, _other_future(case, first, rng))
+    one, other = decisions(allocator, case), decisions(allocator, _other_future(case, first, rng))
     until = float(case.stream.arrival_hours[first - 1])
-    _compare(one, other, until, f"a policy must not see the future beyond job {first} in {case}")
+    _compare(one, other, until, f"an allocator must not see the future beyond job {first} in {case}")
 
 
-def does_not_know_sizes(policy: AnyStreamPolicy, case: StreamCase, rng: np.random.Generator) -> None:
+def does_not_know_sizes(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
     """Whoever does not declare `needs_sizes` decides the same, however much work jobs have left."""
-    if needs_sizes(policy):
+    if needs_sizes(allocator):
         return
     until = float(rng.uniform(0.3, 1.0)) * case.stream.hours
-    run = _run(policy, case)
+    run = _run(allocator, case)
     other = _larger(case, run, until)
-    message = f"a policy must not know the sizes of unfinished jobs at {until:g} h in {case}"
-    _compare(decisions(policy, case), decisions(policy, other), until, message)
+    message = f"an allocator must not know the sizes of unfinished jobs at {until:g} h in {case}"
+    _compare(decisions(allocator, case), decisions(allocator, other), until, message)
 
 
 def goes_on_from_what_it_wrote_down(
-    policy: AnyStreamPolicy, case: StreamCase, rng: np.random.Generator
+    allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator
 ) -> None:
-    """What a policy that learns writes down at any moment is all that a new one needs to decide the same."""
-    run = begin(policy, case.fleet)
-    if not isinstance(run, RememberingPolicy):
-        if isinstance(run, LearningPolicy):
-            raise CheckFailed(f"a policy that learns must have remember and recall, got {run!r} without")
+    """What one that learns writes down at any moment is all that a new one needs to decide the same."""
+    run = begin(allocator, case.fleet)
+    if not isinstance(run, Remembering):
+        if isinstance(run, Learning):
+            raise CheckFailed(f"an allocator that learns must have remember and recall, got {run!r} without")
         return
-    stayed = moving(policy, case.fleet, at=0)
+    stayed = moving(allocator, case.fleet, at=0)
     first = decisions(stayed, case)
-    moved = moving(policy, case.fleet, at=int(rng.integers(1, stayed.calls + 1)))
-    message = f"a policy must go on from what it wrote down after {moved.at} calls in {case}"
+    moved = moving(allocator, case.fleet, at=int(rng.integers(1, stayed.calls + 1)))
+    message = f"an allocator must go on from what it wrote down after {moved.at} calls in {case}"
     _compare(first, decisions(moved, case), np.inf, message)
 
 
-STREAM_POLICY_CHECKS: tuple[StreamPolicyCheck, ...] = (
+ALLOCATOR_CHECKS: tuple[AllocatorCheck, ...] = (
     asks_only_for_what_is_allowed,
     finishes_every_job,
     decides_the_same_again,
@@ -144,12 +144,12 @@ STREAM_POLICY_CHECKS: tuple[StreamPolicyCheck, ...] = (
 )
 
 
-def check_stream_policy(policy: AnyStreamPolicy, *, examples: int = 20, seed: int = 0) -> None:
+def check_allocator(allocator: AnyAllocator, *, examples: int = 20, seed: int = 0) -> None:
     """Run every check on this many random cases; raises CheckFailed at the first broken promise."""
-    for check in STREAM_POLICY_CHECKS:
+    for check in ALLOCATOR_CHECKS:
         rng = np.random.default_rng(seed)
         for case in stream_cases(seed, examples):
-            check(policy, case, rng)
+            check(allocator, case, rng)
 
 
 def stream_cases(seed: int, count: int) -> Iterator[StreamCase]:
@@ -193,26 +193,26 @@ def _random_class(rng: np.random.Generator, name: str) -> JobClass:
     )
 
 
-def decisions(policy: AnyStreamPolicy, case: StreamCase) -> list[Decision]:
-    """Return all that a policy decides in a case."""
-    found: list[Decision] = []
+def decisions(allocator: AnyAllocator, case: StreamCase) -> list[Decided]:
+    """Return all that an allocator decides in a case."""
+    found: list[Decided] = []
 
     def look(view: FleetView, widths: Ints) -> None:
-        found.append(Decision(view.now_hours, tuple(view.ids.tolist()), tuple(widths.tolist())))
+        found.append(Decided(view.now_hours, tuple(view.jobs.ids.tolist()), tuple(widths.tolist())))
 
-    _run(policy, case, look)
+    _run(allocator, case, look)
     return found
 
 
-def _run(policy: AnyStreamPolicy, case: StreamCase, watch: Watch | None = None) -> StreamRun:
-    """Run a case; a policy that cannot be followed breaks its contract."""
+def _run(allocator: AnyAllocator, case: StreamCase, watch: Watch | None = None) -> StreamRun:
+    """Run a case; one that cannot be followed breaks its contract."""
     try:
-        return run_events(case.stream, case.fleet, policy, watch=watch)
+        return run_events(case.stream, case.fleet, allocator, watch=watch)
     except InputError as error:
         raise CheckFailed(f"{error}, in {case}") from error
 
 
-def _compare(one: list[Decision], other: list[Decision], until: float, message: str) -> None:
+def _compare(one: list[Decided], other: list[Decided], until: float, message: str) -> None:
     left, right = ([each for each in all_of if each.now_hours <= until] for all_of in (one, other))
     for before, after in zip(left, right, strict=False):
         if before != after:

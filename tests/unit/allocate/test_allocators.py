@@ -1,4 +1,4 @@
-"""What each stream policy decides, on views made by hand."""
+"""What each allocator decides, on views made by hand."""
 
 from __future__ import annotations
 
@@ -7,25 +7,21 @@ from itertools import product
 import numpy as np
 import pytest
 
+from slacktide.allocate.base import Ways, allocators
+from slacktide.allocate.efficiency_band import EfficiencyBand
+from slacktide.allocate.equi import Equi, share_equally
+from slacktide.allocate.fifo import Fifo
+from slacktide.allocate.fixed_width import FixedWidth
+from slacktide.allocate.one_width import OneWidth
+from slacktide.allocate.srpt import Srpt
+from slacktide.backtesting.stream.views import Shown
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import (
-    AnyStreamPolicy,
-    ClusterPolicy,
-    FleetView,
-    Ways,
-    begin,
-    stream_policies,
-)
-from slacktide.budget.policy.efficiency_band import EfficiencyBand
-from slacktide.budget.policy.equi import Equi, share_equally
-from slacktide.budget.policy.fifo import Fifo
-from slacktide.budget.policy.fixed_width import FixedWidth
-from slacktide.budget.policy.one_width import OneWidth
-from slacktide.budget.policy.srpt import Srpt
 from slacktide.budget.shares import share_by_gain, size_for_efficiency, steps_of
 from slacktide.budget.widths import optimal_widths
+from slacktide.deciding import Allocator, AnyAllocator, Columns, FleetView, Sizing, Wanted, begin
 from slacktide.errors import InfeasibleError, InputError
+from slacktide.site.spot import Spot
 from slacktide.speedup import Amdahl, Power
 from slacktide.types import Job, Phase
 
@@ -55,32 +51,47 @@ def view(
     numbers: list[int] | None = None,
     phases: list[int] | None = None,
     widths: list[int] | None = None,
-    remaining: list[float] | None = None,
+    work: list[float] | None = None,
     ready: int = 0,
     now: float = 1.0,
 ) -> FleetView:
     """Make a view of jobs by their classes."""
     count = len(classes)
     index = np.array(classes, dtype=np.int64)
-    return FleetView(
-        fleet=fleet,
-        now_hours=now,
+    jobs = Columns(
         ids=np.arange(count),
-        class_index=index,
+        kind=index,
         number=np.array(numbers or [0] * count),
-        stage=fleet.stages.first[index] + np.array(phases or [0] * count, dtype=np.int64),
-        arrival_hours=np.zeros(count),
-        width=np.array(widths or [0] * count),
-        attained_gpu_hours=np.zeros(count),
-        remaining_gpu_hours=None if remaining is None else np.array(remaining),
+        phase=np.array(phases or [0] * count, dtype=np.int64),
+        submitted_hours=np.zeros(count),
+        spot_gpus=np.zeros(count, dtype=np.int64),
+        on_demand_gpus=np.array(widths or [0] * count),
+        pause_hours=np.zeros(count),
+        progress_gpu_hours=np.zeros(count),
+        work_gpu_hours=None if work is None else np.array(work),
+    )
+    return FleetView(
+        now_hours=now,
+        fleet=fleet,
+        jobs=jobs,
+        due=range(count),
         ready_gpus=ready,
         rented_gpus=ready,
         spent_gpu_hours=0.0,
+        spot=Spot(),
+        shown=Shown(fleet, now, jobs),
     )
 
 
-def decided(policy: AnyStreamPolicy, seen: FleetView) -> list[int]:
-    widths: list[int] = begin(policy, seen.fleet).decide(seen).tolist()
+def decided(allocator: AnyAllocator, seen: FleetView) -> list[int]:
+    assert seen.fleet is not None
+    return answer(begin(allocator, seen.fleet), seen)
+
+
+def answer(run: Allocator, seen: FleetView) -> list[int]:
+    decision = run.decide(seen)
+    assert isinstance(decision, Wanted)
+    widths: list[int] = decision.on_demand_gpus.tolist()
     return widths
 
 
@@ -124,7 +135,7 @@ def test_fifo_serves_in_order_and_blocks_behind_who_does_not_fit() -> None:
 
 
 def test_srpt_serves_the_shortest_and_of_equals_the_first() -> None:
-    seen = view([0, 0, 0, 0], remaining=[3.0, 1.0, 2.0, 1.0])
+    seen = view([0, 0, 0, 0], work=[3.0, 1.0, 2.0, 1.0])
     assert decided(Srpt(4, gpus=2), seen) == [0, 2, 0, 2]
     assert decided(Srpt(7, gpus=2), seen) == [0, 2, 2, 2]
 
@@ -198,7 +209,7 @@ def test_the_size_for_an_efficiency_is_the_greatest_that_has_it() -> None:
 
 def test_the_band_keeps_its_size_inside_and_never_lets_jobs_wait() -> None:
     run = begin(EfficiencyBand(0.6, band_share=0.2), FLEET)
-    assert isinstance(run, ClusterPolicy)
+    assert isinstance(run, Sizing)
     first = run.rent_gpus(view([0, 0]))
     assert first >= 2
     assert run.rent_gpus(view([0, 0], ready=first)) == first
@@ -209,15 +220,15 @@ def test_the_band_keeps_its_size_inside_and_never_lets_jobs_wait() -> None:
 
 def test_between_rounds_nobody_is_resized() -> None:
     run = begin(EfficiencyBand(0.5, round_hours=1.0), FLEET)
-    assert isinstance(run, ClusterPolicy)
+    assert isinstance(run, Sizing)
     size = run.rent_gpus(view([0, 0], now=1.0))
-    widths = run.decide(view([0, 0], ready=size, now=1.0)).tolist()
+    widths = answer(run, view([0, 0], ready=size, now=1.0))
     assert run.rent_gpus(view([0], widths=widths[:1], ready=size, now=1.5)) == size
-    assert run.decide(view([0], widths=widths[:1], ready=size, now=1.5)).tolist() == widths[:1]
+    assert answer(run, view([0], widths=widths[:1], ready=size, now=1.5)) == widths[:1]
     later = view([0, 0], widths=[widths[0], 0], ready=size, now=1.6)
     run.rent_gpus(later)
-    assert run.decide(later).tolist()[0] == widths[0]
-    assert run.decide(later).tolist()[1] > 0
+    assert answer(run, later)[0] == widths[0]
+    assert answer(run, later)[1] > 0
     assert run.rent_gpus(view([0], widths=widths[:1], ready=size, now=2.1)) < size
 
 
@@ -237,7 +248,7 @@ def test_between_rounds_nobody_is_resized() -> None:
 )
 def test_parameters_that_cannot_be_meant_are_refused(spec: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        stream_policies.make(spec)  # type: ignore[arg-type]
+        allocators.make(spec)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

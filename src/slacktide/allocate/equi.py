@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.allocate.base import allocators, cluster_size, fitting_widths
 from slacktide.arrays import Ints
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import FleetView, cluster_size, fitting_widths, stream_policies
 from slacktide.compiled import compilable, compiled
+from slacktide.deciding import FleetView, Wanted
 
 
-@stream_policies.register
+@allocators.register
 @dataclass(frozen=True, slots=True)
 class Equi:
     """Keep a cluster and share it equally among all jobs that are present.
@@ -44,10 +45,10 @@ class EquiRun:
     def rent_gpus(self, view: FleetView) -> int:
         return self.size_gpus
 
-    def decide(self, view: FleetView) -> Ints:
-        widths = np.zeros(len(view.ids), dtype=np.int64)
+    def decide(self, view: FleetView) -> Wanted:
+        widths = np.zeros(len(view.jobs.ids), dtype=np.int64)
         compiled(share_equally)(view.stage, self.fastest, self.narrower, self.size_gpus, widths)
-        return widths
+        return Wanted(widths)
 
 
 @compilable

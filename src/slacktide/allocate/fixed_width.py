@@ -1,4 +1,4 @@
-"""The optimum for a stream on an average budget, as a policy."""
+"""The optimum for a stream on an average budget, as an allocator."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.allocate.base import SettledWidths, Ways, allocators
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import SettledWidths, Ways, stream_policies
 from slacktide.budget.result import FleetPlan
 from slacktide.budget.widths import optimal_widths
 from slacktide.errors import InputError
 
 
-@stream_policies.register
+@allocators.register
 @dataclass(frozen=True, slots=True)
 class FixedWidth:
     """Give each class the width that is best for the budget: the optimum where all is known.

@@ -6,17 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.allocate.base import SettledWidths, Ways, allocators, allowed_widths, at_least_one
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import (
-    SettledWidths,
-    Ways,
-    allowed_widths,
-    at_least_one,
-    stream_policies,
-)
 
 
-@stream_policies.register
+@allocators.register
 @dataclass(frozen=True, slots=True)
 class OneWidth:
     """Give every job the same width at once, whatever its class.

@@ -9,19 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from slacktide.arrays import Ints
+from slacktide.allocate.base import allocators
+from slacktide.allocate.knowledge import Knowledge
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.knowledge import Knowledge
-from slacktide.budget.policy.base import (
-    Arrived,
-    Finished,
-    FleetView,
-    StreamEvent,
-    stream_policies,
-)
 from slacktide.budget.result import ClassPlan
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
+from slacktide.deciding import Arrived, Fact, Finished, FleetView, Wanted
 from slacktide.errors import InputError
 
 DEAR_SHARE = 0.02
@@ -38,7 +32,7 @@ STEP = 1.25
 """How far from the planned width a trial is, as a factor."""
 
 
-@stream_policies.register
+@allocators.register
 @dataclass(frozen=True, slots=True)
 class OnlineWidth:
     """Learn rates, work and speedups as jobs come and go, and keep to the budget while learning.
@@ -96,7 +90,7 @@ class Turn:
 class OnlineRun:
     """Plans from what it knows, gives each job its way when it comes, and watches the spending."""
 
-    policy: OnlineWidth
+    given: OnlineWidth
     budget_gpus: float
     knowledge: Knowledge
     wake_hours: float = 0.0
@@ -109,13 +103,13 @@ class OnlineRun:
     target_gpus: float = math.nan
     """What is planned for: the budget less what is to be made good for."""
 
-    def learn(self, event: StreamEvent) -> None:
+    def learn(self, fact: Fact) -> None:
         """Take in what happened."""
-        self.knowledge.learn(event)
-        if isinstance(event, Arrived):
-            self.new.append((event.id, event.class_index))
-        elif isinstance(event, Finished):
-            self.paths.pop(event.id, None)
+        self.knowledge.learn(fact)
+        if isinstance(fact, Arrived):
+            self.new.append((fact.id, fact.kind))
+        elif isinstance(fact, Finished):
+            self.paths.pop(fact.id, None)
 
     def remember(self) -> Mapping[str, Any]:
         """Return all that it knows as JSON values."""
@@ -138,19 +132,19 @@ class OnlineRun:
         target_gpus = memory["target_gpus"]
         self.target_gpus = math.nan if target_gpus is None else target_gpus
 
-    def decide(self, view: FleetView) -> Ints:
+    def decide(self, view: FleetView) -> Wanted:
         if view.now_hours >= self.wake_hours:
             self._plan(view)
         for job, one in self.new:
-            self.paths[job] = self._path(view.fleet.classes[one], one)
+            self.paths[job] = self._path(self.knowledge.classes[one], one)
         self.new.clear()
-        places = zip(view.ids.tolist(), view.phase.tolist(), strict=True)
-        return np.array([self.paths[job][phase] for job, phase in places], dtype=np.int64)
+        places = zip(view.jobs.ids.tolist(), view.jobs.phase.tolist(), strict=True)
+        return Wanted(np.array([self.paths[job][phase] for job, phase in places], dtype=np.int64))
 
     def _plan(self, view: FleetView) -> None:
         """Compute all widths anew from what is known."""
         pace = self.knowledge.pace
-        wait_jobs = min(self.policy.period_jobs, 1 + pace.count / 8)
+        wait_jobs = min(self.given.period_jobs, 1 + pace.count / 8)
         self.wake_hours = view.now_hours + wait_jobs / pace.per_hour(view.now_hours)
         known = self.knowledge.estimates(view.now_hours)
         if not known:
@@ -165,11 +159,11 @@ class OnlineRun:
     def _target(self, view: FleetView, known: dict[int, JobClass], least_gpus: float) -> float:
         """Return what to plan for: the budget less what was spent too much, over the time to repay it."""
         gap = 1.0 / self.knowledge.pace.per_hour(view.now_hours)
-        repay_hours = max(self.policy.repay_share * view.now_hours, self.policy.repay_jobs * gap)
+        repay_hours = max(self.given.repay_share * view.now_hours, self.given.repay_jobs * gap)
         allowed = self.budget_gpus * view.now_hours
         overspent = view.spent_gpu_hours + self._committed(view, known) - allowed
         slack = max(self.budget_gpus - least_gpus, 0.0)
-        most = slack if overspent > DEAR_SHARE * allowed else self.policy.repay_most_share * slack
+        most = slack if overspent > DEAR_SHARE * allowed else self.given.repay_most_share * slack
         repay = min(max(overspent / repay_hours, -most), most)
         return max(self.budget_gpus - repay, least_gpus * (1 + 1e-9))
 
@@ -179,7 +173,8 @@ class OnlineRun:
         Only while few of the class are done: later a width that is far off is a plan that wavers, and to
         follow it would cost a restart each time.
         """
-        columns = (view.ids, view.class_index, view.phase, view.width)
+        jobs = view.jobs
+        columns = (jobs.ids, jobs.kind, jobs.phase, jobs.gpus)
         for job, index, phase, gpus in zip(*(column.tolist() for column in columns), strict=True):
             if index not in known or not gpus or self.knowledge.known[index].finished.get(0) >= YOUNG_JOBS:
                 continue
@@ -201,7 +196,7 @@ class OnlineRun:
         """
         costs: dict[tuple[int, int, int], float] = {}
         total = 0.0
-        columns = (view.class_index, view.phase, view.width)
+        columns = (view.jobs.kind, view.jobs.phase, view.jobs.gpus)
         for key in zip(*(column.tolist() for column in columns), strict=True):
             index, phase, gpus = key
             if key not in costs:
@@ -219,7 +214,7 @@ class OnlineRun:
         turn.owed -= wide
         path = turn.paths[-1 if wide else 0]
         turn.since_trial += 1
-        if turn.since_trial < self.policy.explore_every:
+        if turn.since_trial < self.given.explore_every:
             return path
         turn.since_trial = 0
         return self._trial(index, path)

@@ -1,4 +1,4 @@
-"""What can be learned of a stream from its events: rates, work and speedups of each class."""
+"""What can be learned of a stream from the facts it is told: rates, work and speedups of each class."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.policy.base import Arrived, Finished, Progressed, StreamEvent
 from slacktide.budget.rates import Rate
+from slacktide.deciding import Arrived, Fact, Finished, Progressed
 from slacktide.speedup import Table
 from slacktide.types import Job, Phase
 
@@ -118,10 +118,10 @@ class Known:
         self.curves = [Curve() for _ in self.declared.phases]
         self.grid = thinned(self.declared.widths)
 
-    def progressed(self, event: Progressed) -> None:
+    def progressed(self, fact: Progressed) -> None:
         """Take in some progress of a job."""
-        self.work.add(event.phase, event.work_gpu_hours)
-        self.curves[event.phase].learn(event.gpus, event.hours, event.work_gpu_hours)
+        self.work.add(fact.phase, fact.work_gpu_hours)
+        self.curves[fact.phase].learn(fact.gpus, fact.hours, fact.work_gpu_hours)
 
     def ended(self) -> None:
         """Take in that a job is done."""
@@ -198,21 +198,21 @@ class Knowledge:
     """Arrivals of each class, for its share of all."""
     known: dict[int, Known] = field(default_factory=dict)
 
-    def learn(self, event: StreamEvent) -> None:
+    def learn(self, fact: Fact) -> None:
         """Take in what happened."""
-        if isinstance(event, Progressed):
-            self.known[event.class_index].progressed(event)
-        elif isinstance(event, Finished):
-            self.known[event.class_index].ended()
+        if isinstance(fact, Progressed):
+            self.known[fact.kind].progressed(fact)
+        elif isinstance(fact, Finished):
+            self.known[fact.kind].ended()
         else:
-            self._arrived(event)
+            self._arrived(fact)
 
-    def _arrived(self, event: Arrived) -> None:
-        if event.class_index not in self.known:
-            self.known[event.class_index] = Known(self.classes[event.class_index])
-        self.arrivals.add(event.class_index, 1.0)
+    def _arrived(self, fact: Arrived) -> None:
+        if fact.kind not in self.known:
+            self.known[fact.kind] = Known(self.classes[fact.kind])
+        self.arrivals.add(fact.kind, 1.0)
         self.arrivals.age()
-        self.pace.arrived(event.now_hours)
+        self.pace.arrived(fact.now_hours)
 
     def estimates(self, now_hours: float) -> dict[int, JobClass]:
         """Return every class of which enough is known to plan for it."""

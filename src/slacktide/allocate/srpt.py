@@ -7,18 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from slacktide.allocate.base import allocators, at_least_one, cluster_size, fitting_widths
 from slacktide.arrays import Ints
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.policy.base import (
-    FleetView,
-    at_least_one,
-    cluster_size,
-    fitting_widths,
-    stream_policies,
-)
+from slacktide.deciding import FleetView, Wanted
 
 
-@stream_policies.register
+@allocators.register
 @dataclass(frozen=True, slots=True)
 class Srpt:
     """Keep a cluster and run the jobs with the least work left, all on the same width.
@@ -55,11 +50,12 @@ class SrptRun:
     def rent_gpus(self, view: FleetView) -> int:
         return self.size_gpus
 
-    def decide(self, view: FleetView) -> Ints:
-        assert view.remaining_gpu_hours is not None
-        order = np.argsort(view.remaining_gpu_hours, kind="stable")
+    def decide(self, view: FleetView) -> Wanted:
+        jobs = view.jobs
+        assert jobs.work_gpu_hours is not None
+        order = np.argsort(jobs.work_gpu_hours - jobs.progress_gpu_hours, kind="stable")
         wanted = self.widths[view.stage]
         served = np.cumsum(wanted[order]) <= self.size_gpus
         widths = np.zeros_like(wanted)
         widths[order[served]] = wanted[order[served]]
-        return widths
+        return Wanted(widths)

@@ -8,17 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slacktide.arrays import Ints
+from slacktide.allocate.knowledge import Curve, Fading, Knowledge, thinned
+from slacktide.allocate.online_width import OnlineRun, OnlineWidth
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.knowledge import Curve, Fading, Knowledge, thinned
-from slacktide.budget.policy.base import Arrived, Finished, FleetView, Progressed, StreamEvent
-from slacktide.budget.policy.online_width import OnlineRun, OnlineWidth
 from slacktide.budget.rates import Rate
 from slacktide.budget.stream import Stream
 from slacktide.budget.widths import optimal_widths
+from slacktide.deciding import Arrived, Columns, Fact, Finished, FleetView, Progressed, Wanted
 from slacktide.speedup import Amdahl, Linear, Power, Speedup
 from slacktide.types import Job, Phase
 
@@ -121,30 +120,25 @@ def test_estimates_come_to_the_truth() -> None:
 
 
 class Spy:
-    """Runs the online policy, and writes down what it is told and what it decides."""
+    """Runs the online allocator, and writes down what it is told and what it decides."""
 
     def __init__(self, run: OnlineRun) -> None:
         self.run = run
-        self.told: list[StreamEvent | tuple[FleetView, list[int]]] = []
+        self.told: list[Fact | tuple[FleetView, list[int]]] = []
 
     @property
     def wake_hours(self) -> float:
         return self.run.wake_hours
 
-    def learn(self, event: StreamEvent) -> None:
-        self.told.append(event)
-        self.run.learn(event)
+    def learn(self, fact: Fact) -> None:
+        self.told.append(fact)
+        self.run.learn(fact)
 
-    def decide(self, view: FleetView) -> Ints:
-        copy = view._replace(
-            **{
-                name: getattr(view, name).copy()
-                for name in ("ids", "class_index", "number", "stage", "width")
-            }
-        )
-        widths = self.run.decide(view)
-        self.told.append((copy, widths.tolist()))
-        return widths
+    def decide(self, view: FleetView) -> Wanted:
+        copy = view._replace(jobs=Columns._make(None if one is None else one.copy() for one in view.jobs))
+        wanted = self.run.decide(view)
+        self.told.append((copy, wanted.on_demand_gpus.tolist()))
+        return wanted
 
 
 def spied(fleet: Fleet, stream: Stream) -> Spy:
@@ -164,7 +158,7 @@ def test_the_same_events_again_make_the_same_policy() -> None:
         if isinstance(told, (Arrived, Progressed, Finished)):
             twin.learn(told)
         else:
-            assert twin.decide(told[0]).tolist() == told[1]
+            assert twin.decide(told[0]).on_demand_gpus.tolist() == told[1]
     assert twin == spy.run
 
 
