@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slacktide.allocate.base import allocators
     from slacktide.app.backtest import Starts, backtest
+    from slacktide.app.controller import Controller
+    from slacktide.app.journal import Journal, open_journal
     from slacktide.app.plan import plan
     from slacktide.app.streams import simulate
+    from slacktide.app.submission import Submission
     from slacktide.budget.arrivals import draw_stream
     from slacktide.budget.classes import JobClass
     from slacktide.budget.fleet import Fleet
@@ -36,8 +39,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "slacktide.allocate.base": ("allocators",),
     "slacktide.app.backtest": ("Starts", "backtest"),
+    "slacktide.app.controller": ("Controller",),
+    "slacktide.app.journal": ("Journal", "open_journal"),
     "slacktide.app.plan": ("plan",),
     "slacktide.app.streams": ("simulate",),
+    "slacktide.app.submission": ("Submission",),
     "slacktide.budget.classes": ("JobClass",),
     "slacktide.budget.widths": ("optimal_widths",),
     "slacktide.budget.arrivals": ("draw_stream",),
@@ -59,6 +65,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "Allocation",
     "Amdahl",
+    "Controller",
     "Fleet",
     "FleetView",
     "InfeasibleError",
@@ -66,6 +73,7 @@ __all__ = [
     "Job",
     "JobClass",
     "JobState",
+    "Journal",
     "Linear",
     "Market",
     "Phase",
@@ -77,6 +85,7 @@ __all__ = [
     "SlacktideError",
     "Starts",
     "Stream",
+    "Submission",
     "Table",
     "View",
     "Wanted",
@@ -86,6 +95,7 @@ __all__ = [
     "check_policy",
     "clairvoyant",
     "draw_stream",
+    "open_journal",
     "open_market",
     "optimal_widths",
     "plan",

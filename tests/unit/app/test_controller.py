@@ -1,19 +1,25 @@
-"""A controller opens a journal without reading it twice, and leaves a snapshot for the next."""
+"""A controller reads its journal once, leaves a snapshot for the next, stays as long as it is to, learns."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from slacktide import cli
 from slacktide.app.controller import Controller, Setup
+from slacktide.app.journal import open_journal
+from slacktide.app.submission import Submission
+from slacktide.backtesting.selection import fresh
 from slacktide.engine.snapshots import read_world
+from slacktide.engine.world import World
 from slacktide.events import Ended, Event, Record, Submitted
 from slacktide.store.sqlite import SqliteStore
+
+from .parts_of_intake import write_job
 
 FINISHED = Path(__file__).parents[2] / "golden" / "journals" / "finished.db"
 
@@ -90,3 +96,81 @@ def _finished(job: str) -> list[Event]:
         ),
         Ended(job=job, at_hours=2.0, status="succeeded", finish_hours=2.0),
     ]
+
+
+class Wall:
+    """Stops a controller once some condition holds of it."""
+
+    def __init__(self, controller: Controller, *conditions: Callable[[World], bool]) -> None:
+        self._controller, self._conditions = controller, list(conditions)
+
+    def __call__(self) -> bool:
+        if self._conditions and self._conditions[0](self._controller.world):
+            self._conditions.pop(0)
+        return not self._conditions
+
+
+def asked(journal: Path, path: str, key: str) -> str:
+    with open_journal(journal, create=True) as client:
+        return client.submit(Submission.read(path, key=key))
+
+
+def fast(folder: Path) -> Setup:
+    return Setup(backend="replay", learned=folder / "learn.json", speed=36_000.0)
+
+
+def test_a_controller_stays_when_its_jobs_have_ended_and_the_market_begins_anew(tmp_path: Path) -> None:
+    journal, path = tmp_path / "journal.db", write_job(tmp_path)
+    asked(journal, path, "a")
+
+    def ended_then_ask_again(world: World) -> bool:
+        if "job" not in world.jobs or world.active:
+            return False
+        asked(journal, path, "b")
+        return True
+
+    with Controller(journal, fast(tmp_path)) as controller:
+        stop = Wall(controller, ended_then_ask_again, lambda world: len(world.jobs) == 2 and not world.active)
+        controller.run(staying=True, stopping=stop, poll_s=0.001)
+        assert [track.status for track in controller.world.jobs.values()] == ["succeeded"] * 2
+        slots = {track.submitted.start_slot for track in controller.world.jobs.values()}
+        assert len(slots) == 1, "a recorded market does not come to its end while nothing runs"
+        assert controller.journal.cost_of_all().audit.clean
+    with SqliteStore(journal) as store:
+        told = [type(record.event).__name__ for record in store.read()]
+    assert (told.count("ClockSet"), told.count("SiteOpened"), told[-1]) == (2, 2, "Closed")
+
+
+def test_what_was_asked_while_a_controller_stops_waits_for_the_next(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with Controller(journal, fast(tmp_path)) as controller:
+        asked(journal, write_job(tmp_path), "a")
+        controller.run(staying=True, stopping=lambda: True)
+        assert list(controller.world.requests.waiting) == ["a"]
+    with open_journal(journal) as client:
+        assert not client.in_charge
+        assert client.wait("a") is None
+    with Controller(journal, fast(tmp_path)) as controller:
+        controller.run(poll_s=0.001)
+        assert controller.world.jobs["job"].status == "succeeded"
+        assert controller.journal.wait("a") == "job"
+
+
+def test_a_run_takes_in_what_others_ask_for_and_ends_with_it(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with Controller(journal, fast(tmp_path)) as controller:
+        controller.submit(Submission.read(write_job(tmp_path)))
+        asked(journal, write_job(tmp_path, name="other.yaml", policy="on-demand"), "a")
+        controller.run(poll_s=0.001)
+        assert [track.status for track in controller.world.jobs.values()] == ["succeeded"] * 2
+        assert controller.active_of(write_job(tmp_path)) is None
+
+
+def test_a_controller_learns_in_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = ("on-demand", "uniform-progress")
+    monkeypatch.setattr("slacktide.app.controller.fresh", lambda: fresh(quick))
+    journal = tmp_path / "journal.db"
+    asked(journal, write_job(tmp_path, policy="auto"), "a")
+    with Controller(journal, fast(tmp_path)) as controller:
+        stop = Wall(controller, lambda world: "job" in world.jobs and world.jobs["job"].learned)
+        controller.run(staying=True, stopping=stop, poll_s=0.001)

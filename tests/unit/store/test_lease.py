@@ -8,6 +8,7 @@ import platform
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from slacktide.errors import BackendError, FileError, LeaseError
-from slacktide.store.lease import Lease
+from slacktide.store.lease import Lease, is_held
 
 # Says which child it has, 0 for none, and holds the lease until its input ends or it is killed.
 HOLDER = """
 import os, subprocess, sys
-from slacktide.store.lease import Lease
+from slacktide.store.lease import Lease, is_held
 
 def alone():
     return 0
@@ -140,3 +141,38 @@ def test_a_full_disk_is_reported_and_the_lease_not_kept(
             pass
     with Lease(tmp_path / "journal.db"):
         pass
+
+
+def test_it_can_be_seen_whether_somebody_has_the_lease(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    assert not is_held(journal)
+    assert list(tmp_path.iterdir()) == [], "who looks leaves nothing behind"
+    with Lease(journal):
+        assert is_held(journal)
+    assert not is_held(journal)
+    with holder(journal) as (process, _):
+        assert is_held(journal)
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+        assert not is_held(journal), "one who was killed has let go"
+
+
+def test_who_only_looks_does_not_keep_a_controller_out(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    with Lease(journal):
+        pass
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            is_held(journal)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(200):
+            with Lease(journal):
+                pass
+    finally:
+        done.set()
+        looking.join()
