@@ -69,12 +69,12 @@ def default_policies(job_file: JobFile) -> list[Spec]:
 
 
 def _print(result: Comparison, output: str, *, verbose: bool) -> None:
-    from slacktide.report import tables
+    from slacktide.report.wire import backtest as wire
 
     if output == "json":
-        common.echo_json(tables.as_json(result))
+        common.echo_json(wire.as_json(result))
     elif output == "csv":
-        click.echo(tables.csv_text(result), nl=False)
+        click.echo(wire.csv_text(result), nl=False)
     else:
         _show(result, verbose=verbose)
 
@@ -84,9 +84,9 @@ def _show(result: Comparison, *, verbose: bool) -> None:
 
     detail = result.detail if verbose else ()
     if sys.stdout.isatty():
-        common.show(tables.summary_table(result), *(tables.decisions_table(run, result) for run in detail))
+        common.show(tables.summary_table(result), *(tables.decisions_table(run) for run in detail))
         return
-    for text in (tables.summary_text(result), *(tables.decisions_text(run, result) for run in detail)):
+    for text in (tables.summary_text(result), *(tables.decisions_text(run) for run in detail)):
         click.echo(text)
 
 
@@ -97,7 +97,7 @@ def _write(result: Comparison, report: str | None, plot: str | None) -> None:
         plot_backtest(result, Path(plot))
         click.echo(f"wrote {plot}", err=True)
     if report is not None:
-        from slacktide.report.html import write_report
+        from slacktide.report.pages.backtest import write_report
 
         write_report(result, Path(report))
         click.echo(f"wrote {report}", err=True)

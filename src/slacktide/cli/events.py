@@ -14,7 +14,7 @@ from slacktide.cli.journals import FOLLOW_S, journal_option, opened
 if TYPE_CHECKING:
     from slacktide.engine.world import World
     from slacktide.events import Record
-    from slacktide.report.run_lines import Teller
+    from slacktide.report.live.lines import Teller
 
 
 @click.command()
@@ -28,7 +28,7 @@ def events(job: str | None, follow: bool, journal: str | None, output: str) -> N
     JSON is an object per line.
     """
     from slacktide.engine.world import World
-    from slacktide.report.run_lines import Teller
+    from slacktide.report.live.lines import Teller
     from slacktide.running import read_world, track_of
 
     with opened(journal) as store:
@@ -45,7 +45,7 @@ def events(job: str | None, follow: bool, journal: str | None, output: str) -> N
 
 
 def _tell(record: Record, world: World, teller: Teller, output: str) -> None:
-    from slacktide.report.run_lines import as_json
+    from slacktide.report.wire.events import as_json
 
     if output == "text":
         click.echo(teller.line(record.event))

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 @common.output_option("table", "json")
 def jobs(journal: str | None, output: str) -> None:
     """List the jobs of a journal, as of its last event."""
-    from slacktide.report import run_list
+    from slacktide.report import jobs as report
     from slacktide.running import read_world
 
     with opened(journal) as store:
         world = read_world(store)
     listed = [_listed(track, world) for track in world.jobs.values()]
     if output == "json":
-        common.echo_json({"jobs": [run_list.as_json(one) for one in listed]})
+        common.echo_json({"jobs": [report.as_json(one) for one in listed]})
     else:
-        click.echo(run_list.text(listed))
+        click.echo(report.text(listed))
 
 
 def _listed(track: Track, world: World) -> Any:
-    from slacktide.report.run_list import Listed
+    from slacktide.report.jobs import Listed
 
     order = track.order
     work_gpu_hours, deadline_hours = task_of(track)

@@ -72,7 +72,7 @@ def status_of(track: Track, world: World) -> str:
 
 def policy_of(track: Track) -> str:
     """Return the policy of a job as users write it."""
-    from slacktide.report.run_sentences import policy_name
+    from slacktide.report.sentences import policy_name
 
     return policy_name(track.submitted.policy)
 

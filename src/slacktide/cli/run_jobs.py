@@ -100,7 +100,7 @@ def take_in(session: Session, paths: Sequence[str], options: dict[str, Any]) -> 
 def show_live(session: Session, jobs: Sequence[str], stop: Stopping, *, plain: bool) -> None:
     """Run until all is over, and show it: results go to stdout, so with JSON the view goes to stderr."""
     from slacktide.cli.watching import Watch
-    from slacktide.report.run_live import screen_for
+    from slacktide.report.live.screen import screen_for
 
     with screen_for(sys.stderr if plain else sys.stdout) as screen:
         try:

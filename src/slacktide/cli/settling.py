@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.beside import on_demand_alone
 from slacktide.cli.journals import policy_of
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.engine.lane import Lane
     from slacktide.engine.world import Track
-    from slacktide.report.run_scene import RunScene
     from slacktide.results.bill import Bill
     from slacktide.store.base import Store
 
@@ -37,36 +35,23 @@ def write_pictures(
     """Write the page and the picture that were asked for; with several jobs each gets its own."""
     if given["report"] is None and given["plot"] is None:
         return
+    from slacktide.engine.result import run_result, yardsticks
+
+    events = [record.event for record in store.read(job=track.job)]
     try:
-        scene = scene_of(store, track, lane, bill)
+        run = run_result(events, lane.job, lane.pool, policy_of(track))
     except InputError as error:
         click.echo(f"no picture: {error}", err=True)
         return
+    runs = [run, *yardsticks(lane)]
     if given["plot"] is not None:
         from slacktide.report.figures.run import plot_run
 
-        _written(_named(given["plot"], several), lambda path: plot_run(scene, path))
+        _written(_named(given["plot"], several), lambda path: plot_run(runs, path))
     if given["report"] is not None:
-        from slacktide.report.run_page import write_page
+        from slacktide.report.pages.run import write_page
 
-        _written(_named(given["report"], several), lambda path: write_page(scene, bill, path))
-
-
-def scene_of(store: Store, track: Track, lane: Lane, bill: Bill) -> RunScene:
-    """Set the scene of a job's run from its journal; raises InputError when nothing was run yet."""
-    from slacktide.report.run_scene import run_scene
-
-    return run_scene(
-        lane.job,
-        lane.pool,
-        lane.start_slot,
-        (record.event for record in store.read(job=track.job)),
-        name=track.job,
-        policy=policy_of(track),
-        began_hours=track.began_hours,
-        alone=on_demand_alone(lane),
-        clairvoyant_usd=bill.clairvoyant_usd,
-    )
+        _written(_named(given["report"], several), lambda path: write_page(runs, bill, events, path))
 
 
 def _named(path: str, job: str) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from slacktide.cli.beside import on_demand_alone
 from slacktide.cli.journals import elapsed_hours, policy_of, status_of
 
 if TYPE_CHECKING:
@@ -14,8 +13,8 @@ if TYPE_CHECKING:
     from slacktide.engine.lane import Lane
     from slacktide.engine.world import Track
     from slacktide.events import Event
-    from slacktide.report.run_live import Screen
-    from slacktide.report.run_rows import Standing
+    from slacktide.report.live.rows import Standing
+    from slacktide.report.live.screen import Screen
     from slacktide.running import Session
     from slacktide.types import Quote
 
@@ -30,7 +29,7 @@ class Watch:
         self, session: Session, jobs: Sequence[str], screen: Screen, note: Callable[[], str]
     ) -> None:
         """Watch these jobs; `note` says what is to be said above all else, or nothing."""
-        from slacktide.report.run_lines import Teller
+        from slacktide.report.live.lines import Teller
 
         self._session, self._jobs, self._screen, self._note = session, tuple(jobs), screen, note
         self._teller = Teller(named=len(jobs) > 1)
@@ -60,7 +59,7 @@ class Watch:
         return line if event.job in self._jobs or not event.job else None
 
     def _picture(self, lines: Sequence[str], now_hours: float) -> RenderableType:
-        from slacktide.report.run_view import frame
+        from slacktide.report.live.view import frame
 
         standings = [self._standing(self._session.world.jobs[job], now_hours) for job in self._jobs]
         return frame(standings, lines, speed=self._session.clock.speed, note=self._note())
@@ -68,7 +67,7 @@ class Watch:
     def _standing(self, track: Track, now_hours: float) -> Standing:
         """Say where a job stands now: what the journal tells, and the stretch that it is in."""
         from slacktide.ledger import added
-        from slacktide.report.run_rows import Standing
+        from slacktide.report.live.rows import Standing
 
         engine, order = self._session.engine, track.order
         lane, one, facts = engine.lane(track), engine.account(track, now_hours), engine.facts.get(track.job)
@@ -93,8 +92,10 @@ class Watch:
         )
 
     def _whole_usd(self, job: str) -> float | None:
-        curve = on_demand_alone(self._session.engine.lane(self._session.world.jobs[job]))
-        return None if curve is None else float(curve.amount[-1])
+        from slacktide.engine.bill import on_demand_alone
+
+        run = on_demand_alone(self._session.engine.lane(self._session.world.jobs[job]))
+        return None if run is None else run.cost_usd
 
 
 def _shown_until(track: Track, now_hours: float) -> float:
