@@ -20,6 +20,7 @@ from slacktide.backtesting import compare, plain
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.policy.base import policies
+from slacktide.results.run import CLAIRVOYANT
 from slacktide.types import Job
 
 NAMES = ("stochastic-horizon", "uniform-progress", "maximal-spot", "on-demand")
@@ -73,7 +74,7 @@ def _row(setup: Setup, market: Market, slack: float, starts: int) -> None:
         restart_hours=setup.restart_minutes / 60.0,
     )
     began = time.perf_counter()
-    paid = {name: [] for name in (*NAMES, compare.CLAIRVOYANT)}  # type: dict[str, list[float]]
+    paid = {name: [] for name in (*NAMES, CLAIRVOYANT)}  # type: dict[str, list[float]]
     late = 0
     for pool in market.pools:
         slots = _starts(job, pool, starts)
@@ -82,8 +83,8 @@ def _row(setup: Setup, market: Market, slack: float, starts: int) -> None:
             runs = compare.run_many(job, pool, policies.make(name), slots, name=name, setting=setting)
             paid[name] += [run.cost_usd for run in runs]
             late += sum(not run.on_time for run in runs)
-        paid[compare.CLAIRVOYANT] += [run.cost_usd for run in compare.run_clairvoyant(job, pool, slots)]
-    bound = np.array(paid[compare.CLAIRVOYANT])
+        paid[CLAIRVOYANT] += [run.cost_usd for run in compare.run_clairvoyant(job, pool, slots)]
+    bound = np.array(paid[CLAIRVOYANT])
     cells = [f"{sum(paid[name]) / bound.sum():.3f} ({np.mean(paid[name] / bound):.3f})" for name in NAMES]
     took = time.perf_counter() - began
     print(_line(f"{slack:.0%}", cells, f"{setup.aim:.2f}", str(late), f"{took:.1f}s"), flush=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slacktide.errors import InputError
 from slacktide.files import write_whole
-from slacktide.report import markup
-from slacktide.report.style import drawing
+from slacktide.report.figures.style import drawing
+from slacktide.report.pages import markup
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

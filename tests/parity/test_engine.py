@@ -10,14 +10,16 @@ import pytest
 from slacktide.backend.replay import Replay
 from slacktide.backtesting import plain
 from slacktide.backtesting.compare import setting_for
-from slacktide.engine.bill import audit
+from slacktide.engine.bill import audit, bill
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane, make_lane
+from slacktide.engine.result import run_result, yardsticks
 from slacktide.engine.world import World
 from slacktide.events import Decided, Lived, Preempted, Submitted
 from slacktide.market.base import Market
 from slacktide.market.source import open_market
 from slacktide.policy.base import policies
+from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, result_of
 from slacktide.speedup import Amdahl
 from slacktide.store.memory import MemoryStore
 from slacktide.types import Job
@@ -98,6 +100,29 @@ def test_engine_on_replay_is_the_back_test(policy: str, kind: str) -> None:
         checked = audit(track, lane, store.read())
         assert checked.clean, checked
         assert checked.cost_usd == pytest.approx(told.cost_usd, abs=1e-9)
+        shown, expected = run_result(events, job, pool, ""), result_of(told, job, pool)
+        assert shown.decisions == expected.decisions, "what reports read is the same to the last bit"
+        assert shown.restarts == expected.restarts
+        assert (shown.status, shown.finish_hours) == (expected.status, expected.finish_hours)
+        assert shown.bill == expected.bill
+
+
+@pytest.mark.parametrize("kind", sorted(JOBS))
+def test_what_stands_beside_a_run_costs_what_its_bill_says(kind: str) -> None:
+    where = market(3)
+    lane = make_lane(JOBS[kind], where, where.pools[0], policies.make("uniform-progress"), 5)
+    _, engine = run_engine(lane)
+    paid = bill(engine.world.jobs["job"], lane)
+    beside = {run.policy: run.bill.cost_usd for run in yardsticks(lane)}
+    assert beside == pytest.approx(
+        {ON_DEMAND_ALONE: paid.on_demand_alone_usd, CLAIRVOYANT: paid.clairvoyant_usd}
+    )
+
+
+def test_nothing_stands_beside_a_job_without_a_deadline() -> None:
+    where = market(3)
+    job = Job(work_gpu_hours=4, widths=(1, 2))
+    assert yardsticks(make_lane(job, where, where.pools[0], policies.make("on-demand"), 5)) == []
 
 
 @pytest.mark.parametrize("kind", sorted(JOBS))

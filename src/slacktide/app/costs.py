@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import numpy as np
-
 from slacktide.app.listing import policy_of
-from slacktide.engine.bill import audit, on_demand_alone
+from slacktide.engine.bill import audit
 from slacktide.engine.bill import bill as job_bill
 from slacktide.engine.lane import Lane
+from slacktide.engine.result import run_result, yardsticks
 from slacktide.engine.site_bill import site_audit
 from slacktide.engine.world import Track, World
 from slacktide.events import Event, Kept, Lived, Record
 from slacktide.ledger import Audit, bill
-from slacktide.report.run_scene import Curve, RunScene, run_scene
 from slacktide.results.bill import Bill
+from slacktide.results.run import RunResult
 from slacktide.results.site_bill import PayerBill, SiteBill
 
 
@@ -43,28 +42,19 @@ def site_cost(world: World, records: Iterable[Record]) -> SiteBill:
     return SiteBill(tuple(payers), bill([*lived, *own]), site_audit(world, told))
 
 
-def scene_of(track: Track, lane: Lane, events: Iterable[Event], drawn: Bill) -> RunScene:
-    """Set the scene of a job's run from its journal; raises InputError when nothing was run yet."""
-    return run_scene(
-        lane.job,
-        lane.pool,
-        lane.start_slot,
-        events,
-        name=track.job,
-        policy=policy_of(track),
-        began_hours=track.began_hours,
-        alone=alone_curve(lane),
-        clairvoyant_usd=drawn.clairvoyant_usd,
-    )
+class RunTold(NamedTuple):
+    """A run as pictures and pages need it."""
+
+    runs: tuple[RunResult, ...]
+    """The job's own, then those that stand beside it, as far as the market reaches."""
+    events: tuple[Event, ...]
 
 
-def alone_curve(lane: Lane) -> Curve | None:
-    """Return what on demand alone would have spent by when; None when the market does not reach that far."""
-    run = on_demand_alone(lane)
-    if run is None:
-        return None
-    ends = [slot.slot * lane.slot_hours + slot.lived.stretch.held_hours for slot in run.slots]
-    return Curve(np.array([0.0, *ends]), np.array([0.0, *(slot.after.cost_usd for slot in run.slots)]))
+def run_told(track: Track, lane: Lane, events: Iterable[Event]) -> RunTold:
+    """Return a job's run from its journal; raises InputError when nothing was run yet."""
+    kept = tuple(events)
+    run = run_result(kept, lane.job, lane.pool, policy_of(track))
+    return RunTold((run, *yardsticks(lane)), kept)
 
 
-__all__ = ["JobCost", "alone_curve", "job_bill", "job_cost", "scene_of", "site_cost"]
+__all__ = ["JobCost", "RunTold", "job_bill", "job_cost", "run_told", "site_cost"]

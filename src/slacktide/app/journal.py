@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from slacktide.app import requests
-from slacktide.app.costs import JobCost, job_bill, job_cost, scene_of, site_cost
+from slacktide.app.costs import JobCost, RunTold, job_bill, job_cost, run_told, site_cost
 from slacktide.app.listing import listed
 from slacktide.app.logs import LogLine, Printed
 from slacktide.app.submission import Submission
@@ -19,7 +19,6 @@ from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError
 from slacktide.events import Record, SubmissionAsked, Submitted
-from slacktide.report.run_scene import RunScene
 from slacktide.results.bill import Bill
 from slacktide.results.site_bill import SiteBill
 from slacktide.results.status import JobStatus
@@ -153,11 +152,10 @@ class Journal:
         """Return what every job and the site itself paid, and the audit of all stretches together."""
         return site_cost(self._world(), self.store.read())
 
-    def run(self, drawn: Bill) -> RunScene:
-        """Return the run that a bill is for, as pictures need it; raises InputError where nothing was run."""
-        track = requests.track_of(self._world(), drawn.job)
-        events = (record.event for record in self.store.read(job=drawn.job))
-        return scene_of(track, self._lane(track), events, drawn)
+    def run(self, job: str) -> RunTold:
+        """Return the run of a job, as pictures and pages need it; raises InputError where nothing was run."""
+        track = requests.track_of(self._world(), job)
+        return run_told(track, self._lane(track), (record.event for record in self.store.read(job=job)))
 
 
 def open_journal(path: str | Path | None = None, *, create: bool = False) -> Journal:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from slacktide.engine.world import Track, World
 from slacktide.jobfile import parse_job
-from slacktide.report.run_sentences import policy_name
+from slacktide.report.sentences import policy_name
 from slacktide.results.status import JobStatus
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from slacktide.app.controller import Controller
-from slacktide.app.costs import alone_curve
 from slacktide.app.listing import elapsed_hours, policy_of, status_of
+from slacktide.engine.bill import on_demand_alone
 from slacktide.engine.lane import Lane
 from slacktide.engine.world import Track
 from slacktide.ledger import added
-from slacktide.report.run_rows import Standing
+from slacktide.report.live.rows import Standing
 from slacktide.types import Quote
 
 SHOWN_SLOTS = 120
@@ -49,8 +49,8 @@ class Standings:
     def _whole_usd(self, job: str, lane: Lane) -> float | None:
         """Return what the whole work would cost on demand, worked out once."""
         if job not in self._alone_usd:
-            curve = alone_curve(lane)
-            self._alone_usd[job] = None if curve is None else float(curve.amount[-1])
+            run = on_demand_alone(lane)
+            self._alone_usd[job] = None if run is None else run.cost_usd
         return self._alone_usd[job]
 
 

@@ -19,11 +19,10 @@ from slacktide.policy.base import policies as register
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.register import Spec
 from slacktide.results.comparison import Comparison, PolicySummary
-from slacktide.results.run import Run
+from slacktide.results.run import CLAIRVOYANT, Run, RunResult, result_of
 from slacktide.solve.clairvoyant import Plan, clairvoyant, clairvoyant_table
 from slacktide.types import Allocation, Job, Reason
 
-CLAIRVOYANT = "clairvoyant"
 COMPILE_FROM = 40
 """With fewer runs than this the plain loop is done before compiled code is loaded."""
 
@@ -208,14 +207,15 @@ def _typical(
     makers: dict[str, Policy],
     runs: Sequence[Run],
     forecaster: Forecaster | None,
-) -> tuple[Run, ...]:
+) -> tuple[RunResult, ...]:
     """Run in detail the start where the last policy's bill is the median of its bills."""
     last = [run for run in runs if run.policy == list(makers)[-1]]
     middle = sorted(last, key=lambda run: run.cost_usd)[len(last) // 2]
     place = next(pool for pool in pools if pool.name == middle.pool)
     every: dict[str, Policy | None] = {**makers, CLAIRVOYANT: None}
     setting = setting_for(market, place, forecaster)
-    return tuple(
+    runs_here = [
         run_in_detail(job, place, policy, middle.start_slot, name=name, setting=setting)
         for name, policy in every.items()
-    )
+    ]
+    return tuple(result_of(run, job, place) for run in runs_here)

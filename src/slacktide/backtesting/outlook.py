@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from slacktide.backtesting import batch, compare, plain
-from slacktide.backtesting.compare import CLAIRVOYANT, Progress, Starts, label
+from slacktide.backtesting.compare import Progress, Starts, label
 from slacktide.backtesting.plain import Setting
 from slacktide.backtesting.scenarios import scenarios
 from slacktide.deciding import Policy, look
 from slacktide.market.base import Market, Pool
 from slacktide.policy.stochastic_horizon import StochasticHorizon
 from slacktide.results.plan import HeldAt, JobPlan, Outlook, Range, Spread
-from slacktide.results.run import Run
+from slacktide.results.run import CLAIRVOYANT, Run
 from slacktide.types import Allocation, Job, JobState
 
 RECENT_HOURS = 14 * 24.0

@@ -56,12 +56,12 @@ def backtest(job: str, **given: Any) -> None:
 
 
 def _print(result: Comparison, output: str, *, verbose: bool) -> None:
-    from slacktide.report import tables
+    from slacktide.report.wire import backtest as wire
 
     if output == "json":
-        common.echo_json(tables.as_json(result))
+        common.echo_json(wire.as_json(result))
     elif output == "csv":
-        click.echo(tables.csv_text(result), nl=False)
+        click.echo(wire.csv_text(result), nl=False)
     else:
         _show(result, verbose=verbose)
 
@@ -71,9 +71,9 @@ def _show(result: Comparison, *, verbose: bool) -> None:
 
     detail = result.detail if verbose else ()
     if sys.stdout.isatty():
-        common.show(tables.summary_table(result), *(tables.decisions_table(run, result) for run in detail))
+        common.show(tables.summary_table(result), *(tables.decisions_table(run) for run in detail))
         return
-    for text in (tables.summary_text(result), *(tables.decisions_text(run, result) for run in detail)):
+    for text in (tables.summary_text(result), *(tables.decisions_text(run) for run in detail)):
         click.echo(text)
 
 
@@ -84,7 +84,7 @@ def _write(result: Comparison, report: str | None, plot: str | None) -> None:
         plot_backtest(result, Path(plot))
         click.echo(f"wrote {plot}", err=True)
     if report is not None:
-        from slacktide.report.html import write_report
+        from slacktide.report.pages.backtest import write_report
 
         write_report(result, Path(report))
         click.echo(f"wrote {report}", err=True)

@@ -76,8 +76,8 @@ def budget_gpus(file: FleetFile, text: str | None) -> float:
 
 def _print(answer: Any, asked: Any, given: dict[str, Any]) -> None:
     from slacktide.report.budget import page
-    from slacktide.report.budget_export import as_json, csv_text
     from slacktide.report.budget_frontier import frontier_page
+    from slacktide.report.wire.budget import as_json, csv_text
 
     if given["output"] == "json":
         common.echo_json(as_json(answer, asked, frontier=given["frontier"]))

@@ -49,7 +49,7 @@ def controller(**given: Any) -> int:
 def _stay(running: Controller, stop: Stopping) -> None:
     """Run until told to stop, and say what happens from now on."""
     from slacktide.cli.watching import Watch
-    from slacktide.report.run_live import Lines
+    from slacktide.report.live.screen import Lines
 
     screen, jobs = Lines(sys.stdout), running.journal.unfinished()
     watch = Watch(running, jobs, screen, stop.note, after=running.opened_seq, named=True)

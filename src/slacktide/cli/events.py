@@ -12,7 +12,7 @@ from slacktide.cli.journals import journal_option, opened
 
 if TYPE_CHECKING:
     from slacktide.app.journal import Told
-    from slacktide.report.run_lines import Teller
+    from slacktide.report.live.lines import Teller
 
 
 @click.command()
@@ -25,7 +25,7 @@ def events(job: str | None, follow: bool, journal: str | None, output: str) -> N
 
     JSON is an object per line.
     """
-    from slacktide.report.run_lines import Teller
+    from slacktide.report.live.lines import Teller
 
     teller = Teller(named=job is None)
     with opened(journal) as read:
@@ -34,7 +34,7 @@ def events(job: str | None, follow: bool, journal: str | None, output: str) -> N
 
 
 def _line(told: Told, teller: Teller, output: str) -> str:
-    from slacktide.report.run_lines import as_json
+    from slacktide.report.wire.events import as_json
 
     if output == "text":
         return teller.line(told.record.event)

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 @common.output_option("table", "json")
 def jobs(journal: str | None, output: str) -> None:
     """List the jobs of a journal, as of its last event."""
-    from slacktide.report import run_list
+    from slacktide.report import jobs as report
 
     with opened(journal) as read:
         listed = read.jobs()
         if output == "json":
-            common.echo_json({"jobs": [run_list.as_json(one) for one in listed]})
+            common.echo_json({"jobs": [report.as_json(one) for one in listed]})
         else:
-            click.echo(run_list.text(listed))
+            click.echo(report.text(listed))
         _say_what_waits(read)
 
 

@@ -87,7 +87,7 @@ def take_in(controller: Controller, paths: Sequence[str], wanted: Wanted, *, res
 def show_live(controller: Controller, jobs: Sequence[str], stop: Stopping, *, plain: bool) -> None:
     """Run until all is over, and show it: results go to stdout, so with JSON the view goes to stderr."""
     from slacktide.cli.watching import Watch
-    from slacktide.report.run_live import screen_for
+    from slacktide.report.live.screen import screen_for
 
     with screen_for(sys.stderr if plain else sys.stdout) as screen:
         try:

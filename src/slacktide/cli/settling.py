@@ -38,18 +38,18 @@ def write_pictures(journal: Journal, bill: Bill, wanted: Pictures, several: str 
     if wanted == Pictures():
         return
     try:
-        scene = journal.run(bill)
+        told = journal.run(bill.job)
     except InputError as error:
         click.echo(f"no picture: {error}", err=True)
         return
     if wanted.plot is not None:
         from slacktide.report.figures.run import plot_run
 
-        _written(_named(wanted.plot, several), lambda path: plot_run(scene, path))
+        _written(_named(wanted.plot, several), lambda path: plot_run(told.runs, path))
     if wanted.report is not None:
-        from slacktide.report.run_page import write_page
+        from slacktide.report.pages.run import write_page
 
-        _written(_named(wanted.report, several), lambda path: write_page(scene, bill, path))
+        _written(_named(wanted.report, several), lambda path: write_page(told.runs, bill, told.events, path))
 
 
 def _named(path: str, job: str) -> Path:

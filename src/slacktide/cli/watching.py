@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from slacktide.app.controller import Controller
-    from slacktide.report.run_live import Screen
+    from slacktide.report.live.screen import Screen
 
 
 class Watch:
@@ -33,7 +33,7 @@ class Watch:
         name their job once there are several, or from the beginning.
         """
         from slacktide.app.standing import Standings
-        from slacktide.report.run_lines import Teller
+        from slacktide.report.live.lines import Teller
 
         self._controller, self._jobs = controller, list(jobs)
         self._screen, self._note, self._said = screen, note, ""
@@ -68,7 +68,7 @@ class Watch:
         return line if event.job in self._jobs or not event.job else None
 
     def _picture(self, lines: Sequence[str], now_hours: float) -> RenderableType:
-        from slacktide.report.run_view import frame
+        from slacktide.report.live.view import frame
 
         standings = [self._standings.of(job, now_hours) for job in self._jobs]
         return frame(standings, lines, speed=self._controller.clock.speed, note=self._note())

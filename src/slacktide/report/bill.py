@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
 from slacktide.report import grid, words
 from slacktide.report.grid import Column, Grid
-from slacktide.report.run_sentences import ENDINGS
-from slacktide.report.run_words import gpu_hours, since
+from slacktide.report.sentences import ENDINGS
+from slacktide.report.wire import values
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from slacktide.results.bill import Bill
 
 COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
+AUDIT_KEYS = ("cost_usd", "gaps", "wrong")
 
 
 def text(bill: Bill) -> str:
@@ -38,10 +38,10 @@ def finish(bill: Bill) -> str:
     if not math.isfinite(bill.finish_hours):
         return f"{share_done(bill)} of the work done" + (f", deadline {within}" if timed else "")
     if not timed:
-        return f"done after {since(bill.finish_hours)}"
+        return f"done after {words.since(bill.finish_hours)}"
     apart = bill.deadline_hours - bill.finish_hours
-    side = f"{since(apart)} before" if bill.on_time else f"{since(-apart)} after"
-    return f"done after {since(bill.finish_hours)}, {side} the deadline of {within}"
+    side = f"{words.since(apart)} before" if bill.on_time else f"{words.since(-apart)} after"
+    return f"done after {words.since(bill.finish_hours)}, {side} the deadline of {within}"
 
 
 def share_done(bill: Bill) -> str:
@@ -63,12 +63,12 @@ def paid(bill: Bill) -> Grid:
 
 def happenings(bill: Bill) -> list[tuple[str, str]]:
     """Return what the job met on its way, each with its name."""
-    lost = f"{gpu_hours(bill.lost_gpu_hours)} of work lost" if bill.lost_gpu_hours > 0 else "no work lost"
+    lost = f"{words.work(bill.lost_gpu_hours)} of work lost" if bill.lost_gpu_hours > 0 else "no work lost"
     failures = f", {words.count(bill.failures, 'failure')} of its own" if bill.failures else ""
     return [
         ("preempted", f"{words.count(bill.preemptions, 'time')}, {lost}"),
         ("restarted", f"{words.count(bill.restarts, 'time')}{failures}"),
-        ("work done", f"{bill.done_gpu_hours:,.1f} of {gpu_hours(bill.work_gpu_hours)}"),
+        ("work done", f"{bill.done_gpu_hours:,.1f} of {words.work(bill.work_gpu_hours)}"),
     ]
 
 
@@ -84,9 +84,7 @@ def beside(bill: Bill) -> list[tuple[str, str]]:
 
 def as_json(bill: Bill) -> dict[str, Any]:
     """Return the bill under its documented keys; null for a finish that never came, or a deadline of none."""
-    fields = dataclasses.asdict(bill)
-    for name in ("finish_hours", "deadline_hours"):
-        fields[name] = fields[name] if math.isfinite(fields[name]) else None
+    fields: dict[str, Any] = values.plain(bill)
     alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd
     done = math.isfinite(bill.finish_hours)
     fields["saved_share"] = 1 - bill.cost_usd / alone if done and alone else None
@@ -113,12 +111,7 @@ def audit_text(audit: Audit, cost_usd: float) -> str:
 
 def audit_json(audit: Audit) -> dict[str, Any]:
     """Return an audit under its documented keys."""
-    return {
-        "clean": audit.clean,
-        "cost_usd": audit.cost_usd,
-        "gaps": list(audit.gaps),
-        "wrong": list(audit.wrong),
-    }
+    return {"clean": audit.clean, **{name: values.plain(getattr(audit, name)) for name in AUDIT_KEYS}}
 
 
 def cents(usd: float) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from slacktide.report.wire import values
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ def as_json(plan: JobPlan) -> dict[str, Any]:
             "on_demand_gpus": first.on_demand_gpus,
             "reason": str(first.reason),
         },
-        "outlooks": [dataclasses.asdict(outlook) for outlook in plan.outlooks],
-        "gpus_over_time": [dataclasses.asdict(held) for held in plan.gpus],
+        "outlooks": plan.outlooks,
+        "gpus_over_time": plan.gpus,
         "pools": [{"name": name, "history_p50_cost_usd": usd} for name, usd in plan.pools],
         "assumptions": list(plan.assumptions),
     }
-    finite: dict[str, Any] = _finite(document)
-    return finite
+    plain: dict[str, Any] = values.plain(document)
+    return plain
 
 
 def _verdict(plan: JobPlan) -> str:
@@ -166,14 +166,3 @@ def _usd(value: float) -> str:
 
 def _hours(value: float) -> str:
     return format_duration(value) if math.isfinite(value) else "never"
-
-
-def _finite(document: Any) -> Any:
-    """Replace what JSON cannot say: a time that never comes becomes null."""
-    if isinstance(document, dict):
-        return {key: _finite(value) for key, value in document.items()}
-    if isinstance(document, list | tuple):
-        return [_finite(value) for value in document]
-    if isinstance(document, float) and not math.isfinite(document):
-        return None
-    return document

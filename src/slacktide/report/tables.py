@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from slacktide.report import grid, words
 from slacktide.report.decisions import decisions
-from slacktide.report.export import as_json, csv_text
 from slacktide.report.grid import Column, Grid
 from slacktide.report.verdict import best, caveats, verdict
 from slacktide.units import format_usd
@@ -16,11 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from slacktide.results.comparison import Comparison, PolicySummary
-    from slacktide.results.run import Run
-
-__all__ = [
-    "as_json", "csv_text", "decisions_table", "decisions_text", "summary", "summary_table", "summary_text"
-]  # fmt: skip
+    from slacktide.results.run import RunResult
 
 
 def summary(comparison: Comparison) -> Grid:
@@ -52,14 +47,14 @@ def summary_text(comparison: Comparison) -> str:
     )
 
 
-def decisions_table(run: Run, comparison: Comparison) -> Table:
-    """Return one detailed run, decision by decision, for a terminal."""
-    return grid.as_rich(decisions(run, comparison), title=_heading(run, comparison))
+def decisions_table(run: RunResult) -> Table:
+    """Return one run, decision by decision, for a terminal."""
+    return grid.as_rich(decisions(run), title=_heading(run))
 
 
-def decisions_text(run: Run, comparison: Comparison) -> str:
-    """Return one detailed run, decision by decision, as plain aligned text."""
-    return "\n".join([_heading(run, comparison), "", grid.as_text(decisions(run, comparison)), ""])
+def decisions_text(run: RunResult) -> str:
+    """Return one run, decision by decision, as plain aligned text."""
+    return "\n".join([_heading(run), "", grid.as_text(decisions(run)), ""])
 
 
 def mean_finish(one: PolicySummary) -> str:
@@ -97,8 +92,7 @@ def _answer(comparison: Comparison) -> list[str]:
     return [verdict(comparison), *caveats(comparison)]
 
 
-def _heading(run: Run, comparison: Comparison) -> str:
-    start = words.pool_of(comparison, run).time(run.start_slot)
-    place = f"pool {words.plain(run.pool, 60)}, from {words.long_time(start)}"
-    outcome = f"{format_usd(run.cost_usd)}, {words.finish(comparison.job, run.finish_hours)}"
+def _heading(run: RunResult) -> str:
+    place = f"pool {words.plain(run.pool.name, 60)}, from {words.long_time(run.pool.time(run.start_slot))}"
+    outcome = f"{format_usd(run.bill.cost_usd)}, {words.finish(run.job, run.finish_hours)}"
     return f"{words.plain(run.policy, 60)} in {place}: {outcome}"

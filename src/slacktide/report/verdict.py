@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from slacktide.report import words
+from slacktide.results.run import CLAIRVOYANT
 from slacktide.types import Job
 from slacktide.units import format_usd
 
@@ -20,7 +21,7 @@ def by_value(job: Job) -> bool:
 
 def best(comparison: Comparison) -> PolicySummary:
     """Return the policy to take: in time most often, then cheapest; with a soft deadline worth most."""
-    able = [one for one in comparison.summary if one.policy != words.CLAIRVOYANT] or comparison.summary
+    able = [one for one in comparison.summary if one.policy != CLAIRVOYANT] or comparison.summary
     if by_value(comparison.job):
         return max(able, key=lambda one: one.mean_utility_usd)
     return max(able, key=lambda one: (one.on_time_share, -one.mean_cost_usd))
@@ -70,7 +71,7 @@ def _beside_on_demand(comparison: Comparison, one: PolicySummary) -> str:
 
 def _cheaper_but_late(comparison: Comparison, one: PolicySummary, other: PolicySummary) -> str:
     later, cheaper = other.on_time_share < one.on_time_share, other.mean_cost_usd < one.mean_cost_usd
-    if other.policy == words.CLAIRVOYANT or not (later and cheaper):
+    if other.policy == CLAIRVOYANT or not (later and cheaper):
         return ""
     late = sum(not run.on_time for run in words.runs_of(comparison, other.policy))
     paid = f"{words.plain(other.policy)} paid less ({format_usd(other.mean_cost_usd)} on average)"
@@ -88,6 +89,6 @@ def _money_ended(comparison: Comparison) -> str:
 
 
 def _clairvoyant_late(comparison: Comparison) -> str:
-    runs = words.runs_of(comparison, words.CLAIRVOYANT)
+    runs = words.runs_of(comparison, CLAIRVOYANT)
     late = sum(not run.on_time for run in runs)
     return f"Even the clairvoyant was late from {late} of {words.count(len(runs), 'start')}." if late else ""

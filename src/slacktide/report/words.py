@@ -10,11 +10,9 @@ from slacktide.types import Job
 from slacktide.units import format_duration, format_usd
 
 if TYPE_CHECKING:
-    from slacktide.market.base import Pool
     from slacktide.results.comparison import Comparison, PolicySummary
-    from slacktide.results.run import Run
+    from slacktide.results.run import Run, RunResult
 
-CLAIRVOYANT = "clairvoyant"
 ON_DEMAND = "on-demand"
 NOTHING = "–"
 
@@ -33,9 +31,43 @@ def duration(hours: float) -> str:
     return format_duration(round(hours * 60) / 60 if 1 <= abs(hours) < math.inf else hours)
 
 
+def since(hours: float) -> str:
+    """Write a time on a job's clock: to the minute from an hour up, to the second from a minute up."""
+    seconds = abs(hours) * 3600
+    if not math.isfinite(seconds):
+        return format_duration(hours)
+    grain = 60.0 if seconds >= 3600 else 1.0 if seconds >= 60 else 0.1
+    return format_duration(math.copysign(round(seconds / grain) * grain / 3600, hours))
+
+
 def gpu_hours(amount: float) -> str:
     """Write GPU-hours with one digit, without the unit."""
     return f"{amount:,.1f}"
+
+
+def work(amount: float) -> str:
+    """Write GPU-hours with their unit, as exact as their size asks for."""
+    digits = 1 if abs(amount) >= 0.95 else 2 if abs(amount) >= 0.095 else 3
+    return f"{amount:,.{digits}f} GPU-hours"
+
+
+def ahead(amount: float) -> str:
+    """Write GPU-hours ahead of the line (+) or behind it (−)."""
+    sign = "+" if amount >= 0.05 else "−" if amount <= -0.05 else ""
+    return f"{sign}{gpu_hours(abs(amount))}"
+
+
+def holding(spot_gpus: int, on_demand_gpus: int) -> str:
+    """Write what is held: `3 spot + 2 on demand`, `3 spot`, or `nothing`."""
+    parts = [f"{spot_gpus} spot"] if spot_gpus else []
+    parts += [f"{on_demand_gpus} on demand"] if on_demand_gpus else []
+    return " + ".join(parts) or "nothing"
+
+
+def change(spot_gpus: int, on_demand_gpus: int) -> str:
+    """Write what came and what went: `-2 spot, +2 on demand`; nothing when nothing did."""
+    counts = ((spot_gpus, "spot"), (on_demand_gpus, "on demand"))
+    return ", ".join(f"{gpus:+d} {kind}" for gpus, kind in counts if gpus)
 
 
 def ratio(times: float) -> str:
@@ -85,13 +117,16 @@ def widths(job: Job) -> str:
     return "{" + ",".join(map(str, job.widths)) + "}"
 
 
+def open_ended(job: Job) -> bool:
+    """Whether a job has no deadline, as one of a stream."""
+    return math.isinf(job.deadline_hours)
+
+
 def task(job: Job) -> str:
-    """Say what is to be done by when on how many GPUs."""
+    """Say what is to be done on how many GPUs, and by when if there is a deadline."""
+    within = "" if open_ended(job) else f" within {duration(job.deadline_hours)}"
     noun = "GPU" if job.max_gpus == 1 else "GPUs"
-    return (
-        f"{job.work_gpu_hours:,g} GPU-hours of work within {duration(job.deadline_hours)} "
-        f"on {widths(job)} {noun}"
-    )
+    return f"{job.work_gpu_hours:,g} GPU-hours of work{within} on {widths(job)} {noun}"
 
 
 def finish(job: Job, hours: float) -> str:
@@ -102,9 +137,12 @@ def finish(job: Job, hours: float) -> str:
     return f"done at {duration(hours)}{late}"
 
 
-def pool_of(comparison: Comparison, run: Run) -> Pool:
-    """Return the pool a run was in."""
-    return next(pool for pool in comparison.pools if pool.name == run.pool)
+def outcome(run: RunResult) -> str:
+    """Say when a run was done and how late; or how far it came, and what stopped it if anything did."""
+    if math.isfinite(run.finish_hours):
+        return finish(run.job, run.finish_hours)
+    done = run.laps[-1].after_gpu_hours / run.job.work_gpu_hours
+    return f"{percent(min(done, 0.99))}, {'goes on' if run.status is None else run.status.replace('_', ' ')}"
 
 
 def runs_of(comparison: Comparison, policy: str) -> list[Run]:

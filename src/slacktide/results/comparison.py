@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slacktide.market.base import Pool
-from slacktide.results.run import Run
+from slacktide.results.run import Run, RunResult
 from slacktide.types import Job
 
 
@@ -39,5 +39,5 @@ class Comparison:
     assumptions: tuple[str, ...]
     runs: tuple[Run, ...]
     summary: tuple[PolicySummary, ...]
-    detail: tuple[Run, ...]
-    """One run per policy, all from the same start, with every slot kept."""
+    detail: tuple[RunResult, ...]
+    """One run per policy, all from the same start, with every decision kept."""

@@ -1,12 +1,24 @@
-"""One job from its start to its end, and each of its slots."""
+"""One job from its start to its end: as a back-test keeps it, and as every report reads it.
+
+A back-test keeps a record for each slot (`Run`); a journal keeps events. Both turn into a `RunResult`, so
+that pictures, tables and pages need not know where a run came from.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from slacktide import ledger
-from slacktide.types import Allocation, JobState, Quote
+from slacktide.events import Ending, Status
+from slacktide.market.base import Pool
+from slacktide.types import Allocation, Job, JobState, Quote, Reason
+
+CLAIRVOYANT = "clairvoyant"
+ON_DEMAND_ALONE = "on demand alone"
+"""What the runs are called that stand beside a live one."""
 
 
 class SlotRecord(NamedTuple):
@@ -60,3 +72,141 @@ class Run:
     lost_gpu_hours: float
     """Work that was lost with them."""
     slots: tuple[SlotRecord, ...] = ()
+
+
+class Lap(NamedTuple):
+    """A stretch of a run, with the work that was done when it began and when it ended."""
+
+    priced: ledger.Priced
+    before_gpu_hours: float
+    after_gpu_hours: float
+
+
+class Decision(NamedTuple):
+    """What was decided at a moment, on what grounds, and what came of it until the next decision."""
+
+    hours: float
+    slot: int
+    quote: Quote
+    done_gpu_hours: float
+    """Work done by then; what a loss took is already gone."""
+    wanted_spot_gpus: int
+    wanted_on_demand_gpus: int
+    spot_gpus: int
+    on_demand_gpus: int
+    """The GPUs held: the wish, cut to what could be had."""
+    reason: Reason
+    lost_gpus: int = 0
+    """Spot GPUs that were taken just before."""
+    lost_gpu_hours: float = 0.0
+    """Work that went with them."""
+    ending: Ending | None = None
+    """What the job will be, where its workers are being let go for good."""
+    laps: tuple[Lap, ...] = ()
+
+    @property
+    def cost_usd(self) -> float:
+        """What was paid until the next decision."""
+        return sum(lap.priced.charge.usd for lap in self.laps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """A run, wherever it came from. Hours and slots count from when the job began."""
+
+    name: str
+    """The job's id in its journal, or its name."""
+    job: Job
+    policy: str
+    pool: Pool
+    start_slot: int
+    """The market's slot in which it began."""
+    origin_hours: float = 0.0
+    """When that slot began: 0, or before it where the job was handed in inside the slot."""
+    decisions: tuple[Decision, ...]
+    restarts: tuple[float, ...]
+    """When workers were started again."""
+    status: Status | None
+    """What became of the job; None while it goes on."""
+    finish_hours: float
+    """When the work was done; infinite when it was not."""
+
+    @property
+    def laps(self) -> tuple[Lap, ...]:
+        """Its stretches with the work done, in order."""
+        return tuple(lap for decision in self.decisions for lap in decision.laps)
+
+    @property
+    def stretches(self) -> tuple[ledger.Priced, ...]:
+        """What was held when, and what it cost, in order."""
+        return tuple(lap.priced for lap in self.laps)
+
+    @property
+    def losses(self) -> tuple[Decision, ...]:
+        """The decisions just before which spot GPUs were taken."""
+        return tuple(decision for decision in self.decisions if decision.lost_gpus)
+
+    @property
+    def lost_gpu_hours(self) -> float:
+        """All work that was lost with spot GPUs."""
+        return sum(decision.lost_gpu_hours for decision in self.decisions)
+
+    @property
+    def bill(self) -> ledger.Bill:
+        """What it paid for what."""
+        return ledger.bill(self.stretches)
+
+    @property
+    def on_time(self) -> bool:
+        """Whether the work was done by the deadline."""
+        return math.isfinite(self.finish_hours) and self.job.on_time(self.finish_hours)
+
+
+def result_of(run: Run, job: Job, pool: Pool) -> RunResult:
+    """Return a back-test's run, its slots kept, as reports read it."""
+    finish = run.finish_hours
+    done: Status = "succeeded" if run.on_time or job.value_at(finish) > 0 else "deadline_missed"
+    return RunResult(
+        name=job.name,
+        job=job,
+        policy=run.policy,
+        pool=pool,
+        start_slot=run.start_slot,
+        decisions=tuple(_decision(record) for record in run.slots),
+        restarts=tuple(_restarts(run.slots)),
+        status=done if math.isfinite(finish) else "budget_exhausted",
+        finish_hours=finish,
+    )
+
+
+def _restarts(records: Iterable[SlotRecord]) -> list[float]:
+    """Return when workers were started again: at any loss or change of the holding, as an engine does it."""
+    starts = [
+        record.lived.stretch.from_hours
+        for record in records
+        if record.spot_gpus + record.on_demand_gpus and (record.lost_gpus or _changed(record))
+    ]
+    return starts[1:]
+
+
+def _changed(record: SlotRecord) -> bool:
+    before = record.before
+    return (record.spot_gpus, record.on_demand_gpus) != (before.spot_gpus, before.on_demand_gpus)
+
+
+def _decision(record: SlotRecord) -> Decision:
+    before, wanted = record.before.progress_gpu_hours, record.wanted
+    return Decision(
+        hours=record.lived.stretch.from_hours,
+        slot=record.slot,
+        quote=record.quote,
+        done_gpu_hours=before,
+        wanted_spot_gpus=wanted.spot_gpus,
+        wanted_on_demand_gpus=wanted.on_demand_gpus,
+        spot_gpus=record.spot_gpus,
+        on_demand_gpus=record.on_demand_gpus,
+        reason=wanted.reason,
+        lost_gpus=record.lost_gpus,
+        lost_gpu_hours=record.lost_gpu_hours,
+        laps=(Lap(record.lived, before, record.after.progress_gpu_hours),),
+    )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from slacktide.report import markup
+from slacktide.report.pages import markup
 from slacktide_papers.budget import words as tell
 from slacktide_papers.budget.figures import (
     bill_figure,

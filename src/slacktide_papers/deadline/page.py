@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from slacktide.report import markup, words
-from slacktide.report.html import job_facts
+from slacktide.report import words
+from slacktide.report.pages import markup
+from slacktide.report.pages.sections import job_facts
 from slacktide_papers.deadline import words as tell
 from slacktide_papers.deadline.figures import point_figure, selection_figure
 from slacktide_papers.deadline.findings import finding

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from slacktide import events, ledger
+from slacktide import events
 from slacktide.backtesting import plain
-from slacktide.backtesting.compare import guarded
+from slacktide.backtesting.compare import guarded, run_in_detail
+from slacktide.engine.result import run_result
 from slacktide.events import Decided, Ended, Event, Lived, Preempted, Submitted
 from slacktide.ledger import Priced, Stretch
 from slacktide.market.base import Pool
 from slacktide.policy.base import policies
-from slacktide.report.run_scene import Curve, RunScene, run_scene
 from slacktide.results.bill import Bill
-from slacktide.results.run import Run
+from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, Run, RunResult, result_of
 from slacktide.tariff import Charge
 from slacktide.types import Job, JobState, Quote
 
@@ -80,43 +78,50 @@ def back_test(policy: str = "uniform-progress", **changes: Any) -> tuple[Job, Po
     return of, where, plain.run(of, where, guarded(policies.make(policy), of), start=3)
 
 
-def scene_of(policy: str = "uniform-progress", *, name: str = "job", **changes: Any) -> RunScene:
-    """Return the scene of such a run, on demand alone beside it."""
+class Told(NamedTuple):
+    """A run with what stands beside it, as its journal tells it."""
+
+    runs: list[RunResult]
+    events: list[Event]
+
+    @property
+    def run(self) -> RunResult:
+        return self.runs[0]
+
+
+def told(policy: str = "uniform-progress", *, name: str = "job", **changes: Any) -> Told:
+    """Return such a run from its journal, on demand alone and the clairvoyant beside it."""
     of, where, run = back_test(policy, **changes)
-    alone = plain.run(of, where, policies.make("on-demand"), start=3)
-    usd = np.array([0.0, *(slot.after.cost_usd for slot in alone.slots)])
-    return run_scene(
-        of, where, 3, journal_of(run, of, where, name=name), name=name, policy=policy, began_hours=BEGAN,
-        alone=Curve(np.arange(len(usd), dtype=np.float64) * where.slot_hours, usd),
-        clairvoyant_usd=run.cost_usd * 0.9,
-    )  # fmt: skip
+    alone = plain.run(of, where, policies.make("on-demand"), start=3, name=ON_DEMAND_ALONE)
+    best = run_in_detail(of, where, None, 3, name=CLAIRVOYANT)
+    events = journal_of(run, of, where, name=name)
+    beside = [result_of(other, of, where) for other in (alone, best)]
+    return Told([run_result(events, of, where, policy), *beside], events)
 
 
-def bill_of(scene: RunScene) -> Bill:
-    """Add a scene's events up to a bill."""
-    lived, lost = scene.told(Lived), scene.told(Preempted)
-    paid = ledger.bill(scene.stretches)
-    finish = scene.ended.finish_hours if scene.ended else float("inf")
+def bill_of(run: RunResult) -> Bill:
+    """Add a run up to a bill."""
+    paid = run.bill
     return Bill(
-        job=scene.name, status=scene.ended.status if scene.ended else "running", cost_usd=paid.cost_usd,
+        job=run.name, status=run.status or "running", cost_usd=paid.cost_usd,
         spot_usd=paid.spot_usd, on_demand_usd=paid.on_demand_usd, spot_gpu_hours=paid.spot_gpu_hours,
         on_demand_gpu_hours=paid.on_demand_gpu_hours,
-        work_gpu_hours=scene.job.work_gpu_hours, done_gpu_hours=lived[-1].state.progress_gpu_hours,
-        finish_hours=finish, deadline_hours=scene.job.deadline_hours, on_time=scene.job.on_time(finish),
-        preemptions=len(lost), restarts=2, failures=0, lost_gpu_hours=sum(one.lost_gpu_hours for one in lost),
+        work_gpu_hours=run.job.work_gpu_hours, done_gpu_hours=run.laps[-1].after_gpu_hours,
+        finish_hours=run.finish_hours, deadline_hours=run.job.deadline_hours, on_time=run.on_time,
+        preemptions=len(run.losses), restarts=2, failures=0, lost_gpu_hours=run.lost_gpu_hours,
         on_demand_alone_usd=400.0, clairvoyant_usd=100.0,
     )  # fmt: skip
 
 
-ODD_RUNS: dict[str, Callable[[], RunScene]] = {
-    "everyday": scene_of,
-    "all spot": lambda: scene_of("maximal-spot"),
-    "all on demand": lambda: scene_of("on-demand"),
-    "money ends": lambda: scene_of(max_cost_usd=20.0),
-    "money ends at once": lambda: scene_of(max_cost_usd=0.001, billing="slot"),
-    "late": lambda: scene_of(work_gpu_hours=500.0),
-    "soft": lambda: scene_of("maximal-spot", value_usd=300.0, worthless_after_hours=9.0),
-    "nasty names": lambda: scene_of(name=NASTY),
+ODD_RUNS: dict[str, Callable[[], Told]] = {
+    "everyday": told,
+    "all spot": lambda: told("maximal-spot"),
+    "all on demand": lambda: told("on-demand"),
+    "money ends": lambda: told(max_cost_usd=20.0),
+    "money ends at once": lambda: told(max_cost_usd=0.001, billing="slot"),
+    "late": lambda: told(work_gpu_hours=500.0),
+    "soft": lambda: told("maximal-spot", value_usd=300.0, worthless_after_hours=9.0),
+    "nasty names": lambda: told(name=NASTY),
 }
 
 QUOTE = Quote(2.0, 10.0, 3)
@@ -149,6 +154,14 @@ ONE_OF_EACH: list[Event] = [
         job="job", at_hours=6.5, priced=Priced(STRETCH, Charge(11.0, 10.0)),
         state=JobState(1, 2, progress_gpu_hours=5.2),
     ),
+    events.ClusterSized(
+        at_hours=6.5, fleet="f1", nodes=3, node_gpus=4, provisioning_hours=0.1, idle_grace_hours=0.0
+    ),
+    events.Kept(
+        at_hours=6.5, fleet="f1",
+        priced=Priced(STRETCH._replace(payer="fleet:f1", use="idle", spot_gpus=0), Charge(10.0, 10.0)),
+    ),
+    events.Remembered(at_hours=6.5, fleet="f1", memory="{}"),
     events.WorkerFailed(
         job="job", at_hours=6.6, actor="worker", attempt=4, rank=1, exit_code=-9, checkpointed_gpu_hours=5.0,
     ),

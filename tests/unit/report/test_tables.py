@@ -8,12 +8,16 @@ import math
 import pytest
 from rich.console import Console
 
+from slacktide.engine.result import run_result
 from slacktide.report import tables
-from slacktide.report.decisions import spans
+from slacktide.report.decisions import decisions, spans
 from slacktide.report.verdict import best, caveats, verdict
 from slacktide.results.comparison import Comparison
+from slacktide.results.run import result_of
+from slacktide.types import Reason
 
 from .conftest import ODD, make
+from .runs import back_test, journal_of
 
 
 def shown(thing: object, width: int = 200) -> str:
@@ -42,30 +46,44 @@ def test_rich_summary_has_every_policy_even_when_narrow(odd: Comparison) -> None
         assert one.policy in text
 
 
-def test_decisions_cover_every_slot_once_and_all_the_money(odd: Comparison) -> None:
+def test_decisions_are_told_once_with_all_the_money(odd: Comparison) -> None:
     for run in odd.detail:
         told = spans(run)
-        assert [record for span in told for record in span.records] == list(run.slots)
-        assert sum(span.cost_usd for span in told) == pytest.approx(run.cost_usd)
-        assert all(not record.lost_gpus for span in told for record in span.records[1:])
+        assert [decision for span in told for decision in span.decisions] == list(run.decisions)
+        assert sum(span.cost_usd for span in told) == pytest.approx(run.bill.cost_usd)
+        assert all(not decision.lost_gpus for span in told for decision in span.decisions[1:])
 
 
 def test_equal_consecutive_decisions_are_one_line(comparison: Comparison) -> None:
     constant = comparison.detail[0]
     assert constant.policy == "on-demand"
-    assert len(spans(constant)) == 1 < len(constant.slots)
-    last = len(constant.slots) - 1
-    assert f"0–{last}  4 Oct 22:40" in tables.decisions_text(
-        dataclasses.replace(constant, start_slot=0), comparison
-    )
+    assert len(spans(constant)) == 1 < len(constant.decisions)
+    last = len(constant.decisions) - 1
+    assert f"0–{last}  4 Oct 22:40" in tables.decisions_text(dataclasses.replace(constant, start_slot=0))
 
 
 def test_decisions_tell_reason_and_loss(comparison: Comparison) -> None:
     run = next(run for run in comparison.detail if run.policy == "maximal-spot")
-    text = tables.decisions_text(run, comparison)
+    text = tables.decisions_text(run)
     assert "take-all-spot" in text
-    assert run.preemptions == text.count("lost ")
-    assert "take-all-spot" in shown(tables.decisions_table(run, comparison))
+    assert len(run.losses) == text.count("lost ") > 0
+    assert "take-all-spot" in shown(tables.decisions_table(run))
+
+
+def test_a_journal_and_its_back_test_have_one_table() -> None:
+    of, where, run = back_test()
+    journal = run_result(journal_of(run, of, where), of, where, "")
+    assert decisions(journal) == decisions(result_of(run, of, where))
+
+
+def test_letting_go_and_a_moment_inside_a_slot_are_told() -> None:
+    of, where, run = back_test("on-demand")
+    whole = result_of(run, of, where)
+    first = whole.decisions[0]
+    last = first._replace(hours=0.2, ending="cancelled", reason=Reason("a user asked for it"), laps=())
+    begun, let_go = decisions(dataclasses.replace(whole, decisions=(first, last))).rows
+    assert (begun[1], let_go[1]) == ("5 Oct 00:10", "5 Oct 00:22")
+    assert let_go[-1] == "lets go of all workers: a user asked for it"
 
 
 def test_verdict_in_plain_words(comparison: Comparison) -> None:

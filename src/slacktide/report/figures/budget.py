@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slacktide.report import budget_words as say
-from slacktide.report.style import FAINT, INK, PALETTE, drawable, looks, save_png
+from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, looks, save_png
 from slacktide.units import HOURS_PER_MONTH, format_duration
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slacktide.forecast.score import Score, Scores
+from slacktide.report.figures.style import GREY, INK, PALETTE, drawable, save_png, tick_hours
 from slacktide.report.forecast_verdict import skills, verdicts
-from slacktide.report.style import CLAIRVOYANT, INK, PALETTE, drawable, save_png, tick_hours
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _panel(axes: Axes, scores: Scores, what: str) -> None:
     axes.set_xticks(ticks, [format_duration(hours) for hours in ticks])
     drawn = [skill for score in scores.scores for skill in skills(score, what) if skill is not None]
     if not drawn:
-        axes.text(0.5, 0.42, "nothing to forecast", transform=axes.transAxes, ha="center", color=CLAIRVOYANT)
+        axes.text(0.5, 0.42, "nothing to forecast", transform=axes.transAxes, ha="center", color=GREY)
     axes.set(xlim=(0, end * 1.02), xlabel="how far ahead")
     axes.set_ylim(max(LOWEST, min(-0.1, *_bounds(scores))), min(1.02, max(0.1, *_bounds(scores))))
     axes.grid(axis="both")
@@ -82,7 +82,7 @@ def _line(axes: Axes, scores: Scores, score: Score, what: str, colour: str) -> N
     axes.plot(
         [hours for hours, _ in points],
         [skill for _, skill in points],
-        color=CLAIRVOYANT if score.knows_the_future else colour,
+        color=GREY if score.knows_the_future else colour,
         ls=":" if score.knows_the_future else "-",
         marker="o",
         markersize=3.5,

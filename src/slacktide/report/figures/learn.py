@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slacktide.errors import InputError
-from slacktide.report.style import FAINT, INK, drawable, looks, save_png
+from slacktide.report.figures.style import FAINT, INK, drawable, looks, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ import numpy as np
 from slacktide.arrays import Floats
 from slacktide.market.base import Market, Pool
 from slacktide.market.statistics import describe, spells_of
-from slacktide.report.style import FAINT, INK, PALETTE, drawable, save_png
+from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""A live run as one picture: the market, what was held, how far it came, and what it cost."""
+"""Runs from one start as one picture: the market, what was held, how far they came, and what they cost."""
 
 from __future__ import annotations
 
@@ -9,53 +9,77 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from slacktide.files import write_whole
-from slacktide.report import panels, run_panels, sheet, words
-from slacktide.report.run_scene import RunScene
-from slacktide.report.run_words import task
-from slacktide.report.sheet import Row
-from slacktide.report.style import drawable, drawing
+from slacktide.report import words
+from slacktide.report.figures import sheet
+from slacktide.report.figures.panels import holdings, market, money, progress
+from slacktide.report.figures.scene import Scene, scene
+from slacktide.report.figures.sheet import Row
+from slacktide.report.figures.style import Look, drawable, drawing, looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PANELS = ("holding", "progress", "prices", "spending")
+    from slacktide.results.run import RunResult
+
+PANELS = {
+    "market": "Prices per GPU-hour and spot GPUs obtainable over time",
+    "holdings": "Spot and on-demand GPUs held over time, with preemptions and restarts",
+    "progress": "Share of the work done over time, against a straight line to the deadline",
+    "money": "Money spent over time",
+}
+"""The panels, and what each shows in words for those who cannot see it."""
 
 
-def plot_run(scene: RunScene, path: str | os.PathLike[str]) -> None:
-    """Write a run as a PNG picture; raises InputError when the path cannot be written."""
-    with drawing():
-        picture = sheet.as_png(draw(scene, PANELS, title=True))
-    write_whole(path, picture)
-
-
-def panel_svg(scene: RunScene, panel: str, *, says: str) -> str:
-    """Return one of PANELS as SVG to stand inside a page, with words for those who cannot see it."""
-    with drawing():
-        return sheet.as_svg(draw(scene, (panel,), title=False), panel, says=says)
-
-
-def draw(scene: RunScene, chosen: Sequence[str], *, title: bool) -> Figure:
-    """Draw the chosen panels below each other; call it inside `drawing()`."""
-    rows = [_row(scene, panel) for panel in chosen]
-    lines = _title(scene) if title else []
-    return sheet.stack(rows, lines, start=scene.pool.time(scene.start_slot), end_hours=scene.end_hours)
-
-
-def _row(scene: RunScene, panel: str) -> Row:
-    if panel == "holding":
-        return Row(partial(run_panels.holding, scene=scene), 1.5, 0.4)
-    if panel == "progress":
-        return Row(partial(run_panels.progress, scene=scene), 2.4, 0.42)
-    if panel == "prices":
-        return Row(partial(panels.price, scene=scene), 1.1, 0.42)
-    return Row(partial(run_panels.spending, scene=scene), 1.7, 0.42)
-
-
-def _title(scene: RunScene) -> list[str]:
-    title = f"{words.plain(scene.name, 40)}: {task(scene.job)}"
-    when = words.long_time(scene.pool.time(scene.start_slot))
+def plot_run(runs: Sequence[RunResult], path: str | os.PathLike[str]) -> None:
+    """Write a run and those that stand beside it as a PNG picture; raises InputError when it cannot be."""
+    shown, run = scene(runs), runs[0]
+    title = f"{words.plain(run.name, 40)}: {words.task(run.job)}"
     below = (
-        f"run by {words.plain(scene.policy, 60)} in pool {words.plain(scene.pool.name, 40)}, "
-        f"on the market of {when}"
+        f"run by {words.plain(run.policy, 60)} in pool {words.plain(run.pool.name, 40)}, "
+        f"on the market of {words.long_time(shown.start)}"
     )
+    with drawing():
+        rows = [row for panel in PANELS for row in panel_rows(shown, panel)]
+        write_whole(path, sheet.as_png(stacked(shown, rows, titled(title, below))))
+
+
+def panel_svg(runs: Sequence[RunResult], panel: str) -> str:
+    """Return one of PANELS as SVG to stand inside a page."""
+    shown = scene(runs)
+    with drawing():
+        return sheet.as_svg(stacked(shown, panel_rows(shown, panel), []), panel, says=PANELS[panel])
+
+
+def stacked(scene: Scene, rows: Sequence[Row], lines: list[str]) -> Figure:
+    """Draw rows below each other on the scene's axis of time; call it inside `drawing()`."""
+    return sheet.stack(rows, lines, start=scene.start, end_hours=scene.end_hours)
+
+
+def panel_rows(scene: Scene, panel: str) -> list[Row]:
+    """Return the rows of one of PANELS."""
+    known = looks(run.policy for run in scene.runs)
+    match panel:
+        case "market":
+            return [
+                Row(partial(market.price, scene=scene), 1.1),
+                Row(partial(market.obtainable, scene=scene), 0.7, 0.42),
+            ]
+        case "holdings":
+            key = partial(holdings.holdings_key, scene=scene)
+            return [Row(key, 0.02, 0.4, timed=False), *_holdings(scene, known)]
+        case "progress":
+            room = 0.06 + 0.185 * progress.key_lines(scene, known)
+            key = partial(progress.progress_key, scene=scene, looks=known)
+            lines = partial(progress.progress, scene=scene, looks=known)
+            return [Row(key, room, 0.45, timed=False), Row(lines, 2.4, 0.2)]
+    return [Row(partial(money.money, scene=scene, looks=known), 1.5, 0.42)]
+
+
+def titled(title: str, below: str) -> list[str]:
+    """Break a title and what stands smaller below it into lines."""
     return [*textwrap.wrap(drawable(title), 86), "", *textwrap.wrap(drawable(below), 125)]
+
+
+def _holdings(scene: Scene, known: dict[str, Look]) -> list[Row]:
+    draw = [partial(holdings.holding, scene=scene, run=run, look=known[run.policy]) for run in scene.runs]
+    return [Row(one, 0.6) for one in draw]

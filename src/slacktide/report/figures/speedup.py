@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, save_png
 from slacktide.report.speedups import Study, far_under
-from slacktide.report.style import FAINT, INK, PALETTE, drawable, save_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from slacktide.errors import InputError
 from slacktide.report import budget_words as say
 from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
-from slacktide.report.style import FAINT, INK, Look, drawable, looks, save_png
+from slacktide.report.figures.style import FAINT, INK, Look, drawable, looks, save_png
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from slacktide.errors import InputError
-from slacktide.report import scene as numbers
-from slacktide.report.figures.backtest import PANELS, panel_svg, plot_backtest
-from slacktide.report.scene import Steps, merged, scene
-from slacktide.report.style import PALETTE, looks, tick_hours, tick_labels
+from slacktide.report.figures import scene as numbers
+from slacktide.report.figures.backtest import cost_svg, plot_backtest
+from slacktide.report.figures.run import PANELS, panel_svg
+from slacktide.report.figures.scene import Steps, merged
+from slacktide.report.figures.style import PALETTE, looks, tick_hours, tick_labels
 from slacktide.results.comparison import Comparison
+from slacktide.results.run import Run, RunResult
 
 
 def size_px(path: Path) -> tuple[int, int]:
@@ -41,7 +43,7 @@ def test_same_back_test_same_picture(comparison: Comparison, tmp_path: Path) -> 
     for name in ("a.png", "b.png"):
         plot_backtest(comparison, tmp_path / name)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-    assert panel_svg(comparison, "cost", says="x") == panel_svg(comparison, "cost", says="x")
+    assert cost_svg(comparison) == cost_svg(comparison)
 
 
 def test_users_settings_are_left_alone(comparison: Comparison, tmp_path: Path) -> None:
@@ -56,41 +58,52 @@ def test_users_settings_are_left_alone(comparison: Comparison, tmp_path: Path) -
 
 
 def test_svg_panels_can_stand_in_one_page(comparison: Comparison) -> None:
-    drawn = {panel: panel_svg(comparison, panel, says='"quoted"') for panel in PANELS}
-    for panel, svg in drawn.items():
-        assert svg.startswith('<svg role="img" aria-label="&quot;quoted&quot;"')
+    drawn = {panel: panel_svg(comparison.detail, panel) for panel in PANELS}
+    for panel, svg in {**drawn, "cost": cost_svg(comparison)}.items():
+        assert svg.startswith('<svg role="img" aria-label="')
         assert "http" not in svg
         assert svg.count('id="') == svg.count(f'id="{panel}-')
         assert "var(--ink)" in svg
 
 
 def test_a_report_needs_a_start_in_detail(comparison: Comparison, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="one start with all its slots"):
+    with pytest.raises(InputError, match="at least one run with all its stretches"):
         plot_backtest(dataclasses.replace(comparison, detail=()), tmp_path / "a.png")
+    empty = tuple(dataclasses.replace(run, decisions=()) for run in comparison.detail)
+    with pytest.raises(InputError, match="at least one run with all its stretches"):
+        plot_backtest(dataclasses.replace(comparison, detail=empty), tmp_path / "a.png")
+
+
+def run_of(comparison: Comparison, shown: RunResult) -> Run:
+    """Return the same run as it was counted among all starts."""
+    return next(
+        run
+        for run in comparison.runs
+        if (run.policy, run.pool, run.start_slot) == (shown.policy, shown.pool.name, shown.start_slot)
+    )
 
 
 def test_drawn_holdings_are_what_was_held(odd: Comparison) -> None:
-    seen = scene(odd)
-    for run in odd.detail:
-        spot, on_demand = merged(*numbers.held(run, seen.pool.slot_hours))
-        idle = sum(record.lived.stretch.held_hours == 0 for record in run.slots)
-        if idle == 0:
-            assert np.sum(spot.values * np.diff(spot.edges)) == pytest.approx(run.spot_gpu_hours)
-            assert np.sum(on_demand.values * np.diff(on_demand.edges)) == pytest.approx(
-                run.on_demand_gpu_hours
-            )
+    for shown in odd.detail:
+        run = run_of(odd, shown)
+        spot, on_demand = merged(*numbers.held(shown))
+        hours = np.diff(spot.edges)
+        assert np.sum(spot.values * hours) == pytest.approx(run.spot_gpu_hours)
+        assert np.sum(on_demand.values * hours) == pytest.approx(run.on_demand_gpu_hours)
 
 
-def test_drawn_progress_ends_where_the_run_ended(odd: Comparison) -> None:
-    slot_hours = scene(odd).pool.slot_hours
-    for run in odd.detail:
-        path = numbers.progress(run, odd.job, slot_hours)
+def test_drawn_progress_and_money_end_where_the_run_ended(odd: Comparison) -> None:
+    for shown in odd.detail:
+        run = run_of(odd, shown)
+        path, money = numbers.progress(shown), numbers.spent(shown)
         assert np.all(np.diff(path.hours) >= -1e-9)
-        assert path.share[-1] == pytest.approx(
-            run.slots[-1].after.progress_gpu_hours / odd.job.work_gpu_hours
-        )
-        marks, _ = numbers.preemptions(run, odd.job, slot_hours)
-        assert len(marks.hours) == run.preemptions
+        assert path.amount[-1] == pytest.approx(shown.laps[-1].after_gpu_hours / odd.job.work_gpu_hours)
+        assert (path.amount[-1] == pytest.approx(1.0)) == np.isfinite(run.finish_hours)
+        assert money.amount[-1] == pytest.approx(run.cost_usd)
+        assert len(shown.losses) == run.preemptions
+        assert shown.lost_gpu_hours == pytest.approx(run.lost_gpu_hours)
+        assert shown.finish_hours == pytest.approx(run.finish_hours)
+        assert shown.on_time == run.on_time
 
 
 def test_merging_keeps_the_shape() -> None:
@@ -102,10 +115,10 @@ def test_merging_keeps_the_shape() -> None:
 
 def test_every_policy_keeps_its_own_look() -> None:
     names = [f"policy-{number}" for number in range(10)]
-    found = looks(["clairvoyant", *names])
-    assert len(set(found.values())) == 11
+    found = looks(["clairvoyant", "on demand alone", *names])
+    assert len(set(found.values())) == 12
     assert [found[name].colour for name in names[:8]] == list(PALETTE)
-    assert found["clairvoyant"].colour not in PALETTE
+    assert not {found[name].colour for name in ("clairvoyant", "on demand alone")} & set(PALETTE)
 
 
 @pytest.mark.parametrize("end", [0.001, 0.3, 1.0, 14.0, 250.0, 9000.0])

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from slacktide.engine.result import run_result
 from slacktide.errors import InputError
-from slacktide.events import Decided, Ended, Lived, Preempted
+from slacktide.events import Decided, Ended, Event, Lived, Preempted
 from slacktide.ledger import Priced
-from slacktide.report import run_scene as numbers
+from slacktide.report import words
+from slacktide.report.figures import scene as numbers
 from slacktide.report.figures.run import PANELS, panel_svg, plot_run
-from slacktide.report.run_scene import RunScene, run_scene
+from slacktide.results.run import RunResult
 
-from ..runs import BEGAN, ODD_RUNS, scene_of
+from ..runs import BEGAN, ODD_RUNS, Told, submitted, told
 from .test_backtest import size_px
 
 
 @pytest.fixture(params=sorted(ODD_RUNS))
-def odd_run(request: pytest.FixtureRequest) -> RunScene:
+def odd_run(request: pytest.FixtureRequest) -> Told:
     return ODD_RUNS[request.param]()
 
 
-def test_png_of_every_run(odd_run: RunScene, tmp_path: Path) -> None:
+def test_png_of_every_run(odd_run: Told, tmp_path: Path) -> None:
     path = tmp_path / "new" / "run.png"
-    plot_run(odd_run, path)
+    plot_run(odd_run.runs, path)
     width, height = size_px(path)
     assert width == 1650
     assert 1200 < height < 2000
@@ -35,25 +38,25 @@ def test_png_of_every_run(odd_run: RunScene, tmp_path: Path) -> None:
 
 
 def test_same_run_same_picture(tmp_path: Path) -> None:
-    scene = scene_of()
+    runs = told().runs
     for name in ("a.png", "b.png"):
-        plot_run(scene, tmp_path / name)
+        plot_run(runs, tmp_path / name)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-    assert panel_svg(scene, "spending", says="x") == panel_svg(scene, "spending", says="x")
+    assert panel_svg(runs, "money") == panel_svg(runs, "money")
 
 
-def test_svg_panels_have_ids_of_their_own() -> None:
-    scene = scene_of()
-    for panel in PANELS:
-        svg = panel_svg(scene, panel, says="what it shows")
-        assert 'aria-label="what it shows"' in svg
+def test_svg_panels_say_what_they_show() -> None:
+    runs = told().runs
+    for panel, says in PANELS.items():
+        svg = panel_svg(runs, panel)
+        assert f'aria-label="{says}"' in svg
         assert "http" not in svg
 
 
-def test_what_was_held_adds_up(odd_run: RunScene) -> None:
-    spot, on_demand = numbers.held(odd_run)
+def test_what_was_held_adds_up(odd_run: Told) -> None:
+    spot, on_demand = numbers.held(odd_run.run)
     hours = np.diff(spot.edges)
-    lived = [one for one, _ in odd_run.stretches]
+    lived = [event.priced.stretch for event in odd_run.events if isinstance(event, Lived)]
     assert (hours >= 0).all()
     assert spot.values @ hours == pytest.approx(
         sum(one.spot_gpus * (one.to_hours - one.from_hours) for one in lived)
@@ -63,29 +66,29 @@ def test_what_was_held_adds_up(odd_run: RunScene) -> None:
     )
 
 
-def test_money_and_work_end_where_the_journal_ends(odd_run: RunScene) -> None:
-    spot, both = numbers.spent(odd_run)
-    last = odd_run.told(Lived)[-1]
-    assert both.amount[-1] == pytest.approx(last.state.cost_usd)
-    assert (np.diff(both.amount) >= -1e-12).all()
-    assert (both.amount >= spot.amount - 1e-9).all()
-    path = numbers.progress(odd_run)
-    assert path.amount[-1] == pytest.approx(last.state.progress_gpu_hours / odd_run.job.work_gpu_hours)
+def test_money_and_work_end_where_the_journal_ends(odd_run: Told) -> None:
+    money, path = numbers.spent(odd_run.run), numbers.progress(odd_run.run)
+    last = [event for event in odd_run.events if isinstance(event, Lived)][-1]
+    assert money.amount[-1] == pytest.approx(last.state.cost_usd)
+    assert (np.diff(money.amount) >= -1e-12).all()
+    assert path.amount[-1] == pytest.approx(last.state.progress_gpu_hours / odd_run.run.job.work_gpu_hours)
     assert (np.diff(path.hours) >= -1e-9).all()
 
 
-def test_every_loss_is_drawn_as_a_fall(odd_run: RunScene) -> None:
-    losses = numbers.losses(odd_run)
-    told = odd_run.told(Preempted)
-    assert [loss.hours for loss in losses] == [event.at_hours - BEGAN for event in told]
-    for loss, event in zip(losses, told, strict=True):
-        fall = (loss.before - loss.after) * odd_run.job.work_gpu_hours
-        assert fall == pytest.approx(event.lost_gpu_hours)
+def test_every_loss_is_kept_with_the_work_it_took(odd_run: Told) -> None:
+    taken = [event for event in odd_run.events if isinstance(event, Preempted)]
+    losses = odd_run.run.losses
+    assert [loss.hours for loss in losses] == [event.at_hours - BEGAN for event in taken]
+    assert [loss.lost_gpu_hours for loss in losses] == [event.lost_gpu_hours for event in taken]
+    path = numbers.progress(odd_run.run)
+    fallen = -np.diff(path.amount)[np.diff(path.amount) < 0].sum() * odd_run.run.job.work_gpu_hours
+    assert fallen == pytest.approx(odd_run.run.lost_gpu_hours)
 
 
-def test_restarts_are_new_sets_of_workers_after_the_first(odd_run: RunScene) -> None:
-    sets = {event.attempt for event in odd_run.told(Decided) if event.spot_gpus + event.on_demand_gpus}
-    assert len(numbers.restarts(odd_run)) == max(0, len(sets) - 1)
+def test_restarts_are_new_sets_of_workers_after_the_first(odd_run: Told) -> None:
+    decided = [event for event in odd_run.events if isinstance(event, Decided)]
+    sets = {event.attempt for event in decided if event.spot_gpus + event.on_demand_gpus}
+    assert len(odd_run.run.restarts) == max(0, len(sets) - 1)
 
 
 def later(one: Priced, hours: float) -> Priced:
@@ -95,25 +98,43 @@ def later(one: Priced, hours: float) -> Priced:
     )
 
 
+def again(whole: Told, events: Sequence[Event]) -> RunResult:
+    """Return what other events say of the same job."""
+    return run_result(events, whole.run.job, whole.run.pool, "on-demand")
+
+
 def test_time_without_a_controller_is_empty() -> None:
     """A run that was let go and taken up again held nothing in between."""
-    scene = scene_of("on-demand")
-    first, *rest = scene.told(Lived)
-    gap = 1.0
-    moved = [dataclasses.replace(one, priced=later(one.priced, gap)) for one in rest]
-    spot, on_demand = numbers.held(dataclasses.replace(scene, events=(first, *moved)))
-    place = int(np.searchsorted(on_demand.edges, first.at_hours - BEGAN + gap / 2)) - 1
+    whole, gap = told("on-demand"), 1.0
+    lived = [event for event in whole.events if isinstance(event, Lived)]
+    moved = [
+        dataclasses.replace(event, priced=later(event.priced, gap)) if event in lived[1:] else event
+        for event in whole.events
+    ]
+    spot, on_demand = numbers.held(again(whole, moved))
+    place = int(np.searchsorted(on_demand.edges, lived[0].at_hours - BEGAN + gap / 2)) - 1
     assert on_demand.values[place] == spot.values[place] == 0
 
 
 def test_a_run_that_goes_on_can_be_drawn(tmp_path: Path) -> None:
-    scene = scene_of()
-    going = tuple(event for event in scene.events if not isinstance(event, Ended))[:8]
-    plot_run(dataclasses.replace(scene, events=going, alone=None, clairvoyant_usd=None), tmp_path / "a.png")
+    whole = told()
+    going = again(whole, [event for event in whole.events if not isinstance(event, Ended)][:8])
+    assert (going.status, going.on_time) == (None, False)
+    assert words.outcome(going).endswith("goes on")
+    plot_run([going], tmp_path / "a.png")
     assert size_px(tmp_path / "a.png")[0] == 1650
 
 
+def test_a_job_handed_in_inside_a_slot_meets_the_market_where_it_stood() -> None:
+    whole = told()
+    inside = dataclasses.replace(submitted(), origin_hours=BEGAN - 0.2)
+    run = again(whole, [inside, *whole.events[1:]])
+    shown = numbers.scene([run])
+    assert run.origin_hours == pytest.approx(-0.2)
+    assert shown.edges[:3].tolist() == pytest.approx([0.0, 0.3, 0.8])
+    assert (shown.start - run.pool.time(run.start_slot)).total_seconds() == pytest.approx(720)
+
+
 def test_nothing_lived_cannot_be_drawn() -> None:
-    scene = scene_of()
     with pytest.raises(InputError, match="nothing was run yet"):
-        run_scene(scene.job, scene.pool, 3, [], name="job", policy="x", began_hours=0.0)
+        again(told(), [submitted()])

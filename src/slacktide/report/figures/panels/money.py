@@ -1,0 +1,43 @@
+"""The panel of money: what every run had spent by when, and the most that the job may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slacktide.report.figures.panels.parts import deadline, from_zero, headline, usd_ticks
+from slacktide.report.figures.scene import Scene, spent
+from slacktide.report.figures.style import INK, Look, drawable
+from slacktide.results.run import CLAIRVOYANT
+from slacktide.units import format_usd
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def money(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
+    """Draw what every run had spent by when, with its whole bill in the key."""
+    seen = list[float]()
+    for run in scene.runs:
+        look, curve = looks[run.policy], spent(run)
+        broad, alpha = (3.4, 0.6) if run.policy == CLAIRVOYANT else (1.6, 1.0)
+        label = f"{drawable(run.policy, 44)}: {format_usd(run.bill.cost_usd)}"
+        ax.plot(
+            curve.hours, curve.amount, color=look.colour, ls=look.dash, lw=broad, alpha=alpha, label=label
+        )
+        seen.append(float(np.interp(scene.end_hours, curve.hours, curve.amount)))
+    limit = scene.job.max_cost_usd
+    if limit is not None and limit < 2 * max(seen):
+        ax.axhline(limit, color=INK, lw=0.9, ls=(0, (1, 2)))
+        text = f"at most {format_usd(limit)}"
+        ax.annotate(text, (1, limit), (0, 3), ax.get_yaxis_transform(), "offset points", ha="right", size=8)
+        seen.append(limit)
+    from_zero(ax, max(seen))
+    usd_ticks(ax.yaxis, 4)
+    ax.grid(axis="y")
+    headline(ax, "Money spent")
+    # Nothing is spent at first, so the key hides nothing there.
+    ax.legend(loc="upper left", bbox_to_anchor=(0.01, 0.99), ncols=1 + len(scene.runs) // 7)
+    deadline(ax, scene)

@@ -1,0 +1,78 @@
+"""What the panels of a picture share: headings, keys, the deadline's mark and ticks of money."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from slacktide.report import words
+from slacktide.report.figures.scene import Scene
+from slacktide.report.figures.style import INK
+from slacktide.units import format_usd
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+ROOM_FOR_LABEL = 0.12
+"""The share of the time axis that the label of a mark takes."""
+
+
+def headline(ax: Axes, text: str, *, colour: str = INK, size: float = 10) -> None:
+    """Write a panel's heading above its left corner."""
+    ax.annotate(
+        text, (0, 1), (0, 4), "axes fraction", "offset points", weight="bold", color=colour, size=size
+    )
+
+
+def aside(ax: Axes, text: str) -> None:
+    """Write on the heading's line, at the right end."""
+    ax.annotate(text, (1, 1), (0, 4), "axes fraction", "offset points", ha="right", size=8.5)
+
+
+def legend_above(ax: Axes, keys: Sequence[Artist] | None = None) -> None:
+    """Put the key on the heading's line, at the right end, where it hides nothing."""
+    keys = ax.get_legend_handles_labels()[0] if keys is None else keys
+    ax.legend(
+        handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=max(4, len(keys)), borderaxespad=0.4
+    )
+
+
+def deadline(ax: Axes, scene: Scene, *, label: bool = False) -> None:
+    """Mark the deadline, and when a late result is worth nothing, if that is in sight."""
+    job = scene.job
+    marks = {"deadline": job.deadline_hours}
+    if not job.hard and job.worthless_after_hours is not None:
+        marks["worthless"] = job.worthless_after_hours
+    end = 0.0
+    for name, hours in marks.items():
+        if hours > scene.end_hours * 1.001:
+            continue
+        ax.axvline(hours, color=INK, lw=0.9, alpha=0.8)
+        # Two labels that would run into each other: the first one is the one that matters.
+        if label and hours - end > ROOM_FOR_LABEL * scene.end_hours:
+            text = f"{name} {words.duration(hours)}"
+            top = ax.get_xaxis_transform()
+            ax.annotate(text, (hours, 1), (0, 3), top, "offset points", ha="right", size=8)
+            end = hours
+
+
+def from_zero(ax: Axes, most: float) -> None:
+    """Let the axis begin at zero and leave a little room above the greatest value."""
+    ax.set_ylim(0.0, most * 1.08 if most > 0 else 1.0)
+
+
+def usd_ticks(axis: Axis, most: int) -> None:
+    """Give an axis round amounts of money, about so many."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(lambda usd, _: format_usd(usd).removesuffix(".00"))
+
+
+def whole_ticks(ax: Axes) -> None:
+    """Give the upright axis a few whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.yaxis.set_major_locator(MaxNLocator(3, integer=True))

@@ -1,0 +1,132 @@
+"""The numbers behind pictures of runs from one start, before anything is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.arrays import Floats
+from slacktide.errors import InputError
+from slacktide.market.base import Pool
+from slacktide.report import words
+from slacktide.results.run import RunResult
+from slacktide.types import Job, Quote
+
+LONGEST_VIEW = 2.0
+"""How many deadlines a picture shows at most: one run that is very late must not squeeze the rest."""
+
+
+class Steps(NamedTuple):
+    """A quantity that is constant between edges; there is one edge more than values."""
+
+    values: Floats
+    edges: Floats
+
+
+class Curve(NamedTuple):
+    """Points to be joined: hours since the start, and an amount."""
+
+    hours: Floats
+    amount: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The runs of one job from one start, and the market that they met."""
+
+    runs: tuple[RunResult, ...]
+    end_hours: float
+    """Where the time axis ends."""
+    quotes: tuple[Quote, ...]
+
+    @property
+    def job(self) -> Job:
+        return self.runs[0].job
+
+    @property
+    def pool(self) -> Pool:
+        return self.runs[0].pool
+
+    @property
+    def start(self) -> datetime:
+        """The market's time at which the job began."""
+        first = self.runs[0]
+        return first.pool.time(first.start_slot) - timedelta(hours=first.origin_hours)
+
+    @property
+    def edges(self) -> Floats:
+        """When the quotes' slots begin, and when the last ends; the first may have begun before the job."""
+        slots = np.arange(len(self.quotes) + 1, dtype=np.float64)
+        return np.maximum(0.0, slots * self.pool.slot_hours + self.runs[0].origin_hours)
+
+    def offered(self) -> Steps:
+        """Return the spot GPUs obtainable."""
+        return Steps(np.array([float(quote.spot_gpus) for quote in self.quotes]), self.edges)
+
+    def spot_price(self) -> Steps:
+        return Steps(np.array([quote.spot_usd_per_gpu_hour for quote in self.quotes]), self.edges)
+
+    def on_demand_price(self) -> Steps:
+        return Steps(np.array([quote.on_demand_usd_per_gpu_hour for quote in self.quotes]), self.edges)
+
+
+def scene(runs: Sequence[RunResult]) -> Scene:
+    """Set the scene of runs that began together; raises InputError when there is nothing to show."""
+    if not runs or not all(run.laps for run in runs):
+        raise InputError("a picture must show at least one run with all its stretches, got none")
+    job, first = runs[0].job, runs[0]
+    last = max(run.laps[-1].priced.stretch.to_hours for run in runs)
+    due = job.deadline_hours
+    end = last if words.open_ended(job) else max(due, min(last, LONGEST_VIEW * due))
+    slots = max(1, math.ceil((end - first.origin_hours) / first.pool.slot_hours - 1e-6))
+    quotes = tuple(first.pool.quote(first.start_slot + slot) for slot in range(slots))
+    return Scene(tuple(runs), end, quotes)
+
+
+def held(run: RunResult) -> tuple[Steps, Steps]:
+    """Return the spot and the on-demand GPUs held; between stretches nothing was."""
+    edges, spot, on_demand = [0.0], list[float](), list[float]()
+    for stretch, _ in run.stretches:
+        if stretch.from_hours > edges[-1]:
+            edges.append(stretch.from_hours)
+            spot.append(0.0)
+            on_demand.append(0.0)
+        edges.append(max(stretch.to_hours, edges[-1]))
+        spot.append(float(stretch.spot_gpus))
+        on_demand.append(float(stretch.on_demand_gpus))
+    shared = np.array(edges)
+    return Steps(np.array(spot), shared), Steps(np.array(on_demand), shared)
+
+
+def progress(run: RunResult) -> Curve:
+    """Return the share of the work done: level while it pauses, rising while it works, falling at a loss."""
+    hours, done = [0.0], [0.0]
+    for (stretch, _), before, after in run.laps:
+        working = max(stretch.from_hours, stretch.to_hours - stretch.productive_hours)
+        hours += [stretch.from_hours, working, stretch.to_hours]
+        done += [before, before, after]
+    return Curve(np.array(hours), np.array(done) / run.job.work_gpu_hours)
+
+
+def spent(run: RunResult) -> Curve:
+    """Return the money spent by when: evenly over each stretch, and none between them."""
+    steps = [(one.from_hours, one.to_hours, charge.usd) for one, charge in run.stretches]
+    hours = np.array([0.0, *(edge for begin, end, _ in steps for edge in (begin, end))])
+    return Curve(hours, _running(usd for _, _, usd in steps))
+
+
+def _running(usd: Iterable[float]) -> Floats:
+    return np.cumsum(np.array([0.0, *(part for each in usd for part in (0.0, each))]))
+
+
+def merged(*series: Steps) -> tuple[Steps, ...]:
+    """Drop the edges at which none of the series changes: a month of slots becomes a few corners."""
+    table = np.array([steps.values for steps in series])
+    changes = np.append(True, np.any(table[:, 1:] != table[:, :-1], axis=0))
+    edges = np.append(series[0].edges[:-1][changes], series[0].edges[-1])
+    return tuple(Steps(values[changes], edges) for values in table)

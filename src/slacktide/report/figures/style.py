@@ -1,0 +1,155 @@
+"""How pictures look: colours, type and ticks of time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from slacktide.files import write_whole
+from slacktide.report import words
+from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE
+from slacktide.units import format_duration
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#1b1f24"
+FAINT = "#8b929a"
+GREY = "#55585c"
+"""The clairvoyant's."""
+PAPER = "#ffffff"
+# Okabe and Ito's colours without yellow and black, then two of Tol's: told apart by colour-blind
+# readers, and none too light for a thin line on white.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#999933")
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)))
+"""Second and third time round the palette a line is dashed."""
+
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "text.color": INK,
+    "text.parse_math": False,  # a dollar sign is money here
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "grid.color": FAINT,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8.0,
+    "legend.frameon": False,
+    "legend.handlelength": 1.6,
+    "legend.borderaxespad": 0.0,
+    "legend.borderpad": 0.0,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "slacktide",
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "auto",
+}
+
+
+class Look(NamedTuple):
+    """The colour and dash by which a policy is known in every panel."""
+
+    colour: str
+    dash: str | tuple[int, tuple[float, ...]]
+
+
+YARDSTICKS = {CLAIRVOYANT: Look(GREY, "-"), ON_DEMAND_ALONE: Look(INK, (0, (4, 2)))}
+"""What nobody chose, but stands beside what was chosen."""
+
+
+def looks(policies: Iterable[str]) -> dict[str, Look]:
+    """Give every policy its look: a colour of its own, or ink and grey for what it is compared with."""
+    found: dict[str, Look] = {}
+    for name in policies:
+        turn, place = divmod(sum(one not in YARDSTICKS for one in found), len(PALETTE))
+        found[name] = YARDSTICKS.get(name) or Look(PALETTE[place], DASHES[turn % len(DASHES)])
+    return found
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw in our style, whatever the user's own settings are, and leave those as they were."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def save_png(make: Callable[[], Figure], path: str | Path) -> None:
+    """Draw a figure in our style into a PNG file; raises FileError when it cannot be written."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    buffer = io.BytesIO()
+    with drawing():
+        figure = make()
+        FigureCanvasAgg(figure)
+        figure.savefig(buffer, format="png", dpi=120, facecolor="white")
+    write_whole(path, buffer.getvalue())
+
+
+def drawable(text: str, limit: int = 0) -> str:
+    """Return text that the picture's font can show; other signs become a question mark."""
+    known = _charmap()
+    return "".join(char if ord(char) in known else "?" for char in words.plain(text, limit))
+
+
+@cache
+def _charmap() -> frozenset[int]:
+    from matplotlib.font_manager import findfont
+    from matplotlib.ft2font import FT2Font
+
+    return frozenset(FT2Font(findfont("DejaVu Sans")).get_charmap())
+
+
+TICK_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 4320, 10080, 20160, 40320)
+
+
+def tick_hours(end: float, most: int = 10) -> list[float]:
+    """Return round times from the start to the end, at most so many."""
+    fitting = [minutes / 60 for minutes in TICK_MINUTES if end / (minutes / 60) <= most]
+    step = fitting[0] if fitting else end / most
+    if end < TICK_MINUTES[0] / 60:
+        step = end / 4
+    return [number * step for number in range(int(end / step + 1e-9) + 1)]
+
+
+def tick_labels(hours: Iterable[float], start: datetime) -> list[str]:
+    """Label ticks with the time since the start and the UTC clock below, with the date where it turns."""
+    since = [round(each * 3600, 3) for each in hours]
+    begin = start.astimezone(UTC).replace(microsecond=0)
+    times = [begin + timedelta(seconds=each) for each in since]
+    clock = "%H:%M:%S" if any(time.second for time in times) else "%H:%M"
+    labels: list[str] = []
+    for place, (each, time) in enumerate(zip(since, times, strict=True)):
+        turned = place == 0 or time.date() != times[place - 1].date()
+        date = f"\n{time:%a} {time.day} {time:%b}" if turned else ""
+        labels.append(f"{format_duration(each / 3600) if each else 'start'}\n{time:{clock}}{date}")
+    return labels
+
+
+def time_axis(ax: Axes, end: float, *, start: datetime | None) -> None:
+    """Give an axis the shared time ticks; labels only where a start is given."""
+    ticks = tick_hours(end)
+    ax.set_xlim(0.0, end * 1.015)
+    ax.set_xticks(ticks, tick_labels(ticks, start) if start else [""] * len(ticks))
+    ax.tick_params(axis="x", length=3 if start else 0)
+    ax.grid(axis="x")

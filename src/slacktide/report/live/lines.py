@@ -1,0 +1,47 @@
+"""Events as lines of text for terminals and logs: when, who, what and why."""
+
+from __future__ import annotations
+
+from slacktide.events import Decided, Event, Kept, Lived, Preempted, Remembered, Submitted
+from slacktide.report import words
+from slacktide.report.sentences import sentence
+
+
+class Teller:
+    """Tells the events of a journal one line each, in the journal's order.
+
+    It remembers when each job began, so that times are on the job's own clock, and what was told last of
+    it, so that `news` can leave out what only goes on.
+    """
+
+    def __init__(self, *, named: bool = False) -> None:
+        """Say whether each line names its job: needed where there are several."""
+        self.named = named
+        self._began: dict[str, float] = {}
+        self._last: dict[str, str] = {}
+
+    def know(self, job: str, began_hours: float) -> None:
+        """Be told when a job began whose submission is not told."""
+        self._began[job] = began_hours
+
+    def line(self, event: Event) -> str:
+        """Return the line of an event."""
+        if isinstance(event, Submitted):
+            self._began[event.job] = event.at_hours
+        hours = event.at_hours - self._began.get(event.job, 0.0)
+        name = f"{words.plain(event.job, 24):<14}  " if self.named else ""
+        return f"{words.since(hours):>8}  {name}{event.actor:<6}  {sentence(event)}"
+
+    def news(self, event: Event) -> str | None:
+        """Return the line of an event; None when it says only that all goes on as it was."""
+        line = self.line(event)
+        if isinstance(event, Lived | Kept | Remembered):
+            return None
+        if isinstance(event, Preempted):
+            self._last.pop(event.job, None)  # what is held now is news, even when nothing is done about it
+        if isinstance(event, Decided):
+            before, self._last[event.job] = self._last.get(event.job), event.why
+            held = event.state.spot_gpus, event.state.on_demand_gpus
+            same = held == (event.spot_gpus, event.on_demand_gpus) and event.why == before
+            return None if same and event.ending is None else line
+        return line

@@ -1,0 +1,80 @@
+"""A back-test as one HTML page: the verdict, all starts together, and a typical one as any run is shown."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from slacktide.files import write_whole
+from slacktide.report import words
+from slacktide.report.figures.backtest import cost_svg
+from slacktide.report.pages import markup, sections
+from slacktide.report.pages.assumptions import assumptions
+from slacktide.report.pages.starts import starts_table
+from slacktide.report.tables import summary
+from slacktide.report.verdict import caveats, verdict
+
+if TYPE_CHECKING:
+    from slacktide.results.comparison import Comparison
+
+
+def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> None:
+    """Write a back-test as a self-contained page; raises InputError when the path cannot be written."""
+    write_whole(path, page(comparison).encode())
+
+
+def page(comparison: Comparison) -> str:
+    """Return the whole page."""
+    job = comparison.job
+    said, but = [verdict(comparison)], caveats(comparison)
+    parts = [
+        sections.header("Back-test", job.name, job, _market(comparison), said, but),
+        _summary(comparison),
+        _typical(comparison),
+        sections.every_decision(comparison.detail),
+        _starts(comparison),
+        markup.section("What this rests on", markup.bullets(assumptions(comparison))),
+        "<footer>Made by Slacktide. Times are UTC, money is USD.</footer>",
+    ]
+    return markup.document(f"Back-test of {job.name}", parts)
+
+
+def _market(comparison: Comparison) -> str:
+    pools = comparison.pools
+    first, last = min(pool.start for pool in pools), max(pool.end for pool in pools)
+    more = f" and {len(pools) - 6} more" if len(pools) > 6 else ""
+    names = ", ".join(pool.name for pool in pools[:6]) + more
+    noun = "pool" if len(pools) == 1 else "pools"
+    return (
+        f"Market {comparison.market}, {noun} {names}, {words.long_time(first)} to {words.long_time(last)}; "
+        f"slots of {words.duration(pools[0].slot_hours)}; {words.count(_count(comparison), 'start')}."
+    )
+
+
+def _summary(comparison: Comparison) -> str:
+    note = (
+        "Costs are per run, over all starts. × clairvoyant: the whole bill over that of one who knows the "
+        "future. Spot: share of the GPU-hours held. Preempted: times per run that the market took GPUs away."
+    )
+    colours = sections.colours_of(one.policy for one in comparison.summary)
+    table = markup.table(summary(comparison), colours=list(colours.values()))
+    bars = markup.figure(cost_svg(comparison))
+    return markup.section("All starts together", table, markup.paragraph(note, "note"), bars)
+
+
+def _typical(comparison: Comparison) -> str:
+    run = comparison.detail[0]
+    start = words.long_time(run.pool.time(run.start_slot))
+    note = f"From {start} in pool {run.pool.name}: the market, what each policy held, did and spent."
+    drawn = sections.pictures(comparison.detail)
+    return markup.section("One typical start", markup.paragraph(note, "note"), *drawn)
+
+
+def _starts(comparison: Comparison) -> str:
+    note = "cost, finish and preemptions of every run"
+    count = words.count(_count(comparison), "start")
+    return markup.section("Start by start", markup.folded(count, note, starts_table(comparison)))
+
+
+def _count(comparison: Comparison) -> int:
+    return len({(run.pool, run.start_slot) for run in comparison.runs})

@@ -1,0 +1,228 @@
+"""What an event says, in a sentence: what happened, why, and the money where money moved."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+
+from slacktide.events import (
+    CancellationAsked,
+    ClockJumped,
+    ClockSet,
+    Closed,
+    ClusterSized,
+    Decided,
+    Ended,
+    Event,
+    HealthChanged,
+    Kept,
+    Learned,
+    Lived,
+    Opened,
+    Preempted,
+    PreemptionAsked,
+    Released,
+    Remembered,
+    Restarted,
+    SiteOpened,
+    Stalled,
+    SubmissionAsked,
+    SubmissionRefused,
+    Submitted,
+    WorkerFailed,
+)
+from slacktide.report import words
+from slacktide.report.reasons import reason
+from slacktide.units import format_usd
+
+ENDINGS = {
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "cancelled": "was cancelled",
+    "budget_exhausted": "was stopped: its greatest cost was reached",
+    "deadline_missed": "was done too late",
+    "released": "is let go until it is taken up again",
+}
+"""What became of a job, or will once its workers are gone, in words."""
+
+
+def sentence(event: Event) -> str:
+    """Say what an event says, without when and who."""
+    match event:
+        case Decided():
+            return _decided(event)
+        case Lived():
+            return _lived(event)
+        case Preempted():
+            return _preempted(event)
+        case WorkerFailed() | Stalled() | Restarted():
+            return _failure(event)
+        case Submitted():
+            return _submitted(event)
+        case Ended():
+            return _ended(event)
+    return _with_why(_others(event), event.why)
+
+
+def _decided(event: Decided) -> str:
+    held = words.holding(event.spot_gpus, event.on_demand_gpus)
+    if event.ending is not None:
+        return f"lets go of all workers ({held}): {words.plain(event.why)}"
+    why, before = reason(event.why, event.signals), event.state
+    spot, on_demand = event.spot_gpus - before.spot_gpus, event.on_demand_gpus - before.on_demand_gpus
+    if spot or on_demand:
+        return f"{_move(spot, on_demand)} {held} ({words.change(spot, on_demand)}{_short(event)}): {why}"
+    return f"keeps {held}: {why}" if before.gpus else f"waits and holds nothing: {why}"
+
+
+def _move(spot: int, on_demand: int) -> str:
+    """Name a change between spot and on demand, which is never made silently."""
+    if on_demand > 0:
+        return "rents on demand: holds"
+    if on_demand < 0 < spot:
+        return "goes back to spot: holds"
+    return "holds"
+
+
+def _short(event: Decided) -> str:
+    """Say what was wished for where less could be had."""
+    wanted = event.wanted_spot_gpus, event.wanted_on_demand_gpus
+    if wanted == (event.spot_gpus, event.on_demand_gpus):
+        return ""
+    return f"; wanted {words.holding(*wanted)}"
+
+
+def _lived(event: Lived) -> str:
+    stretch, charge = event.priced
+    took = words.since(stretch.to_hours - stretch.from_hours)
+    done = f"{words.work(event.state.progress_gpu_hours)} done"
+    if not stretch.gpus:
+        return f"waited {took} without GPUs; {done}"
+    kinds = ((charge.spot_usd, "spot"), (charge.on_demand_usd, "on demand"))
+    split = " + ".join(f"{format_usd(usd)} {kind}" for usd, kind in kinds if usd > 1e-9)
+    parts = f" ({split})" if " + " in split else ""
+    held = words.holding(stretch.spot_gpus, stretch.on_demand_gpus)
+    return f"paid {format_usd(charge.usd)}{parts} for {took} of {held}; {done}"
+
+
+def _preempted(event: Preempted) -> str:
+    taken = event.spot_before - event.spot_left
+    lost = f"{words.work(event.lost_gpu_hours)} of work lost" if event.lost_gpu_hours > 0 else "no work lost"
+    noun = "GPU" if event.spot_before == 1 else "GPUs"
+    return _with_why(f"took {taken} of {event.spot_before} spot {noun} ({lost})", event.why)
+
+
+def _failure(event: WorkerFailed | Stalled | Restarted) -> str:
+    match event:
+        case WorkerFailed():
+            return _with_why(
+                f"rank {event.rank} of attempt {event.attempt} {_exit(event.exit_code)}", event.why
+            )
+        case Stalled():
+            return f"attempt {event.attempt} hangs: no progress for {event.silent_s:.0f} s"
+    later = f" after {event.delay_s:.1f} s" if event.delay_s > 0 else ""
+    return _with_why(f"starts the workers again{later}, attempt {event.attempt}", event.why)
+
+
+def _exit(code: int) -> str:
+    if code >= 0:
+        return f"failed with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _submitted(event: Submitted) -> str:
+    policy = policy_name(event.policy)
+    chosen = f"{policy}, which the learner chose" if event.learning else policy
+    return (
+        f"handed in {words.plain(event.job, 60)}: policy {chosen}; {_market(event.market)}pool "
+        f"{words.plain(event.pool, 60) or 'unnamed'} from slot {event.start_slot}"
+    )
+
+
+def policy_name(written: str) -> str:
+    """Write a policy as users do: its name, with its parameters if it has some."""
+    try:
+        spec = json.loads(written)
+    except ValueError:
+        return words.plain(written, 60)
+    if isinstance(spec, dict) and len(spec) == 1:
+        ((name, parameters),) = spec.items()
+        inside = ", ".join(f"{key}={value}" for key, value in (parameters or {}).items())
+        return words.plain(f"{name}({inside})", 80)
+    return words.plain(str(spec), 60)
+
+
+def _market(written: str) -> str:
+    try:
+        spec = json.loads(written).get("spec", "")
+    except (ValueError, AttributeError):
+        return ""
+    return f"market {words.plain(str(spec), 80)}, " if spec else ""
+
+
+def _ended(event: Ended) -> str:
+    when = f" after {words.since(event.finish_hours)}" if math.isfinite(event.finish_hours) else ""
+    return _with_why(f"the job {ENDINGS[event.status]}{when}", event.why)
+
+
+def _others(event: Event) -> str:
+    match event:
+        case ClockSet():
+            return f"set the market clock: hour 0 is {event.epoch_utc}, at {event.speed:g} times the wall's"
+        case Opened():
+            return f"took charge of the journal: pid {event.pid} on {event.host}, version {event.version}"
+        case SiteOpened():
+            return f"opened {_market(event.market)}which stands at {event.start_utc}; all jobs run on it"
+        case SubmissionAsked():
+            wanted = f" with policy {policy_name(event.policy)}" if event.policy else ""
+            return (
+                f"asked that {words.plain(event.path, 80)} be run{wanted} (key {words.plain(event.key, 40)})"
+            )
+        case SubmissionRefused():
+            return f"refused the submission with key {words.plain(event.key, 40)}"
+        case ClusterSized():
+            return _cluster(event)
+        case Kept():
+            return _kept(event)
+        case Remembered():
+            return f"the allocator of fleet {event.fleet} was asked and wrote down what it knows"
+        case Closed():
+            return "let go of the journal; nothing is held"
+        case PreemptionAsked():
+            return f"asked that {'all' if event.spot_gpus is None else event.spot_gpus} spot GPUs be taken"
+        case CancellationAsked():
+            return "asked that the job be cancelled"
+        case HealthChanged():
+            return f"is {event.health} now"
+        case Released():
+            return "holds nothing any more; the job has not ended"
+        case ClockJumped():
+            return f"noticed that the clock jumped, from hour {event.from_hours:.2f}"
+        case Learned():
+            return f"learned from the job: {words.plain(event.policy)} earned {event.share:.2f} of 1"
+    return type(event).__name__
+
+
+def _cluster(event: ClusterSized) -> str:
+    gpus = f" of {event.node_gpus} GPUs" if event.node_gpus > 1 else ""
+    noun = "node" if event.nodes == 1 else "nodes"
+    later = f", ready after {words.since(event.provisioning_hours)}" if event.provisioning_hours else ""
+    return f"sized the cluster of fleet {event.fleet}: {event.nodes} {noun}{gpus}{later}"
+
+
+USES = {"boot": "on their way", "idle": "idle", "rounding": "as the rest of nodes in use", "work": "at work"}
+"""What GPUs were there for, in words."""
+
+
+def _kept(event: Kept) -> str:
+    stretch, charge = event.priced
+    took = words.since(stretch.to_hours - stretch.from_hours)
+    return f"paid {format_usd(charge.usd)} for {took} of {stretch.gpus} GPUs {USES[stretch.use]}"
+
+
+def _with_why(what: str, why: str) -> str:
+    return f"{what}: {words.plain(why)}" if why else what

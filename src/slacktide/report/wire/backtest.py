@@ -1,0 +1,88 @@
+"""A back-test as data; docs/reference/json.md explains each key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slacktide.report.wire import values
+from slacktide.types import Job
+
+if TYPE_CHECKING:
+    from slacktide.market.base import Pool
+    from slacktide.results.comparison import Comparison
+    from slacktide.results.run import Run
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    """Return the back-test as plain values under documented keys; never NaN, never infinite."""
+    pools = {pool.name: pool for pool in comparison.pools}
+    document = {
+        "job": _job(comparison.job),
+        "market": _market(comparison),
+        "runs": [_run(run, pools[run.pool]) for run in comparison.runs],
+        "summary": list(comparison.summary),
+    }
+    plain: dict[str, Any] = values.plain(document)
+    return plain
+
+
+def csv_text(comparison: Comparison) -> str:
+    """Return one line per run under the same keys as the JSON; what is null there is empty here."""
+    return values.csv_text(
+        {**run, "on_time": "true" if run["on_time"] else "false"} for run in as_json(comparison)["runs"]
+    )
+
+
+def _job(job: Job) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "work_gpu_hours": float(job.work_gpu_hours),
+        "deadline_hours": float(job.deadline_hours),
+        "widths": [int(width) for width in job.widths],
+        "restart_hours": float(job.restart_hours),
+        "shrink_hours": job.shrink_hours,
+        "checkpoint_hours": float(job.checkpoint_hours),
+        "hard": job.hard,
+        "value_usd": float(job.value_usd),
+        "worthless_after_hours": job.worthless_after_hours,
+        "max_cost_usd": job.max_cost_usd,
+        "billing": job.billing,
+        "speedup": repr(job.speedup),
+    }
+
+
+def _market(comparison: Comparison) -> dict[str, Any]:
+    lengths = {float(pool.slot_hours) for pool in comparison.pools}
+    return {
+        "source": comparison.market,
+        "slot_hours": lengths.pop() if len(lengths) == 1 else None,
+        "pools": [_pool(pool) for pool in comparison.pools],
+        "assumptions": list(comparison.assumptions),
+    }
+
+
+def _pool(pool: Pool) -> dict[str, Any]:
+    return {
+        "name": pool.name,
+        "slots": len(pool),
+        "slot_hours": float(pool.slot_hours),
+        "from_utc": values.utc(pool.start),
+        "to_utc": values.utc(pool.end),
+    }
+
+
+def _run(run: Run, pool: Pool) -> dict[str, Any]:
+    return {
+        "policy": run.policy,
+        "pool": run.pool,
+        "start_slot": int(run.start_slot),
+        "start_time_utc": values.utc(pool.time(run.start_slot)),
+        "cost_usd": float(run.cost_usd),
+        "utility_usd": float(run.utility_usd),
+        "finish_hours": run.finish_hours,
+        "on_time": bool(run.on_time),
+        "spot_gpu_hours": float(run.spot_gpu_hours),
+        "on_demand_gpu_hours": float(run.on_demand_gpu_hours),
+        "preemptions": int(run.preemptions),
+        "lost_gpu_hours": float(run.lost_gpu_hours),
+    }

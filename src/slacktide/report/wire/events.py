@@ -1,0 +1,98 @@
+"""Events as data: what the journal keeps, as users read it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from slacktide.events import Decided, Event, Kept, Lived, Opened, Preempted, Record, Submitted
+from slacktide.ledger import Priced
+from slacktide.report.sentences import sentence
+from slacktide.report.wire import values
+from slacktide.types import JobState
+
+
+def as_json(record: Record, submitted: Submitted | None = None) -> dict[str, Any]:
+    """Return an event under its documented keys: its place, its kind, its own fields, and its sentence.
+
+    Hours and slots inside an event of a job count from its own beginning, which its submission tells.
+    """
+    event = record.event
+    began, first = (0.0, 0) if submitted is None else (submitted.at_hours, submitted.start_slot)
+    return {
+        "seq": record.seq,
+        "time_utc": values.utc(record.time_utc),
+        "kind": type(event).__name__,
+        "elapsed_hours": event.at_hours - began,
+        **values.plain(_fields(event, began, first)),
+        "says": sentence(event),
+    }
+
+
+def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
+    """Return the fields of an event as users read them: a stretch lies open, and a job counts for itself."""
+    common = {field.name: getattr(event, field.name) for field in dataclasses.fields(Event)}
+    own = {name: getattr(event, name) for name in event.__dataclass_fields__ if name not in common}
+    match event:
+        case Lived():
+            own = _stretch(event, began, first)
+        case Decided():
+            order = ("slot", "quote", "state", "spot_gpus", "on_demand_gpus", "wanted_spot_gpus")
+            own = {
+                **{name: own[name] for name in order},
+                "wanted_on_demand_gpus": event.wanted_on_demand_gpus,
+                "from_hours": event.at_hours - began,
+                **{name: own[name] for name in ("signals", "memory", "attempt", "ending")},
+                "slot": event.slot - first,
+                "state": _own_state(event.state, began),
+            }
+        case Kept():
+            own = {"fleet": event.fleet, "use": event.priced.stretch.use, **_paid(event.priced, began, first)}
+        case Preempted():
+            own["slot"] = event.slot - first
+        case Submitted():
+            for name in _unsaid(event):
+                del own[name]
+        case Opened() if event.backend == "local":
+            del own["backend"]
+    return {**common, **own}
+
+
+def _unsaid(event: Submitted) -> tuple[str, ...]:
+    """Return the fields that a journal of before does not have, where they are absent."""
+    absent = {
+        "work_gpu_hours": event.work_gpu_hours == 0,
+        "deadline_hours": event.work_gpu_hours == 0,
+        "origin_hours": event.origin_hours is None,
+        "key": not event.key,
+        "fleet_class": not event.fleet_class,
+    }
+    return tuple(name for name, is_absent in absent.items() if is_absent)
+
+
+def _stretch(event: Lived, began: float, first: int) -> dict[str, Any]:
+    stretch = event.priced.stretch
+    return {
+        **_paid(event.priced, began, first),
+        "pause_hours": stretch.pause_hours,
+        "productive_hours": stretch.productive_hours,
+        "state": _own_state(event.state, began),
+    }
+
+
+def _paid(priced: Priced, began: float, first: int) -> dict[str, Any]:
+    """Return who held what from when to when, and what it cost."""
+    stretch, charge = priced
+    return {
+        "slot": stretch.slot - first,
+        "from_hours": stretch.from_hours - began,
+        "to_hours": stretch.to_hours - began,
+        "spot_gpus": stretch.spot_gpus,
+        "on_demand_gpus": stretch.on_demand_gpus,
+        "spot_usd": charge.spot_usd,
+        "on_demand_usd": charge.on_demand_usd,
+    }
+
+
+def _own_state(state: JobState, began: float) -> JobState:
+    return state._replace(finish_hours=state.finish_hours - began)

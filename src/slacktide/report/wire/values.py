@@ -1,0 +1,41 @@
+"""One rule for what JSON and CSV can say: names for what is structured, nothing for what is not finite."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON holds it: dataclasses and NamedTuples by name, null for what is not finite."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def csv_text(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return one line for each row under the keys of the first; what is null in JSON is empty here."""
+    lines = list(rows)
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return out.getvalue()
+
+
+def utc(time: datetime) -> str:
+    """Write a time as `2025-10-04T22:40:00Z`."""
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")

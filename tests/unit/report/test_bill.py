@@ -1,0 +1,90 @@
+"""The bill adds up, compares only what can be compared, and says when its audit finds something."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from slacktide.ledger import Audit
+from slacktide.report import bill as bills
+from slacktide.results.bill import Bill
+
+from .conftest import NASTY
+from .runs import ODD_RUNS, bill_of
+
+
+@pytest.fixture
+def everyday() -> Bill:
+    return bill_of(ODD_RUNS["everyday"]().run)
+
+
+@pytest.mark.parametrize("name", sorted(ODD_RUNS))
+def test_text_and_json_of_every_bill(name: str) -> None:
+    bill = bill_of(ODD_RUNS[name]().run)
+    text = bills.text(bill)
+    assert text.replace("\n", "").isprintable()
+    assert "preempted" in text
+    assert "restarted" in text
+    rows = {row[0]: row[1:] for row in bills.paid(bill).rows}
+    assert rows["total"] == (
+        f"{bill.spot_gpu_hours + bill.on_demand_gpu_hours:,.2f}",
+        bills.cents(bill.cost_usd),
+    )
+    document = bills.as_json(bill)
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert {field.name for field in dataclasses.fields(Bill)} <= set(document)
+
+
+def test_outcome_in_one_sentence(everyday: Bill) -> None:
+    done = dataclasses.replace(everyday, cost_usd=12.345, finish_hours=7.5, deadline_hours=8.0, on_time=True)
+    assert bills.outcome(done) == "job succeeded: $12.35, done after 7h30m, 30m before the deadline of 8h"
+    late = dataclasses.replace(done, status="deadline_missed", finish_hours=8.5, on_time=False)
+    assert bills.outcome(late).endswith(
+        "was done too late: $12.35, done after 8h30m, 30m after the deadline of 8h"
+    )
+    never = dataclasses.replace(
+        done, status="failed", finish_hours=math.inf, done_gpu_hours=29.99, on_time=False
+    )
+    assert bills.outcome(never) == "job failed: $12.35, 99 % of the work done, deadline 8h"
+    assert "has not ended (running)" in bills.outcome(dataclasses.replace(never, status="running"))
+
+
+def test_beside_others(everyday: Bill) -> None:
+    bill = dataclasses.replace(everyday, cost_usd=100.0, on_demand_alone_usd=400.0, clairvoyant_usd=80.0)
+    alone, best = (said for _, said in bills.beside(bill))
+    assert alone == "$400.00; $300.00 (75 %) saved"
+    assert best == "$80.00, knowing the future; the bill is 1.25× that"
+    dear = dataclasses.replace(bill, cost_usd=500.0)
+    assert bills.beside(dear)[0][1] == "$400.00; $100.00 (25 %) more was paid"
+    assert bills.as_json(bill)["saved_share"] == 0.75
+    assert bills.as_json(bill)["cost_over_clairvoyant"] == 1.25
+
+
+def test_a_job_that_was_not_done_is_compared_with_nothing(everyday: Bill) -> None:
+    stopped = dataclasses.replace(everyday, status="budget_exhausted", finish_hours=math.inf, on_time=False)
+    assert bills.as_json(stopped)["saved_share"] is None
+    assert bills.as_json(stopped)["finish_hours"] is None
+    assert "saved" not in bills.text(stopped)
+    unknown = dataclasses.replace(everyday, on_demand_alone_usd=None, clairvoyant_usd=None)
+    assert bills.text(unknown).count("the market does not reach that far") == 2
+    free = dataclasses.replace(everyday, on_demand_alone_usd=0.0, clairvoyant_usd=0.0)
+    assert bills.as_json(free)["cost_over_clairvoyant"] is None
+
+
+def test_audit_says_what_is_wrong(everyday: Bill) -> None:
+    good = Audit(everyday.cost_usd, (), ())
+    assert bills.audit_text(good, everyday.cost_usd).endswith("no gap, no overlap")
+    bad = Audit(everyday.cost_usd + 0.02, ("event 7: begins early",), ("event 9: 1 USD, not 2",))
+    said = bills.audit_text(bad, everyday.cost_usd)
+    assert "is not right" in said
+    assert "priced again it is" in said
+    assert "event 7" in said
+    assert "event 9" in said
+    assert bills.audit_json(bad)["clean"] is False
+
+
+def test_names_from_outside_stay_text(everyday: Bill) -> None:
+    assert "\x1b" not in bills.text(dataclasses.replace(everyday, job=NASTY))
