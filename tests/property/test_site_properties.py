@@ -3,29 +3,49 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slacktide import ledger, physics
 from slacktide.backend.replay import Replay
+from slacktide.deciding import Policy, View
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane, make_lane
 from slacktide.engine.world import World
-from slacktide.events import Lived, Submitted
+from slacktide.events import Lived, Preempted, Submitted
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
 from slacktide.site.spot import Claim, Spot
 from slacktide.speedup import Amdahl
 from slacktide.store.memory import MemoryStore
-from slacktide.types import Job, JobState
+from slacktide.types import Allocation, Job, JobState
 
 SLOT_HOURS = 0.5
 SLOTS = 40
 FIRST_SLOT = 3
 LATEST_SLOT = 8
 """The last slot of the site in which a job is handed in."""
-POLICIES = sorted(name for name in policies if name not in ("stochastic-horizon", "deadline-guard"))
+
+
+@dataclass(frozen=True)
+class Always:
+    """Wants the same whatever is offered and however little time is left: only the guard can save its job."""
+
+    spot_gpus: int
+
+    def decide(self, view: View) -> Allocation:
+        return Allocation(self.spot_gpus, 0)
+
+
+POLICIES: list[str | Policy] = [
+    Always(0),  # waits until somebody else acts
+    Always(5),  # takes no notice of what others hold
+    *sorted(name for name in policies if name not in ("stochastic-horizon", "deadline-guard")),
+]
 
 
 @st.composite
@@ -48,7 +68,7 @@ def jobs(draw: st.DrawFn) -> Job:
     least = restart + work / Amdahl(0.95)(max(widths))
     return Job(
         work_gpu_hours=work,
-        deadline_hours=least + draw(st.sampled_from([0.0, 0.01, 0.3, 1.0, 4.0])),
+        deadline_hours=least + draw(st.sampled_from([0.0, 0.01, 0.3, 1.0, 4.0]) | st.floats(0.0, 1.5)),
         widths=widths,
         speedup=Amdahl(0.95),
         restart_hours=restart,
@@ -58,7 +78,7 @@ def jobs(draw: st.DrawFn) -> Job:
 
 
 @st.composite
-def lanes(draw: st.DrawFn, market: Market, names: list[str]) -> Lane:
+def lanes(draw: st.DrawFn, market: Market, names: Sequence[str | Policy]) -> Lane:
     """Draw a job that is handed in anywhere inside a slot of the site, into one of its pools."""
     slot, share = draw(st.integers(0, LATEST_SLOT)), draw(st.sampled_from([0.0, 0.2, 0.5, 0.999]))
     return make_lane(
@@ -73,7 +93,7 @@ def lanes(draw: st.DrawFn, market: Market, names: list[str]) -> Lane:
 
 
 @st.composite
-def sites(draw: st.DrawFn, names: list[str], fewest: int, most: int) -> dict[str, Lane]:
+def sites(draw: st.DrawFn, names: Sequence[str | Policy], fewest: int, most: int) -> dict[str, Lane]:
     """Draw some jobs of one site, in the order in which they are handed in."""
     market = draw(markets())
     drawn = draw(st.lists(lanes(market, names), min_size=fewest, max_size=most))
@@ -135,6 +155,40 @@ def test_jobs_that_share_a_market_are_in_time_and_spot_is_never_oversold(
     site: dict[str, Lane], steps: int
 ) -> None:
     check(site, steps_per_slot=steps)
+
+
+@pytest.mark.parametrize("first", ["tight", "loose"])
+@pytest.mark.parametrize("offered", ["when they come", "later"])
+def test_who_has_the_least_time_is_asked_first(first: str, offered: str) -> None:
+    # In time they would be in any order; asked first, the one in a hurry gets the spot that both want.
+    spot_gpus = [4] * SLOTS if offered == "when they come" else [0] * 3 + [4] * (SLOTS - 3)
+    market = Market((Pool("here", SLOT_HOURS, [1.0] * SLOTS, [4.0] * SLOTS, spot_gpus),))  # type: ignore[arg-type]
+    site = {
+        name: make_lane(
+            Job(work_gpu_hours=4, deadline_hours=hours, widths=(4,)), market, market.pools[0], Always(4), 0
+        )
+        for name, hours in (("tight", 6.0), ("loose", 9.0))
+    }
+    store, _ = lived({name: site[name] for name in sorted(site, reverse=first == "tight")})
+    held = [r.event.priced.stretch for r in store.read() if isinstance(r.event, Lived)]
+    assert next(one.payer for one in held if one.spot_gpus) == "tight"
+
+
+@pytest.mark.parametrize("old_hours", [6.0, 9.0])
+def test_the_market_takes_the_youngest_spot_by_force_whoever_is_asked_first(old_hours: float) -> None:
+    spot_gpus = [4] * 3 + [2] * (SLOTS - 3)
+    market = Market((Pool("here", SLOT_HOURS, [1.0] * SLOTS, [4.0] * SLOTS, spot_gpus),))  # type: ignore[arg-type]
+    site = {
+        name: make_lane(
+            Job(work_gpu_hours=5, deadline_hours=hours, widths=(2,), checkpoint_hours=4.0),
+            market, market.pools[0], Always(2), slot, began_hours=slot * SLOT_HOURS,
+        )
+        for name, hours, slot in (("old", old_hours, 0), ("young", 7.5, 1))
+    }  # fmt: skip
+    store, _ = lived(site)
+    lost = [r.event for r in store.read() if isinstance(r.event, Preempted)]
+    assert [(one.job, one.slot, one.spot_before, one.spot_left) for one in lost] == [("young", 3, 2, 0)]
+    assert lost[0].lost_gpu_hours > 0  # by force, so what was not saved is gone
 
 
 def test_an_audit_of_all_jobs_finds_spot_that_was_sold_twice() -> None:
