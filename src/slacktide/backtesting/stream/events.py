@@ -19,14 +19,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.backtesting.stream import kernel
 from slacktide.backtesting.stream.kernel import Arrivals, Ended, Present
-from slacktide.backtesting.stream.views import Shown, widths_of
+from slacktide.backtesting.stream.views import Shown, columns_of, widths_of
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.compiled import compiled
@@ -96,6 +95,9 @@ class _Run:
     watch: Watch | None
     last_call: bool
     """Whether nothing is kept for jobs to come once the last one has."""
+    step: Callable[..., kernel.Step] = field(init=False)
+    """The kernel's functions, compiled unless the run is a plain one."""
+    place: Callable[..., tuple[int, int]] = field(init=False)
     sized: Sizing | None = field(init=False)
     """The allocator, where it also decides how much is rented."""
     learner: Learning | None = field(init=False)
@@ -107,8 +109,8 @@ class _Run:
     ended: Ended = field(init=False)
     shown: Present = field(init=False)
     """The same arrays, read-only."""
-    none: Ints = field(init=False)
-    """The spot that each job holds."""
+    columns: dict[int, Columns] = field(init=False)
+    """... and what allocators see of them: [how many jobs are present]."""
     arrivals: Arrivals = field(init=False)
     finish_hours: Floats = field(init=False)
     busy: Floats = field(default_factory=lambda: np.zeros(2))
@@ -122,6 +124,8 @@ class _Run:
 
     def __post_init__(self) -> None:
         stream = self.stream
+        self.step = kernel.step if self.plain else compiled(kernel.step)
+        self.place = kernel.place if self.plain else compiled(kernel.place)
         self.sized = self.allocator if isinstance(self.allocator, Sizing) else None
         self.learner = self.allocator if isinstance(self.allocator, Learning) else None
         if needs_sizes(self.allocator):
@@ -156,7 +160,7 @@ class _Run:
             raise InputError(
                 f"an allocator must let every job run some time, got {self.present} jobs that wait for ever"
             )
-        step = self.kernel(kernel.step)(
+        step = self.step(
             self.jobs, self.arrivals, self.fleet.stages, self.finish_hours, self.ended, self.busy,
             self.present, came, before, until,
         )  # fmt: skip
@@ -197,7 +201,7 @@ class _Run:
             held = self.jobs.width[: self.present]
             self._report(self.learner, np.flatnonzero((held != wanted) & (held > 0)))
         gpus = self.cluster.ready * self.cluster.node_gpus
-        held_gpus, changes = self.kernel(kernel.place)(self.jobs, self.fleet.stages, wanted, gpus)
+        held_gpus, changes = self.place(self.jobs, self.fleet.stages, wanted, gpus)
         if held_gpus < 0:
             one = self.fleet.classes[self.jobs.kind[changes]]
             raise InputError(
@@ -208,22 +212,13 @@ class _Run:
 
     def _columns(self) -> Columns:
         """Return the jobs that are present as an allocator may see them."""
-        shown, count = self.shown, self.present
-        kind, work = shown.kind[:count], None
-        if self.work_of_class is not None:
-            work = self.work_of_class[kind] * self.jobs.size[:count]
-        return Columns(
-            ids=shown.ids[:count],
-            kind=kind,
-            number=shown.number[:count],
-            phase=shown.phase[:count],
-            submitted_hours=shown.submitted_hours[:count],
-            spot_gpus=self.none[:count],
-            on_demand_gpus=shown.width[:count],
-            pause_hours=shown.pause_hours[:count],
-            progress_gpu_hours=shown.progress_gpu_hours[:count],
-            work_gpu_hours=work,
-        )
+        count = self.present
+        columns = self.columns.get(count)
+        if columns is None:
+            columns = self.columns[count] = columns_of(self.shown, count)
+        if self.work_of_class is None:
+            return columns
+        return columns._replace(work_gpu_hours=self.work_of_class[columns.kind] * self.jobs.size[:count])
 
     def _view(self, jobs: Columns, ready_nodes: int) -> FleetView:
         cluster = self.cluster
@@ -265,13 +260,9 @@ class _Run:
     def _make_room(self, jobs: Present) -> None:
         self.jobs, self.ended = jobs, Ended.empty(len(jobs.ids))
         self.shown = Present._make(array.view() for array in jobs)
-        self.none = np.zeros(len(jobs.ids), dtype=np.int64)
-        for array in (*self.shown, self.none):
+        self.columns = {}
+        for array in self.shown:
             array.flags.writeable = False
-
-    def kernel(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a kernel's function, compiled unless the run is a plain one."""
-        return function if self.plain else compiled(function)
 
     def result(self, name: str) -> StreamRun:
         """Sum the run up."""

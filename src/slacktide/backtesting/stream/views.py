@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Ints
+from slacktide.backtesting.stream.kernel import Present
 from slacktide.budget.fleet import Fleet
 from slacktide.deciding import Columns, Decision, View, Wanted
 from slacktide.errors import InputError
@@ -63,6 +64,27 @@ class Shown(NamedTuple):
             progress_gpu_hours=done,
             checkpointed_gpu_hours=done,
         )
+
+
+def columns_of(jobs: Present, count: int) -> Columns:
+    """Return the first jobs of the kernel's arrays as an allocator sees them, without their work.
+
+    They are views of the arrays, so they stay true as time passes, for as long as that many are present.
+    """
+    no_spot = np.zeros(count, dtype=np.int64)
+    no_spot.flags.writeable = False
+    return Columns(
+        ids=jobs.ids[:count],
+        kind=jobs.kind[:count],
+        number=jobs.number[:count],
+        phase=jobs.phase[:count],
+        submitted_hours=jobs.submitted_hours[:count],
+        spot_gpus=no_spot,
+        on_demand_gpus=jobs.width[:count],
+        pause_hours=jobs.pause_hours[:count],
+        progress_gpu_hours=jobs.progress_gpu_hours[:count],
+        work_gpu_hours=None,
+    )
 
 
 def widths_of(decision: Decision, jobs: Columns) -> Ints:
