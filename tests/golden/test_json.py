@@ -1,4 +1,4 @@
-"""What `-o json` prints for the shipped examples: every key, text and number, but for the last bits of floats.
+"""What `-o json` prints for the shipped examples: all of it, but for the last bits of floats.
 
 Powers and logarithms of arrays end in other bits on other processors (NumPy takes the widest vectors that
 there are), so numbers may differ by one part in 10 ** 12, and nothing else may.
