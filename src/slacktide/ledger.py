@@ -169,6 +169,8 @@ class Bill:
     """Of these, held without progress."""
     idle_gpu_hours: float = 0.0
     """Of these, held by no job: machines that boot, idle or round up."""
+    rounding_gpu_hours: float = 0.0
+    """Of the idle ones, the rest of nodes of which others are in use."""
 
     @property
     def cost_usd(self) -> float:
@@ -193,6 +195,7 @@ def added(bill: Bill, one: Priced) -> Bill:
         bill.on_demand_gpu_hours + stretch.on_demand_gpus * held,
         bill.pause_gpu_hours + stretch.gpus * stretch.pause_hours,
         bill.idle_gpu_hours + (0.0 if stretch.use == "work" else stretch.gpus * held),
+        bill.rounding_gpu_hours + (stretch.gpus * held if stretch.use == "rounding" else 0.0),
     )
 
 

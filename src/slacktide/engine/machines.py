@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from slacktide.engine.fleet_track import FleetTrack, Span
 from slacktide.engine.lane import Lane
@@ -15,12 +14,8 @@ from slacktide.site.cluster import Cluster
 from slacktide.tariff import Meter, Tariff, price
 from slacktide.types import TIME_TOLERANCE_HOURS
 
-
-class Unused(NamedTuple):
-    """GPUs that no job used through some hours, and what they were there for."""
-
-    use: Use
-    gpus: int
+UNUSED: tuple[Use, ...] = ("boot", "idle", "rounding")
+"""What GPUs are there for that no job uses, in the order in which a cluster says how many they are."""
 
 
 def kept_until(track: FleetTrack, held: Sequence[Span], lane: Lane, until_hours: float) -> list[Kept]:
@@ -37,7 +32,8 @@ def kept_until(track: FleetTrack, held: Sequence[Span], lane: Lane, until_hours:
     for begin, end in itertools.pairwise(moments):
         cluster.arrive(begin)
         used = sum(span.gpus for span in spans if span.from_hours <= begin and end <= span.to_hours)
-        found += [_kept(track, lane, begin, end, one) for one in _unused(cluster, used) if one.gpus]
+        unused = zip(UNUSED, cluster.unused(used), strict=True)
+        found += [_kept(track, lane, begin, end, use, gpus) for use, gpus in unused if gpus > 0]
     return found
 
 
@@ -77,31 +73,22 @@ def _transitions(cluster: Cluster, until_hours: float) -> Iterator[float]:
         cluster.arrive(hours)
 
 
-def _unused(cluster: Cluster, held_gpus: int) -> tuple[Unused, Unused, Unused]:
-    nodes = cluster.nodes_for(held_gpus)
-    return (
-        Unused("boot", cluster.coming * cluster.node_gpus),
-        Unused("idle", max(0, cluster.ready - nodes) * cluster.node_gpus),
-        Unused("rounding", nodes * cluster.node_gpus - held_gpus),
-    )
-
-
-def _kept(track: FleetTrack, lane: Lane, begin: float, end: float, unused: Unused) -> Kept:
+def _kept(track: FleetTrack, lane: Lane, begin: float, end: float, use: Use, gpus: int) -> Kept:
     slot = lane.slot(begin)
     hours = end - begin
     quote = lane.quote(slot)
     by_the_second = Tariff(whole_slots=False, slot_hours=lane.slot_hours)
-    charge, _ = price(by_the_second, Meter(), slot, 0, quote, 0, unused.gpus, hours, 0.0)
+    charge, _ = price(by_the_second, Meter(), slot, 0, quote, 0, gpus, hours, 0.0)
     stretch = Stretch(
         payer=f"fleet:{track.key}",
-        use=unused.use,
+        use=use,
         slot=slot,
         from_hours=begin,
         to_hours=end,
         held_hours=hours,
         pool=lane.market_pool.name,
         spot_gpus=0,
-        on_demand_gpus=unused.gpus,
+        on_demand_gpus=gpus,
         quote=quote,
     )
     return Kept(at_hours=end, fleet=track.key, priced=Priced(stretch, charge))

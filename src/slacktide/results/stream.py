@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+from slacktide import ledger
 from slacktide.arrays import Floats
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
+from slacktide.errors import InputError
+from slacktide.ledger import Priced
+from slacktide.results.stretches import Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,9 @@ class Bill:
     Restart: held by jobs that made no progress yet after a start or a change of width. Fragmentation: GPUs
     that are free on nodes of which others are in use. Idle: nodes that nobody used, those on their way
     included.
+
+    It is `Bill.of(ledger.bill(stretches))` of all stretches of the run, added up on the way so that a run
+    need not keep them.
     """
 
     gpu_hours: float
@@ -46,6 +54,13 @@ class Bill:
     restart_gpu_hours: float
     fragmentation_gpu_hours: float
     idle_gpu_hours: float
+
+    @classmethod
+    def of(cls, sums: ledger.Bill) -> Bill:
+        """Split what all stretches of a stream come to, which rents on demand only."""
+        nobodys, rounding = sums.idle_gpu_hours, sums.rounding_gpu_hours
+        all_of_it, pause = sums.on_demand_gpu_hours, sums.pause_gpu_hours
+        return cls(all_of_it, all_of_it - nobodys - pause, pause, rounding, nobodys - rounding)
 
     def share(self, gpu_hours: float) -> float:
         """Return a part of the bill as a share of all."""
@@ -72,6 +87,18 @@ class StreamRun:
     """How often a running job's width was changed."""
     end_hours: float
     """When the last job was done."""
+    kept: Kept | None = field(default=None, repr=False, compare=False)
+    """All that happened, where the run was asked to keep it."""
+
+    @property
+    def stretches(self) -> Sequence[Priced]:
+        """All stretches of the jobs and of the site, in the order in which they began; made when read.
+
+        Raises InputError when the run did not keep them.
+        """
+        if self.kept is None:
+            raise InputError("a run must keep its stretches to show them; run it with keep=True")
+        return self.kept
 
     @cached_property
     def responses(self) -> Responses:

@@ -38,6 +38,17 @@ class Nodes(NamedTuple):
     nodes: int
 
 
+class Unused(NamedTuple):
+    """GPUs that are paid for and that no job holds, by why; the names are those of uses in the ledger."""
+
+    boot: int
+    """On their way."""
+    idle: int
+    """On nodes that nobody uses."""
+    rounding: int
+    """On nodes of which others are in use."""
+
+
 @dataclass(slots=True)
 class Cluster:
     """Nodes in the order in which they are used; only their counts matter.
@@ -89,11 +100,16 @@ class Cluster:
 
     def pass_time(self, hours: float, held_gpus: int) -> None:
         """Count what is paid for, and what of it nobody used."""
+        boot, idle, rounding = self.unused(held_gpus)
+        self.billed_gpu_hours += (held_gpus + boot + idle + rounding) * hours
+        self.fragmented_gpu_hours += rounding * hours
+        self.idle_gpu_hours += (boot + idle) * hours
+
+    def unused(self, held_gpus: int) -> Unused:
+        """Return what is paid for and held by no job, where jobs hold so many GPUs."""
         used = self.nodes_for(held_gpus) * self.node_gpus
-        rented = used + self.coming * self.node_gpus if self.last_call else self.rented * self.node_gpus
-        self.billed_gpu_hours += rented * hours
-        self.fragmented_gpu_hours += (used - held_gpus) * hours
-        self.idle_gpu_hours += (rented - used) * hours
+        idle = 0 if self.last_call else self.ready * self.node_gpus - used
+        return Unused(self.coming * self.node_gpus, idle, used - held_gpus)
 
     def arrive(self, now_hours: float) -> bool:
         """Take in the nodes that are ready by now and give back those whose grace is over."""

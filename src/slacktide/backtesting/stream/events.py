@@ -24,6 +24,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.backtesting.stream import kernel
+from slacktide.backtesting.stream.book import Book
 from slacktide.backtesting.stream.kernel import Arrivals, Ended, Present
 from slacktide.backtesting.stream.views import Shown, columns_of, widths_of
 from slacktide.budget.fleet import Fleet
@@ -44,6 +45,7 @@ from slacktide.deciding import (
 )
 from slacktide.errors import InputError
 from slacktide.results.stream import Bill, StreamRun
+from slacktide.results.stretches import Kept
 from slacktide.site.cluster import Cluster
 from slacktide.site.spot import Spot
 
@@ -66,6 +68,8 @@ def run_events(
     watch: Watch | None = None,
     plain: bool = False,
     last_call: bool = True,
+    keep: bool = False,
+    usd_per_gpu_hour: float = 1.0,
 ) -> StreamRun:
     """Run a stream under an allocator, event by event.
 
@@ -73,15 +77,19 @@ def run_events(
     without compiling it; without `last_call` nobody knows which job is the last, and machines are kept as
     before. Raises InputError when an allocator asks for what is not allowed or lets jobs wait
     for ever.
+    without compiling it; `keep` keeps every stretch of every job and of the site, at a price per GPU-hour,
+    for `StreamRun.stretches`. Raises InputError when an allocator asks for what is not allowed or lets jobs
+    wait for ever.
     """
     if int(stream.class_index.max()) >= len(fleet.classes):
         raise InputError(
             f"a stream's classes must be those of the fleet, got {stream.class_index.max()} and "
             f"only {len(fleet.classes)} classes"
         )
-    run = _Run(stream, fleet, begin(allocator, fleet), plain, watch, last_call)
+    book = Book(len(stream), plain=plain) if keep else None
+    run = _Run(stream, fleet, begin(allocator, fleet), plain, watch, last_call, book)
     run.go(progress)
-    return run.result(name)
+    return run.result(name, book.kept(usd_per_gpu_hour) if book else None)
 
 
 @dataclass(slots=True)
@@ -95,6 +103,7 @@ class _Run:
     watch: Watch | None
     last_call: bool
     """Whether nothing is kept for jobs to come once the last one has."""
+    book: Book | None
     step: Callable[..., kernel.Step] = field(init=False)
     """The kernel's functions, compiled unless the run is a plain one."""
     place: Callable[..., tuple[int, int]] = field(init=False)
@@ -166,6 +175,9 @@ class _Run:
         )  # fmt: skip
         self.now_hours, self.present, self.came, ended = step
         self.cluster.pass_time(self.now_hours - before, self.held_gpus)
+        if self.book:
+            self.book.site(before, self.now_hours, self.cluster.unused(self.held_gpus))
+            self._note(ended)
         if self.learner:
             self._tell(self.learner, ended, came)
         if self.present == len(self.jobs.ids):
@@ -209,6 +221,12 @@ class _Run:
             )
         self.held_gpus = held_gpus
         self.resizes += changes
+        if self.book:
+            self._note(0)
+
+    def _note(self, ends: int) -> None:
+        assert self.book is not None
+        self.book.jobs(self.jobs, self.present, self.ended, ends, self.finish_hours, self.now_hours)
 
     def _columns(self) -> Columns:
         """Return the jobs that are present as an allocator may see them."""
@@ -264,7 +282,7 @@ class _Run:
         for array in self.shown:
             array.flags.writeable = False
 
-    def result(self, name: str) -> StreamRun:
+    def result(self, name: str, kept: Kept | None) -> StreamRun:
         """Sum the run up."""
         cluster = self.cluster
         busy, restart = self.busy.tolist()
@@ -282,4 +300,5 @@ class _Run:
             peak_gpus=cluster.peak * cluster.node_gpus,
             resizes=self.resizes,
             end_hours=self.now_hours,
+            kept=kept,
         )

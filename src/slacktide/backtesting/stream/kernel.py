@@ -74,11 +74,12 @@ class Ended(NamedTuple):
     width: Ints
     span_hours: Floats
     span_gpu_hours: Floats
+    progress_gpu_hours: Floats
 
     @classmethod
     def empty(cls, room: int) -> Ended:
-        """Return room for so many stretches."""
-        return cls._make(np.zeros(room, dtype=np.int64 if place < 4 else np.float64) for place in range(6))
+        """Return room for this many stretches."""
+        return cls._make(np.zeros(room, dtype=np.int64 if place < 4 else np.float64) for place in range(7))
 
 
 class Step(NamedTuple):
@@ -167,6 +168,7 @@ def settle(
             ended.width[count] = jobs.width[job]
             ended.span_hours[count] = jobs.span_hours[job]
             ended.span_gpu_hours[count] = jobs.span_gpu_hours[job]
+            ended.progress_gpu_hours[count] = jobs.progress_gpu_hours[job]
             count += 1
             if stage + 1 == stages.first[jobs.kind[job] + 1]:
                 finish_hours[jobs.ids[job]] = now_hours

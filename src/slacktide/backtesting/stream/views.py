@@ -14,13 +14,9 @@ from slacktide.backtesting.stream.kernel import Present
 from slacktide.budget.fleet import Fleet
 from slacktide.deciding import Columns, Decision, View, Wanted
 from slacktide.errors import InputError
+from slacktide.results.stretches import POOL, PREFIX
 from slacktide.site.spot import Spot
 from slacktide.types import Allocation, Job, JobState, Phase
-
-POOL = "cluster"
-"""The only pool of a simulated stream: GPUs at one price."""
-PREFIX = "job-"
-"""A job's name is this and its number in the stream."""
 
 
 class Shown(NamedTuple):

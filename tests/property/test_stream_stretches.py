@@ -1,0 +1,111 @@
+"""The stretches of a simulated stream tell all that happened, for every allocator and kind of machines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import astuple
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from slacktide import ledger
+from slacktide.allocate.base import allocators
+from slacktide.backtesting.stream.events import run_events
+from slacktide.errors import InputError
+from slacktide.ledger import Stretch
+from slacktide.register import Spec
+from slacktide.results.stream import Bill, StreamRun
+from slacktide.results.stretches import BY_THE_SECOND
+from tests.golden.parts_of_streams import POLICIES, SETTINGS, Ground
+
+RESTARTS = (0.0, 0.06)
+
+
+def kept(where: Ground, spec: Spec, *, plain: bool = False) -> StreamRun:
+    return run_events(where.stream, where.fleet, allocators.make(spec), keep=True, plain=plain)
+
+
+def by_payer(run: StreamRun) -> dict[str, list[Stretch]]:
+    found = defaultdict[str, list[Stretch]](list)
+    for stretch, _ in run.stretches:
+        found[f"{stretch.payer}/{stretch.use}"].append(stretch)
+    return found
+
+
+@pytest.mark.parametrize("restart_hours", RESTARTS)
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("spec", POLICIES, ids=str)
+def test_stretches_tell_the_whole_run(spec: Spec, setting: str, restart_hours: float) -> None:
+    where = SETTINGS[setting](restart_hours)
+    run = kept(where, spec)
+    bill_is_their_sum(run)
+    jobs_live_from_arrival_to_end(run, where)
+    nodes_are_whole(run, where)
+    audit = ledger.audit(run.stretches, lambda _: BY_THE_SECOND)
+    assert audit.clean
+    assert audit.cost_usd == pytest.approx(run.bill.gpu_hours, rel=1e-9)
+
+
+def bill_is_their_sum(run: StreamRun) -> None:
+    sums = Bill.of(ledger.bill(run.stretches))
+    assert astuple(sums) == pytest.approx(astuple(run.bill), rel=1e-9, abs=1e-9 * run.bill.gpu_hours)
+
+
+def jobs_live_from_arrival_to_end(run: StreamRun, where: Ground) -> None:
+    lives, stream = by_payer(run), where.stream
+    for job in range(len(stream)):
+        life = lives[f"job-{job}/work"]
+        came = stream.arrival_hours[job]
+        assert life[0].from_hours == came
+        assert life[-1].to_hours - came == run.response_hours[job]
+        for one, following in pairwise(life):
+            assert one.to_hours == following.from_hours
+        for one in life:
+            assert one.to_hours > one.from_hours
+            assert one.held_hours == (one.to_hours - one.from_hours if one.gpus else 0.0)
+            assert one.pause_hours + one.productive_hours == pytest.approx(one.held_hours, abs=1e-12)
+        work = where.fleet.classes[stream.class_index[job]].work_gpu_hours * stream.size[job]
+        assert sum(one.gained_gpu_hours for one in life) == pytest.approx(work, rel=1e-9)
+
+
+def nodes_are_whole(run: StreamRun, where: Ground) -> None:
+    """At every moment all payers together hold whole nodes."""
+    assert run.kept is not None
+    columns = run.kept.columns
+    for at in np.random.default_rng(1).uniform(0.0, run.end_hours, 100):
+        held = int(columns.gpus[(columns.from_hours <= at) & (at < columns.to_hours)].sum())
+        assert held % where.fleet.node_gpus == 0
+
+
+@pytest.mark.parametrize("spec", POLICIES, ids=str)
+def test_keeping_changes_nothing_and_the_plain_source_keeps_the_same(spec: Spec) -> None:
+    where = SETTINGS["everything"](0.06)
+    run, plain = kept(where, spec), kept(where, spec, plain=True)
+    without = run_events(where.stream, where.fleet, allocators.make(spec))
+    assert np.array_equal(run.response_hours, without.response_hours)
+    assert run.bill == without.bill
+    assert run.kept is not None
+    assert plain.kept is not None
+    for one, other in zip(run.kept.columns, plain.kept.columns, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_a_run_that_kept_nothing_says_so() -> None:
+    where = SETTINGS["single-gpus"](0.0)
+    run = run_events(where.stream, where.fleet, allocators.make("one-width"))
+    with pytest.raises(InputError, match="run it with keep=True"):
+        _ = run.stretches
+
+
+def test_stretches_are_read_like_a_list_and_priced() -> None:
+    where = SETTINGS["everything"](0.06)
+    made = allocators.make("fixed-width")
+    run = run_events(where.stream, where.fleet, made, keep=True, usd_per_gpu_hour=2.5)
+    first, charge = run.stretches[0]
+    assert first.payer == "job-0"
+    assert list(run.stretches[:3]) == [run.stretches[place] for place in range(3)]
+    assert run.stretches[-1] == list(run.stretches)[-1]
+    assert ledger.bill(run.stretches).cost_usd == pytest.approx(2.5 * run.bill.gpu_hours)
+    assert charge.usd == 2.5 * first.gpus * first.held_hours
+    assert {one.use for one, _ in run.stretches} == {"work", "boot", "idle", "rounding"}
