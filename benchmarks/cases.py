@@ -11,10 +11,12 @@ import gc
 import itertools
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from slacktide.budget.stream import Stream
     from slacktide.deciding import View
     from slacktide.engine.engine import Engine
+    from slacktide.events import Event
+    from slacktide.store.base import Store
     from slacktide.types import Allocation, Job
 
 SLOT_HOURS = 0.5
@@ -30,6 +34,7 @@ SHORT_MARKET = f"synthetic:h100?days=20&slot={SLOT_HOURS}h"
 CLAIRVOYANT_STARTS = 30
 PREPARED_STARTS = 1
 ENGINE_JOBS, ENGINE_STEPS = 100, 20
+JOURNAL_BATCHES = 20
 EVER_JOBS = 1000
 """Jobs that ended long ago, in the case that asks whether they cost anything."""
 
@@ -157,6 +162,42 @@ def _engine(ever_jobs: int) -> Engine:
     return engine
 
 
+def journal_write() -> Task:
+    """Append what an engine writes in a step of many jobs to a journal on disk, as one batch a step."""
+    store, events = _journal()
+    return Task(partial(_append, store, events), JOURNAL_BATCHES * len(events), "event")
+
+
+def journal_read() -> Task:
+    """Read all events of a journal on disk."""
+    store, events = _journal()
+    _append(store, events)
+    return Task(lambda: sum(1 for _ in store.read()), JOURNAL_BATCHES * len(events), "event")
+
+
+def _append(store: Store, events: list[Event]) -> None:
+    for _ in range(JOURNAL_BATCHES):
+        store.append(events)
+
+
+def _journal() -> tuple[Store, list[Event]]:
+    """Return an empty journal, which ends with the process, and the events of one step of many jobs."""
+    from slacktide.events import Decided, Lived
+    from slacktide.store.sqlite import SqliteStore
+
+    engine = _engine(0)
+    for slot in (0, 1):
+        engine.step(slot * SLOT_HOURS)
+    written = [record.event for record in engine.store.read()]
+    events: list[Event] = [event for event in written if isinstance(event, Decided | Lived)]
+    return SqliteStore(Path(_folder().name) / f"{next(_numbers)}.db"), events[-2 * ENGINE_JOBS :]
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="slacktide-cases-")
+
+
 class _Constant:
     """Wants the same at all times."""
 
@@ -176,6 +217,8 @@ CASES: dict[str, Callable[[], Task]] = {
     "stream-settled": stream_settled,
     "engine-step": engine_step,
     "engine-step-ever": partial(engine_step, EVER_JOBS),
+    "journal-write": journal_write,
+    "journal-read": journal_read,
 }
 """Each makes its task ready anew, because some keep what they found out."""
 

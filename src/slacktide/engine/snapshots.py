@@ -22,7 +22,7 @@ from slacktide.store.forms import form
 from slacktide.store.scalars import Misfit
 
 EVERY_EVENTS = 500
-"""So many events are folded in some 30 ms."""
+"""That many events are folded in some 15 ms."""
 EVENTS_PER_JOB = 2
 """A job in a snapshot takes about as long to write as so many events to fold. As the interval grows with the
 jobs, snapshots cost an event the same however many jobs there ever were."""
