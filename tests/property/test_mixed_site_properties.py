@@ -7,9 +7,9 @@ import json
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slacktide.allocate.base import allocators
 
 from slacktide import ledger
+from slacktide.allocate.base import allocators
 from slacktide.backend.replay import Replay
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
@@ -18,10 +18,11 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.lane import Lane, make_lane
 from slacktide.engine.snapshots import keep, known
-from slacktide.events import Kept, Lived, Submitted
+from slacktide.events import ClusterSized, Kept, Lived, Submitted
 from slacktide.ledger import Priced
 from slacktide.market.base import Market
 from slacktide.policy.base import policies
+from slacktide.site.cluster import Cluster
 from slacktide.speedup import Amdahl, Power
 from slacktide.store.memory import MemoryStore
 from slacktide.tariff import tariff_of
@@ -95,12 +96,35 @@ def stretches(store: MemoryStore) -> list[Priced]:
     return [record.event.priced for record in store.read() if isinstance(record.event, Lived | Kept)]
 
 
-@given(site=sites(), ticks=st.sampled_from([1, 4]))
+def rented_gpu_hours(store: MemoryStore) -> float:
+    """Count what was rented by what was asked for, in a way of its own."""
+    cluster, last, total = Cluster(1, 0.0, 0.0), 0.0, 0.0
+    for event in [record.event for record in store.read() if isinstance(record.event, ClusterSized)]:
+        while last < event.at_hours:
+            until = min(cluster.next_hours, event.at_hours)
+            total += cluster.rented * cluster.node_gpus * (until - last)
+            cluster.arrive(until)
+            last = until
+        cluster = dataclasses.replace(
+            cluster, node_gpus=event.node_gpus, provisioning_hours=event.provisioning_hours,
+            grace_hours=event.idle_grace_hours,
+        )  # fmt: skip
+        cluster.ask(event.nodes, event.at_hours)
+    while cluster.rented:
+        total += cluster.rented * cluster.node_gpus * (cluster.next_hours - last)
+        last = cluster.next_hours
+        cluster.arrive(last)
+    return total
+
+
+@given(site=sites(), ticks=st.sampled_from([1, 4]), late_hours=st.sampled_from([0.0, 0.03]))
 @settings(deadline=None, max_examples=60)
-def test_deadlines_hold_beside_a_fleet_and_every_gpu_hour_is_paid_once(site: Site, ticks: int) -> None:
+def test_deadlines_hold_beside_a_fleet_and_every_gpu_hour_is_paid_once(
+    site: Site, ticks: int, late_hours: float
+) -> None:
     store = MemoryStore()
     engine = Engine(store, Replay(), open_lane=lambda one: site.lanes[one.job], open_fleet=site.opened)
-    moments = {tick * SLOT_HOURS / ticks for tick in range(8 * SLOTS * ticks)}
+    moments = {tick * SLOT_HOURS / ticks + late_hours for tick in range(8 * SLOTS * ticks)}
     for now in sorted(moments | {lane.terms.submitted_hours for lane in site.lanes.values()}):
         for job, lane in site.lanes.items():
             if lane.terms.submitted_hours == now:
@@ -122,5 +146,7 @@ def test_deadlines_hold_beside_a_fleet_and_every_gpu_hour_is_paid_once(site: Sit
     of_fleet = [one for one in stretches(store) if not one.stretch.payer.startswith("alone")]
     assert abs(fleet.spent_gpu_hours - ledger.bill(of_fleet).gpu_hours) < 1e-6
     assert fleet.cluster.rented == 0
+    if site.opened(fleet.first).owns_machines:
+        assert abs(fleet.spent_gpu_hours - rented_gpu_hours(store)) < 1e-6
     keep(store, engine.world)
     assert repr(known(store)) == repr(engine.world)

@@ -58,7 +58,8 @@ def entry(
         key=submission.key,
     )
     if submission.fleet is not None:
-        told = _member(told, submission.fleet, submission.policy)
+        named = dataclasses.replace(told, fleet_class=file.fleet_class or "")
+        told = _member(named, submission.fleet, submission.policy)
     elif file.job.deadline_hours == math.inf:
         raise InputError(f"{file.path}: a job without a deadline must be one of a stream; give its --fleet")
     start = submission.market.start
@@ -83,7 +84,7 @@ def _pool(
 
 
 def _member(told: Submitted, fleet: FleetText, policy: Spec | None) -> Submitted:
-    """Make a job one of a stream, whose policy decides about all of them; raises InputError."""
+    """Make a job one of a fleet, whose allocator decides about all of them; raises InputError."""
     member = dataclasses.replace(
         told,
         policy=json.dumps(DEFAULT_ALLOCATOR if policy is None else policy),

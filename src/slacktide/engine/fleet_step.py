@@ -77,10 +77,12 @@ class FleetStep:
         self.engine.write([event for ask in self.given for event in ask.before])
         if self.inside or self._letting_go():
             return
-        without_grace = dataclasses.replace(self.cluster, grace_hours=0.0)
-        nothing = sized(self.track, self.now_hours, 0, without_grace)
-        if nothing is not None:
-            self.engine.write([*self._kept(self.inside), nothing])
+        events = list(self._kept(()))
+        if self.cluster.rented:
+            without_grace = dataclasses.replace(self.cluster, grace_hours=0.0)
+            nothing = sized(self.track, self.now_hours, 0, without_grace)
+            events += [] if nothing is None else [nothing]
+        self.engine.write(events)
 
     # ---------------------------------------------------------------- what has passed
 

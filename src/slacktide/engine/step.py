@@ -139,11 +139,20 @@ def _decide(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
     _decide_each(engine, [ask for ask in asks if not ask.track.fleet], now_hours)
     for track, run in engine.fleets:
         given = [ask for ask in asks if ask.track.fleet == track.key]
-        step = FleetStep(engine, track, run, given, now_hours)
-        if engine.releasing:
-            step.let_go()
-        else:
-            step.take()
+        for hours, these in _by_moment(given, now_hours):
+            step = FleetStep(engine, track, run, these, hours)
+            if engine.releasing:
+                step.let_go()
+            else:
+                step.take()
+
+
+def _by_moment(asks: Sequence[Ask], now_hours: float) -> list[tuple[float, list[Ask]]]:
+    """Return jobs with the moment at which they are decided about: a slot's border lies before it is seen."""
+    early = [ask for ask in asks if ask.begun.from_hours < now_hours - TIME_TOLERANCE_HOURS]
+    late = [ask for ask in asks if ask.begun.from_hours >= now_hours - TIME_TOLERANCE_HOURS]
+    border = [(max(ask.begun.from_hours for ask in early), early)] if early else []
+    return border if border and not late else [*border, (now_hours, late)]
 
 
 def _decide_each(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:

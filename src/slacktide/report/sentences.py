@@ -210,7 +210,8 @@ def _others(event: Event) -> str:
 def _cluster(event: ClusterSized) -> str:
     gpus = f" of {event.node_gpus} GPUs" if event.node_gpus > 1 else ""
     noun = "node" if event.nodes == 1 else "nodes"
-    later = f", ready after {words.since(event.provisioning_hours)}" if event.provisioning_hours else ""
+    after = words.since(event.provisioning_hours)
+    later = f"; new ones are ready after {after}" if event.nodes and event.provisioning_hours else ""
     return f"sized the cluster of fleet {event.fleet}: {event.nodes} {noun}{gpus}{later}"
 
 
