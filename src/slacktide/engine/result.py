@@ -65,18 +65,23 @@ def _clairvoyant(lane: Lane) -> Run | None:
 
 def _decisions(events: Iterable[Event], submitted: Submitted) -> list[Decision]:
     """Fold a job's events into decisions, each with the loss before it and the stretches after it."""
-    found, lost, done = list[Decision](), (0, 0.0), 0.0
+    found, lost = list[Decision](), (0, 0.0)
     for event in events:
         if isinstance(event, Preempted):
             lost = event.spot_before - event.spot_left, event.lost_gpu_hours
         elif isinstance(event, Decided):
             found.append(_decision(event, submitted, *lost))
-            lost, done = (0, 0.0), event.state.progress_gpu_hours
+            lost = 0, 0.0
         elif isinstance(event, Lived):
-            lap = Lap(_own(event.priced, submitted), done, event.state.progress_gpu_hours)
-            found[-1] = found[-1]._replace(laps=(*found[-1].laps, lap))
-            done = lap.after_gpu_hours
+            found[-1] = _lived(found[-1], event, submitted)
     return found
+
+
+def _lived(decision: Decision, event: Lived, submitted: Submitted) -> Decision:
+    """Return a decision with one more stretch that came of it."""
+    before = decision.laps[-1].after_gpu_hours if decision.laps else decision.done_gpu_hours
+    lap = Lap(_own(event.priced, submitted), before, event.state.progress_gpu_hours)
+    return decision._replace(laps=(*decision.laps, lap))
 
 
 def _decision(event: Decided, submitted: Submitted, lost_gpus: int, lost_gpu_hours: float) -> Decision:

@@ -76,6 +76,15 @@ def test_a_journal_and_its_back_test_have_one_table() -> None:
     assert decisions(journal) == decisions(result_of(run, of, where))
 
 
+def test_a_loss_begins_a_new_line_though_the_same_is_held() -> None:
+    of, where, run = back_test("on-demand")
+    whole = result_of(run, of, where)
+    first, second, *rest = whole.decisions
+    hit = dataclasses.replace(whole, decisions=(first, second._replace(lost_gpus=2), *rest))
+    assert [len(span.decisions) for span in spans(hit)] == [1, 1 + len(rest)]
+    assert decisions(hit).rows[1][-1].startswith("lost 2 spot; ")
+
+
 def test_letting_go_and_a_moment_inside_a_slot_are_told() -> None:
     of, where, run = back_test("on-demand")
     whole = result_of(run, of, where)

@@ -12,11 +12,13 @@ from slacktide.files import write_whole
 from slacktide.report import words
 from slacktide.report.figures import sheet
 from slacktide.report.figures.panels import holdings, market, money, progress
+from slacktide.report.figures.panels.parts import key_below, key_in
 from slacktide.report.figures.scene import Scene, scene
 from slacktide.report.figures.sheet import Row
 from slacktide.report.figures.style import Look, drawable, drawing, looks
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
 
     from slacktide.results.run import RunResult
@@ -68,16 +70,20 @@ def panel_rows(scene: Scene, panel: str) -> list[Row]:
             key = partial(holdings.holdings_key, scene=scene)
             return [Row(key, 0.02, 0.4, timed=False), *_holdings(scene, known)]
         case "progress":
-            room = 0.06 + 0.185 * progress.key_lines(scene, known)
-            key = partial(progress.progress_key, scene=scene, looks=known)
             lines = partial(progress.progress, scene=scene, looks=known)
-            return [Row(key, room, 0.45, timed=False), Row(lines, 2.4, 0.2)]
-    return [Row(partial(money.money, scene=scene, looks=known), 1.5, 0.42)]
+            # Above the panel there is the deadline's label.
+            return [_key(progress.heading(scene), progress.keys(scene, known)), Row(lines, 2.4, 0.2)]
+    lines = partial(money.money, scene=scene, looks=known)
+    return [_key("Money spent", money.keys(scene, known)), Row(lines, 1.4, 0.12)]
 
 
 def titled(title: str, below: str) -> list[str]:
     """Break a title and what stands smaller below it into lines."""
     return [*textwrap.wrap(drawable(title), 86), "", *textwrap.wrap(drawable(below), 125)]
+
+
+def _key(heading: str, keys: Sequence[Artist]) -> Row:
+    return Row(partial(key_below, heading=heading, keys=keys), key_in(keys), 0.45, timed=False)
 
 
 def _holdings(scene: Scene, known: dict[str, Look]) -> list[Row]:

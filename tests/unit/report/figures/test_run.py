@@ -16,7 +16,9 @@ from slacktide.events import Decided, Ended, Event, Lived, Preempted
 from slacktide.ledger import Priced
 from slacktide.report import words
 from slacktide.report.figures import scene as numbers
+from slacktide.report.figures.panels import progress
 from slacktide.report.figures.run import PANELS, panel_svg, plot_run
+from slacktide.report.figures.style import looks
 from slacktide.results.run import RunResult
 
 from ..runs import BEGAN, ODD_RUNS, Told, submitted, told
@@ -116,11 +118,26 @@ def test_time_without_a_controller_is_empty() -> None:
     assert on_demand.values[place] == spot.values[place] == 0
 
 
+def test_stretches_without_a_decision_between_them_join() -> None:
+    whole = told("on-demand")
+    first = next(event for event in whole.events if isinstance(event, Decided))
+    kept = [event for event in whole.events if event is first or not isinstance(event, Decided)]
+    assert again(whole, kept).laps == whole.run.laps
+
+
+def test_work_rises_only_while_it_is_done(odd_run: Told) -> None:
+    path = numbers.progress(odd_run.run)
+    rising = np.diff(path.hours)[np.diff(path.amount) > 1e-12].sum()
+    assert rising == pytest.approx(sum(one.productive_hours for one, _ in odd_run.run.stretches))
+
+
 def test_a_run_that_goes_on_can_be_drawn(tmp_path: Path) -> None:
     whole = told()
     going = again(whole, [event for event in whole.events if not isinstance(event, Ended)][:8])
     assert (going.status, going.on_time) == (None, False)
     assert words.outcome(going).endswith("goes on")
+    named = [key.get_label() for key in progress.keys(numbers.scene([going]), looks([going.policy]))]
+    assert named == ["on-demand", "straight line"], "it has no end to be marked"
     plot_run([going], tmp_path / "a.png")
     assert size_px(tmp_path / "a.png")[0] == 1650
 

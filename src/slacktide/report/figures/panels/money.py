@@ -7,26 +7,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.report.figures.panels.parts import deadline, from_zero, headline, usd_ticks
+from slacktide.report.figures.panels.parts import deadline, from_zero, usd_ticks
 from slacktide.report.figures.scene import Scene, spent
 from slacktide.report.figures.style import INK, Look, drawable
-from slacktide.results.run import CLAIRVOYANT
+from slacktide.results.run import CLAIRVOYANT, RunResult
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 
 def money(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
-    """Draw what every run had spent by when, with its whole bill in the key."""
+    """Draw what every run had spent by when."""
     seen = list[float]()
     for run in scene.runs:
         look, curve = looks[run.policy], spent(run)
         broad, alpha = (3.4, 0.6) if run.policy == CLAIRVOYANT else (1.6, 1.0)
-        label = f"{drawable(run.policy, 44)}: {format_usd(run.bill.cost_usd)}"
-        ax.plot(
-            curve.hours, curve.amount, color=look.colour, ls=look.dash, lw=broad, alpha=alpha, label=label
-        )
+        ax.plot(curve.hours, curve.amount, color=look.colour, ls=look.dash, lw=broad, alpha=alpha)
         seen.append(float(np.interp(scene.end_hours, curve.hours, curve.amount)))
     limit = scene.job.max_cost_usd
     if limit is not None and limit < 2 * max(seen):
@@ -37,7 +35,18 @@ def money(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
     from_zero(ax, max(seen))
     usd_ticks(ax.yaxis, 4)
     ax.grid(axis="y")
-    headline(ax, "Money spent")
-    # Nothing is spent at first, so the key hides nothing there.
-    ax.legend(loc="upper left", bbox_to_anchor=(0.01, 0.99), ncols=1 + len(scene.runs) // 7)
     deadline(ax, scene)
+
+
+def keys(scene: Scene, looks: Mapping[str, Look]) -> list[Line2D]:
+    """Return what names the lines, each with the run's whole bill."""
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], color=looks[run.policy].colour, ls=looks[run.policy].dash, lw=2.2, label=_bill(run))
+        for run in scene.runs
+    ]
+
+
+def _bill(run: RunResult) -> str:
+    return f"{drawable(run.policy, 44)}: {format_usd(run.bill.cost_usd)}"

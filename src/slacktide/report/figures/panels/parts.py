@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,23 @@ def legend_above(ax: Axes, keys: Sequence[Artist] | None = None) -> None:
     ax.legend(
         handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=max(4, len(keys)), borderaxespad=0.4
     )
+
+
+def key_below(ax: Axes, heading: str, keys: Sequence[Artist]) -> None:
+    """Fill a panel of its own with a heading and a key in columns below it; it hides no line."""
+    ax.set_axis_off()
+    headline(ax, heading)
+    ax.legend(handles=list(keys), loc="upper left", bbox_to_anchor=(0.0, 0.95), ncols=_columns(keys))
+
+
+def key_in(keys: Sequence[Artist]) -> float:
+    """Return the height of such a panel."""
+    return 0.06 + 0.185 * math.ceil(len(keys) / _columns(keys))
+
+
+def _columns(keys: Sequence[Artist]) -> int:
+    """Return how many columns of a key fit side by side."""
+    return max(1, min(5, 130 // (max(len(str(key.get_label())) for key in keys) + 7)))
 
 
 def deadline(ax: Axes, scene: Scene, *, label: bool = False) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from slacktide.report import words
 from slacktide.report.figures import scene as numbers
-from slacktide.report.figures.panels.parts import deadline, headline
+from slacktide.report.figures.panels.parts import deadline
 from slacktide.report.figures.scene import Scene
 from slacktide.report.figures.style import FAINT, INK, Look, drawable
 from slacktide.results.run import CLAIRVOYANT, RunResult
@@ -34,43 +34,30 @@ def progress(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
     deadline(ax, scene, label=True)
 
 
-def progress_key(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
-    """Name the lines and marks of the progress panel."""
-    ax.set_axis_off()
+def heading(scene: Scene) -> str:
+    """Name the panel."""
     against = "" if words.open_ended(scene.job) else " against the straight line to the deadline"
-    headline(ax, f"Work done{against}")
-    keys = _keys(scene, looks)
-    ax.legend(handles=keys, loc="upper left", bbox_to_anchor=(0.0, 0.95), ncols=_columns(keys))
+    return f"Work done{against}"
 
 
-def key_lines(scene: Scene, looks: Mapping[str, Look]) -> int:
-    """Return how many lines the key of the progress panel has."""
-    keys = _keys(scene, looks)
-    return math.ceil(len(keys) / _columns(keys))
-
-
-def _keys(scene: Scene, looks: Mapping[str, Look]) -> list[Line2D]:
+def keys(scene: Scene, looks: Mapping[str, Look]) -> list[Line2D]:
+    """Return what names the lines and the marks of the panel."""
     from matplotlib.lines import Line2D
 
-    keys = [
+    named = [
         Line2D([], [], color=look.colour, ls=look.dash, lw=2.2, label=drawable(name, 44))
         for name, look in looks.items()
     ]
     if not words.open_ended(scene.job):
-        keys.append(Line2D([], [], color=FAINT, ls=LINE, lw=1.1, label="straight line"))
+        named.append(Line2D([], [], color=FAINT, ls=LINE, lw=1.1, label="straight line"))
     used = {_end_mark(run) for run in scene.runs}
     used |= {LOST for run in scene.runs if run.lost_gpu_hours > 0}
-    keys += [
+    marks = [
         Line2D([], [], color=INK, ls="", marker=mark, ms=5, label=label)
         for mark, label in MARKS.items()
         if mark in used
     ]
-    return keys
-
-
-def _columns(keys: Sequence[Line2D]) -> int:
-    """Return how many columns of a key fit side by side."""
-    return max(1, min(5, 130 // (max(len(str(key.get_label())) for key in keys) + 7)))
+    return [*named, *marks]
 
 
 def _end_mark(run: RunResult) -> str:
