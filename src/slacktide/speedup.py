@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
@@ -119,6 +120,7 @@ CONCAVE = (Linear, Amdahl, Power, Table)
 """The speedups of this module: known to be concave, which of a user's own nobody knows."""
 
 
+@lru_cache(maxsize=256)  # a table is asked for one width at a time
 def concave_hull(points: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
     """Return the corners of the upper concave hull of points sorted by their first value."""
     hull: list[tuple[float, float]] = []

@@ -14,7 +14,7 @@ from slacktide.allocate.knowledge import Knowledge
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.result import ClassPlan
-from slacktide.budget.widths import least_budget_gpus, optimal_widths
+from slacktide.budget.widths import WidthsOf
 from slacktide.deciding import Arrived, Fact, Finished, FleetView, Wanted
 from slacktide.errors import InputError
 
@@ -149,9 +149,9 @@ class OnlineRun:
         known = self.knowledge.estimates(view.now_hours)
         if not known:
             return
-        classes = list(known.values())
-        self.target_gpus = self._target(view, known, least_budget_gpus(classes))
-        plan = optimal_widths(classes, self.target_gpus)
+        widths = WidthsOf(list(known.values()))
+        self.target_gpus = self._target(view, known, widths.least_budget_gpus)
+        plan = widths.optimal_widths(self.target_gpus)
         for index, one in zip(known, plan.classes, strict=True):
             self._turn(index, one)
         self._catch_up(view, known)

@@ -12,6 +12,7 @@ price. At a price where a class is indifferent between two ways, a mix of the tw
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from slacktide.budget.asked import check_classes, check_feasible, checked_budget
 from slacktide.budget.assemble import assemble, between, purified
@@ -31,24 +32,40 @@ def optimal_widths(classes: Sequence[JobClass], budget_gpus: float, integer: boo
     The budget is met exactly, by mixing two ways of at most one class, unless all classes are at their
     fastest for less. Raises InfeasibleError, naming the least feasible budget, where it is too small.
     """
-    check_classes(classes)
-    budget_gpus = checked_budget(budget_gpus)
-    choices = choices_of(classes) if integer else real_choices_of(classes)
-    check_feasible(choices.cheapest(0.0, 1.0).gpus, budget_gpus)
-
-    def is_low(total: Total) -> bool:
-        return total.gpus <= budget_gpus * (1.0 + TIE_SHARE)
-
-    edge = find_edge(choices, is_low)
-    if not integer:
-        edge = polished(choices, edge, is_low)
-    mix = between(choices.items, edge.low.choice, edge.high.choice, budget_gpus)
-    if not integer:
-        mix = purified(classes, choices.items, mix)
-    return assemble(classes, choices.items, mix, budget_gpus, edge.price)
+    return WidthsOf(classes, integer).optimal_widths(budget_gpus)
 
 
 def least_budget_gpus(classes: Sequence[JobClass]) -> float:
     """Return the least average number of GPUs on which all work gets done."""
-    check_classes(classes)
-    return choices_of(classes).cheapest(0.0, 1.0).gpus
+    return WidthsOf(classes).least_budget_gpus
+
+
+class WidthsOf:
+    """What can be chosen for some classes, tabulated once for many questions."""
+
+    def __init__(self, classes: Sequence[JobClass], integer: bool = True) -> None:
+        check_classes(classes)
+        self._classes, self._integer = classes, integer
+        self._choices = choices_of(classes) if integer else real_choices_of(classes)
+
+    @cached_property
+    def least_budget_gpus(self) -> float:
+        """The least average number of GPUs on which all work gets done."""
+        return self._choices.cheapest(0.0, 1.0).gpus
+
+    def optimal_widths(self, budget_gpus: float) -> FleetPlan:
+        """Return the optimum on a budget, as the function of this name does."""
+        classes, choices = self._classes, self._choices
+        budget_gpus = checked_budget(budget_gpus)
+        check_feasible(self.least_budget_gpus, budget_gpus)
+
+        def is_low(total: Total) -> bool:
+            return total.gpus <= budget_gpus * (1.0 + TIE_SHARE)
+
+        edge = find_edge(choices, is_low)
+        if not self._integer:
+            edge = polished(choices, edge, is_low)
+        mix = between(choices.items, edge.low.choice, edge.high.choice, budget_gpus)
+        if not self._integer:
+            mix = purified(classes, choices.items, mix)
+        return assemble(classes, choices.items, mix, budget_gpus, edge.price)

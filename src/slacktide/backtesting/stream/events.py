@@ -267,6 +267,8 @@ class _Run:
 
     def _report(self, learner: Learning, places: Ints) -> None:
         """Tell an allocator what jobs did since it last heard of them."""
+        if not len(places):
+            return
         jobs, first = self.jobs, self.fleet.stages.first
         for job in places[jobs.span_hours[places] > 0].tolist():
             one = int(jobs.kind[job])
