@@ -74,7 +74,6 @@ class FleetStep:
 
     def let_go(self) -> None:
         """Give all machines back once no job holds any of them: nobody will look after them."""
-        self.engine.write([event for ask in self.given for event in ask.before])
         if self.inside or self._letting_go():
             return
         events = list(self._kept(()))

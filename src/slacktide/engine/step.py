@@ -141,7 +141,7 @@ def _decide(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
         given = [ask for ask in asks if ask.track.fleet == track.key]
         for hours, these in _by_moment(given, now_hours):
             step = FleetStep(engine, track, run, these, hours)
-            if engine.releasing:
+            if engine.releasing and not these:
                 step.let_go()
             else:
                 step.take()

@@ -185,13 +185,16 @@ def test_nodes_come_after_their_provisioning_and_their_rest_is_paid() -> None:
     assert fleet.spent_gpu_hours == pytest.approx(paid.gpu_hours)
 
 
-def test_letting_go_gives_the_machines_back_and_a_new_engine_rents_them_again() -> None:
-    store, engine = MemoryStore(), None
+@pytest.mark.parametrize("moments", [(0.1, 0.15, 0.2), (0.5, 0.55, 0.6, 0.65)], ids=["inside", "border"])
+def test_letting_go_gives_the_machines_back_and_a_new_engine_rents_them_again(
+    moments: tuple[float, ...],
+) -> None:
+    store = MemoryStore()
     engine = Engine(store, Replay())
     engine.submit(replace(member("job-0", "wide", 0.0, policy="fifo", work=40.0), pool=pool_name()))
     engine.step(0.0)
     engine.release()
-    for now in (0.1, 0.15, 0.2):
+    for now in moments:
         engine.step(now)
     assert engine.idle
     assert [nodes for _, nodes in sizes(store)] == [7, 0]
@@ -199,8 +202,8 @@ def test_letting_go_gives_the_machines_back_and_a_new_engine_rents_them_again() 
     assert fleet.spent_gpu_hours == pytest.approx(7 * sizes(store)[1][0])
     engine = Engine(store, Replay())
     engine.recover()
-    engine.write([Opened(at_hours=0.2, pid=1, host="here", version="0")])
-    engine.step(0.5)
+    engine.write([Opened(at_hours=moments[-1], pid=1, host="here", version="0")])
+    engine.step(1.0)
     assert [nodes for _, nodes in sizes(store)] == [7, 0, 7]
     assert engine.world.jobs["job-0"].order is not None
     assert engine.world.jobs["job-0"].order.gpus == 4
