@@ -59,6 +59,14 @@ def _running() -> list[Event]:
             memory=(1e-9, -0.0), pool="zone-a", attempt=1, ending=None,
         ),
         events.Lived(job=JOB, at_hours=1.0, priced=Priced(STRETCH, Charge(usd=0.15)), state=STATE),
+        events.ClusterSized(
+            at_hours=1.0, fleet="f00d", nodes=2, node_gpus=4, provisioning_hours=0.1, idle_grace_hours=0.0
+        ),
+        events.Kept(
+            at_hours=1.0, fleet="f00d",
+            priced=Priced(STRETCH._replace(payer="fleet:f00d", use="boot"), Charge(usd=0.1 + 0.2)),
+        ),
+        events.Remembered(at_hours=1.0, fleet="f00d", memory='{"paths": [[1, "\u00fc"]]}'),
         events.HealthChanged(job=JOB, at_hours=1.0, health="at-risk"),
     ]  # fmt: skip
 

@@ -163,7 +163,8 @@ class World:
         elif isinstance(event, Submitted):
             self._submitted(event)
         elif isinstance(event, ClusterSized | Kept | Remembered):
-            self.fleets[event.fleet].tell(self.seq, event)
+            if event.fleet in self.fleets:  # whoever reads the events of one job knows no fleets
+                self.fleets[event.fleet].tell(self.seq, event)
         elif event.job in self.jobs:
             self._told(self.jobs[event.job], event)
 

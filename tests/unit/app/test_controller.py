@@ -49,13 +49,14 @@ def test_a_controller_reads_every_event_once_and_later_ones_only_the_rest(
 ) -> None:
     journal = Path(shutil.copy(FINISHED, tmp_path))
     with Controller(journal, dry(tmp_path)) as controller:
-        assert controller.engine.world.seq == len(read) == len(set(read))
+        # What it wrote itself, that it took charge, it need not read.
+        assert controller.engine.world.seq - 1 == len(read) == len(set(read))
         assert len(read) > 20
     with SqliteStore(journal) as store:
         last = store.last_seq()
     read.clear()
     with Controller(journal, dry(tmp_path)) as controller:
-        assert read == [last + 1, last + 2]  # its own: the clock was set, the journal opened
+        assert read == [last + 1]  # that the clock was set
         assert "finished" in controller.world.jobs
 
 

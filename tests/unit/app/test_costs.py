@@ -13,13 +13,13 @@ from slacktide.app.costs import site_cost
 from slacktide.app.submission import Submission
 from slacktide.cli import run
 from slacktide.engine.snapshots import read_world
-from slacktide.events import ClockSet, Decided, Event, Lived
+from slacktide.events import ClockSet, Decided, Event, Kept, Lived
 from slacktide.ledger import Priced, Stretch
 from slacktide.results.site_bill import SiteBill
 from slacktide.store.memory import MemoryStore
 from slacktide.store.sqlite import SqliteStore
 from slacktide.tariff import Charge
-from slacktide.types import JobState, Quote
+from slacktide.types import Quote
 
 from .parts_of_intake import Desk, write_job
 
@@ -68,7 +68,7 @@ SITE = Priced(
 
 def test_what_no_job_pays_for_is_the_sites(two: MemoryStore) -> None:
     before = cost_of(two).total.cost_usd
-    two.append([Lived(at_hours=0.5, priced=SITE, state=JobState())])
+    two.append([Kept(at_hours=0.5, fleet="f1", priced=SITE)])
     found = cost_of(two)
     assert (found.payers[-1].payer, found.payers[-1].bill.cost_usd) == ("", 10.0)
     assert found.payers[-1].bill.idle_gpu_hours == 1.0
@@ -77,7 +77,7 @@ def test_what_no_job_pays_for_is_the_sites(two: MemoryStore) -> None:
 
 
 def test_stretches_of_two_clocks_do_not_overlap(two: MemoryStore) -> None:
-    idle = Lived(at_hours=0.5, priced=SITE, state=JobState())
+    idle = Kept(at_hours=0.5, fleet="f1", priced=SITE)
     two.append([idle, ClockSet(at_hours=0.0, epoch_utc="2026-01-02T00:00:00+00:00", speed=1.0), idle])
     assert cost_of(two).audit.clean
     two.append([idle])
