@@ -122,9 +122,9 @@ def _stream(jobs: int, node_gpus: int) -> tuple[Stream, Fleet]:
     return draw_stream(classes, jobs, seed=7), Fleet(classes, budget_gpus=200.0, node_gpus=node_gpus)
 
 
-def engine_step(ever_jobs: int = 0) -> Task:
-    """Step an engine on replay with many jobs under a policy that costs nothing, the journal in memory."""
-    engine = _engine(ever_jobs)
+def engine_step(ever_jobs: int = 0, *, on_disk: bool = False) -> Task:
+    """Step an engine on replay with many jobs under a policy that costs nothing."""
+    engine = _engine(ever_jobs, on_disk=on_disk)
 
     def work() -> None:
         for slot in range(ENGINE_STEPS):
@@ -134,7 +134,7 @@ def engine_step(ever_jobs: int = 0) -> Task:
     return Task(work, ENGINE_JOBS * ENGINE_STEPS, "job and step")
 
 
-def _engine(ever_jobs: int) -> Engine:
+def _engine(ever_jobs: int, *, on_disk: bool = False) -> Engine:
     from slacktide.backend.replay import Replay
     from slacktide.engine.engine import Engine
     from slacktide.engine.lane import make_lane
@@ -148,7 +148,8 @@ def _engine(ever_jobs: int) -> Engine:
             slot_hours=SLOT_HOURS, start_slot=0,
         )  # fmt: skip
 
-    market, store = open_market(SHORT_MARKET), MemoryStore()
+    market = open_market(SHORT_MARKET)
+    store: Store = _on_disk() if on_disk else MemoryStore()
     before = list[Event]()
     for number in range(ever_jobs):
         done = Ended(job=f"old-{number}", at_hours=0.0, status="succeeded", finish_hours=0.0)
@@ -183,14 +184,20 @@ def _append(store: Store, events: list[Event]) -> None:
 def _journal() -> tuple[Store, list[Event]]:
     """Return an empty journal, which ends with the process, and the events of one step of many jobs."""
     from slacktide.events import Decided, Lived
-    from slacktide.store.sqlite import SqliteStore
 
     engine = _engine(0)
     for slot in (0, 1):
         engine.step(slot * SLOT_HOURS)
     written = [record.event for record in engine.store.read()]
     events: list[Event] = [event for event in written if isinstance(event, Decided | Lived)]
-    return SqliteStore(Path(_folder().name) / f"{next(_numbers)}.db"), events[-2 * ENGINE_JOBS :]
+    return _on_disk(), events[-2 * ENGINE_JOBS :]
+
+
+def _on_disk() -> Store:
+    """Make a journal on disk."""
+    from slacktide.store.sqlite import SqliteStore
+
+    return SqliteStore(Path(_folder().name) / f"{next(_numbers)}.db")
 
 
 @cache
@@ -217,6 +224,7 @@ CASES: dict[str, Callable[[], Task]] = {
     "stream-settled": stream_settled,
     "engine-step": engine_step,
     "engine-step-ever": partial(engine_step, EVER_JOBS),
+    "engine-step-disk": partial(engine_step, on_disk=True),
     "journal-write": journal_write,
     "journal-read": journal_read,
 }
