@@ -86,4 +86,4 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     guess = f"did you mean {close[0]!r}? " if close else ""
-    return f"{kind} must be one of the known names, got {name!r}; {guess}known: {', '.join(names)}"
+    return f"{kind} must be one of the known names, got {name!r}; {guess}known: {', '.join(names) or 'none'}"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slacktide.deciding import Policy
-from slacktide.errors import InputError
+from slacktide.errors import InputError, unknown_name
 from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.uniform_progress import UniformProgress
@@ -101,3 +101,7 @@ def test_two_plugins_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     list(register)
     with pytest.raises(InputError, match="unique, got 'foreign' twice"):
         register.register(Other)  # type: ignore[arg-type]
+
+
+def test_where_nothing_is_known_the_answer_says_so() -> None:
+    assert unknown_name("a job", "x", ()) == "a job must be one of the known names, got 'x'; known: none"
