@@ -25,6 +25,9 @@ from slacktide.site.spot import Claim, Spot
 from slacktide.store.base import Store
 from slacktide.types import TIME_TOLERANCE_HOURS, JobState
 
+KEPT_LANES = 64
+"""How many jobs that ended keep their lane at hand: whoever asks for a bill or a picture asks soon."""
+
 
 class Engine:
     """Runs the jobs of one journal on one back end."""
@@ -63,6 +66,7 @@ class Engine:
 
     def submit(self, submitted: Submitted) -> Lane:
         """Take a job in: it is written only when it can be run here. The first one fixes all jobs' market."""
+        self._forget()
         lane = self._lanes[submitted.job] = self._open_lane(submitted)
         try:
             self.backend.enter(launch_of(submitted.job, lane.file))
@@ -176,6 +180,12 @@ class Engine:
         self._kept_seq = self.world.seq
 
     # ---------------------------------------------------------------- its own
+
+    def _forget(self) -> None:
+        """Let go of the lanes of all but the last jobs that ended: a controller may run for months."""
+        needed = {*self.world.unended, *(fleet.first.job for fleet in self.world.fleets.values())}
+        for job in [job for job in self._lanes if job not in needed][:-KEPT_LANES]:
+            del self._lanes[job]
 
     def _take_in(self, records: Iterable[Record]) -> None:
         for record in records:

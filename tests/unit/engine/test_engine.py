@@ -11,7 +11,7 @@ from slacktide.backend.base import Facts, Failure, Order, Progress
 from slacktide.backend.replay import Replay
 from slacktide.engine.bill import audit
 from slacktide.engine.clock import Clock
-from slacktide.engine.engine import Engine
+from slacktide.engine.engine import KEPT_LANES, Engine
 from slacktide.engine.lane import Lane, make_lane
 from slacktide.engine.loop import live
 from slacktide.engine.patience import Patience
@@ -462,3 +462,24 @@ def test_the_clock_jumps_forward_with_a_machine_that_slept_and_never_back() -> N
     assert clock.hours() == pytest.approx(6.0)
     wall[0], ticks[0] = 100.0, 7.0
     assert clock.hours() == pytest.approx(100.0)
+
+
+def test_an_engine_that_runs_for_long_keeps_the_lanes_of_few_jobs_that_ended() -> None:
+    made: list[str] = []
+
+    def opened(event: Submitted) -> Lane:
+        made.append(event.job)
+        return lane("on-demand", work_gpu_hours=0.1)
+
+    engine = Engine(MemoryStore(), Replay(), open_lane=opened)
+    for number in range(KEPT_LANES + 10):
+        now = number * 1.0
+        engine.submit(dataclasses.replace(SUBMITTED, job=f"job-{number}", at_hours=now))
+        engine.step(now)
+        engine.step(now + SLOT)
+    assert not engine.world.active
+    made.clear()
+    engine.lane_of(f"job-{KEPT_LANES}")
+    assert made == []
+    engine.lane_of("job-0")
+    assert made == ["job-0"]
