@@ -252,3 +252,22 @@ def test_a_wish_for_another_pool_is_refused() -> None:
     engine.submit(replace(member("job-0", "wide", 0.0), pool=pool_name()))
     with pytest.raises(InputError, match=r"must stay in the job's pool, .*, got 'elsewhere'"):
         engine.step(0.0)
+
+
+def test_two_fleets_of_a_journal_keep_their_machines_apart() -> None:
+    store = MemoryStore()
+    engine = Engine(store, Replay())
+    nodes = FLEET + "stream: {node_gpus: 8, provisioning: 6m, idle_grace: 3m}\n"
+    for number, (policy, fleet) in enumerate([("fifo", FLEET), ("one-width", nodes)] * 2):
+        one = member(f"job-{number}", "wide", 0.0, policy=policy)
+        engine.submit(replace(one, pool=pool_name(), fleet=fleet))
+    tick = 0
+    while engine.world.active:
+        engine.step(tick * 0.07)
+        tick += 1
+    engine.close()
+    stretches = [r.event.priced for r in store.read() if isinstance(r.event, Lived | Kept)]
+    assert ledger.audit(stretches, lambda payer: tariff_of("second", 0.5)).clean
+    fleets = engine.world.fleets.values()
+    assert [fleet.came for fleet in fleets] == [2, 2]
+    assert sum(fleet.spent_gpu_hours for fleet in fleets) == pytest.approx(ledger.bill(stretches).gpu_hours)
