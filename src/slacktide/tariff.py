@@ -28,6 +28,10 @@ class Tariff(NamedTuple):
     slot_hours: float
 
 
+BY_THE_SECOND = Tariff(whole_slots=False, slot_hours=1.0)
+"""How machines are paid for that no job uses; without whole slots the length of a slot does not matter."""
+
+
 class Meter(NamedTuple):
     """The highest counts of one payer in the present slot and pool: a fold of its stretches."""
 

@@ -16,7 +16,7 @@ from slacktide.errors import InputError
 from slacktide.ledger import Stretch
 from slacktide.register import Spec
 from slacktide.results.stream import Bill, StreamRun
-from slacktide.results.stretches import BY_THE_SECOND
+from slacktide.tariff import BY_THE_SECOND
 from tests.golden.parts_of_streams import POLICIES, SETTINGS, Ground
 
 RESTARTS = (0.0, 0.06)

@@ -61,15 +61,15 @@ def bounds_usd(job: Job, pool: Pool, start: int) -> tuple[float, float]:
     """
     hours = job.deadline_hours if job.hard else float(job.worthless_after_hours or job.deadline_hours)
     slots = math.ceil(hours / pool.slot_hours - TIME_TOLERANCE_HOURS)
-    dearest = float(pool.on_demand_usd_per_gpu_hour[start : start + slots].max())
-    return -dearest * job.max_gpus * hours, job.value_usd
+    highest_usd = float(pool.on_demand_usd_per_gpu_hour[start : start + slots].max())
+    return -highest_usd * job.max_gpus * hours, job.value_usd
 
 
 def _shares(job: Job, pool: Pool, start: int, utility: Floats, finish: Floats) -> Floats:
     least, most = bounds_usd(job, pool, start)
     if most <= least:  # free GPUs and a worthless result: all arms are the same
         return np.ones(len(utility))
-    # A job that runs on after it is worthless, or on spot dearer than on demand, can fall below the least.
+    # A job that runs on after it is worthless, or on spot above the on-demand price, can fall below it.
     shares = np.clip((utility - least) / (most - least), 0.0, 1.0)
     if job.hard:
         # A missed hard deadline is a failure, however cheap it was.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from slacktide import ledger
 from slacktide.backtesting import plain
@@ -18,7 +18,7 @@ from slacktide.policy.base import policies
 from slacktide.results.bill import Bill
 from slacktide.results.run import Run
 from slacktide.solve.clairvoyant import clairvoyant
-from slacktide.types import TIME_TOLERANCE_HOURS
+from slacktide.types import TIME_TOLERANCE_HOURS, Quote
 
 
 def bill(track: Track, lane: Lane) -> Bill:
@@ -81,17 +81,17 @@ def audit(track: Track, lane: Lane, records: Iterable[Record]) -> Audit:
         for record in records
         if record.event.job == track.job and isinstance(record.event, Lived)
     ]
-    stretches = [_at_market(lane, event.priced) for _, event in told]
+    # A row of a feed may come after its slot was decided about, so the journal's quote counts there.
+    quote = lane.quote if lane.feed is None else None
+    stretches = [at_market(event.priced, quote) for _, event in told]
     again = ledger.audit(stretches, lambda payer: lane.tariff, name=lambda number: f"event {told[number][0]}")
     # Slots that nobody saw are paid as they were held, so one job by itself is not blamed for its spot.
     return dataclasses.replace(again, gaps=(*again.gaps, *left_out(told)), oversold=())
 
 
-def _at_market(lane: Lane, one: Priced) -> Priced:
-    """Return a stretch with the market's own quote; a row of a feed may come after its slot was decided."""
-    if lane.feed is not None:
-        return one
-    return one._replace(stretch=one.stretch._replace(quote=lane.quote(one.stretch.slot)))
+def at_market(one: Priced, quote: Callable[[int], Quote] | None) -> Priced:
+    """Return a stretch with the market's own quote of its slot, where there is a market that can be asked."""
+    return one if quote is None else one._replace(stretch=one.stretch._replace(quote=quote(one.stretch.slot)))
 
 
 def left_out(told: list[tuple[int, Lived]]) -> list[str]:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.arrays import Ints
 from slacktide.deciding import Columns, Decision, FleetView, Remembering, Sizing, Wanted
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.machines import sized
 from slacktide.engine.settling import settle
-from slacktide.engine.showing import Ask, Shown, columns
+from slacktide.engine.showing import Ask, Shown, columns, whole
 from slacktide.engine.world import Track
 from slacktide.events import ClusterSized, Event, Remembered
 from slacktide.site.cluster import Cluster, granted
@@ -33,8 +32,7 @@ def ask_fleet(
     """Ask about all jobs of a fleet and do what is decided; `cluster` is its machines as they are now."""
     asks.sort(key=lambda ask: ask.track.number)
     fleet = run.fleet
-    cluster.node_gpus, cluster.provisioning_hours = fleet.node_gpus, fleet.provisioning_hours
-    cluster.grace_hours = fleet.idle_grace_hours
+    cluster.take_form(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
     wanted, asked = _decided(engine, track, run, asks, cluster, now_hours)
     gpus = cluster.ready * cluster.node_gpus - _being_let_go(engine, track)
     widths = _granted(asks, wanted, gpus if run.owns_machines else UNLIMITED_GPUS)
@@ -106,10 +104,10 @@ class _Showing:
     def _columns(self) -> Columns:
         jobs, plain = [ask.track for ask in self.asks], columns(self.asks, self.engine.lane)
         return plain._replace(
-            ids=_whole([job.number for job in jobs]),
-            kind=_whole([self.run.kind(job) for job in jobs]),
-            number=_whole([job.number_of_class for job in jobs]),
-            phase=_whole([_phase(self.engine, self.run, ask) for ask in self.asks]),
+            ids=whole([job.number for job in jobs]),
+            kind=whole([self.run.kind(job) for job in jobs]),
+            number=whole([job.number_of_class for job in jobs]),
+            phase=whole([_phase(self.engine, self.run, ask) for ask in self.asks]),
             submitted_hours=plain.submitted_hours - self.track.began_hours,
             work_gpu_hours=plain.work_gpu_hours if self.run.knows_sizes else None,
         )
@@ -148,8 +146,8 @@ def _as_it_is(ask: Ask) -> Allocation:
 
 
 def _granted(asks: Sequence[Ask], wanted: Sequence[Allocation], gpus: int) -> list[int]:
-    held = _whole([ask.state.on_demand_gpus for ask in asks])
-    found: list[int] = granted(held, _whole([wish.on_demand_gpus for wish in wanted]), gpus).tolist()
+    held = whole([ask.state.on_demand_gpus for ask in asks])
+    found: list[int] = granted(held, whole([wish.on_demand_gpus for wish in wanted]), gpus).tolist()
     return found
 
 
@@ -160,7 +158,3 @@ def _remembered(track: FleetTrack, run: FleetRun, now_hours: float) -> list[Reme
     memory = json.dumps(run.allocator.remember(), allow_nan=False)
     news = "" if memory == track.memory else memory
     return [Remembered(at_hours=now_hours, fleet=track.key, memory=news)]
-
-
-def _whole(numbers: Sequence[int]) -> Ints:
-    return np.array(numbers, dtype=np.int64)

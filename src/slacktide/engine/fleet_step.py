@@ -66,8 +66,8 @@ class FleetStep:
         others = self.run.asked_about != self.track.present
         came = self.cluster.coming < self.track.cluster.coming
         if self.given or woken or over or others or came:
-            self._pass(self.inside if woken else over)
-            asks = [*self.given, *(self._inner(each.track) for each in self.inside)]
+            written = self._pass(self.inside if woken else over)
+            asks = [*self.given, *(_inner(each, each.track.job in written) for each in self.inside)]
             ask_fleet(self.engine, self.track, self.run, asks, self.cluster, self.now_hours)
         elif self._account_is_due():
             self.engine.write(self._kept(self.inside))
@@ -96,21 +96,14 @@ class FleetStep:
         """Return the phase of a job; its stretches are cut where one ends, so they are of one phase."""
         return self.run.phase(job, state.progress_gpu_hours, self.engine.lane(job).terms)
 
-    def _inner(self, job: Track) -> Ask:
-        """Say where a job stands in the middle of a stretch, which is cut here only if something changes."""
-        one, begun = self.engine.account(job, self.now_hours), job.begun
-        assert one is not None
-        assert begun is not None
-        before = (lived(job, one),) if one.hours > 0 else ()
-        return Ask(job, one.state, begun._replace(from_hours=one.to_hours), before, inside=True)
-
-    def _pass(self, cut: Sequence[Inside]) -> None:
-        """Write what has passed, so that it is known to whoever is asked: these stretches are over."""
+    def _pass(self, cut: Sequence[Inside]) -> set[str]:
+        """Write what has passed, so that it is known to whoever is asked; return whose stretch is over."""
         events: list[Event] = [event for ask in self.given for event in ask.before]
         working = [each for each in cut if each.one.hours > 0 and each.one.priced.stretch.gpus > 0]
         self.engine.write([*events, *(lived(each.track, each.one) for each in working)])
         jobs = {each.track.job for each in working}
         self.engine.write(self._kept([each for each in self.inside if each.track.job not in jobs]))
+        return jobs
 
     def _kept(self, going_on: Sequence[Inside]) -> Sequence[Event]:
         """Account for the machines up to now, beside the jobs whose stretches are not over."""
@@ -135,6 +128,14 @@ class FleetStep:
             return False
         slot = self._lane.slot
         return not self.cluster.rented or slot(self.now_hours) > slot(self.track.accounted_hours)
+
+
+def _inner(each: Inside, written: bool) -> Ask:
+    """Say where a job stands in the middle of a stretch, which is cut here only if something changes."""
+    begun, one = each.track.begun, each.one
+    assert begun is not None
+    before = () if written or one.hours <= 0 else (lived(each.track, one),)
+    return Ask(each.track, one.state, begun._replace(from_hours=one.to_hours), before, inside=True)
 
 
 def _span(one: Account) -> Span:

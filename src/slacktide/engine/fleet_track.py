@@ -82,10 +82,8 @@ class FleetTrack:
         self.recent = tuple(span for span in self.recent if span.to_hours > after)
 
     def _sized(self, event: ClusterSized) -> None:
-        cluster = self.cluster
-        cluster.node_gpus, cluster.provisioning_hours = event.node_gpus, event.provisioning_hours
-        cluster.grace_hours = event.idle_grace_hours
-        cluster.ask(event.nodes, event.at_hours)
+        self.cluster.take_form(event.node_gpus, event.provisioning_hours, event.idle_grace_hours)
+        self.cluster.ask(event.nodes, event.at_hours)
 
 
 def key_of(submitted: Submitted) -> str:

@@ -10,12 +10,10 @@ from slacktide.engine.fleet_track import FleetTrack, Span
 from slacktide.engine.lane import Lane
 from slacktide.events import ClusterSized, Kept
 from slacktide.ledger import Priced, Stretch, Use
+from slacktide.results.stretches import USES
 from slacktide.site.cluster import Cluster
-from slacktide.tariff import Meter, Tariff, price
+from slacktide.tariff import BY_THE_SECOND, Meter, price
 from slacktide.types import TIME_TOLERANCE_HOURS
-
-UNUSED: tuple[Use, ...] = ("boot", "idle", "rounding")
-"""What GPUs are there for that no job uses, in the order in which a cluster says how many they are."""
 
 
 def kept_until(track: FleetTrack, held: Sequence[Span], lane: Lane, until_hours: float) -> list[Kept]:
@@ -32,7 +30,7 @@ def kept_until(track: FleetTrack, held: Sequence[Span], lane: Lane, until_hours:
     for begin, end in itertools.pairwise(moments):
         cluster.arrive(begin)
         used = sum(span.gpus for span in spans if span.from_hours <= begin and end <= span.to_hours)
-        unused = zip(UNUSED, cluster.unused(used), strict=True)
+        unused = zip(USES[1:], cluster.unused(used), strict=True)
         found += [_kept(track, lane, begin, end, use, gpus) for use, gpus in unused if gpus > 0]
     return found
 
@@ -42,8 +40,7 @@ def sized(track: FleetTrack, now_hours: float, nodes: int, like: Cluster) -> Clu
     after = dataclasses.replace(track.cluster)
     after.arrive(now_hours)
     before = dataclasses.replace(after)
-    after.node_gpus, after.provisioning_hours = like.node_gpus, like.provisioning_hours
-    after.grace_hours = like.grace_hours
+    after.take_form(like.node_gpus, like.provisioning_hours, like.grace_hours)
     after.ask(nodes, now_hours)
     if after == before:
         return None
@@ -77,8 +74,7 @@ def _kept(track: FleetTrack, lane: Lane, begin: float, end: float, use: Use, gpu
     slot = lane.slot(begin)
     hours = end - begin
     quote = lane.quote(slot)
-    by_the_second = Tariff(whole_slots=False, slot_hours=lane.slot_hours)
-    charge, _ = price(by_the_second, Meter(), slot, 0, quote, 0, gpus, hours, 0.0)
+    charge, _ = price(BY_THE_SECOND, Meter(), slot, 0, quote, 0, gpus, hours, 0.0)
     stretch = Stretch(
         payer=f"fleet:{track.key}",
         use=use,

@@ -79,15 +79,16 @@ def columns(asks: Sequence[Ask], lane_of: Callable[[Track], Lane]) -> Columns:
         ids=places,
         kind=places,
         number=np.zeros(len(asks), dtype=np.int64),
-        phase=_whole([physics.phase_of(one, state.progress_gpu_hours) for one, state in pairs]),
+        phase=whole([physics.phase_of(one, state.progress_gpu_hours) for one, state in pairs]),
         submitted_hours=np.array([one.submitted_hours for one in terms]),
-        spot_gpus=_whole([state.spot_gpus for state in states]),
-        on_demand_gpus=_whole([state.on_demand_gpus for state in states]),
+        spot_gpus=whole([state.spot_gpus for state in states]),
+        on_demand_gpus=whole([state.on_demand_gpus for state in states]),
         pause_hours=np.array([state.pause_hours for state in states]),
         progress_gpu_hours=np.array([state.progress_gpu_hours for state in states]),
         work_gpu_hours=np.array([one.work_gpu_hours for one in terms]),
     )
 
 
-def _whole(numbers: Sequence[int]) -> Ints:
+def whole(numbers: Sequence[int]) -> Ints:
+    """Return whole numbers as a column."""
     return np.array(numbers, dtype=np.int64)

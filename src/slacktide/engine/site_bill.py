@@ -9,19 +9,16 @@ from datetime import datetime
 from typing import NamedTuple
 
 from slacktide import ledger
-from slacktide.engine.bill import left_out
+from slacktide.engine.bill import at_market, left_out
 from slacktide.engine.lane import market_of
 from slacktide.engine.step import UNSEEN
 from slacktide.engine.world import World
 from slacktide.errors import SlacktideError
 from slacktide.events import ClockSet, Decided, Kept, Lived, Record, SiteOpened, Submitted
 from slacktide.jobfile import parse_job
-from slacktide.ledger import Audit, Priced
-from slacktide.tariff import Tariff, tariff_of
+from slacktide.ledger import Audit
+from slacktide.tariff import BY_THE_SECOND, Tariff, tariff_of
 from slacktide.types import Quote
-
-BY_THE_SECOND = Tariff(whole_slots=False, slot_hours=1.0)
-"""How fleets pay for machines that no job uses."""
 
 
 class _Told(NamedTuple):
@@ -63,7 +60,8 @@ def site_audit(world: World, records: Iterable[Record]) -> Audit:
 
 def _clock_audit(told: list[_Told], pricing: Mapping[str, _Pricing]) -> Audit:
     """Audit the stretches that lie on one clock."""
-    stretches = [_at_market(pricing.get(one.event.job), one.event.priced) for one in told]
+    quotes = {job: one.quote for job, one in pricing.items()}
+    stretches = [at_market(one.event.priced, quotes.get(one.event.job)) for one in told]
     again = ledger.audit(
         stretches,
         lambda payer: pricing[payer].tariff if payer in pricing else BY_THE_SECOND,
@@ -99,12 +97,6 @@ def _pricing(submitted: Submitted) -> _Pricing:
         return _Pricing(tariff, None if market is None else market.pool(submitted.pool).quote)
     except SlacktideError:
         return _Pricing(tariff, None)
-
-
-def _at_market(pricing: _Pricing | None, one: Priced) -> Priced:
-    if pricing is None or pricing.quote is None:
-        return one
-    return one._replace(stretch=one.stretch._replace(quote=pricing.quote(one.stretch.slot)))
 
 
 def _gaps(told: list[_Told]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import NamedTuple, overload
 
 from slacktide.arrays import Floats, Ints
 from slacktide.ledger import Priced, Stretch, Use
-from slacktide.tariff import Meter, price, tariff_of
+from slacktide.tariff import BY_THE_SECOND, Meter, price
 from slacktide.types import Quote
 
 POOL = "cluster"
@@ -17,9 +17,7 @@ PREFIX = "job-"
 SITE = -1
 """Stands for the site in the column of jobs."""
 USES: tuple[Use, ...] = ("work", "boot", "idle", "rounding")
-"""What the numbers in the column of uses mean."""
-BY_THE_SECOND = tariff_of("second", 1.0)
-"""How a simulated stream is billed; it has no slots, whose length matters only to who bills by them."""
+"""What the numbers in the column of uses mean; after work, what a cluster says nobody uses, in its order."""
 
 
 class Columns(NamedTuple):

@@ -82,6 +82,10 @@ class Cluster:
         """Return a cluster without nodes."""
         return cls(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
 
+    def take_form(self, node_gpus: int, provisioning_hours: float, grace_hours: float) -> None:
+        """Rent nodes of another size from now on, that come and go after other times."""
+        self.node_gpus, self.provisioning_hours, self.grace_hours = node_gpus, provisioning_hours, grace_hours
+
     @property
     def rented(self) -> int:
         """Nodes that are paid for."""
@@ -106,7 +110,7 @@ class Cluster:
         self.idle_gpu_hours += (boot + idle) * hours
 
     def unused(self, held_gpus: int) -> Unused:
-        """Return what is paid for and held by no job, where jobs hold so many GPUs."""
+        """Return what is paid for and held by no job, where jobs hold this many GPUs."""
         used = self.nodes_for(held_gpus) * self.node_gpus
         idle = 0 if self.last_call else self.ready * self.node_gpus - used
         return Unused(self.coming * self.node_gpus, idle, used - held_gpus)
