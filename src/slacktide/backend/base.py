@@ -82,21 +82,34 @@ class Facts(NamedTuple):
     pool: str | None = None
     spot_gpus: int = 0
     on_demand_gpus: int = 0
-    """Usable now."""
+    """Held now, of whichever attempt, also by workers that were told to end: this is what is paid for."""
     pending_gpus: int = 0
     """Ordered and not there yet."""
     taken_spot_gpus: int = 0
-    """Lost to the market since the attempt began: a loss, not a failure."""
+    """Lost since the attempt began though nobody here ended them: a loss, not a failure."""
     progress: Progress | None = None
     """None: nothing was ever said, so the engine estimates by physics."""
     finished: bool | None = None
-    """Whether all workers ended well; None: nobody can say, so the work ends when physics says so."""
+    """Whether all workers ended well, untold, and said that all is done where they say anything; None: nobody
+    can say, so the work ends when physics says so."""
     failure: Failure | None = None
     metrics: Mapping[str, float] = {}
     silent_s: float = 0.0
     """Seconds of the wall clock since the last sign of progress."""
     gone: bool = False
     """Whether no worker is left."""
+    lost_on_demand_gpus: int = 0
+    """On-demand machines that went though nobody here ended them: a loss too, and not a failure."""
+    stopped: bool = False
+    """Whether this attempt was told to stop, by whoever, or lost workers: it will never finish, whatever it
+    exits with, and only a new attempt goes on."""
+    until_hours: float = math.inf
+    """When the last worker of this attempt had gone, on the market's clock: by its own note, else by the last
+    sign of life. Infinite while one lives, and where nobody can say."""
+    newest_attempt: int = 0
+    """The highest attempt that was ever begun here: a new one must be higher."""
+    trouble: str = ""
+    """What keeps this job from being run here just now, in a sentence; it is no other job's trouble."""
 
 
 class Log(Protocol):
@@ -166,7 +179,7 @@ class Place:
     folder: Path = Path(".")
     """Where it may keep files; nobody else writes below it."""
     owner: str = "nobody"
-    """Whose workers they are: a name that only this journal has."""
+    """Whose workers they are: the journal's id, which no other journal has."""
     speed: float = 1.0
     """How many times as fast as the wall's the market's clock runs."""
     now_hours: Callable[[], float] = lambda: -math.inf
