@@ -15,6 +15,7 @@ from slacktide.app.logs import LogLine, Printed
 from slacktide.app.submission import Submission
 from slacktide.backend.base import Place, backends
 from slacktide.engine.lane import Lane, lane_of
+from slacktide.engine.opening import make_journal
 from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError
@@ -163,7 +164,10 @@ def open_journal(path: str | Path | None = None, *, create: bool = False) -> Jou
     place = (own_journal() if path is None else Path(path)).absolute()
     if not create and not place.exists():
         raise InputError(f"{place}: there must be a journal, found none; name it with --journal")
-    return Journal(SqliteStore(place, create=create), place)
+    store = SqliteStore(place, create=create)
+    if create:
+        make_journal(store)
+    return Journal(store, place)
 
 
 def unfinished_files(path: Path) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from slacktide.app.intake import FilesRead, Intake
@@ -43,13 +42,7 @@ class Desk:
 
     def __init__(self, store: Store, folder: Path, defaults: Defaults | None = None) -> None:
         self.seconds = 0.0
-        epoch = datetime.now(UTC)
-        clock = Clock(
-            epoch,
-            3600.0,
-            wall=lambda: epoch + timedelta(seconds=self.seconds),
-            monotonic=lambda: self.seconds,
-        )
+        clock = Clock(3600.0, seconds=lambda: self.seconds)
         files = FilesRead()
         self.engine = Engine(store, Replay(), open_lane=files.lane)
         self.intake = Intake(self.engine, clock, Saved(folder / "learn.json", fresh), files)
