@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,11 +86,9 @@ def test_an_open_journal_keeps_its_locks_when_it_is_opened_again(tmp_path: Path)
         store.append([Closed(at_hours=1.0)])
         path.chmod(0o644)
         SqliteStore(path).close()
-        other = os.fork()
-        if other == 0:  # another process opens and closes it: the last to leave removes the log
-            SqliteStore(path, create=False).close()
-            os._exit(0)
-        os.waitpid(other, 0)
+        # Another process opens and closes it: the last to leave removes the log.
+        code = f"import sqlite3; db = sqlite3.connect({str(path)!r}); db.execute('SELECT * FROM events')"
+        subprocess.run([sys.executable, "-c", f"{code}; db.close()"], check=True)
         assert (tmp_path / "journal.db-wal").exists()
 
 
