@@ -60,6 +60,7 @@ def write_private(path: str | os.PathLike[str], content: bytes) -> None:
         whole = target.resolve()
         make_private_folder(whole.parent)
         _replace(whole, content, PRIVATE_FILE)
+        _keep_name(whole.parent)
     except OSError as error:
         raise _unwritable(target, error) from error
 
@@ -94,6 +95,15 @@ def keep_from_others(path: Path) -> None:
             path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
 
 
+def _keep_name(folder: Path) -> None:
+    """Let a new name in a folder survive a loss of power."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _unwritable(target: Path, error: OSError) -> FileError:
     reason = error.strerror or str(error)
     return FileError(f"must be writable, got: {reason}; check the folder and its rights", path=target)
@@ -104,6 +114,8 @@ def _replace(target: Path, content: bytes, mode: int) -> None:
     try:
         with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(draft, target)
     finally:
         draft.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
 from slacktide.learn.saved import Saved
 from slacktide.store.base import Store
+from slacktide.store.values import Values
 
 MARKET = "synthetic:h100?days=4&slot=30m&seed=2"
 JOB = f"""\
@@ -52,7 +53,8 @@ class Desk:
         )
         files = FilesRead()
         self.engine = Engine(store, Replay(), open_lane=files.lane)
-        self.intake = Intake(self.engine, clock, Saved(folder / "learn.json", fresh), files)
+        self.values = Values(folder / "values")
+        self.intake = Intake(self.engine, clock, Saved(folder / "learn.json", fresh), files, self.values)
         self.journal = Journal(store)
         self.defaults = defaults or Defaults()
 
