@@ -102,7 +102,7 @@ class SubmissionAsked(Event):
     """The job file as it was read, without the values of its secrets."""
     path: str
     envs: Mapping[str, str] = field(default_factory=dict)
-    """Variables taken over from where it was asked; never secrets."""
+    """Variables taken over from where it was asked, in journals of before; now they stand elsewhere."""
     policy: str = ""
     """The policy that is wanted, as JSON; empty: the controller's, else the job file's."""
     pool: str = ""
@@ -148,7 +148,7 @@ class Submitted(Event):
     fleet_class: str = ""
     """Which of the fleet's classes the job is of; in journals of before only its file says so."""
     envs: Mapping[str, str] = field(default_factory=dict)
-    """Variables taken over from where the job was submitted; never secrets."""
+    """Variables taken over from where it was submitted, in journals of before; now they stand elsewhere."""
     work_gpu_hours: float = 0.0
     """What is to be done, so that a list of jobs need not read their files; 0 in journals of before."""
     deadline_hours: float = math.inf

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from slacktide.app.intake import FilesRead, Intake, active_of
-from slacktide.app.journal import Journal, runs_of
+from slacktide.app.journal import Journal, runs_of, values_of
 from slacktide.app.submission import Defaults, Submission
 from slacktide.backend.base import Place, backends
 from slacktide.backtesting.selection import fresh
@@ -34,6 +34,7 @@ from slacktide.learn.saved import Saved, default_path
 from slacktide.store.base import Store
 from slacktide.store.lease import Lease
 from slacktide.store.sqlite import SqliteStore
+from slacktide.store.values import job_values
 
 DEFAULT_BACKEND = "local"
 RETRY_S = 2.0
@@ -67,6 +68,7 @@ class Controller:
         self.path = journal.absolute()
         self._setup = setup or Setup()
         self._learned = Saved(self._setup.learned or default_path(), fresh)
+        self._values = values_of(self.path)
         self._seen_seq, self._learned_seq = 0, 0
         self._retry_at = 0.0
         self._stack = ExitStack()
@@ -86,7 +88,7 @@ class Controller:
             stack.callback(backend.close)
             notice_s = self._setup.notice_s
             self.engine = Engine(self.store, backend, open_lane=files.lane, notice_s=notice_s, world=world)
-            self._intake = Intake(self.engine, self.clock, self._learned, files)
+            self._intake = Intake(self.engine, self.clock, self._learned, files, self._values)
             self.engine.write([self._opened(name)])
             self.engine.recover()
             self._stack = stack.pop_all()
@@ -128,6 +130,7 @@ class Controller:
 
         def between() -> None:
             self.engine.write(self._tell_of_clocks())
+            self._intake.tidy()
             if not stopping():
                 self.answer()
             if staying:
@@ -221,7 +224,7 @@ class Controller:
             owner=self.journal_id,
             speed=self.clock.speed,
             now_hours=self.clock.hours,
-            secrets=lambda job: secrets_of(self.engine.lane_of(job).file),
+            secrets=lambda job: secrets_of(self.engine.lane_of(job).file, self._values.of(job_values(job))),
         )
 
     def _first_clock(self, world: World) -> Clock:

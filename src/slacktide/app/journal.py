@@ -27,6 +27,7 @@ from slacktide.store.base import Store
 from slacktide.store.home import journal_path as own_journal
 from slacktide.store.lease import is_held
 from slacktide.store.sqlite import SqliteStore
+from slacktide.store.values import FOLDER, Values
 
 FOLLOW_S = 0.2
 """How often more is looked for."""
@@ -73,7 +74,8 @@ class Journal:
 
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
         """Ask that a job be run, and return the key of the request; the same key asks for the same job."""
-        return requests.ask_submission(self.store, submission, job_class)
+        values = None if self.path is None else values_of(self.path)
+        return requests.ask_submission(self.store, submission, job_class, values=values)
 
     def wait(self, key: str) -> str | None:
         """Wait for the answer to a request, and return the job's id; None when no controller is in charge.
@@ -183,4 +185,9 @@ def runs_of(journal: Path) -> Path:
     return journal.absolute().with_suffix(".runs")
 
 
-__all__ = ["Journal", "Told", "open_journal", "own_journal", "runs_of", "unfinished_files"]
+def values_of(journal: Path) -> Values:
+    """Return where values are kept that must not stand in a journal; no job's folder begins with a dot."""
+    return Values(runs_of(journal) / FOLDER)
+
+
+__all__ = ["Journal", "Told", "open_journal", "own_journal", "runs_of", "unfinished_files", "values_of"]

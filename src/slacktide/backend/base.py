@@ -177,7 +177,7 @@ class Place:
     """What a back end is told when it is made."""
 
     folder: Path = Path(".")
-    """Where it may keep files; nobody else writes below it."""
+    """Where it may keep files; nobody else writes below it, except under names that begin with a dot."""
     owner: str = "nobody"
     """Whose workers they are: the journal's id, which no other journal has."""
     speed: float = 1.0
@@ -185,7 +185,7 @@ class Place:
     now_hours: Callable[[], float] = lambda: -math.inf
     """Reads the market's clock."""
     secrets: Callable[[str], Mapping[str, str]] = lambda job: {}
-    """Returns the values of a job's secrets by name; raises InputError when one has none."""
+    """Returns the values of a job's secrets, and of variables that it took over; raises InputError."""
 
 
 backends: Register[Backend] = Register(

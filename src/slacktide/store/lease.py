@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from slacktide.errors import BackendError, FileError, LeaseError
+from slacktide.files import PRIVATE_FILE, make_private_folder
 from slacktide.store.base import Clock, now_utc
 
 NOTE_BYTES = 4096
@@ -56,9 +57,9 @@ class Lease:
 
     def _opened(self) -> int:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self.path.parent)
             # Python opens files so that a started program does not inherit them, and with them the lock.
-            return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            return os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
         except OSError as error:
             raise FileError(
                 f"its folder must be writable, got: {error.strerror}; name another with --journal",

@@ -13,6 +13,7 @@ from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
 from slacktide.learn.saved import Saved
 from slacktide.store.base import Store
+from slacktide.store.values import Values
 
 MARKET = "synthetic:h100?days=4&slot=30m&seed=2"
 JOB = f"""\
@@ -45,7 +46,8 @@ class Desk:
         clock = Clock(3600.0, seconds=lambda: self.seconds)
         files = FilesRead()
         self.engine = Engine(store, Replay(), open_lane=files.lane)
-        self.intake = Intake(self.engine, clock, Saved(folder / "learn.json", fresh), files)
+        self.values = Values(folder / "values")
+        self.intake = Intake(self.engine, clock, Saved(folder / "learn.json", fresh), files, self.values)
         self.journal = Journal(store)
         self.defaults = defaults or Defaults()
 

@@ -31,7 +31,7 @@ class Processes:
         now: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """Look after the jobs under `root`; `environ` is what workers inherit. Raises InputError."""
+        """Look after the jobs under `root`; they see little of `environ`. Raises InputError."""
         check_name("an owner's name", owner)
         self._root = Path(os.path.abspath(root))
         self._owner = owner
