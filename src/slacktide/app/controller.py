@@ -33,6 +33,7 @@ from slacktide.events import ClockSet, Closed, Event, JournalMade, Opened, Recor
 from slacktide.learn.saved import Saved, default_path
 from slacktide.store.base import Store
 from slacktide.store.lease import Lease
+from slacktide.store.place import real_path
 from slacktide.store.sqlite import SqliteStore
 from slacktide.store.values import job_values
 
@@ -65,7 +66,7 @@ class Controller:
 
     def __init__(self, journal: Path, setup: Setup | None = None) -> None:
         """Name the journal; it is taken charge of when the block begins."""
-        self.path = journal.absolute()
+        self.path = real_path(journal)
         self._setup = setup or Setup()
         self._learned = Saved(self._setup.learned or default_path(), fresh)
         self._values = values_of(self.path)

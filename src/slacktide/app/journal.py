@@ -26,6 +26,7 @@ from slacktide.results.status import JobStatus
 from slacktide.store.base import Store
 from slacktide.store.home import journal_path as own_journal
 from slacktide.store.lease import is_held
+from slacktide.store.place import RUNS, real_path
 from slacktide.store.sqlite import SqliteStore
 from slacktide.store.values import FOLDER, Values
 
@@ -163,7 +164,7 @@ class Journal:
 
 def open_journal(path: str | Path | None = None, *, create: bool = False) -> Journal:
     """Open a journal, the user's own unless another is named; raises InputError when it is not there."""
-    place = (own_journal() if path is None else Path(path)).absolute()
+    place = real_path(own_journal() if path is None else path)
     if not create and not place.exists():
         raise InputError(f"{place}: there must be a journal, found none; name it with --journal")
     store = SqliteStore(place, create=create)
@@ -174,15 +175,15 @@ def open_journal(path: str | Path | None = None, *, create: bool = False) -> Jou
 
 def unfinished_files(path: Path) -> set[str]:
     """Return the files of the jobs of a journal that have not ended; none where there is no journal."""
-    if not path.exists():
+    if not real_path(path).exists():
         return set()
     with open_journal(path) as journal:
         return set(journal.unfinished().values())
 
 
 def runs_of(journal: Path) -> Path:
-    """Return the folder below which the workers of a journal have theirs."""
-    return journal.absolute().with_suffix(".runs")
+    """Return the folder below which the workers of a journal have theirs: beside the file itself."""
+    return real_path(journal).with_suffix(RUNS)
 
 
 def values_of(journal: Path) -> Values:

@@ -22,6 +22,7 @@ from slacktide.store.before import Before
 from slacktide.store.codec import from_tree, is_before, parse, plain, text
 from slacktide.store.faults import ANOTHER, told
 from slacktide.store.opening import opened, transaction
+from slacktide.store.place import real_path
 
 PATIENCE_S = 30.0
 """An append takes milliseconds; who keeps the journal for longer than this is stuck."""
@@ -50,7 +51,7 @@ class SqliteStore:
         patience_s: float = PATIENCE_S,
     ) -> None:
         """Open a journal; where there is none, make one with its folder if `create`."""
-        self.path = Path(path).absolute()
+        self.path = real_path(path)
         self._clock = clock
         self._lock = threading.Lock()
         self._database = opened(self.path, create, patience_s)
