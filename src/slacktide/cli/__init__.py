@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from slacktide.errors import SlacktideError, unknown_name
+from slacktide.errors import SlacktideError, readable, unknown_name
 
 COMMANDS = {
     "backends": "List where jobs can run, or check that a back end keeps the contract.",
@@ -99,10 +99,10 @@ def run(args: list[str] | None = None) -> int:
         click.echo("slacktide: interrupted", err=True)
         return 130
     except click.ClickException as error:
-        error.show()
+        click.UsageError(readable(error.format_message()), getattr(error, "ctx", None)).show()
         return 2
     except SlacktideError as error:
-        click.echo(f"slacktide: error: {error}", err=True)
+        click.echo(f"slacktide: error: {readable(str(error))}", err=True)
         return error.exit_code
     except BrokenPipeError:
         # The reader of a pipe has seen enough; that is no failure of ours.

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from slacktide.errors import FileError, InputError, unknown_name
+from slacktide.errors import FileError, InputError, shown, unknown_name
 from slacktide.jobfile.tree import Mistakes, Place, Scalar, Section, Series, Tree, describe
-from slacktide.units import shown
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -32,7 +31,7 @@ class Fields:
         for key, entry in section.entries.items():
             if key not in names:
                 kind = f"a key of {prefix.rstrip('.')}" if prefix else "a key"
-                mistakes.add(entry.place, unknown_name(kind, key[:60], names))
+                mistakes.add(entry.place, unknown_name(kind, key, names))
 
     def __contains__(self, key: str) -> bool:
         return key in self.section.entries

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from slacktide.errors import InputError, unknown_name
+from slacktide.errors import InputError, shown, unknown_name
 from slacktide.jobfile.fields import plain, scalar, section
 from slacktide.jobfile.tree import Mistakes, Scalar, Section, Series, Tree, describe
 from slacktide.learn.pool import AUTO
@@ -26,7 +26,6 @@ from slacktide.units import (
     parse_accelerators,
     parse_duration_hours,
     parse_range,
-    shown,
 )
 
 """The policy that is chosen by learning; whoever runs the job says which one that is."""
@@ -190,7 +189,7 @@ def policy(tree: Tree) -> Spec:
     if named == AUTO:
         raise InputError(f"{AUTO} must stand alone, got parameters; write 'policy: {AUTO}'")
     if named not in policies:
-        raise InputError(unknown_name("a policy", named[:60], [*policies, AUTO]))
+        raise InputError(unknown_name("a policy", named, [*policies, AUTO]))
     try:
         policies.make(spec)
     except (TypeError, ValueError, ArithmeticError) as error:

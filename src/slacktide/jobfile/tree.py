@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
-from slacktide.errors import FileError
-from slacktide.units import shown
+from slacktide.errors import FileError, shown
 
 MAX_BYTES = 1_000_000
 """The largest file that is read; a job file has a few hundred bytes."""

@@ -21,6 +21,8 @@ from slacktide.learn.hedge import Hedge
 PATIENCE_S = 30.0
 """A change takes milliseconds; who holds the lock for longer than this is stuck."""
 PAUSE_S = 0.01
+MAX_BYTES = 64 << 20
+"""The largest state that is read; one of a thousand arms has a few hundred kilobytes."""
 
 
 def default_path() -> Path:
@@ -31,12 +33,21 @@ def default_path() -> Path:
 def load(path: Path) -> Hedge | None:
     """Read the state, or None when nothing was learned yet; raises FileError for any other file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"must be a readable learned state, got: {error}", path=path) from error
-    return from_json(text, path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"must be a readable learned state, got: {reason}", path=path) from error
+    if len(data) > MAX_BYTES:
+        raise FileError(f"a learned state must have at most {MAX_BYTES >> 20} MiB, got more", path=path)
+    try:
+        return from_json(data.decode(), path)
+    except UnicodeDecodeError as error:
+        raise FileError(
+            f"a learned state must be UTF-8 text, got byte 0x{data[error.start]:02x}", path=path
+        ) from error
 
 
 def save(hedge: Hedge, path: Path) -> None:
