@@ -19,6 +19,9 @@ MARKER = "SLACKTIDE_WORKER"
 
 _LINUX = os.path.exists("/proc/self/stat")
 _KEY = MARKER.encode() + b"="
+_EXITING = 0x4
+"""The flag of the kernel for a process that exits (PF_EXITING)."""
+_KILL = 1 << (signal.SIGKILL - 1)
 
 
 class Process(NamedTuple):
@@ -44,6 +47,21 @@ def alive(process: Process) -> bool:
         stat = _stat(process.pid)
         return stat is not None and stat[0] not in b"ZX" and _started(stat) == process.started
     return _ps_started(process.pid) == process.started
+
+
+def dying(pid: int) -> bool:
+    """Say whether a process has been killed, or begun to exit, and only has not come round to it yet."""
+    stat = _stat(pid) if _LINUX else None
+    if stat is None:
+        return False
+    if stat[0] in b"ZX" or int(stat[6]) & _EXITING:
+        return True
+    try:
+        lines = _content(f"/proc/{pid}/status").splitlines()
+    except OSError:  # gone meanwhile
+        return True
+    pending = [int(line.split()[1], 16) for line in lines if line.startswith((b"SigPnd:", b"ShdPnd:"))]
+    return any(signals & _KILL for signals in pending)
 
 
 def scan() -> Iterator[Seen]:

@@ -36,6 +36,8 @@ class Tail:
         """When the file was last found longer, on the caller's clock."""
         self.said_at: float | None = None
         """When it was last found to say how much is done; None while it never has."""
+        self.behind = False
+        """Whether the file was longer than what was read of it."""
         self._inode = 0
         self._offset = 0
         self._rest = b""
@@ -82,6 +84,7 @@ class Tail:
             file.seek(self._offset)
             added = file.read(AT_MOST_BYTES)
         self._offset += len(added)
+        self.behind = self._offset < state.st_size
         return added
 
     def _take(self, line: bytes) -> None:
