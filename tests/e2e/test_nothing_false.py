@@ -13,7 +13,9 @@ from typing import TypeAlias
 
 import pytest
 
+from slacktide.app.controller import Controller, Setup
 from slacktide.app.journal import open_journal
+from slacktide.app.submission import Submission
 from slacktide.cli import run
 from slacktide.engine.world import Track
 from slacktide.events import Ended, Lived, Lost, WorkerFailed
@@ -119,20 +121,26 @@ def test_controller_and_workers_told_to_stop_together_leave_a_job_that_goes_on(
 
 
 def test_what_was_let_go_in_trouble_is_lost_and_begins_again(
-    journal: Path, tmp_path: Path, running: Begin, begin: Begin
+    journal: Path, tmp_path: Path, begin: Begin
 ) -> None:
-    beside = running()
-    hidden = journal.with_name("away.db")
-    journal.rename(hidden)  # the journal can not be written: after a while the workers are let go
-    assert beside.wait(90) == 4
-    wait_until(lambda: workers_of(tmp_path) == [])
-    hidden.rename(journal)
+    job = write_job(tmp_path, counting(STEPS))
+
+    def fall(now_hours: float) -> None:
+        if progressed(journal, share=0.002):
+            raise RuntimeError("something unforeseen")
+
+    with Controller(journal, Setup(speed=float(SPEED))) as controller:
+        controller.submit(Submission.read(job))
+        with pytest.raises(RuntimeError, match="unforeseen"):
+            controller.run(show=fall)
+    assert workers_of(tmp_path) == []  # they were told to stop, and the journal knows nothing of it
     before = track(journal).attempt
-    job = begin("run", "--resume", "-y")
+    again = begin("run", "--resume", "-y")
     wait_until(lambda: track(journal).attempt > before)
-    job.send_signal(signal.SIGTERM)
-    assert job.wait(60) == 101
+    again.send_signal(signal.SIGTERM)
+    assert again.wait(60) == 101
     assert track(journal).active
+    assert track(journal).failures == 0
     assert not told(journal, Ended)
     audited(journal)
     cancel_and_end(journal, tmp_path)
