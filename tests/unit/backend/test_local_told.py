@@ -175,3 +175,17 @@ def test_a_job_keeps_its_own_variables_whatever_their_names(site: Site) -> None:
     assert sorted((site.folder / "seen").read_text().split()) == sorted(
         [*(f"{name}=mine" for name in names), f"{mask:04o}"]
     )
+
+
+def test_who_was_killed_after_the_word_to_stop_was_not_lost_though_the_clock_was_set_back(site: Site) -> None:
+    stubborn = f"trap '' TERM; {READY}; {FOREVER}"
+    site.begin(stubborn)
+    site.local.hold(ORDER._replace(ending=True))
+    site.look()
+    os.killpg(site.supervisor(), signal.SIGKILL)
+    wait_for(lambda: not site.living())
+    later_ns = (site.home() / "stop").stat().st_mtime_ns + 3600 * 10**9
+    os.utime(site.home() / "stop", ns=(later_ns, later_ns))
+    site.restart(stubborn, ORDER)
+    seen = site.until(lambda facts: facts.gone)
+    assert (seen.stopped, seen.taken_spot_gpus, seen.failure) == (True, 0, None)

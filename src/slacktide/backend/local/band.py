@@ -93,9 +93,10 @@ class Band:
 
         Told again, nobody gets a second SIGTERM or more time than before.
         """
+        self._poll_all()  # who vanished before now was lost
         self.fence()
+        self._poll_all()
         for worker in self.workers:
-            self._poll(worker)
             if not worker.cleared:
                 patience_s = notice_s if worker.rank in ranks else self._grace_s
                 worker.kill_at = min(worker.kill_at, now + patience_s)
@@ -118,8 +119,8 @@ class Band:
         """Take up what an earlier controller left: who registered, who ended, and who had been told to."""
         self._stopped_ns = folder.age_ns(self._stop_path)
         lost = folder.read_stop(self._stop_path)
+        self._poll_all()
         for worker in self.workers:
-            self._poll(worker)
             if worker.rank in lost and worker.exit_code is not None:
                 worker.lost, worker.asked = True, False
 
@@ -128,8 +129,7 @@ class Band:
 
         Who ended with a word has answered; who lives has if a failure was seen before it was polled now.
         """
-        for worker in self.workers:
-            self._poll(worker)
+        self._poll_all()
         failed = [worker for worker in self.workers if worker.failed]
         alive = [worker for worker in self.workers if worker.alive]
         answered = not alive or (self._failing and not any(worker.dying for worker in alive))
@@ -137,12 +137,16 @@ class Band:
             self.failed_rank = min(failed, key=lambda worker: worker.ended_ns).rank
         self._failing = bool(failed)
 
+    def _poll_all(self) -> None:
+        for worker in self.workers:
+            self._poll(worker)
+
     def _poll(self, worker: Worker) -> None:
-        """Poll one; who ends after the note to stop ends because of it, with or without a word."""
+        """Poll one; who ends after the note to stop, or vanishes once it is there, does so because of it."""
         lived = worker.exit_code is None
         worker.poll()
         ended = lived and worker.exit_code is not None
-        if ended and self._stopped_ns is not None and worker.ended_ns >= self._stopped_ns:
+        if ended and self._stopped_ns is not None and (worker.lost or worker.ended_ns >= self._stopped_ns):
             worker.asked, worker.lost = True, False
 
     @property

@@ -40,7 +40,7 @@ printf '%s %s\n' "$$" "$slacktide_started" >"$slacktide_stem.pid" || exit 125
 # Whoever wants the attempt to end makes the stop file before it signals. So either the command is not begun
 # here, or it is already there to get the signal.
 (
-  [ ! -e "$slacktide_stop" ] || exit 143
+  [ "$slacktide_told" = 0 ] && [ ! -e "$slacktide_stop" ] || exit 143
   cd -- "$slacktide_workdir" || exit 126
   umask "$slacktide_mask"
   exec "$slacktide_shell" -c "$slacktide_run"

@@ -169,6 +169,6 @@ class Worker:
             return
         self._ended_s = moments.by_signs(self.stem, self.process, self._seen_s)
         if status is None or status < 0:
-            self.exit_code, self.lost = VANISHED, not self.asked
+            self.exit_code, self.lost = VANISHED if status is None else status, not self.asked
         else:
             self.exit_code, self.told = exit_code(status), status == TOLD
