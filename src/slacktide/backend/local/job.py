@@ -119,7 +119,7 @@ class Job:
             checkpointed_share=progress.checkpointed_share,
             said_s=None if said_at is None else now - said_at,
             spoken=band is not None and said_at is not None and said_at >= self._began_at,
-            metrics=progress.metrics,
+            metrics=self._tail.metrics,
             silent_s=now - max(self._began_at, self._tail.grown_at) if present else 0.0,
             setup_exit=self.setup.exit_code,
             broken_lines=self._tail.broken_lines,

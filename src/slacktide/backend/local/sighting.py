@@ -42,7 +42,7 @@ class Sighting(NamedTuple):
     setup_exit: int | None
     """How the set-up ended; None when it has not, or when there is none."""
     broken_lines: int
-    """Lines of the progress file that could not be read, since this controller began to read it."""
+    """Lines of the progress file that were not read, since this controller began to read it."""
 
 
 class Stray(NamedTuple):
