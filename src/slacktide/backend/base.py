@@ -112,6 +112,10 @@ class Facts(NamedTuple):
     """What keeps this job from being run here just now, in a sentence; it is no other job's trouble."""
 
 
+PIECE_BYTES = 1 << 16
+"""The most of a line of output that is handed on at once."""
+
+
 class Log(Protocol):
     """What one worker printed."""
 
@@ -124,7 +128,10 @@ class Log(Protocol):
     def rank(self) -> int: ...
 
     def read(self, after: int) -> Iterator[bytes]:
-        """Yield the lines that begin at this many bytes or later, each with its end where it has one."""
+        """Yield the lines that begin at this many bytes or later, each with its end where it has one.
+
+        A line that is longer comes in pieces of PIECE_BYTES: nobody need have all of it in memory.
+        """
         ...
 
 

@@ -102,7 +102,9 @@ def run(args: list[str] | None = None) -> int:
         click.UsageError(readable(error.format_message()), getattr(error, "ctx", None)).show()
         return 2
     except SlacktideError as error:
-        click.echo(f"slacktide: error: {readable(str(error))}", err=True)
+        from slacktide.cli.printing import say
+
+        say(f"slacktide: error: {readable(str(error))}", err=True)
         return error.exit_code
     except BrokenPipeError:
         # The reader of a pipe has seen enough; that is no failure of ours.

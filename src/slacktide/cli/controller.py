@@ -9,6 +9,7 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
+from slacktide.cli.printing import say
 from slacktide.cli.wanted import controller_options, setup_of, wanted_of
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def controller(**given: Any) -> int:
         _stay(running, stop)
         left = list(running.journal.unfinished())
     if left:
-        click.echo(f"not ended: {', '.join(left)}; `slacktide controller` goes on", err=True)
+        say(f"not ended: {', '.join(left)}; `slacktide controller` goes on", err=True)
     return 0
 
 

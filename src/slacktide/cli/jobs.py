@@ -8,6 +8,7 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import NOBODY, journal_option, opened
+from slacktide.cli.printing import say
 
 if TYPE_CHECKING:
     from slacktide.app.journal import Journal
@@ -25,7 +26,7 @@ def jobs(journal: str | None, output: str) -> None:
         if output == "json":
             common.echo_json({"jobs": [report.as_json(one) for one in listed]})
         else:
-            click.echo(report.text(listed))
+            say(report.text(listed))
         _say_what_waits(read)
 
 
@@ -33,6 +34,6 @@ def _say_what_waits(journal: Journal) -> None:
     """Say on stderr which submissions nobody has answered yet, and when nobody is there to go on."""
     waiting = journal.waiting()
     for asked in waiting:
-        click.echo(f"waits to be taken in: {asked.path} (key {asked.key})", err=True)
+        say(f"waits to be taken in: {asked.path} (key {asked.key})", err=True)
     if (waiting or journal.unfinished()) and not journal.in_charge:
         click.echo(f"{NOBODY}; `slacktide controller` goes on with it", err=True)

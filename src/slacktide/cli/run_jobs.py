@@ -12,6 +12,7 @@ import click
 from slacktide.cli import asking
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
+from slacktide.cli.printing import say
 from slacktide.cli.settling import Pictures, print_bills, write_pictures
 from slacktide.cli.wanted import Wanted, controller_options, setup_of, wanted_of
 from slacktide.errors import BackendError, InputError
@@ -77,7 +78,7 @@ def take_in(controller: Controller, paths: Sequence[str], wanted: Wanted, *, res
         raise InputError(f"{missing}: it must have been begun and not ended; leave out --resume to begin it")
     if active - named and not resume:
         others = ", ".join(sorted(active - named))
-        click.echo(f"jobs of this journal that have not ended go on too: {others}", err=True)
+        say(f"jobs of this journal that have not ended go on too: {others}", err=True)
     for path in paths:
         if controller.active_of(path) is None:
             controller.submit(wanted.submission(path))
@@ -113,7 +114,7 @@ def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, outp
         write_pictures(journal, bill, pictures, bill.job if len(bills) > 1 else "")
     left = [bill.job for bill in bills if bill.status not in get_args(Status)]
     if left:
-        click.echo(f"not ended: {', '.join(left)}; `slacktide run --resume` goes on", err=True)
+        say(f"not ended: {', '.join(left)}; `slacktide run --resume` goes on", err=True)
     return exit_code([bill.status for bill in bills])
 
 

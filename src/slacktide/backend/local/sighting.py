@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
+
+from slacktide.backend.base import PIECE_BYTES
+from slacktide.errors import BackendError
 
 Phase: TypeAlias = Literal["none", "setting-up", "starting", "running", "stopping", "exited"]
 """none: nothing is held · setting-up: the set-up command runs · starting: workers are ordered and not all
@@ -57,7 +61,7 @@ class Sighting(NamedTuple):
     setup_exit: int | None
     """How the set-up ended by itself; None when it has not, or when there is none."""
     broken_lines: int
-    """Lines of the progress file that could not be read, since this controller began to read it."""
+    """Lines of the progress file that were not read, since this controller began to read it."""
     newest_attempt: int
     """The highest attempt that was ever begun here."""
     trouble: str
@@ -83,7 +87,23 @@ class LogFile(NamedTuple):
     path: Path
 
     def read(self, after: int) -> Iterator[bytes]:
-        """Yield the lines that begin at this many bytes or later; the last may have no end yet."""
-        with self.path.open("rb") as file:
-            file.seek(after)
-            yield from file
+        """Yield the lines that begin at this many bytes or later, long ones in pieces; raises BackendError.
+
+        The last may have no end yet. What the job put in the place of its log is not followed or waited for.
+        """
+        try:
+            with open(self.path, "rb", opener=_opened) as file:
+                file.seek(after)
+                while piece := file.readline(PIECE_BYTES):
+                    yield piece
+        except FileNotFoundError:
+            return  # cleared away meanwhile
+        except OSError as error:
+            raise BackendError(
+                f"{self.path}: what a worker printed must be a file that can be read, got: {error.strerror}; "
+                "see what the job has done to it"
+            ) from error
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
