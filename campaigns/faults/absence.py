@@ -7,6 +7,8 @@ import signal
 from campaigns.faults.play import BYSTANDER, VICTIM, Play
 from campaigns.finding import Finding
 from campaigns.stage import laws, processes, told
+from campaigns.stage.arena import Task
+from campaigns.stage.commands import tail
 from campaigns.stage.record import checkpoint
 from campaigns.waiting import wait_until
 
@@ -92,25 +94,25 @@ def a_journal_is_deleted(play: Play) -> None:
         path.unlink()
     old = play.arena.tasks.pop(VICTIM), play.arena.tasks.pop(BYSTANDER)
     play.arena.take_charge()
-    _again(play, *(task.name for task in old))
+    for task in old:
+        _again(play, task)
     play.arena.let_go()
     wait_until(
         lambda: not play.arena.workers() or bool(play.arena.unended()), "workers of a journal that is gone"
     )
 
 
-def _again(play: Play, *jobs: str) -> None:
-    """Hand the same files in again: either they are refused, or what succeeds has done its work."""
-    for job in jobs:
-        path = play.arena.folder / f"{job}.yaml"
-        said = play.ask("submit", str(path))
-        if said.code == 0:
-            wait_until(lambda job=job: bool(play.arena.statuses().get(job)), f"the end of {job}")  # type: ignore[misc]
-            done, _ = checkpoint(play.arena.checkpoints(job))
-            if play.arena.statuses()[job] == "succeeded" and done < 600:
-                raise Finding(f"{job} of a new journal succeeded with {done} of 600 units done")
-        elif said.code not in (2, 4):
-            raise Finding(f"submit to a new journal exited with {said.code}: {said.err}")
+def _again(play: Play, task: Task) -> None:
+    """Hand the same file in again: either it is refused, or what succeeds has done its work."""
+    said = play.ask("submit", str(play.arena.folder / f"{task.name}.yaml"))
+    if said.code in (2, 4):
+        return
+    if said.code != 0:
+        raise Finding(f"submit to a new journal exited with {said.code}: {tail(said.err)}")
+    wait_until(lambda: bool(play.arena.statuses().get(task.name)), f"the end of {task.name}")
+    done, _ = checkpoint(play.arena.checkpoints(task.name))
+    if play.arena.statuses()[task.name] == "succeeded" and done < task.units:
+        raise Finding(f"{task.name} of a new journal succeeded with {done} of {task.units} units done")
 
 
 def a_second_controller_comes_by_another_name(play: Play) -> None:

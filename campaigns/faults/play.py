@@ -36,7 +36,7 @@ class Play:
         for job in (VICTIM, BYSTANDER):
             self.arena.wait_for_progress(job, FIRST_UNITS)
 
-    def task(self, name: str, units: int = 600, more: str = "") -> Task:
+    def task(self, name: str, units: int = 450, more: str = "") -> Task:
         """Draw a job of some seconds."""
         return Task(
             name=name,
