@@ -163,6 +163,7 @@ def test_row_6_a_worker_that_we_saw_lived_when_we_saw_it(site: Site) -> None:
 
 
 def test_row_6_a_controller_leaves_a_sign_now_and_then(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "SIGN_S", 1e6)
     site.begin(f"{READY}; {FOREVER}")
     sign = site.home() / "seen"
     assert sign.stat().st_size == 0
