@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -115,6 +116,19 @@ def test_a_command_that_is_killed_while_its_machine_lives_has_failed(site: Site)
     assert (seen.stopped, seen.taken_spot_gpus) == (False, 0)
 
 
+def test_row_12_all_that_were_killed_are_lost_though_one_is_seen_dead_before_the_others(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.begin(f"{READY}; {FOREVER}", spot=1, on_demand=2)
+    slow, looks = site.supervisor(1), iter(range(5))
+    monkeypatch.setattr(Worker, "dying", property(lambda worker: worker.alive and worker.pid == slow))
+    monkeypatch.setattr(Worker, "poll", _late(Worker.poll, slow, looks))
+    for rank in (0, 1, 2):
+        os.killpg(site.supervisor(rank), signal.SIGKILL)
+    seen = site.until(lambda facts: facts.gone)
+    assert (seen.taken_spot_gpus, seen.lost_on_demand_gpus) == (1, 2)
+
+
 @pytest.mark.parametrize("notice_s", [0.0, 60.0])
 def test_what_the_market_takes_is_neither_lost_nor_failed(site: Site, notice_s: float) -> None:
     run = f"{READY}; {FOREVER}"
@@ -204,6 +218,16 @@ def test_an_attempt_of_which_only_the_folder_was_made_is_begun(site: Site) -> No
     site.home().mkdir()
     site.restart("true", Order("job", 1, "here", 1, 0))
     assert site.until(lambda facts: facts.gone).finished
+
+
+def _late(real: Callable[[Worker], None], slow: int, looks: Iterator[int]) -> Callable[[Worker], None]:
+    """Let one worker be seen dead only after some polls, as when the system is slow to end it."""
+
+    def poll(worker: Worker) -> None:
+        if worker.pid != slow or next(looks, None) is None:
+            real(worker)
+
+    return poll
 
 
 def _reboot(site: Site, workers: int) -> None:

@@ -78,7 +78,8 @@ class Band:
     def poll(self, now: float) -> None:
         """See who ended, end those with whom patience is over, and clear up behind those who ended."""
         self._watch()
-        if self._broken and not self.stopping:
+        # Who was killed and has not died yet is lost as well, and not ended by our word.
+        if self._broken and not self.stopping and not any(worker.dying for worker in self.workers):
             self.stop(now)
         overdue = [worker for worker in self.workers if worker.alive and worker.kill_at <= now]
         self._tell(overdue, signal.SIGKILL)
