@@ -13,6 +13,8 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from slacktide.backend.local.kin import as_subreaper
+
 SCRIPT = r"""
 stem=$1 stop=$2 workdir=$3 shell=$4 run=$5
 # A trap with a command in it is not handed down: the user's command sees the signals as they are, while
@@ -39,6 +41,14 @@ set +C
   exec "$shell" -c "$run"
 )
 status=$?
+# Orphans of the command are below this shell (kin.py), and nowhere once it has ended: they are written down.
+left=
+{ read -r left <"/proc/$$/task/$$/children"; } 2>/dev/null
+for pid in $left; do
+  { read -r line <"/proc/$pid/stat"; } 2>/dev/null || continue
+  set -- ${line##*) }
+  printf '%s %s\n' "$pid" "${20} $boot" >>"$stem.left"
+done
 printf '%s\n' "$status" >"$stem.exit"
 exit "$status"
 """
@@ -64,9 +74,10 @@ def spawn(stem: Path, stop: Path, log: Path, workdir: Path, run: str, environ: M
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         texts = [str(stem), str(stop), str(workdir), _shell(), run]
+        command = as_subreaper([_SH, "-c", SCRIPT, "slacktide-worker", *texts])
         return os.posix_spawn(
-            _SH,
-            [_SH, "-c", SCRIPT, "slacktide-worker", *texts],
+            command[0],
+            command,
             environ,
             file_actions=_files(output),
             setsid=True,
