@@ -11,6 +11,7 @@ from pathlib import Path
 
 from slacktide.backend.local.folder import Intent
 from slacktide.backend.local.launch import Launch
+from slacktide.backend.local.machine import MARKER, OUTER
 
 HANDED_DOWN = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
@@ -49,6 +50,7 @@ def job_variables(base: Mapping[str, str], launch: Launch, progress: Path) -> di
         "PYTHONUNBUFFERED": "1",
         **launch.envs,
         **launch.secrets,
+        **_outer(base),
         "SLACKTIDE_JOB_ID": launch.job_id,
         "SLACKTIDE_CHECKPOINT_DIR": os.path.abspath(launch.checkpoint_dir),
         "SLACKTIDE_PROGRESS": os.path.abspath(progress),
@@ -56,6 +58,12 @@ def job_variables(base: Mapping[str, str], launch: Launch, progress: Path) -> di
         "SLACKTIDE_PYTHON": sys.executable,
         "SKYPILOT_TASK_ID": launch.job_id,
     }
+
+
+def _outer(base: Mapping[str, str]) -> dict[str, str]:
+    """Say in which worker this controller runs itself, if it does: when that one ends, so do ours."""
+    outer = [base[name] for name in (MARKER, OUTER) if base.get(name)]
+    return {OUTER: " ".join(outer)} if outer else {}
 
 
 def rank_variables(intent: Intent, rank: int) -> dict[str, str]:

@@ -80,7 +80,7 @@ class Setup:
         return False
 
     def _begin(self, launch: Launch, text: str, variables: Mapping[str, str]) -> None:
-        for note in ("pid", "exit", "stop"):
+        for note in ("pid", "exit", "stop", "left"):
             Path(f"{self._stem}.{note}").unlink(missing_ok=True)
         band = self._formed(launch.grace_s)
         environ = {**variables, MARKER: self._marker}

@@ -14,6 +14,8 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from slacktide.backend.local.kin import as_subreaper
+
 SCRIPT = r"""
 # The names are long because the user's variables are exported: one of the same name would be changed.
 slacktide_home=$1 slacktide_stem=$2 slacktide_stop=$3 slacktide_workdir=$4 slacktide_shell=$5 slacktide_run=$6
@@ -47,6 +49,14 @@ printf '%s %s\n' "$$" "$slacktide_started" >"$slacktide_stem.pid" || exit 125
 )
 slacktide_status=$?
 { read -r slacktide_uptime slacktide_line </proc/uptime; } 2>/dev/null || slacktide_uptime=
+# Orphans of the command are below this shell (kin.py), and nowhere once it has ended: they are written down.
+slacktide_left=
+{ read -r slacktide_left <"/proc/$$/task/$$/children"; } 2>/dev/null
+for slacktide_pid in $slacktide_left; do
+  { IFS= read -r slacktide_line <"/proc/$slacktide_pid/stat"; } 2>/dev/null || continue
+  set -- ${slacktide_line##*) }
+  printf '%s %s\n' "$slacktide_pid" "${20} $slacktide_boot" >>"$slacktide_stem.left"
+done
 slacktide_line="$slacktide_status $slacktide_told $slacktide_uptime $slacktide_boot"
 printf '%s\n' "$slacktide_line" >"$slacktide_stem.exit" && exit "$slacktide_status"
 # Without a note our own exit code is the only word that is left, and being told matters more than the rest.
@@ -78,9 +88,10 @@ def spawn(stem: Path, stop: Path, log: Path, workdir: Path, run: str, environ: M
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
         texts = [str(stem.parent), stem.name, stop.name, str(workdir), _shell(), run]
+        command = as_subreaper([_SH, "-c", SCRIPT, "slacktide-worker", *texts])
         return os.posix_spawn(
-            _SH,
-            [_SH, "-c", SCRIPT, "slacktide-worker", *texts],
+            command[0],
+            command,
             environ,
             file_actions=_files(output),
             setsid=True,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from slacktide import boot
 from slacktide.backend.local import folder, machine, moments
+from slacktide.backend.local.kin import kin, left_behind
 from slacktide.backend.local.launch import Kind
 from slacktide.backend.local.supervisor import TOLD, exit_code
 
@@ -56,6 +57,8 @@ class Worker:
         self._ended_s: float | None = None
         self._outlived = False
         """Whether anything of it was found after its end."""
+        self._below: set[machine.Process] = set()
+        """All that was ever found to be its own."""
 
     @property
     def awaited(self) -> bool:
@@ -111,7 +114,7 @@ class Worker:
 
     def tell(self, number: signal.Signals, seen: Iterable[machine.Seen]) -> None:
         """Signal its whole process group if it lived just now, and those of its processes that left it."""
-        mine = [other for other in seen if self._owns(other)]
+        mine = self._kin(seen)
         if self.alive and self.pid is not None:
             self.asked = True
             machine.send_group(self.pid, number)
@@ -122,7 +125,8 @@ class Worker:
 
     def clear(self, now: float, grace_s: float, seen: Iterable[machine.Seen]) -> None:
         """Look for what outlived it, and end that: SIGTERM unless it was told before, patience, SIGKILL."""
-        self.leftovers = [other.process for other in seen if self._owns(other)]
+        self._below |= left_behind(self.stem)
+        self.leftovers = [other.process for other in self._kin(seen)]
         self.cleared = not self.leftovers
         if self.cleared:
             self.gone_s = boot.seconds() if self._outlived else self._ended_s
@@ -136,13 +140,19 @@ class Worker:
                 machine.send(process, signal.SIGTERM)
         self._told.update(self.leftovers)
 
+    def _kin(self, seen: Iterable[machine.Seen]) -> list[machine.Seen]:
+        """Return what is ours of all processes, and remember it: later nothing may lead from us to them."""
+        found = kin(seen, self._owns, self._below)
+        self._below.update(other.process for other in found)
+        return found
+
     def _owns(self, other: machine.Seen) -> bool:
         """Say whether a process is ours: by the marker, or, where it wiped that out, by the session.
 
         The session counts only if its leader lived in our time: an old note may name a pid that is another's.
         """
         if other.marker is not None:
-            return other.marker == self.marker
+            return self.marker in (other.marker, *other.outer)
         return self._seen_s is not None and other.session == self.pid and other.process.pid != self.pid
 
     def _reap(self) -> int | None:
