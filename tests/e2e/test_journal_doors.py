@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,10 +13,11 @@ import pytest
 from slacktide.app.controller import Controller, Setup
 from slacktide.app.submission import Submission
 from slacktide.cli import run
+from slacktide.events import Closed
 from slacktide.store.lease import is_held
 from slacktide.store.sqlite import SqliteStore
 
-from .parts_of_runs import wait_until, world_of, write_job
+from .parts_of_runs import counting, wait_until, workers_of, world_of, write_job
 from .test_run_cli import started
 
 SLOW_S = 600.0
@@ -87,3 +89,41 @@ def test_row_11_a_journal_that_was_moved_with_its_runs_goes_on(tmp_path: Path) -
         controller.run(poll_s=0.001)
         assert controller.world.jobs["counting"].status == "succeeded"
         assert controller.journal.cost_of_all().audit.clean
+
+
+def _emptied(journal: Path) -> None:
+    os.truncate(journal, 0)
+
+
+def _overwritten(journal: Path) -> None:
+    """Put another journal's content into the file, as cp does."""
+    with SqliteStore(journal.with_name("other.db")) as store:
+        store.append([Closed(at_hours=0.0)])
+    content = journal.with_name("other.db").read_bytes()
+    with journal.open("r+b") as file:
+        file.write(content)
+        file.truncate()
+
+
+def _without_log(journal: Path) -> None:
+    journal.with_name("journal.db-wal").unlink()
+
+
+@pytest.mark.parametrize("lose", [_emptied, _overwritten, _without_log])
+def test_row_14_a_controller_whose_journal_is_cut_short_lets_go_and_says_so(
+    journal: Path, tmp_path: Path, lose: Callable[[Path], None]
+) -> None:
+    with SqliteStore(journal) as store:
+        store.append([Closed(at_hours=0.0)] * 500)  # of a past that stands in the file alone
+    assert run(["submit", write_job(tmp_path, counting(100_000)), "--no-wait"]) == 0
+    process = started("controller", "--speed", "3600")
+    with ended(process) as printed:
+        wait_until(lambda: any(track.order for track in world_of(journal).active))
+        wait_until(lambda: bool(workers_of(tmp_path)))
+        lose(journal)
+        wait_until(lambda: process.poll() is not None)
+    assert process.returncode == 2, printed
+    assert "Traceback" not in printed[1]
+    assert "the journal must stay whole while it is open, got" in printed[1]
+    assert "the workers were let go" in printed[1]
+    assert workers_of(tmp_path) == []

@@ -98,8 +98,9 @@ class Journal:
 
     def jobs(self) -> list[JobStatus]:
         """List every job, as of the last event."""
-        world = self._world()
-        return [listed(track, world) for track in world.jobs.values()]
+        before, world = self.in_charge, self._world()
+        in_charge = before or self.in_charge  # one may have come or gone while the journal was read
+        return [listed(track, world, in_charge=in_charge) for track in world.jobs.values()]
 
     def waiting(self) -> list[SubmissionAsked]:
         """List the requests that no controller has answered yet."""

@@ -10,15 +10,18 @@ from slacktide.jobfile import parse_job
 from slacktide.report.sentences import policy_name
 from slacktide.results.status import JobStatus
 
+UNATTENDED = "unattended"
+"""The state of a job whose controller is gone without a word."""
 
-def listed(track: Track, world: World) -> JobStatus:
-    """Say where a job stands, as of the journal's last event."""
+
+def listed(track: Track, world: World, *, in_charge: bool) -> JobStatus:
+    """Say where a job stands, as of the journal's last event; `in_charge`: a controller is there just now."""
     order = track.order
     work_gpu_hours, deadline_hours = task_of(track)
     return JobStatus(
         name=track.job,
         policy=policy_of(track),
-        status=status_of(track, world),
+        status=status_of(track, world, in_charge=in_charge),
         health=track.health,
         hours=elapsed_hours(track, world.now_hours),
         spot_gpus=order.spot_gpus if order else 0,
@@ -32,9 +35,15 @@ def listed(track: Track, world: World) -> JobStatus:
     )
 
 
-def status_of(track: Track, world: World) -> str:
-    """Return a job's state in the words users see; `released` while no controller looks after it."""
-    return "released" if track.active and (track.released or world.controller is None) else track.status
+def status_of(track: Track, world: World, *, in_charge: bool) -> str:
+    """Return a job's state in the words users see.
+
+    `released` when it was let go in order, `unattended` when its controller is gone without a word: nobody
+    knows then whether its workers still run.
+    """
+    if track.active and (track.released or world.controller is None):
+        return "released"
+    return track.status if in_charge or not track.active else UNATTENDED
 
 
 def policy_of(track: Track) -> str:

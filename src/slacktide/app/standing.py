@@ -33,7 +33,7 @@ class Standings:
             job=lane.job,
             policy=policy_of(track),
             pool=lane.market_pool.name,
-            status=status_of(track, self._controller.world),
+            status=status_of(track, self._controller.world, in_charge=True),
             health=track.health,
             hours=elapsed_hours(track, now_hours),
             quotes=_quotes(lane, lane.slot(_shown_until(track, now_hours))),

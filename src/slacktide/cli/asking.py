@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def is_terminal() -> bool:
     """Whether there is somebody to ask."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 @journal_option
 @common.output_option("table", "json")
 def jobs(journal: str | None, output: str) -> None:
-    """List the jobs of a journal, as of its last event."""
+    """List the jobs of a journal, as of its last event.
+
+    A job is `released` when it was let go in order, and `unattended` when its controller is gone without a
+    word: its workers may still run and cost money until a controller takes charge.
+    """
+    from slacktide.app.listing import UNATTENDED
     from slacktide.report import jobs as report
 
     with opened(journal) as read:
@@ -28,6 +33,9 @@ def jobs(journal: str | None, output: str) -> None:
         else:
             say(report.text(listed))
         _say_what_waits(read)
+        alone = [one.name for one in listed if one.status == UNATTENDED]
+    if alone:
+        click.echo(f"workers of {', '.join(alone)} may still run, and nobody watches them", err=True)
 
 
 def _say_what_waits(journal: Journal) -> None:

@@ -267,8 +267,7 @@ def _tell(track: Track, event: Event) -> None:
             track.blocked = event.why if isinstance(event, Blocked) else ""
         case WorkerFailed() | Stalled():
             _failed(track, event.checkpointed_gpu_hours)
-        case Restarted():
-            assert track.order is not None
+        case Restarted() if track.order is not None:
             _new_attempt(track, event.attempt, event.at_hours)
             track.order = track.order._replace(attempt=event.attempt, delay_s=event.delay_s)
             track.starts += 1

@@ -29,12 +29,15 @@ def opened(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
     if create:
         _make_private(path)
     with told(path):
-        database = _connected(path, create, patience_s)
+        _refuse_a_log_alone(path)
+        database = connected(path, create, patience_s)
         try:
-            if create and _identity(database) == schema.NOTHING_YET:
+            if create and _identity(database, path) == schema.NOTHING_YET:
                 _lay_out(database)
-            schema.check(_identity(database), path)
+            schema.check(_identity(database, path), path)
             _keep_from_others(path)
+            with schema.usable(path):
+                schema.check_events(database)
             _write_ahead(database, path, time.monotonic() + patience_s)
         except BaseException:
             database.close()
@@ -66,7 +69,19 @@ def _keep_from_others(path: Path) -> None:
         keep_from_others(file)
 
 
-def _connected(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
+def _refuse_a_log_alone(path: Path) -> None:
+    """Raise FileError for an empty file beside a log: SQLite would throw away what stands in the log."""
+    log = path.with_name(f"{path.name}-wal")
+    if path.exists() and path.stat().st_size == 0 and log.exists() and log.stat().st_size > 0:
+        raise FileError(
+            f"must be a journal of Slacktide, whole, got an empty file, though events stand in {log.name}; "
+            f"they were left as they are: restore a copy, or {ANOTHER}",
+            path=path,
+        )
+
+
+def connected(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
+    """Open a file without looking into it; what fails is for the caller to tell."""
     return sqlite3.connect(
         f"{path.as_uri()}?mode={'rwc' if create else 'rw'}",
         uri=True,
@@ -76,9 +91,9 @@ def _connected(path: Path, create: bool, patience_s: float) -> sqlite3.Connectio
     )
 
 
-def _identity(database: sqlite3.Connection) -> schema.Identity:
+def _identity(database: sqlite3.Connection, path: Path) -> schema.Identity:
     # In one look: between two, somebody else could be done making the journal.
-    with transaction(database, "BEGIN"):
+    with schema.usable(path), transaction(database, "BEGIN"):
         return schema.identity(database)
 
 

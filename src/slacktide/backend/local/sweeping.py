@@ -30,7 +30,9 @@ def marked(owner: str) -> dict[str, dict[str, dict[int, Kind]]]:
     for seen in machine.scan():
         parts = (seen.marker or "").split("/")
         if len(parts) == 4 and parts[0] == owner and parts[3].isdecimal() and is_name(parts[1]):
-            found[parts[1]][parts[2]][int(parts[3])] = _kind(seen.process.pid)
+            ranks, rank = found[parts[1]][parts[2]], int(parts[3])
+            # One of its processes may end while it is read, and then says nothing.
+            ranks[rank] = "spot" if ranks.get(rank) == "spot" else _kind(seen.process.pid)
     return found
 
 
