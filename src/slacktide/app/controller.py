@@ -76,7 +76,7 @@ class Controller:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(Lease(self.path))
+            self._lease = stack.enter_context(Lease(self.path))
             self.store: Store = stack.enter_context(SqliteStore(self.path))
             make_journal(self.store)
             world = read_world(self.store)
@@ -130,6 +130,7 @@ class Controller:
         """
 
         def between() -> None:
+            self._lease.check()
             self.engine.write(self._tell_of_clocks())
             self._intake.tidy()
             if not stopping():
