@@ -21,7 +21,16 @@ from slacktide.engine.world import Track
 from slacktide.events import Ended, Lived, Lost, WorkerFailed
 from slacktide.store.sqlite import SqliteStore
 
-from .parts_of_runs import counting, progressed, wait_until, workers_of, world_of, write_job, write_table
+from .parts_of_runs import (
+    PATIENCE_S,
+    counting,
+    progressed,
+    wait_until,
+    workers_of,
+    world_of,
+    write_job,
+    write_table,
+)
 
 SPEED = "600"
 """A market hour in six seconds: half-hour slots of three seconds."""
@@ -104,7 +113,7 @@ def test_workers_told_to_stop_from_outside_have_not_succeeded(
     assert track(journal).active
     assert track(journal).failures == 0
     beside.send_signal(signal.SIGTERM)
-    assert beside.wait(60) == 101
+    assert beside.wait(PATIENCE_S) == 101
     cancel_and_end(journal, tmp_path)
     assert not [event for event in told(journal, Ended) if event.status == "succeeded"]  # type: ignore[attr-defined]
 
@@ -114,7 +123,7 @@ def test_controller_and_workers_told_to_stop_together_leave_a_job_that_goes_on(
 ) -> None:
     beside = running()
     send([*workers_of(tmp_path), beside.pid], signal.SIGTERM)  # as a reboot does
-    assert beside.wait(60) == 101
+    assert beside.wait(PATIENCE_S) == 101
     assert track(journal).active
     assert not told(journal, Ended, WorkerFailed)
     cancel_and_end(journal, tmp_path)
@@ -138,7 +147,7 @@ def test_what_was_let_go_in_trouble_is_lost_and_begins_again(
     again = begin("run", "--resume", "-y")
     wait_until(lambda: track(journal).attempt > before)
     again.send_signal(signal.SIGTERM)
-    assert again.wait(60) == 101
+    assert again.wait(PATIENCE_S) == 101
     assert track(journal).active
     assert track(journal).failures == 0
     assert not told(journal, Ended)
@@ -164,7 +173,7 @@ def test_a_job_that_ends_while_no_controller_is_there_ends_when_it_did(
 ) -> None:
     beside = running(steps=900)
     beside.kill()
-    beside.wait(60)
+    beside.wait(PATIENCE_S)
     killed_hours = world_of(journal).now_hours
     wait_until(lambda: workers_of(tmp_path) == [])  # it has finished by itself
     time.sleep(6.5)  # more than an hour of the market, in which nothing is held
@@ -183,14 +192,14 @@ def test_after_a_power_cut_nothing_is_paid_for_the_time_without_power(
 ) -> None:
     beside = running()
     send([beside.pid, *workers_of(tmp_path)], signal.SIGKILL)
-    beside.wait(60)
+    beside.wait(PATIENCE_S)
     cut = world_of(journal).now_hours
     wait_until(lambda: workers_of(tmp_path) == [])
     time.sleep(7.0)  # more than an hour of the market
     job = begin("run", "--resume", "-y")
     wait_until(lambda: bool(told(journal, Lost)))
     job.send_signal(signal.SIGTERM)
-    assert job.wait(60) == 101
+    assert job.wait(PATIENCE_S) == 101
     assert track(journal).failures == 0
     stretches = [event.priced.stretch for event in told(journal, Lived)]  # type: ignore[attr-defined]
     dark = [one for one in stretches if cut + 0.5 < one.from_hours < cut + 1.0 and one.gpus]
@@ -208,7 +217,7 @@ def test_a_missing_secret_or_market_blocks_one_job_and_not_the_others(
     beside = begin("run", secret, plain, "-y", "--speed", SPEED)
     wait_until(lambda: progressed(journal, "secret", share=0.002))
     beside.send_signal(signal.SIGTERM)
-    assert beside.wait(60) == 101
+    assert beside.wait(PATIENCE_S) == 101
     monkeypatch.delenv("TOKEN")
     job = begin("controller")
     wait_until(lambda: not track(journal, "plain").active)
@@ -218,7 +227,7 @@ def test_a_missing_secret_or_market_blocks_one_job_and_not_the_others(
     assert run(["cancel", "secret"]) == 0
     wait_until(lambda: not track(journal, "secret").active)
     job.send_signal(signal.SIGTERM)
-    assert job.wait(60) == 0
+    assert job.wait(PATIENCE_S) == 0
     assert track(journal, "secret").status == "cancelled"
     assert "hush" not in (tmp_path / "said.txt").read_text(encoding="utf-8")
 
@@ -228,14 +237,14 @@ def test_a_vanished_market_blocks_and_can_be_cancelled(
 ) -> None:
     beside = running()
     beside.send_signal(signal.SIGTERM)
-    assert beside.wait(60) == 101
+    assert beside.wait(PATIENCE_S) == 101
     (tmp_path / "market.csv").unlink()
     job = begin("controller")
     wait_until(lambda: bool(track(journal).blocked))
     assert run(["cancel", "counting"]) == 0
     wait_until(lambda: not track(journal).active)
     job.send_signal(signal.SIGTERM)
-    assert job.wait(60) == 0
+    assert job.wait(PATIENCE_S) == 0
     assert track(journal).status == "cancelled"
     write_table(tmp_path / "market.csv", 600)
 

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 LEFT = Reason("what-is-left")
 ASKED = "a user asked for it"
 STOPS = "the controller stops"
+MOST_STOPS = 20
+"""Whoever tells workers to stop this often, without any work between, does it for ever."""
+STOPPED_TOO_OFTEN = (
+    f"its workers were told to stop more than {MOST_STOPS} times in a row without any progress, and not by this "
+    "controller; a script must not signal its own process group"
+)
 
 
 Answer: TypeAlias = Callable[["Engine", Track, Account, Facts], None]
@@ -190,6 +196,9 @@ def _lost_all(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
     )
     if facts.taken_spot_gpus:
         _taken(engine, track, one, facts)
+        return
+    if not facts.lost_on_demand_gpus and track.losses_in_row > MOST_STOPS:
+        let_go(engine, track, "failed", STOPPED_TOO_OFTEN)
         return
     delay_s = engine.lane(track).patience.delay_s(track.losses_in_row)
     again = Restarted(

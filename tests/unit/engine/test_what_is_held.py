@@ -15,6 +15,7 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane, make_lane
 from slacktide.events import (
     CancellationAsked,
+    Decided,
     Ended,
     Event,
     Held,
@@ -143,6 +144,18 @@ def test_losses_that_come_one_after_another_are_answered_more_and_more_slowly() 
         bench.step(attempt * 0.01)
     delays = [event.delay_s for event in bench.events(Restarted)]  # type: ignore[attr-defined]
     assert delays == [0.0, 2.0, 4.0, 8.0]
+
+
+def test_a_script_that_tells_itself_to_stop_is_given_up_in_the_end() -> None:
+    bench = Bench(lane())
+    bench.step(0.0)
+    for attempt in range(1, 30):
+        if bench.track.active:
+            bench.machine.is_gone(attempt * 0.01, attempt, stopped=True)
+            bench.step(attempt * 0.01)
+    assert bench.track.status == "failed"
+    assert "must not signal its own process group" in bench.events(Decided)[-1].why
+    assert len(bench.events(Lost)) == 21
 
 
 # ---------------------------------------------------------------- row: losses are losses
