@@ -23,7 +23,7 @@ STOPS = "the controller stops"
 MOST_STOPS = 20
 """Whoever tells workers to stop this often, without any work between, does it for ever."""
 STOPPED_TOO_OFTEN = (
-    f"its workers were told to stop more than {MOST_STOPS} times in a row without any progress, and not by this "
+    f"its workers were told to stop more than {MOST_STOPS} times in a row without progress, and not by this "
     "controller; a script must not signal its own process group"
 )
 
