@@ -34,8 +34,15 @@ def logs(
     harmless = output == "text" and is_terminal()
     with opened(journal) as read:
         for printed in read.logs(job, rank=rank, attempt=attempt, follow=follow):
-            line = json.dumps(printed._asdict()) if output == "json" else _line(printed, harmless)
+            line = _json(printed) if output == "json" else _line(printed, harmless)
             click.echo(line, color=True)  # otherwise click would take colours out of what goes into a pipe
+
+
+def _json(printed: LogLine) -> str:
+    fields = printed._asdict()
+    if not printed.continued:
+        del fields["continued"]
+    return json.dumps(fields)
 
 
 def _line(printed: LogLine, harmless: bool) -> str:
