@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from slacktide.backtesting.compare import guarded, setting_for
 from slacktide.backtesting.plain import Setting, played
 from slacktide.backtesting.playback import Playback
 from slacktide.deciding import Policy, View, look
-from slacktide.engine.feed import Feed, is_feed
+from slacktide.engine.feed import Feed, is_feed, shared_feed
 from slacktide.engine.patience import USUAL, Patience
 from slacktide.events import Submitted
 from slacktide.jobfile import JobFile
@@ -202,16 +201,6 @@ def _recorded(written: str) -> Market:
     return open_market(**json.loads(written))
 
 
-_feeds: WeakValueDictionary[str, Feed] = WeakValueDictionary()
-"""Jobs on one feed share it, as long as any of them runs."""
-
-
 def _feed(written: str) -> Feed | None:
     """Return the feed that a submission names; None where its market is a recorded one."""
-    options = json.loads(written)
-    if not is_feed(options["spec"]):
-        return None
-    feed = _feeds.get(written)
-    if feed is None:
-        feed = _feeds[written] = Feed(**options)
-    return feed
+    return shared_feed(written) if is_feed(json.loads(written)["spec"]) else None
