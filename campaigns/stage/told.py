@@ -6,6 +6,7 @@ import csv
 import json
 import sqlite3
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,6 +66,21 @@ def market(path: Path) -> list[Price]:
 def held(journal: Path, prices: Sequence[Price] | None) -> list[Held]:
     """Return what was held and is billed, at the market's prices, or at those in the journal for a feed."""
     return [_held(row, prices) for row in rows(journal, "Lived", "Kept")]
+
+
+def waited_hours(journal: Path, speed: float) -> float:
+    """Return for how long the market's clock says that it waited, where it is faster than its steps allow.
+
+    It writes down where it stands (`ClockAnchored`) whenever it has waited, and with every controller.
+    """
+    anchors = [row.data for row in rows(journal, "ClockAnchored")]
+    return sum(
+        max(
+            0.0,
+            (after["boot_s"] - before["boot_s"]) * speed / 3600.0 - after["at_hours"] + before["at_hours"],
+        )
+        for before, after in pairwise(anchors)
+    )
 
 
 def _held(row: Row, prices: Sequence[Price] | None) -> Held:
