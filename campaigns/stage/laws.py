@@ -177,7 +177,7 @@ def _wall_s(arena: Arena, market_hours: float) -> float:
 
 
 def _waited_s(arena: Arena) -> float:
-    """Return for how long the market's clock may have stood still: what it says, and the slot that it does not.
+    """Return for how long the market's clock may have stood still: as it says, and a slot unsaid.
 
     A market that is faster than the wall's clock waits for the controller, and what passes meanwhile is free.
     """

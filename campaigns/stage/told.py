@@ -73,13 +73,10 @@ def waited_hours(journal: Path, speed: float) -> float:
 
     It writes down where it stands (`ClockAnchored`) whenever it has waited, and with every controller.
     """
-    anchors = [row.data for row in rows(journal, "ClockAnchored")]
+    said = [row.data for row in rows(journal, "ClockAnchored")]
+    anchors = [(float(one["boot_s"]) * speed / 3600.0, float(one["at_hours"])) for one in said]
     return sum(
-        max(
-            0.0,
-            (after["boot_s"] - before["boot_s"]) * speed / 3600.0 - after["at_hours"] + before["at_hours"],
-        )
-        for before, after in pairwise(anchors)
+        max(0.0, (later[0] - earlier[0]) - (later[1] - earlier[1])) for earlier, later in pairwise(anchors)
     )
 
 
