@@ -6,6 +6,7 @@ import csv
 import json
 import sqlite3
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,6 +66,18 @@ def market(path: Path) -> list[Price]:
 def held(journal: Path, prices: Sequence[Price] | None) -> list[Held]:
     """Return what was held and is billed, at the market's prices, or at those in the journal for a feed."""
     return [_held(row, prices) for row in rows(journal, "Lived", "Kept")]
+
+
+def waited_hours(journal: Path, speed: float) -> float:
+    """Return for how long the market's clock says that it waited, where it is faster than its steps allow.
+
+    It writes down where it stands (`ClockAnchored`) whenever it has waited, and with every controller.
+    """
+    said = [row.data for row in rows(journal, "ClockAnchored")]
+    anchors = [(float(one["boot_s"]) * speed / 3600.0, float(one["at_hours"])) for one in said]
+    return sum(
+        max(0.0, (later[0] - earlier[0]) - (later[1] - earlier[1])) for earlier, later in pairwise(anchors)
+    )
 
 
 def _held(row: Row, prices: Sequence[Price] | None) -> Held:
