@@ -233,12 +233,14 @@ def test_a_missing_secret_or_market_blocks_one_job_and_not_the_others(
 
 
 def test_a_vanished_market_blocks_and_can_be_cancelled(
-    journal: Path, tmp_path: Path, running: Begin, begin: Begin
+    journal: Path, tmp_path: Path, running: Begin, begin: Begin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beside = running()
     beside.send_signal(signal.SIGTERM)
     assert beside.wait(PATIENCE_S) == 101
     (tmp_path / "market.csv").unlink()
+    assert run(["run", "--resume", "-y"]) == 101
+    assert "blocked: " in capsys.readouterr().err
     job = begin("controller")
     wait_until(lambda: bool(track(journal).blocked))
     assert run(["cancel", "counting"]) == 0

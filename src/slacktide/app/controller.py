@@ -158,6 +158,11 @@ class Controller:
         """Whether nothing is held and nothing is to be done."""
         return self.engine.idle
 
+    def without_market(self) -> dict[str, str]:
+        """Return the jobs that have not ended and whose market or file cannot be opened, with the reason."""
+        troubles = self.engine.troubles
+        return {job: troubles.of(job) for job in troubles.having("market") if job in self.world.unended}
+
     def began(self) -> dict[str, float]:
         """Return when each job that has not ended began, on the market's clock."""
         return {track.job: track.began_hours for track in self.world.active}

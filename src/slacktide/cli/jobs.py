@@ -21,7 +21,8 @@ def jobs(journal: str | None, output: str) -> None:
     """List the jobs of a journal, as of its last event.
 
     A job is `released` when it was let go in order, and `unattended` when its controller is gone without a
-    word: its workers may still run and cost money until a controller takes charge.
+    word: its workers may still run and cost money until a controller takes charge. One that is `blocked`
+    cannot go on, for a reason that is printed; it can be cancelled.
     """
     from slacktide.app.listing import UNATTENDED
     from slacktide.report import jobs as report
@@ -32,6 +33,9 @@ def jobs(journal: str | None, output: str) -> None:
             common.echo_json({"jobs": [report.as_json(one) for one in listed]})
         else:
             say(report.text(listed))
+        for one in listed:
+            if one.blocked:
+                say(f"{one.name} is blocked: {one.blocked}", err=True)
         _say_what_waits(read)
         alone = [one.name for one in listed if one.status == UNATTENDED]
     if alone:

@@ -108,15 +108,18 @@ def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, outp
     from slacktide.events import Status
 
     journal = controller.journal
-    bills = [journal.bill(job) for job in jobs]
+    stuck = controller.without_market()
+    bills = [journal.bill(job) for job in jobs if job not in stuck]
+    for job in filter(stuck.__contains__, jobs):
+        say(f"{job} has no bill yet, because it is blocked: {stuck[job]}", err=True)
     with unless_nobody_reads():
         print_bills(bills, output)
     for bill in bills:
         write_pictures(journal, bill, pictures, bill.job if len(bills) > 1 else "")
     left = [bill.job for bill in bills if bill.status not in get_args(Status)]
-    if left:
-        say(f"not ended: {', '.join(left)}; `slacktide run --resume` goes on", err=True)
-    return exit_code([bill.status for bill in bills])
+    if left or stuck:
+        say(f"not ended: {', '.join([*left, *stuck])}; `slacktide run --resume` goes on", err=True)
+    return exit_code([*(bill.status for bill in bills), *("blocked" for _ in stuck)])
 
 
 def exit_code(statuses: Sequence[str]) -> int:

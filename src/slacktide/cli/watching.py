@@ -84,5 +84,6 @@ class Watch:
     def _picture(self, lines: Sequence[str], now_hours: float) -> RenderableType:
         from slacktide.report.live.view import frame
 
-        standings = [self._standings.of(job, now_hours) for job in self._jobs]
+        found = (self._standings.of(job, now_hours) for job in self._jobs)
+        standings = [standing for standing in found if standing is not None]
         return frame(standings, lines, speed=self._controller.clock.speed, note=self._note())

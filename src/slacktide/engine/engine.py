@@ -25,7 +25,7 @@ from slacktide.engine.snapshots import is_due, keep, known
 from slacktide.engine.step import take_step
 from slacktide.engine.troubles import Troubles, said
 from slacktide.engine.world import Begun, Track, World
-from slacktide.events import ClockJumped, Event, Record, SiteOpened, Submitted
+from slacktide.events import ClockJumped, Event, FeedTroubled, Record, SiteOpened, Submitted
 from slacktide.site.spot import Claim, Spot
 from slacktide.store.base import Store
 from slacktide.types import TIME_TOLERANCE_HOURS, JobState
@@ -253,6 +253,9 @@ class Engine:
         for track in self.world.active:
             self.troubles.note(track.job, "machine", self.facts.get(track.job, Facts()).trouble)
         news = self.troubles.news(self.world.active, now_hours)
+        trouble = next((lane.feed.trouble for lane in self._lanes.values() if lane.feed is not None), "")
+        if trouble != self.world.feed_trouble:
+            news.append(FeedTroubled(at_hours=now_hours, why=trouble))
         if news:
             self.write(news)
 
