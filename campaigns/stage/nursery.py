@@ -70,6 +70,7 @@ def _forked(asked: dict[str, Any]) -> int:
     code = 70
     try:
         os.setsid()
+        _hear_signals()
         _redirect(Path(asked["out"]))
         os.chdir(asked["cwd"])
         os.environ.update(asked["env"])
@@ -84,6 +85,13 @@ def _forked(asked: dict[str, Any]) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _hear_signals() -> None:
+    """Begin as from a terminal, though whoever started the campaign may ignore some (nohup, a shell's &)."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _run(argv: list[str]) -> int:
