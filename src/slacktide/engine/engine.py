@@ -17,6 +17,7 @@ from slacktide.engine.fleet_step import FleetStep
 from slacktide.engine.fleets import FleetRun, Fleets, class_of, open_fleet
 from slacktide.engine.lane import Lane, lane_of
 from slacktide.engine.launching import launch_of
+from slacktide.engine.same_market import check_unchanged, digest_now, market_now
 from slacktide.engine.snapshots import is_due, keep, known
 from slacktide.engine.step import take_step
 from slacktide.engine.world import Begun, Track, World
@@ -127,7 +128,11 @@ class Engine:
     def lane(self, track: Track) -> Lane:
         """Return a job's lane, made from the journal where this engine did not take the job in."""
         if track.job not in self._lanes:
-            self._lanes[track.job] = self._open_lane(track.submitted)
+            lane = self._open_lane(track.submitted)
+            market = market_now(track.submitted.market, lane.feed)
+            if track.active and market is not None:
+                check_unchanged(self.world.site, market)
+            self._lanes[track.job] = lane
         return self._lanes[track.job]
 
     def lane_of(self, job: str) -> Lane:
@@ -197,8 +202,9 @@ class Engine:
         if self.world.site is not None:
             return []
         slot = lane.start_slot
-        start_utc = lane.market_pool.time(slot).isoformat()
-        return [SiteOpened(at_hours=lane.begins(slot), market=submitted.market, start_utc=start_utc)]
+        start_utc, market = lane.market_pool.time(slot).isoformat(), submitted.market
+        digest = digest_now(market, start_utc) if market else ""
+        return [SiteOpened(at_hours=lane.begins(slot), market=market, start_utc=start_utc, digest=digest)]
 
     def _forward(self, now_hours: float) -> float:
         """Return the time, which never goes back; a clock that did is noted."""
