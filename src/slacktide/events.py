@@ -90,6 +90,9 @@ class SiteOpened(Event):
     """What to open the market with, as JSON: source and options."""
     start_utc: str
     """The market's own time at `at_hours`, when one of its slots begins."""
+    digest: str = ""
+    """SHA-256 of the market's numbers as it was opened, of a feed those before `start_utc`; empty in journals
+    of before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,7 +88,7 @@ def test_row_11_a_journal_that_was_moved_with_its_runs_goes_on(tmp_path: Path) -
     with Controller(new / "journal.db", dry(tmp_path)) as controller:
         controller.run(poll_s=0.001)
         assert controller.world.jobs["counting"].status == "succeeded"
-        assert controller.journal.cost_of_all().audit.clean
+        assert controller.journal.cost_of_all().bill.audit.clean
 
 
 def _emptied(journal: Path) -> None:

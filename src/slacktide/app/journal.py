@@ -9,19 +9,19 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from slacktide.app import requests
-from slacktide.app.costs import JobCost, RunTold, job_bill, job_cost, run_told, site_cost
+from slacktide.app.costs import JobCost, RunTold, SiteCost, billed, job_cost, run_told, site_cost
 from slacktide.app.listing import listed
 from slacktide.app.logs import LogLine, Printed
 from slacktide.app.submission import Submission
 from slacktide.backend.base import Place, backends
 from slacktide.engine.lane import Lane, lane_of
 from slacktide.engine.opening import make_journal
+from slacktide.engine.pricing import sites_of
 from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError
 from slacktide.events import Record, SubmissionAsked, Submitted
 from slacktide.results.bill import Bill
-from slacktide.results.site_bill import SiteBill
 from slacktide.results.status import JobStatus
 from slacktide.store.base import Store
 from slacktide.store.home import journal_path as own_journal
@@ -98,8 +98,7 @@ class Journal:
 
     def jobs(self) -> list[JobStatus]:
         """List every job, as of the last event."""
-        before, world = self.in_charge, self._world()
-        in_charge = before or self.in_charge  # one may have come or gone while the journal was read
+        world, in_charge = self._now()
         return [listed(track, world, in_charge=in_charge) for track in world.jobs.values()]
 
     def waiting(self) -> list[SubmissionAsked]:
@@ -145,22 +144,33 @@ class Journal:
 
     def bill(self, job: str) -> Bill:
         """Draw up the bill of a job, beside what others would have paid."""
-        track = requests.track_of(self._world(), job)
-        return job_bill(track, self._lane(track))
+        world, in_charge = self._now()
+        track = requests.track_of(world, job)
+        return billed(track, world, self._lane(track), in_charge=in_charge)
 
     def cost(self, job: str) -> JobCost:
         """Return the bill of a job and its audit, in which every stretch is priced again."""
-        track = requests.track_of(self._world(), job)
-        return job_cost(track, self._lane(track), self.store.read(job=job))
+        world, in_charge = self._now()
+        track = requests.track_of(world, job)
+        own = list(self.store.read(job=job))
+        # What concerns no job tells on which market it stands.
+        told = sorted([*self.store.read(job=""), *own[:1]], key=lambda record: record.seq)
+        return job_cost(track, world, self._lane, sites_of(told).get(job), own, in_charge=in_charge)
 
-    def cost_of_all(self) -> SiteBill:
+    def cost_of_all(self) -> SiteCost:
         """Return what every job and the site itself paid, and the audit of all stretches together."""
-        return site_cost(self._world(), self.store.read())
+        world, in_charge = self._now()
+        return site_cost(world, self.store.read(), in_charge=in_charge)
 
     def run(self, job: str) -> RunTold:
         """Return the run of a job, as pictures and pages need it; raises InputError where nothing was run."""
         track = requests.track_of(self._world(), job)
         return run_told(track, self._lane(track), (record.event for record in self.store.read(job=job)))
+
+    def _now(self) -> tuple[World, bool]:
+        """Return all that the journal tells, and whether a controller is in charge."""
+        before, world = self.in_charge, self._world()
+        return world, before or self.in_charge  # one may have come or gone while the journal was read
 
 
 def open_journal(path: str | Path | None = None, *, create: bool = False) -> Journal:

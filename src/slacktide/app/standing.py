@@ -25,7 +25,7 @@ class Standings:
     def of(self, job: str, now_hours: float) -> Standing | None:
         """Say where a job stands now; None where its market is gone, so that nobody can say."""
         engine, track = self._controller.engine, self._controller.world.jobs[job]
-        if job in engine.troubles.having("market"):
+        if engine.troubles.has(job, "market"):
             return None
         lane, one, facts = engine.lane(track), engine.account(track, now_hours), engine.facts.get(job)
         bill = track.bill if one is None else added(track.bill, one.priced)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,8 +38,9 @@ def cost(job: str | None, **given: Any) -> int:
     with opened(given["journal"]) as journal:
         if job is None:
             return _all(journal, given["output"])
-        drawn, checked = journal.cost(job)
+        drawn, checked, notes = journal.cost(job)
         _print(drawn, checked, given["output"])
+        _say(notes)
         write_pictures(journal, drawn, pictures)
     return 0 if checked.clean else 1
 
@@ -46,7 +48,8 @@ def cost(job: str | None, **given: Any) -> int:
 def _all(journal: Journal, output: str) -> int:
     from slacktide.report import site_bill as report
 
-    found = journal.cost_of_all()
+    found, notes = journal.cost_of_all()
+    _say(notes)
     if output == "json":
         common.echo_json(report.as_json(found))
     else:
@@ -61,3 +64,9 @@ def _print(drawn: Bill, checked: Audit, output: str) -> None:
         common.echo_json({**report.as_json(drawn), "audit": report.audit_json(checked)})
     else:
         say(f"{report.text(drawn)}\n\n{report.audit_text(checked, drawn.cost_usd)}")
+
+
+def _say(notes: Sequence[str]) -> None:
+    """Say on stderr what must be known of the markets that bills and audits rest on."""
+    for note in notes:
+        say(note, err=True)

@@ -21,6 +21,7 @@ from slacktide.engine.fleets import FleetRun, Fleets, class_of, open_fleet
 from slacktide.engine.holding import note_held
 from slacktide.engine.lane import Lane, lane_of, lane_without_market
 from slacktide.engine.launching import launch_of
+from slacktide.engine.same_market import check_unchanged, digest_now, market_now
 from slacktide.engine.snapshots import is_due, keep, known
 from slacktide.engine.step import take_step
 from slacktide.engine.troubles import Troubles, said
@@ -148,9 +149,10 @@ class Engine:
     @property
     def idle(self) -> bool:
         """Whether nothing is held and nothing is to be done, but for jobs that cannot go on."""
-        stuck = self.troubles.having("market")
         return all(
-            self.facts.get(track.job, Facts()).gone if track.job in stuck else track.released
+            self.facts.get(track.job, Facts()).gone
+            if self.troubles.has(track.job, "market")
+            else track.released
             for track in self.world.active
         )
 
@@ -169,7 +171,11 @@ class Engine:
     def lane(self, track: Track) -> Lane:
         """Return a job's lane, made from the journal where this engine did not take the job in."""
         if track.job not in self._lanes:
-            self._lanes[track.job] = self._open_lane(track.submitted)
+            lane = self._open_lane(track.submitted)
+            market = market_now(track.submitted.market, lane.feed)
+            if track.active and market is not None:
+                check_unchanged(self.world.site, market)
+            self._lanes[track.job] = lane
         return self._lanes[track.job]
 
     def lane_of(self, job: str) -> Lane:
@@ -178,7 +184,7 @@ class Engine:
 
     def account(self, track: Track, now_hours: float) -> Account | None:
         """Say what the stretch that a job is in has done and cost so far; None when it is in none."""
-        if track.begun is None or track.job in self.troubles.having("market"):
+        if track.begun is None or self.troubles.has(track.job, "market"):
             return None
         until = min(now_hours, self.lane(track).begins(track.begun.slot + 1))
         facts = self.facts.get(track.job, Facts())
@@ -249,6 +255,9 @@ class Engine:
             able.append(track)
         return able
 
+    def _is_stuck_and_gone(self, track: Track) -> bool:
+        return self.troubles.has(track.job, "market") and self.facts.get(track.job, Facts()).gone
+
     def _tell_troubles(self, now_hours: float) -> None:
         for track in self.world.active:
             self.troubles.note(track.job, "machine", self.facts.get(track.job, Facts()).trouble)
@@ -278,8 +287,9 @@ class Engine:
         if self.world.site is not None:
             return []
         slot = lane.start_slot
-        start_utc = lane.market_pool.time(slot).isoformat()
-        return [SiteOpened(at_hours=lane.begins(slot), market=submitted.market, start_utc=start_utc)]
+        start_utc, market = lane.market_pool.time(slot).isoformat(), submitted.market
+        digest = digest_now(market, start_utc) if market else ""
+        return [SiteOpened(at_hours=lane.begins(slot), market=market, start_utc=start_utc, digest=digest)]
 
     def _forward(self, now_hours: float) -> float:
         """Return the time, which never goes back; a clock that did is noted."""

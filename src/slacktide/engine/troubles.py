@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
@@ -19,18 +18,24 @@ class Troubles:
     """What is wrong with which job, as far as is known now."""
 
     def __init__(self) -> None:
-        self._found: dict[str, dict[Source, str]] = defaultdict(dict)
+        self._found: dict[str, dict[Source, str]] = {}
 
     def note(self, job: str, source: Source, why: str) -> None:
         """Say what is wrong; nothing when it is empty."""
         if why:
-            self._found[job][source] = why
-        else:
+            self._found.setdefault(job, {})[source] = why
+        elif job in self._found:
             self._found[job].pop(source, None)
+            if not self._found[job]:
+                del self._found[job]
 
     def of(self, job: str) -> str:
         """Return all that is wrong with a job, in one sentence; empty when nothing is."""
         return "; ".join(self._found.get(job, {}).values())
+
+    def has(self, job: str, source: Source) -> bool:
+        """Whether a job has trouble from there."""
+        return source in self._found.get(job, {})
 
     def having(self, source: Source) -> list[str]:
         """Return the jobs that have trouble from there."""
