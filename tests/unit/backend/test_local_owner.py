@@ -146,6 +146,17 @@ def test_row_11_a_journal_can_be_moved_with_its_folder(site: Site) -> None:
     assert json.loads((site.home(2) / "attempt.json").read_text())["home"] == str(moved / "job")
 
 
+def test_row_11_workers_that_fail_because_their_folder_was_moved_did_not_fail(site: Site) -> None:
+    writes = 'touch "$SLACKTIDE_CHECKPOINT_DIR/saved" 2>/dev/null'
+    run = f"{writes}; echo $SLACKTIDE_ATTEMPT > ready-$RANK; while {writes}; do sleep 0.01; done; exit 1"
+    site.begin(run)
+    site.root = site.root.rename(site.folder / "moved.runs")
+    wait_for(lambda: (site.home(1) / "rank-0.exit").exists())
+    site.restart(run, ORDER)
+    seen = site.until(lambda facts: facts.gone)
+    assert (seen.finished, seen.stopped, seen.failure) == (False, True, None)
+
+
 def test_row_11_a_job_that_ended_before_the_move_has_ended(site: Site) -> None:
     site.begin(f"{READY}; until [ -e go ]; do sleep 0.01; done")
     (site.folder / "go").touch()

@@ -47,6 +47,8 @@ class Job:
         self.band: Band | None = None
         self.intent: folder.Intent | None = None
         """What the band was written down as."""
+        self.moved = False
+        """Whether its folder was moved under its workers, who may have failed because of that."""
         self.going: list[Band] = []
         """What an earlier controller left behind and nobody wants."""
         self.tail: Tail | None = None
@@ -113,7 +115,8 @@ class Job:
         self.intent, self.band = intent, self.band_of(intent)
         written_ns = folder.age_ns(folder.attempt_folder(self.place, attempt) / "attempt.json")
         self.began_at = now - max(0.0, time.time() - (written_ns or 0) / 1e9)
-        if self.band.stopping or intent.home not in ("", os.path.realpath(self.place)):
+        self.moved = intent.home not in ("", os.path.realpath(self.place))
+        if self.band.stopping or self.moved:
             self.band.stop(now)
         return True
 
@@ -218,6 +221,7 @@ class Job:
         folder.write_intent(self.place, intent)
         self.newest = self._formed = order.attempt
         self.band, self.intent, self.began_at = self.band_of(intent), intent, now
+        self.moved = False
 
     def _fill(self, launch: Launch, variables: Mapping[str, str]) -> None:
         """Start the workers of whom nothing is known; one who comes late finds the place taken and leaves."""

@@ -30,7 +30,7 @@ def sight(job: Job, now: float) -> Sighting:
         lost_spot_gpus=lost.count("spot"),
         lost_on_demand_gpus=lost.count("on-demand"),
         exit_codes=tuple(worker.exit_code for worker in workers) or never,
-        failed_rank=band.failed_rank if band and not _void(job) else None,
+        failed_rank=band.failed_rank if band and not _void(job) and not job.moved else None,
         finished=ended_well and done,
         unfinished=ended_well and not done,
         stopped=_stopped(job),
@@ -74,7 +74,7 @@ def _ended_well(job: Job) -> bool:
 def _stopped(job: Job) -> bool:
     """Say whether the attempt that is spoken of will never finish because it was stopped."""
     if job.band is not None:
-        return job.band.stopped or _void(job)
+        return job.band.stopped or _void(job) or (job.moved and not job.band.succeeded)
     order = job.order
     set_up_stopped = order is not None and job.setup.failed_for == order.attempt and job.setup.stopped
     return order is not None and (order.void or set_up_stopped)
