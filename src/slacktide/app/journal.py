@@ -88,9 +88,12 @@ class Journal:
             raise requests.refusal(answer)
         return None if answer is None else answer.job
 
-    def cancel(self, job: str) -> None:
-        """Ask that a job be ended; raises InputError when it has ended already."""
-        requests.ask_cancellation(self.store, job)
+    def cancel(self, job: str) -> bool:
+        """Ask that a job be ended; raises InputError when it has ended already.
+
+        A submission that waits is withdrawn by its key; returns whether that was done, at once and for good.
+        """
+        return requests.ask_cancellation(self.store, job)
 
     def preempt(self, job: str, spot_gpus: int | None = None) -> None:
         """Ask that spot workers be taken from a job, as the market would; None means all."""

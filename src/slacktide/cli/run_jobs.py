@@ -73,6 +73,8 @@ def run(job: tuple[str, ...], **given: Any) -> int:
 def take_in(controller: Controller, paths: Sequence[str], wanted: Wanted, *, resume: bool) -> list[str]:
     """Hand the jobs in, or take them up again; return the ids of all that will run."""
     named = {str(Path(path).absolute()) for path in paths}
+    if resume:
+        _take_in_what_waits(controller)
     active = set(controller.journal.unfinished().values())
     if resume and not active:
         raise InputError(f"{controller.path}: some job must not have ended, but all have; name a job file")
@@ -86,6 +88,16 @@ def take_in(controller: Controller, paths: Sequence[str], wanted: Wanted, *, res
         if controller.active_of(path) is None:
             controller.submit(wanted.submission(path))
     return list(controller.journal.unfinished())
+
+
+def _take_in_what_waits(controller: Controller) -> None:
+    """Answer the submissions that wait, and say on stderr which were refused."""
+    waiting = controller.journal.waiting()
+    controller.answer()
+    for asked in waiting:
+        answer = controller.world.requests.answers[asked.key]
+        if not answer.job:
+            click.echo(f"refused {asked.path} (key {asked.key}): {answer.why}", err=True)
 
 
 def show_live(controller: Controller, jobs: Sequence[str], stop: Stopping, *, plain: bool) -> None:

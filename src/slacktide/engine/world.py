@@ -211,6 +211,8 @@ class World:
 
     def _submitted(self, event: Submitted) -> None:
         track = self.jobs[event.job] = Track(event.job, event, event.at_hours)
+        # Withdrawn while it was being taken in: the journal's order decides.
+        track.cancel_asked = bool(event.key) and not self.requests.answers[event.key].job
         self.unended += (event.job,)
         if event.fleet:
             self._joined(track, event)

@@ -151,7 +151,7 @@ def test_row_11_workers_that_fail_because_their_folder_was_moved_did_not_fail(si
     run = f"{writes}; echo $SLACKTIDE_ATTEMPT > ready-$RANK; while {writes}; do sleep 0.01; done; exit 1"
     site.begin(run)
     site.root = site.root.rename(site.folder / "moved.runs")
-    wait_for(lambda: (site.home(1) / "rank-0.exit").exists())
+    wait_for((site.home(1) / "rank-0.exit").exists)
     site.restart(run, ORDER)
     seen = site.until(lambda facts: facts.gone)
     assert (seen.finished, seen.stopped, seen.failure) == (False, True, None)
