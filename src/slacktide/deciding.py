@@ -14,7 +14,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.market.tape import Past
 from slacktide.site.moment import Moment, PoolView
 from slacktide.site.spot import Spot
@@ -119,8 +119,8 @@ def stays_in(wish: Allocation, pool: str, job: str) -> None:
     """Raise InputError unless a wish is for the pool that the job is in: jobs cannot move yet."""
     if wish.pool not in (None, pool):
         raise InputError(
-            f"job {job!r}: an allocation must stay in the job's pool, {pool!r}, got {wish.pool!r}; a job "
-            "cannot move between pools yet, so leave the pool out"
+            f"job {shown(job)}: an allocation must stay in the job's pool, {shown(pool)}, got "
+            f"{shown(wish.pool)}; a job cannot move between pools yet, so leave the pool out"
         )
 
 

@@ -14,7 +14,18 @@ Wording: what must hold, then what came, then the remedy.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+
+MOST_QUOTED = 80
+"""Characters of what came that a message quotes: enough to find it again."""
+MOST_LISTED = 30
+"""Names that a message lists."""
+MOST_OF_A_LINE = 500
+"""Characters in a line of a message as it is printed: what a name of thousands leaves readable."""
+MOST_OF_A_PATH = 240
+"""Characters of a path that a message names; its end tells more than its beginning."""
+_LONG_WORD = re.compile(rf"\S{{{MOST_OF_A_PATH + 20},}}")  # longer than a path with its line and column
 
 
 class SlacktideError(Exception):
@@ -43,6 +54,8 @@ class FileError(InputError):
         self, message: str, *, path: object, line: int | None = None, column: int | None = None
     ) -> None:
         place = str(path)
+        if len(place) > MOST_OF_A_PATH:
+            place = f"...{place[3 - MOST_OF_A_PATH :]}"
         if line is not None:
             place += f":{line}"
             if column is not None:
@@ -81,9 +94,41 @@ class LeaseError(BackendError):
     """Another controller is in charge already."""
 
 
+def shown(came: object) -> str:
+    """Quote what came, cut to a length that keeps the message readable; the one place where that is done."""
+    if isinstance(came, str):
+        return repr(clipped(came))
+    try:
+        return clipped(repr(came))
+    except ValueError:  # Python does not write out whole numbers of thousands of digits
+        return "a number of thousands of digits"
+
+
+def clipped(text: str) -> str:
+    """Return a text, or its beginning where it is too long to be quoted."""
+    return text if len(text) <= MOST_QUOTED else f"{text[: MOST_QUOTED - 3]}..."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names with commas between them: the first ones, and how many more there are."""
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return ", ".join(clipped(name) for name in names[:MOST_LISTED]) + more
+
+
+def readable(message: str) -> str:
+    """Return a message with long words and lines cut: a net for names that a library quotes."""
+    words = _LONG_WORD.sub(lambda found: clipped(found[0]), message)
+    return "\n".join(
+        line if len(line) <= MOST_OF_A_LINE else f"{line[: MOST_OF_A_LINE - 3]}..."
+        for line in words.split("\n")
+    )
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Say that a name is not known, guess what was meant, and list what is known."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    guess = f"did you mean {close[0]!r}? " if close else ""
-    return f"{kind} must be one of the known names, got {name!r}; {guess}known: {', '.join(names) or 'none'}"
+    close = difflib.get_close_matches(name[:MOST_QUOTED], names, n=1, cutoff=0.5)
+    guess = f"did you mean {shown(close[0])}? " if close else ""
+    return (
+        f"{kind} must be one of the known names, got {shown(name)}; {guess}known: {listed(names) or 'none'}"
+    )

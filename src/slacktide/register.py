@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from slacktide.errors import InputError, UnknownNameError, unknown_name
+from slacktide.errors import InputError, UnknownNameError, shown, unknown_name
 
 Plugin = TypeVar("Plugin")
 Spec: TypeAlias = str | Mapping[str, Any]
@@ -37,7 +37,7 @@ class Register(Generic[Plugin]):
         name = kebab(cls.__name__)
         present = self._classes.get(name)
         if present is not None and present.__qualname__ != cls.__qualname__:
-            raise InputError(f"{self.kind} names must be unique, got {name!r} twice")
+            raise InputError(f"{self.kind} names must be unique, got {shown(name)} twice")
         self._classes[name] = cls
         return cls
 
@@ -68,7 +68,9 @@ class Register(Generic[Plugin]):
         if parameters is None:
             parameters = {}
         if not isinstance(parameters, Mapping):
-            raise InputError(f"{self.kind} {name!r}: parameters must be a mapping, got {parameters!r}")
+            raise InputError(
+                f"{self.kind} {shown(name)}: parameters must be a mapping, got {shown(parameters)}"
+            )
         return self._build(name, parameters)
 
     def _build(self, name: str, parameters: Mapping[str, Any]) -> Plugin:
@@ -76,14 +78,14 @@ class Register(Generic[Plugin]):
         known = {field.name: field for field in dataclasses.fields(cls) if field.init}
         for key in parameters:
             if key not in known:
-                raise InputError(f"{self.kind} {name!r}: {unknown_name('a parameter', str(key), known)}")
+                raise InputError(f"{self.kind} {shown(name)}: {unknown_name('a parameter', str(key), known)}")
         missing = [key for key, field in known.items() if key not in parameters and _required(field)]
         if missing:
-            raise InputError(f"{self.kind} {name!r}: parameter {missing[0]!r} must be given")
+            raise InputError(f"{self.kind} {shown(name)}: parameter {shown(missing[0])} must be given")
         try:
             plugin: Plugin = cls(**parameters)
         except TypeError as error:
-            raise InputError(f"{self.kind} {name!r}: {error}") from error
+            raise InputError(f"{self.kind} {shown(name)}: {error}") from error
         return plugin
 
     def name_of(self, plugin: Plugin) -> str:
@@ -112,7 +114,7 @@ class Register(Generic[Plugin]):
                 self.register(entry.load())
             except Exception as error:
                 raise InputError(
-                    f"the {self.kind} {entry.name!r} of entry-point group {self._entry_points!r} "
+                    f"the {self.kind} {shown(entry.name)} of entry-point group {self._entry_points!r} "
                     f"({entry.value}) must load, got {type(error).__name__}: {error}"
                 ) from error
 

@@ -15,6 +15,14 @@ from typing import Protocol, runtime_checkable
 
 from slacktide.errors import InputError
 
+LEAST_RATE, MOST_RATE = 1e-12, 1e12
+"""Speedups outside of these cannot be meant, and squares of them could not be told from 0 or infinity."""
+
+
+def is_rate(number: float) -> bool:
+    """Whether a number may be a speedup."""
+    return LEAST_RATE <= number <= MOST_RATE
+
 
 @runtime_checkable
 class Speedup(Protocol):
@@ -33,6 +41,9 @@ class Linear:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.alpha) and self.alpha > 0):
             raise InputError(f"linear speedup: alpha must be > 0, got {self.alpha}")
+        if max(self.alpha, abs(self.beta)) > MOST_RATE:
+            came = f"{self.alpha:g} and {self.beta:g}"
+            raise InputError(f"linear speedup: alpha and beta must be <= {MOST_RATE:g}, got {came}")
         if not (math.isfinite(self.beta) and self.alpha + self.beta > 0):
             raise InputError(f"linear speedup: alpha + beta must be > 0, got {self.alpha + self.beta}")
 
@@ -90,8 +101,9 @@ class Table:
         for gpus, rate in self.points:
             if not (math.isfinite(gpus) and gpus >= 1):
                 raise InputError(f"speedup table: a width must be >= 1, got {gpus}")
-            if not (math.isfinite(rate) and rate > 0):
-                raise InputError(f"speedup table: the speedup at {gpus:g} GPUs must be > 0, got {rate}")
+            if not is_rate(rate):
+                must = "> 0" if not rate > 0 else f"in {LEAST_RATE:g}..{MOST_RATE:g}"
+                raise InputError(f"speedup table: the speedup at {gpus:g} GPUs must be {must}, got {rate:g}")
             if gpus in seen:
                 raise InputError(f"speedup table: each width must come once, got {gpus:g} twice")
             seen.add(gpus)

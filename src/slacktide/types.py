@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from slacktide.errors import InputError
-from slacktide.speedup import CONCAVE, Linear, Speedup
+from slacktide.errors import InputError, shown
+from slacktide.speedup import CONCAVE, LEAST_RATE, MOST_RATE, Linear, Speedup, is_rate
 
 Billing: TypeAlias = Literal["second", "slot"]
 
@@ -172,7 +172,9 @@ class Job:
         if self.max_cost_usd is not None:
             _positive("max_cost_usd", self.max_cost_usd)
         if self.billing not in ("second", "slot"):
-            raise InputError(f"billing must be 'second' or 'slot', got {self.billing!r}", field="billing")
+            raise InputError(
+                f"billing must be 'second' or 'slot', got {shown(self.billing)}", field="billing"
+            )
 
     def _check_widths(self) -> None:
         if not self.widths:
@@ -190,11 +192,12 @@ class Job:
     def _check_speedup(self, speedup: Speedup) -> None:
         # A concave speedup is a number at every width if it is one at both ends.
         ends = self.widths[0], self.widths[-1]
-        if type(speedup) in CONCAVE and all(_is_rate(speedup(width)) for width in ends):
+        if type(speedup) in CONCAVE and all(is_rate(speedup(width)) for width in ends):
             return
         for width in self.widths:
-            if not _is_rate(rate := speedup(width)):
-                raise InputError(f"the speedup at {width} GPUs must be > 0, got {rate:g}", field="speedup")
+            if not is_rate(rate := speedup(width)):
+                must = "> 0" if not rate > 0 else f"in {LEAST_RATE:g}..{MOST_RATE:g}"
+                raise InputError(f"the speedup at {width} GPUs must be {must}, got {rate:g}", field="speedup")
 
     @property
     def parts(self) -> tuple[Phase, ...]:
@@ -243,10 +246,6 @@ class Job:
     def line_gpu_hours(self, hours: float) -> float:
         """Return the work done by this time on the straight line to the deadline."""
         return self.work_gpu_hours * min(max(hours, 0.0), self.deadline_hours) / self.deadline_hours
-
-
-def _is_rate(number: float) -> bool:
-    return math.isfinite(number) and number > 0
 
 
 def _positive(name: str, number: float) -> None:

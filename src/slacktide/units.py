@@ -10,7 +10,7 @@ import math
 import re
 from typing import NamedTuple
 
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.types import MAX_GPUS
 
 MAX_DURATION_HOURS = 87_600.0
@@ -176,11 +176,6 @@ def format_usd(usd: float) -> str:
     digits = 2 if size >= 0.01 or size < 1e-9 else 1 - math.floor(math.log10(size))
     text = f"{size:,.{digits}f}"
     return f"-${text}" if usd < 0 and float(text.replace(",", "")) > 0 else f"${text}"
-
-
-def shown(text: str) -> str:
-    """Quote what came, cut to a length that keeps the message readable."""
-    return repr(text if len(text) <= 40 else f"{text[:37]}...")
 
 
 def _width(text: str, whole: str) -> int:

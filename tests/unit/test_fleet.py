@@ -267,7 +267,7 @@ MONEY = SMALL.replace("16 gpus", "40 usd/hour")
 BROKEN: dict[str, tuple[str, int, str]] = {
     # text of the file, line of its first mistake, words of the answer
     "empty": ("", 1, "must name at least budget and classes, got an empty file"),
-    "only text": ("hello\n", 1, "must be a mapping of keys to values, got 'hello'"),
+    "only text": ("hello\n", 1, "must be a mapping of keys to values, got a single text"),
     "a job file": ("deadline: 2h\nwork: 1 gpuh\n", 1, "got a job file; plan it with 'slacktide plan'"),
     "unknown key": (SMALL + "clases: 1\n", 6, "got 'clases'; did you mean 'classes'?"),
     "no budget": (SMALL.replace("budget: 16 gpus", "# none"), 2, "budget must be given, got nothing"),
@@ -367,7 +367,7 @@ BROKEN: dict[str, tuple[str, int, str]] = {
     "speedup overflow": (
         SMALL + "  speedup: {linear: {alpha: 1e308}}\n",
         6,
-        "the speedup at 2 GPUs must be > 0, got inf",
+        "alpha and beta must be <= 1e+12, got 1e+308 and 0",
     ),
     "csv as list": (SMALL + "  speedup: {csv: [a]}\n", 6, "speedup.csv: must be a single value, got a list"),
     "csv without file": (SMALL + "  speedup: {csv: {where: {a: b}}}\n", 6, "speedup.csv.file must be given"),

@@ -11,7 +11,7 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.deciding import Allocator, AnyAllocator, FleetView, Wanted
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.register import Register
 
 allocators: Register[AnyAllocator] = Register(
@@ -89,7 +89,7 @@ def fitting_widths(fleet: Fleet, gpus: int, size_gpus: int) -> Ints:
     widest = max(fleet.classes, key=lambda one: one.widths[0])
     if widest.widths[0] > size_gpus:
         raise InputError(
-            f"a cluster must have room for every class, got {size_gpus} GPUs and class {widest.name!r}, "
+            f"a cluster must have room for every class, got {size_gpus} GPUs and class {shown(widest.name)}, "
             f"which needs {widest.widths[0]}"
         )
     return widths

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from slacktide.app.feasible import check_feasible
 from slacktide.app.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.backtesting.compare import Progress, Starts, compare
 from slacktide.backtesting.selection import resolve_policy
@@ -32,7 +33,7 @@ class BacktestRequest:
 
 
 def run_backtest(request: BacktestRequest, *, progress: Progress | None = None) -> Comparison:
-    """Back-test a job file; raises InputError when the market is shorter than the deadline."""
+    """Back-test a job file; raises as `backtest` does."""
     file = read_job_file(request.path)
     return backtest(
         file.job,
@@ -58,8 +59,9 @@ def backtest(
 
     `market` is a Market, a Pool, or what `--market` takes: a file or `synthetic:PROFILE`.
     Without `pool` every pool of the market is tried. Raises InputError when the market is
-    shorter than the deadline.
+    shorter than the deadline, InfeasibleError when the job cannot be done in time on any market.
     """
+    check_feasible(job)
     chosen = Starts(count=starts) if isinstance(starts, int) else starts
     made = [resolve_policy(policy, key=job.name) for policy in policies]
     return compare(job, as_market(market, slot_hours), made, pool=pool, starts=chosen, progress=progress)

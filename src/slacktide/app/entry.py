@@ -54,7 +54,6 @@ def entry(
         pool=pool.name,
         slot_hours=pool.slot_hours,
         start_slot=0,
-        envs=submission.envs,
         key=submission.key,
     )
     if submission.fleet is not None:

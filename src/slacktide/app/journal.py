@@ -15,6 +15,7 @@ from slacktide.app.logs import LogLine, Printed
 from slacktide.app.submission import Submission
 from slacktide.backend.base import Place, backends
 from slacktide.engine.lane import Lane, lane_of
+from slacktide.engine.opening import make_journal
 from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError
@@ -25,7 +26,9 @@ from slacktide.results.status import JobStatus
 from slacktide.store.base import Store
 from slacktide.store.home import journal_path as own_journal
 from slacktide.store.lease import is_held
+from slacktide.store.place import RUNS, real_path
 from slacktide.store.sqlite import SqliteStore
+from slacktide.store.values import FOLDER, Values
 
 FOLLOW_S = 0.2
 """How often more is looked for."""
@@ -72,7 +75,8 @@ class Journal:
 
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
         """Ask that a job be run, and return the key of the request; the same key asks for the same job."""
-        return requests.ask_submission(self.store, submission, job_class)
+        values = None if self.path is None else values_of(self.path)
+        return requests.ask_submission(self.store, submission, job_class, values=values)
 
     def wait(self, key: str) -> str | None:
         """Wait for the answer to a request, and return the job's id; None when no controller is in charge.
@@ -94,8 +98,9 @@ class Journal:
 
     def jobs(self) -> list[JobStatus]:
         """List every job, as of the last event."""
-        world = self._world()
-        return [listed(track, world) for track in world.jobs.values()]
+        before, world = self.in_charge, self._world()
+        in_charge = before or self.in_charge  # one may have come or gone while the journal was read
+        return [listed(track, world, in_charge=in_charge) for track in world.jobs.values()]
 
     def waiting(self) -> list[SubmissionAsked]:
         """List the requests that no controller has answered yet."""
@@ -160,23 +165,31 @@ class Journal:
 
 def open_journal(path: str | Path | None = None, *, create: bool = False) -> Journal:
     """Open a journal, the user's own unless another is named; raises InputError when it is not there."""
-    place = (own_journal() if path is None else Path(path)).absolute()
+    place = real_path(own_journal() if path is None else path)
     if not create and not place.exists():
         raise InputError(f"{place}: there must be a journal, found none; name it with --journal")
-    return Journal(SqliteStore(place, create=create), place)
+    store = SqliteStore(place, create=create)
+    if create:
+        make_journal(store)
+    return Journal(store, place)
 
 
 def unfinished_files(path: Path) -> set[str]:
     """Return the files of the jobs of a journal that have not ended; none where there is no journal."""
-    if not path.exists():
+    if not real_path(path).exists():
         return set()
     with open_journal(path) as journal:
         return set(journal.unfinished().values())
 
 
 def runs_of(journal: Path) -> Path:
-    """Return the folder below which the workers of a journal have theirs."""
-    return journal.absolute().with_suffix(".runs")
+    """Return the folder below which the workers of a journal have theirs: beside the file itself."""
+    return real_path(journal).with_suffix(RUNS)
 
 
-__all__ = ["Journal", "Told", "open_journal", "own_journal", "runs_of", "unfinished_files"]
+def values_of(journal: Path) -> Values:
+    """Return where values are kept that must not stand in a journal; no job's folder begins with a dot."""
+    return Values(runs_of(journal) / FOLDER)
+
+
+__all__ = ["Journal", "Told", "open_journal", "own_journal", "runs_of", "unfinished_files", "values_of"]

@@ -20,6 +20,7 @@ from slacktide.errors import (
 )
 from slacktide.events import CancellationAsked, PreemptionAsked
 from slacktide.store.base import Store
+from slacktide.store.values import Values, request_values
 
 ANSWER_S = 0.05
 """How often an answer is looked for."""
@@ -53,14 +54,36 @@ def ask_cancellation(store: Store, job: str) -> None:
     store.append([CancellationAsked(job=job, at_hours=world.now_hours, actor="user")])
 
 
-def ask_submission(store: Store, submission: Submission, job_class: str = "") -> str:
-    """Ask the controller to run a job, unless this was asked before; return the key of the request."""
+def ask_submission(
+    store: Store, submission: Submission, job_class: str = "", *, values: Values | None = None
+) -> str:
+    """Ask the controller to run a job, unless this was asked before; return the key of the request.
+
+    `values` is where values of variables that the job takes over are kept for the controller.
+    """
     key = submission.key or secrets.token_hex(8)
     world = read_world(store)
     if key not in world.requests.waiting and key not in world.requests.answers:
         keyed = dataclasses.replace(submission, key=key)
-        store.append([request(keyed, world.now_hours, job_class)])
+        _keep_values(values, keyed)
+        try:
+            store.append([request(keyed, world.now_hours, job_class)])
+        except SlacktideError:
+            if values is not None:
+                values.drop(request_values(key))
+            raise
     return key
+
+
+def _keep_values(values: Values | None, submission: Submission) -> None:
+    """Put on disk what the controller will need and the journal must not hold."""
+    if values is not None:
+        values.keep(request_values(submission.key), submission.envs)
+    elif submission.envs:
+        raise InputError(
+            f"a job that takes over {', '.join(submission.envs)} must be submitted to a journal on disk, got "
+            "one in memory; write the values into its file"
+        )
 
 
 def await_answer(

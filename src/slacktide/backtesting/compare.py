@@ -12,7 +12,7 @@ import numpy as np
 from slacktide.backtesting import batch, plain
 from slacktide.backtesting.plain import Setting
 from slacktide.deciding import Policy, View
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies as register
@@ -48,7 +48,7 @@ class Starts:
         last = plain.last_start(job, pool)
         if last < 0:
             raise InputError(
-                f"pool {pool.name!r}: the market must cover the deadline of {job.deadline_hours:g} h, "
+                f"pool {shown(pool.name)}: the market must cover the deadline of {job.deadline_hours:g} h, "
                 f"got {pool.hours:g} h of it; use a longer market or a nearer deadline"
             )
         if self.every_hours is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from slacktide import ledger, physics
 from slacktide.backtesting.playback import Playback
 from slacktide.deciding import Policy, look, stays_in
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.forecast.base import Forecaster
 from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Pool
@@ -32,7 +32,7 @@ def check_start(job: Job, pool: Pool, start: int) -> None:
     last = last_start(job, pool)
     if not 0 <= start <= last:
         raise InputError(
-            f"pool {pool.name!r}: a start must leave {job.deadline_hours:g} h of market, so lie in "
+            f"pool {shown(pool.name)}: a start must leave {job.deadline_hours:g} h of market, so lie in "
             f"0..{last}, got slot {start}; use a longer market or a nearer deadline"
         )
 

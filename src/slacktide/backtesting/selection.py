@@ -18,7 +18,7 @@ from slacktide.backtesting.compare import Progress, Starts, label
 from slacktide.backtesting.plain import USUAL, Setting
 from slacktide.backtesting.replay import Replayed, bounds_usd, replay
 from slacktide.deciding import Policy
-from slacktide.errors import InputError, UnknownNameError
+from slacktide.errors import InputError, UnknownNameError, shown
 from slacktide.learn import pool as arms
 from slacktide.learn.hedge import Hedge
 from slacktide.learn.pool import AUTO
@@ -70,7 +70,7 @@ def make_arms(pool: Iterable[Spec | Policy]) -> dict[str, Policy]:
         policy = register.make(one)
         name = arms.name_of(one) if written else label(policy)  # type: ignore[arg-type]
         if name in named:
-            raise InputError(f"each arm must be given once, got {name!r} twice")
+            raise InputError(f"each arm must be given once, got {shown(name)} twice")
         named[name] = policy
     return named
 

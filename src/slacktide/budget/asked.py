@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 
 from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import TIE_SHARE
-from slacktide.errors import InfeasibleError, InputError
+from slacktide.errors import InfeasibleError, InputError, shown
 
 
 def check_classes(classes: Sequence[JobClass]) -> None:
@@ -18,7 +18,7 @@ def check_classes(classes: Sequence[JobClass]) -> None:
     seen = set()
     for job_class in classes:
         if job_class.name in seen:
-            raise InputError(f"each class must have a name of its own, got {job_class.name!r} twice")
+            raise InputError(f"each class must have a name of its own, got {shown(job_class.name)} twice")
         seen.add(job_class.name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.types import Job, Phase
 
 _UNHEEDED = tuple(
@@ -32,12 +32,12 @@ class JobClass:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.arrivals_per_hour) and self.arrivals_per_hour > 0):
             raise InputError(
-                f"class {self.name!r}: arrivals_per_hour must be > 0, got {self.arrivals_per_hour:g}"
+                f"class {shown(self.name)}: arrivals_per_hour must be > 0, got {self.arrivals_per_hour:g}"
             )
         for name, without in _UNHEEDED:
             if (came := getattr(self.job, name)) != without:
                 raise InputError(
-                    f"class {self.name!r}: {name} must be left out of a class of a stream, got {came}",
+                    f"class {shown(self.name)}: {name} must be left out of a class of a stream, got {came}",
                     field=name,
                 )
         object.__setattr__(self, "phases", self.job.parts)

@@ -10,7 +10,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.classes import JobClass
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.speedup import CONCAVE, Amdahl, Linear, Power, Speedup, Table
 from slacktide.types import Phase
 
@@ -98,7 +98,7 @@ def _check(entries: Sequence[Entry], start: Ints, widths: Floats, rate: Floats) 
     wrong = int(np.argmin(good))
     entry = entries[int(np.searchsorted(start, wrong, side="right")) - 1]
     raise InputError(
-        f"class {entry.class_name!r}: the speedup must be > 0 at every allowed width, got "
+        f"class {shown(entry.class_name)}: the speedup must be > 0 at every allowed width, got "
         f"{rate[wrong]:g} at {widths[wrong]:g} GPUs; correct the speedup or leave the width out"
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import speedups_at, width_array
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 
 
 class Stages(NamedTuple):
@@ -88,5 +88,7 @@ class Fleet:
 
 def _checked(rates: Floats, one: JobClass) -> Floats:
     if not (np.isfinite(rates).all() and (rates > 0).all()):
-        raise InputError(f"class {one.name!r}: the speedup must be > 0 at every width, got {rates.min():g}")
+        raise InputError(
+            f"class {shown(one.name)}: the speedup must be > 0 at every width, got {rates.min():g}"
+        )
     return rates

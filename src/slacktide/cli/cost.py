@@ -8,6 +8,7 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, opened
+from slacktide.cli.printing import say
 from slacktide.cli.settling import Pictures, write_pictures
 from slacktide.errors import InputError
 
@@ -49,7 +50,7 @@ def _all(journal: Journal, output: str) -> int:
     if output == "json":
         common.echo_json(report.as_json(found))
     else:
-        click.echo(report.text(found))
+        say(report.text(found))
     return 0 if found.audit.clean else 1
 
 
@@ -59,4 +60,4 @@ def _print(drawn: Bill, checked: Audit, output: str) -> None:
     if output == "json":
         common.echo_json({**report.as_json(drawn), "audit": report.audit_json(checked)})
     else:
-        click.echo(f"{report.text(drawn)}\n\n{report.audit_text(checked, drawn.cost_usd)}")
+        say(f"{report.text(drawn)}\n\n{report.audit_text(checked, drawn.cost_usd)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli import options as common
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 
 if TYPE_CHECKING:
     from slacktide.forecast.score import Score, Scores
@@ -35,7 +35,7 @@ class Share(click.ParamType[float]):
         except ValueError:
             share = -1.0
         if not 0.0 <= share < 1.0:
-            self.fail(f"a share must be written 30% or 0.3 and be less than 1, got {text!r}", param, ctx)
+            self.fail(f"a share must be written 30% or 0.3 and be less than 1, got {shown(text)}", param, ctx)
         return share
 
 
@@ -65,7 +65,7 @@ def specs(texts: tuple[str, ...]) -> list[Spec]:
             found.append(yaml.safe_load(text))
         except yaml.YAMLError as error:
             raise InputError(
-                f"--forecaster must be names or {{name: {{parameter: value}}}}, got {text!r}"
+                f"--forecaster must be names or {{name: {{parameter: value}}}}, got {shown(text)}"
             ) from error
     return found
 
@@ -119,7 +119,7 @@ def _table(found: Market, scores: Scores, what: str) -> Any:
 
     from slacktide.units import format_duration
 
-    places = shown(scores.horizon)
+    places = horizons_shown(scores.horizon)
     unit = "spot GPUs" if what == "availability" else "USD per GPU-hour"
     title = f"{what} of {found.source}, {scores.pool}: error in {unit}, {scores.slots:,} forecasts"
     table = Table(title=title, title_justify="left")
@@ -145,7 +145,7 @@ def _cells(one: Score, what: str, places: list[int]) -> list[str]:
     return [*cells, f"{one.enough_share[-1]:.0%}"] if available else cells
 
 
-def shown(horizon: int) -> list[int]:
+def horizons_shown(horizon: int) -> list[int]:
     """Return which horizons a table shows: the next slot, the last, and some between."""
     steps = max(1, min(SHOWN, horizon) - 1)
     return sorted({round(number * (horizon - 1) / steps) for number in range(steps + 1)})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.units import parse_duration_hours
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def parse_starts(text: str) -> Starts:
     if text.startswith("every:"):
         return Starts(count=None, every_hours=parse_duration_hours(text.removeprefix("every:")))
     if not text.isdecimal():
-        raise InputError(f"--starts must be a number, or every:DURATION such as every:2h, got {text!r}")
+        raise InputError(f"--starts must be a number, or every:DURATION such as every:2h, got {shown(text)}")
     return Starts(count=int(text))
 
 
@@ -119,7 +119,7 @@ def parse_policies(texts: tuple[str, ...]) -> list[Spec]:
             specs.append(yaml.safe_load(text))
         except yaml.YAMLError as error:
             raise InputError(
-                f"--policy must be names or {{name: {{parameter: value}}}}, got {text!r}"
+                f"--policy must be names or {{name: {{parameter: value}}}}, got {shown(text)}"
             ) from error
     return specs
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli import options as common
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 
 if TYPE_CHECKING:
     from slacktide.deciding import Policy
@@ -63,6 +63,6 @@ def _load(place: str) -> Policy:
         policy: Policy = getattr(importlib.import_module(module), attribute)()
     except (ImportError, AttributeError, TypeError) as error:
         raise InputError(
-            f"--check must name a class as module:Class that needs no arguments, got {place!r}: {error}"
+            f"--check must name a class as module:Class that needs no arguments, got {shown(place)}: {error}"
         ) from error
     return policy

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli import options as common
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 
 if TYPE_CHECKING:
     from slacktide.report.speedups import Study
@@ -77,8 +77,8 @@ def _conditions(texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise InputError(f"--where must be written COLUMN=VALUE, such as gpu=A100, got {text!r}")
+            raise InputError(f"--where must be written COLUMN=VALUE, such as gpu=A100, got {shown(text)}")
         if name.strip() in found:
-            raise InputError(f"--where must name a column once, got {name.strip()!r} twice")
+            raise InputError(f"--where must name a column once, got {shown(name.strip())} twice")
         found[name.strip()] = value.strip()
     return found

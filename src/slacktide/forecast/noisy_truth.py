@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from slacktide.arrays import Floats
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.forecast.base import GPUS, PRICE, Learner, forecasters
 from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Pool
@@ -42,9 +42,9 @@ class NoisyTruth:
         if not 0 <= self.level < np.inf:
             raise InputError(f"level must be >= 0, got {self.level}")
         if self.noise not in ("uniform", "heavy-tailed"):
-            raise InputError(f"noise must be uniform or heavy-tailed, got {self.noise!r}")
+            raise InputError(f"noise must be uniform or heavy-tailed, got {shown(self.noise)}")
         if self.scale not in ("magnitude", "fixed"):
-            raise InputError(f"scale must be magnitude or fixed, got {self.scale!r}")
+            raise InputError(f"scale must be magnitude or fixed, got {shown(self.scale)}")
 
     def begin(self, slot_hours: float, hour_of_day: float) -> Learner:
         # Without the future at hand nothing is left of the truth but the last quote.

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.forecast.base import (
     GPUS,
     PRICE,
@@ -98,8 +98,9 @@ def score(
     made = np.arange(int(len(pool) * warmup_share), len(pool) - horizon, dtype=np.int64)
     if not len(made):
         raise InputError(
-            f"pool {pool.name!r}: forecasts of {horizon} slots after a warm-up of {warmup_share:.0%} must "
-            f"come true within the pool, which has {len(pool)} slots; use a longer market or a lower horizon"
+            f"pool {shown(pool.name)}: forecasts of {horizon} slots after a warm-up of {warmup_share:.0%} "
+            f"must come true within the pool, which has {len(pool)} slots; use a longer market or a "
+            "lower horizon"
         )
     rivals = {name: one for name, one in wanted.items() if not isinstance(one, Persistence)}
     everyone: dict[str, Forecaster] = {"persistence": Persistence(), **rivals}

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from slacktide.errors import FileError, InputError, unknown_name
+from slacktide.errors import FileError, InputError, shown, unknown_name
 from slacktide.jobfile.tree import Mistakes, Place, Scalar, Section, Series, Tree, describe
-from slacktide.units import shown
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -32,7 +31,7 @@ class Fields:
         for key, entry in section.entries.items():
             if key not in names:
                 kind = f"a key of {prefix.rstrip('.')}" if prefix else "a key"
-                mistakes.add(entry.place, unknown_name(kind, key[:60], names))
+                mistakes.add(entry.place, unknown_name(kind, key, names))
 
     def __contains__(self, key: str) -> bool:
         return key in self.section.entries
@@ -77,7 +76,9 @@ def root(tree: Tree | None, path: object, *, kind: str, least: str) -> Section:
         message = f"a {kind} file must name at least {least}, got an empty file"
         raise FileError(message, path=path, line=1, column=1)
     if not isinstance(tree, Section):
-        message = f"a {kind} file must be a mapping of keys to values, got {describe(tree)}"
+        # Whatever file this is, its text is not shown: it may be one of secrets.
+        came = "a list" if isinstance(tree, Series) else "a single text"
+        message = f"a {kind} file must be a mapping of keys to values, got {came}"
         raise FileError(message, path=path, line=tree.place.line, column=tree.place.column)
     return tree
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from slacktide.budget.classes import JobClass
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, number, scalar
 from slacktide.jobfile.phases import items, phases
@@ -19,7 +19,6 @@ from slacktide.units import (
     parse_arrivals_per_hour,
     parse_duration_hours,
     parse_range,
-    shown,
 )
 
 CLASS_KEYS = ("name", "arrivals_per_hour", "arrivals", "work", "phases", "speedup", "restart", "widths")

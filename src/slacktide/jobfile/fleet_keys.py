@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from slacktide.errors import InputError, unknown_name
+from slacktide.errors import InputError, shown, unknown_name
 from slacktide.jobfile.fields import Fields, number, scalar, section
 from slacktide.jobfile.keys import positive
 from slacktide.jobfile.tree import Mistakes, Section, Tree
-from slacktide.units import parse_duration_hours, parse_money_usd, parse_range, shown
+from slacktide.units import parse_duration_hours, parse_money_usd, parse_range
 
 ARRIVALS = ("poisson", "bursty")
 SIZES = ("exponential", "fixed", "lognormal", "pareto")
@@ -102,7 +102,7 @@ def _gpus(text: str) -> int:
 def _one_of(kind: str, known: Sequence[str]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in known:
-            raise InputError(unknown_name(kind, text[:60], known))
+            raise InputError(unknown_name(kind, text, known))
         return text
 
     return read

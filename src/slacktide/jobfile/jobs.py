@@ -13,11 +13,10 @@ from slacktide.arrays import Floats
 from slacktide.budget.arrivals import draw_sizes
 from slacktide.budget.classes import JobClass
 from slacktide.budget.stream import Stream
-from slacktide.errors import FileError, unknown_name
+from slacktide.errors import FileError, listed, shown, unknown_name
 from slacktide.jobfile.tree import read_text
 from slacktide.market.cells import Row
 from slacktide.market.csv_rows import rows_of
-from slacktide.units import shown
 
 TIME_COLUMNS = {"arrival_hours": 1.0, "arrival_s": 3600.0, "submit_s": 3600.0, "time": 3600.0}
 """Columns that say when a job came, and how many of their units make an hour."""
@@ -25,6 +24,12 @@ CLASS_COLUMNS = ("class", "application")
 WORK = "work_gpu_hours"
 DURATION, WIDTH = "duration_s", "num_gpus"
 """How long a job ran on how many GPUs: its work follows from its class's speedup."""
+MOST_HOURS = 1e7
+"""The latest that a job may have come, counted from whatever the file counts from: more than 1,000 years."""
+MOST_SPAN_HOURS = 876_000.0
+"""The longest that a recorded stream may be: a hundred years."""
+LEAST_AMOUNT, MOST_AMOUNT = 1e-9, 1e12
+"""Work, durations and widths outside of these are slips, and sums of them would lose the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,12 @@ def read_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str, seed
     if not found:
         raise FileError("a recorded stream must have at least one job, got none", path=place)
     hours, kinds, size = (np.array(column) for column in zip(*found, strict=True))
+    if hours[-1] - hours[0] > MOST_SPAN_HOURS:
+        raise FileError(
+            f"a recorded stream must last at most {MOST_SPAN_HOURS:g} hours, got {hours[-1] - hours[0]:.4g}; "
+            "check the times and their unit",
+            path=place,
+        )
     if columns.size is None:
         size = draw_sizes(len(found), sizes, seed=seed)
     return Stream(_from_the_beginning(hours), kinds.astype(np.int64), size)
@@ -75,12 +86,12 @@ def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> _Column
     line = rows[0].number
     for name in {*TIME_COLUMNS, *CLASS_COLUMNS, WORK, DURATION, WIDTH}:
         if names.count(name) > 1:
-            raise FileError(f"a column must come once, got {name!r} twice", path=path, line=line)
+            raise FileError(f"a column must come once, got {shown(name)} twice", path=path, line=line)
     job_class = next((name for name in CLASS_COLUMNS if name in names), None)
     if job_class is None and len(classes) > 1:
         raise FileError(
             f"a column 'class' or 'application' must say which of {len(classes)} classes a job is of, "
-            f"got only: {', '.join(names)}",
+            f"got only: {listed(names)}",
             path=path,
             line=line,
         )
@@ -92,7 +103,7 @@ def _time_column(names: tuple[str, ...], path: str, line: int) -> str:
     if len(times) != 1:
         raise FileError(
             f"one column must say when jobs came ({', '.join(TIME_COLUMNS)}), got "
-            f"{' and '.join(times) or 'only: ' + ', '.join(names)}",
+            f"{' and '.join(times) or 'only: ' + listed(names)}",
             path=path,
             line=line,
         )
@@ -113,7 +124,7 @@ def _size_column(names: tuple[str, ...], path: str, line: int) -> str | None:
 
 def _job(row: Row, columns: _Columns, classes: Sequence[JobClass], path: str) -> tuple[float, int, float]:
     """Return when a job came, its class and its size."""
-    hours = _number(row, columns, columns.time, path) / TIME_COLUMNS[columns.time]
+    hours = _hours(row, columns, path)
     index = _class_index(row, columns, classes, path)
     if columns.size is None:
         return hours, index, 1.0
@@ -125,21 +136,36 @@ def _job(row: Row, columns: _Columns, classes: Sequence[JobClass], path: str) ->
     return hours, index, amount / 3600.0 / usual
 
 
+def _hours(row: Row, columns: _Columns, path: str) -> float:
+    hours = _number(row, columns, columns.time, path) / TIME_COLUMNS[columns.time]
+    if abs(hours) > MOST_HOURS:
+        came = shown(columns.cell(row, columns.time))
+        raise FileError(
+            f"column {shown(columns.time)} must be within {MOST_HOURS:g} hours, got {came}; check its unit",
+            path=path,
+            line=row.number,
+        )
+    return hours
+
+
 def _class_index(row: Row, columns: _Columns, classes: Sequence[JobClass], path: str) -> int:
     if columns.job_class is None:
         return 0
     name = columns.cell(row, columns.job_class)
     known = [one.name for one in classes]
     if name not in known:
-        message = unknown_name("a class of the fleet", name[:60], known)
-        raise FileError(f"column {columns.job_class!r}: {message}", path=path, line=row.number)
+        message = unknown_name("a class of the fleet", name, known)
+        raise FileError(f"column {shown(columns.job_class)}: {message}", path=path, line=row.number)
     return known.index(name)
 
 
 def _positive(row: Row, columns: _Columns, name: str, path: str) -> float:
     found = _number(row, columns, name, path)
     if found <= 0:
-        raise FileError(f"column {name!r} must be > 0, got {found:g}", path=path, line=row.number)
+        raise FileError(f"column {shown(name)} must be > 0, got {found:g}", path=path, line=row.number)
+    if not LEAST_AMOUNT <= found <= MOST_AMOUNT:
+        must = f"must be in {LEAST_AMOUNT:g}..{MOST_AMOUNT:g}"
+        raise FileError(f"column {shown(name)} {must}, got {found:g}", path=path, line=row.number)
     return found
 
 
@@ -150,5 +176,7 @@ def _number(row: Row, columns: _Columns, name: str, path: str) -> float:
     except ValueError:
         found = math.nan
     if not math.isfinite(found):
-        raise FileError(f"column {name!r} must be a number, got {shown(text)}", path=path, line=row.number)
+        raise FileError(
+            f"column {shown(name)} must be a number, got {shown(text)}", path=path, line=row.number
+        )
     return found

@@ -9,10 +9,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.errors import FileError, unknown_name
+from slacktide.errors import FileError, listed, shown, unknown_name
 from slacktide.jobfile.tree import read_text
 from slacktide.market.csv_rows import rows_of
-from slacktide.units import shown
+from slacktide.speedup import LEAST_RATE, MOST_RATE, is_rate
 
 WIDTH_COLUMNS = ("gpus", "n_gpus", "num_gpus", "n_acc", "workers")
 """What people call the column of widths."""
@@ -122,7 +122,7 @@ def _columns(names: Iterable[str], choice: Choice, path: str) -> _Columns:
     known = list(names)
     for name in (*choice.where, *choice.group, choice.rate, choice.time):
         if name is not None and name not in known:
-            raise FileError(unknown_name("a column", name[:60], known), path=path, line=1)
+            raise FileError(unknown_name("a column", name, known), path=path, line=1)
     width = _one([name for name in known if name.lower() in WIDTH_COLUMNS], "gpus", known, path)
     if choice.rate is not None or choice.time is not None:
         return _Columns(width, choice.rate or choice.time or "", choice.rate is None)
@@ -134,11 +134,11 @@ def _columns(names: Iterable[str], choice: Choice, path: str) -> _Columns:
 
 def _one(found: list[str], example: str, known: list[str], path: str) -> str:
     if not found:
-        message = f"a table must have a column such as {example!r}, got only: {', '.join(known)[:200]}"
+        message = f"a table must have a column such as {example!r}, got only: {listed(known)}"
         raise FileError(message, path=path, line=1)
     if len(found) > 1:
         remedy = "name the one that is meant with 'rate' or 'time'" if example != "gpus" else "keep one"
-        message = f"one column such as {example!r} must be there, got {', '.join(found)}; {remedy}"
+        message = f"one column such as {example!r} must be there, got {listed(found)}; {remedy}"
         raise FileError(message, path=path, line=1)
     return found[0]
 
@@ -164,7 +164,7 @@ def _check_alike(rows: list[_Row], columns: _Columns, choice: Choice, path: str)
             (name for name in row.cells if name not in told and row.cells[name] != other.cells[name]), None
         )
         if differing is not None:
-            both = f"{other.cells[differing][:40]!r} and {row.cells[differing][:40]!r}"
+            both = f"{shown(other.cells[differing])} and {shown(row.cells[differing])}"
             raise FileError(
                 f"rows of one width must be repeats, got {row.cells[columns.width]} GPUs in lines "
                 f"{other.line} and {row.line} with {differing} {both}; choose one, or group by {differing}",
@@ -179,8 +179,10 @@ def _rate(row: _Row, columns: _Columns, path: str) -> Rate:
         raise _refused(row, columns.width, f"must be a whole number in 1..{MAX_MEASURED_GPUS}", path)
     speed = _number(row, columns.speed, path)
     rate = 1 / speed if columns.inverted and speed > 0 else speed
-    if not (speed > 0 and math.isfinite(rate) and rate > 0):
+    if not speed > 0:
         raise _refused(row, columns.speed, "must be > 0", path)
+    if not is_rate(rate):
+        raise _refused(row, columns.speed, f"must be a rate in {LEAST_RATE:g}..{MOST_RATE:g}", path)
     return Rate(int(width), rate, row.line)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, number, scalar, section
 from slacktide.jobfile.measured import Choice, read_measured
 from slacktide.jobfile.tree import Entry, Mistakes, Section, Tree, describe
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.units import parse_range, shown
+from slacktide.units import parse_range
 
 _FORMS = ("amdahl", "linear", "power", "table", "csv")
 _EXAMPLE = (

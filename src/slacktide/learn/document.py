@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from slacktide.arrays import Floats
-from slacktide.errors import FileError, InputError
+from slacktide.errors import FileError, InputError, shown
 from slacktide.learn import rate as rates
 from slacktide.learn.hedge import Hedge, Open, Tally
 from slacktide.learn.trail import Leader, Point, Trail
@@ -46,9 +47,9 @@ def from_json(text: str, path: object) -> Hedge:
     document = _document(text, path)
     try:
         return _hedge(document)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, InputError) as error:
+    except InputError as error:
         raise FileError(
-            f"must be a whole learned state, got a damaged one ({type(error).__name__}: {error}); "
+            f"must be a whole learned state, got a damaged one: {error}; "
             "restore it, or begin anew with 'slacktide learn --reset'",
             path=path,
         ) from error
@@ -59,37 +60,71 @@ def _document(text: str, path: object) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FileError(f"must be a learned state in JSON, got: {error}; {remedy}", path=path) from error
+        where = f" in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise FileError(
+            f"must be a learned state in JSON, got other text{where}; {remedy}", path=path
+        ) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileError(f"must be a file that 'slacktide learn' wrote, got another; {remedy}", path=path)
     if document.get("version") != VERSION:
         raise FileError(
-            f"must be a learned state of version {VERSION}, got version {document.get('version')!r}; "
+            f"must be a learned state of version {VERSION}, got version {shown(document.get('version'))}; "
             "use the Slacktide that wrote it, or begin anew with 'slacktide learn --reset'",
             path=path,
         )
     return document
 
 
+Found = TypeVar("Found")
+
+_DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
+"""What Python raises where a value is of another kind than is read; users are told the part and the kind."""
+
+
+def _part(document: dict[str, Any], key: str, kind: str, read: Callable[[Any], Found]) -> Found:
+    """Read one part of a state; raises InputError that names it, and what it must be, where it is another."""
+    if key not in document:
+        raise InputError(f"{key} must be there, got nothing")
+    try:
+        return read(document[key])
+    except InputError as error:
+        raise InputError(f"{key}: {error}") from error
+    except _DAMAGE as error:
+        raise InputError(f"{key} must be {kind}, got {shown(document[key])}") from error
+
+
 def _hedge(document: dict[str, Any]) -> Hedge:
-    arms = [_text(arm) for arm in document["arms"]]
-    hedge = Hedge(arms, rate=rates.made(document["rate"]))
+    arms = _part(document, "arms", "a list of names", lambda found: [_text(arm) for arm in found])
+    rate = _part(document, "rate", "a rate that 'slacktide learn' wrote", rates.made)
+    hedge = Hedge(arms, rate=rate)
     # The shares as they were written: dividing by their sum once more could move the last bit.
-    hedge.prior = _numbers(document["prior"], len(arms), above=0.0)
+    hedge.prior = _part(document, "prior", "shares", lambda found: _numbers(found, len(arms), above=0.0))
     if not math.isclose(hedge.prior.sum(), 1.0, abs_tol=1e-6):
-        raise ValueError(f"prior shares must sum to 1, got {hedge.prior.sum()}")
-    hedge.tally = _tally(document["tally"])
-    hedge.utility = _numbers(document["utility"], len(arms), most=hedge.ended)
-    hedge.open = {
-        job: Open(range(len(arms))[int(one["arm"])], _numbers(one["weights"], len(arms), most=1.0))
-        for job, one in document["open"].items()
-    }
-    hedge.recent = [_text(job) for job in document["recent"]]
-    hedge.leaders = [Leader(int(jobs), arms[arm]) for jobs, arm in document["leaders"]]
+        raise InputError(f"prior shares must sum to 1, got {hedge.prior.sum():g}")
+    hedge.tally = _part(document, "tally", "sums over jobs", _tally)
+    hedge.utility = _part(
+        document, "utility", "sums over jobs", lambda found: _numbers(found, len(arms), most=hedge.ended)
+    )
+    hedge.open = _part(document, "open", "jobs with their weights", lambda found: _open(found, len(arms)))
+    hedge.recent = _part(document, "recent", "names of jobs", lambda found: [_text(job) for job in found])
+    hedge.leaders = _part(
+        document,
+        "leaders",
+        "pairs of a count and an arm",
+        lambda found: [Leader(int(jobs), arms[arm]) for jobs, arm in found],
+    )
     if not hedge.leaders:
-        raise ValueError("leaders must not be empty")
-    hedge.trail = Trail([_point(point) for point in document["trail"]], max(1, int(document["stride"])))
+        raise InputError("leaders must not be empty, got none")
+    points = _part(document, "trail", "points", lambda found: [_point(point) for point in found])
+    hedge.trail = Trail(points, _part(document, "stride", "a whole number", lambda found: max(1, int(found))))
     return hedge
+
+
+def _open(found: dict[str, Any], arms: int) -> dict[str, Open]:
+    return {
+        job: Open(range(arms)[int(one["arm"])], _numbers(one["weights"], arms, most=1.0))
+        for job, one in found.items()
+    }
 
 
 def _tally(found: dict[str, Any]) -> Tally:
@@ -97,7 +132,7 @@ def _tally(found: dict[str, Any]) -> Tally:
     tally = Tally(**{**numbers, "ended": int(found["ended"])})
     _numbers([*tally[:-1]], len(tally) - 1)
     if not tally.eta >= 0.0:
-        raise ValueError(f"eta must be >= 0, got {tally.eta}")
+        raise InputError(f"eta must be >= 0, got {tally.eta}")
     return tally
 
 
@@ -109,11 +144,11 @@ def _point(found: list[Any]) -> Point:
 def _numbers(found: Any, count: int, *, above: float = -1e-300, most: float = math.inf) -> Floats:
     numbers = np.array(found, dtype=np.float64)
     if numbers.shape != (count,) or not (np.isfinite(numbers) & (numbers > above) & (numbers <= most)).all():
-        raise ValueError(f"must be {count} numbers in {max(above, 0.0):g}..{most:g}, got {found!r:.60}")
+        raise InputError(f"must be {count} numbers in {max(above, 0.0):g}..{most:g}, got {shown(found)}")
     return numbers
 
 
 def _text(found: Any) -> str:
     if not isinstance(found, str):
-        raise TypeError(f"a name must be text, got {found!r:.60}")
+        raise InputError(f"a name must be text, got {shown(found)}")
     return found

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Floats
-from slacktide.errors import InputError, UnknownNameError
+from slacktide.errors import InputError, UnknownNameError, shown
 from slacktide.learn.rate import Adaptive, Rate
 from slacktide.learn.trail import Leader, Trail
 
@@ -130,7 +130,7 @@ class Hedge:
         if arm is not None and arm not in self.arms:
             raise UnknownNameError("an arm", arm, self.arms)
         if job in self.recent:
-            raise InputError(f"a job must begin once, got {job!r}, which has ended; give it a new name")
+            raise InputError(f"a job must begin once, got {shown(job)}, which has ended; give it a new name")
         if job not in self.open:
             weights = self.weights
             drawn = (
@@ -190,13 +190,13 @@ class Hedge:
             return
         why = "which has ended already" if job in self.recent else "which has not begun, or ended long ago"
         names = ", ".join(sorted(self.open)[:5]) or "none"
-        raise InputError(f"a job must be open to be ended, got {job!r}, {why}; open: {names}")
+        raise InputError(f"a job must be open to be ended, got {shown(job)}, {why}; open: {names}")
 
     def _checked(self, utilities: Mapping[str, float] | Sequence[float] | Floats) -> Floats:
         if isinstance(utilities, Mapping):
             missing = [arm for arm in self.arms if arm not in utilities]
             if missing:
-                raise InputError(f"utilities must name every arm, got none for {missing[0]!r}")
+                raise InputError(f"utilities must name every arm, got none for {shown(missing[0])}")
             utilities = [utilities[arm] for arm in self.arms]
         earned = np.asarray(utilities, dtype=np.float64)
         if earned.shape != (len(self.arms),):
@@ -204,7 +204,7 @@ class Hedge:
         wrong = np.flatnonzero(~((earned >= 0.0) & (earned <= 1.0)))
         if len(wrong):
             arm = self.arms[wrong[0]]
-            raise InputError(f"utilities must be scaled to 0..1, got {earned[wrong[0]]} for {arm!r}")
+            raise InputError(f"utilities must be scaled to 0..1, got {earned[wrong[0]]} for {shown(arm)}")
         return np.asarray(np.round(earned / GRAIN) * GRAIN)
 
 

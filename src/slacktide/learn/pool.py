@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.register import Spec
 
 AUTO = "auto"
@@ -80,7 +80,7 @@ def spec_of(name: str) -> Spec:
     """Return the spec that an arm's name stands for; raises InputError when it is not one."""
     found = re.fullmatch(r"([^()]+)(?:\((.*)\))?", name)
     if found is None:
-        raise InputError(f"an arm must be named name(parameter=value,...), got {name!r}")
+        raise InputError(f"an arm must be named name(parameter=value,...), got {shown(name)}")
     return {found[1]: _parameters(name, found[2])} if found[2] else found[1]
 
 
@@ -92,4 +92,6 @@ def _parameters(name: str, text: str) -> Mapping[str, Any]:
             raise ValueError("a parameter without a name")
         return {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     except (SyntaxError, ValueError, AssertionError) as error:
-        raise InputError(f"an arm must be named name(parameter=value,...), got {name!r}: {error}") from None
+        raise InputError(
+            f"an arm must be named name(parameter=value,...), got {shown(name)}: {error}"
+        ) from None

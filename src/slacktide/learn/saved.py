@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from slacktide.errors import FileError
-from slacktide.files import state_dir, write_whole
+from slacktide.files import PRIVATE_FILE, make_private_folder, state_dir, write_private
 from slacktide.learn.document import from_json, to_json
 from slacktide.learn.hedge import Hedge
 
 PATIENCE_S = 30.0
 """A change takes milliseconds; who holds the lock for longer than this is stuck."""
 PAUSE_S = 0.01
+MAX_BYTES = 64 << 20
+"""The largest state that is read; one of a thousand arms has a few hundred kilobytes."""
 
 
 def default_path() -> Path:
@@ -31,17 +33,26 @@ def default_path() -> Path:
 def load(path: Path) -> Hedge | None:
     """Read the state, or None when nothing was learned yet; raises FileError for any other file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"must be a readable learned state, got: {error}", path=path) from error
-    return from_json(text, path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"must be a readable learned state, got: {reason}", path=path) from error
+    if len(data) > MAX_BYTES:
+        raise FileError(f"a learned state must have at most {MAX_BYTES >> 20} MiB, got more", path=path)
+    try:
+        return from_json(data.decode(), path)
+    except UnicodeDecodeError as error:
+        raise FileError(
+            f"a learned state must be UTF-8 text, got byte 0x{data[error.start]:02x}", path=path
+        ) from error
 
 
 def save(hedge: Hedge, path: Path) -> None:
     """Write the state whole or not at all."""
-    write_whole(path, to_json(hedge).encode())
+    write_private(path, to_json(hedge).encode())
 
 
 def forget(path: Path) -> None:
@@ -77,8 +88,8 @@ def locked(path: Path, patience_s: float = PATIENCE_S) -> Iterator[None]:
     """Hold the lock beside a file; raises FileError when another process does not let go of it."""
     beside = path.with_name(f".{path.name}.lock")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(beside, os.O_RDWR | os.O_CREAT, 0o644)
+        make_private_folder(path.parent)
+        handle = os.open(beside, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     except OSError as error:
         raise FileError(
             f"its folder must be writable, got: {error.strerror}; name another with --state", path=path

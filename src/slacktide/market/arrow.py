@@ -11,9 +11,11 @@ from slacktide.arrays import Floats, Ints
 from slacktide.market.base import Market, Pool
 from slacktide.market.samples import (
     COLUMNS,
+    LEAST_MICROS,
     MAX_SPOT_GPUS,
     MAX_USD_PER_GPU_HOUR,
     MICROS_PER_HOUR,
+    MOST_MICROS,
     Place,
     Samples,
     micros_of,
@@ -33,6 +35,8 @@ def arrow_samples(table: Any, path: str, place: Callable[[int], Place]) -> Sampl
         return None
     codes = pool.indices.to_numpy().astype(np.int64)
     micros = table["time_utc"].cast(pa.int64()).to_numpy()
+    if micros.min() < LEAST_MICROS or micros.max() > MOST_MICROS:
+        return None
     return Samples(path, tuple(names), codes, micros, gpus, spot, on_demand, place)
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
-from slacktide.errors import InputError, UnknownNameError
+from slacktide.errors import InputError, UnknownNameError, shown
 from slacktide.types import Quote
 
 EPOCH = datetime(2025, 1, 1, tzinfo=UTC)
@@ -42,17 +42,28 @@ class Pool:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.slot_hours) and self.slot_hours > 0):
-            raise InputError(f"pool {self.name!r}: slot_hours must be > 0, got {self.slot_hours}")
+            raise InputError(f"pool {shown(self.name)}: slot_hours must be > 0, got {self.slot_hours}")
         if self.start.tzinfo is None:
-            raise InputError(f"pool {self.name!r}: start must have a time zone, got {self.start}")
+            raise InputError(f"pool {shown(self.name)}: start must have a time zone, got {self.start}")
         _own(self, "spot_usd_per_gpu_hour", np.float64)
         _own(self, "on_demand_usd_per_gpu_hour", np.float64)
         _own(self, "spot_gpus", np.int64)
+        self._check_end()
         lengths = {len(self.spot_gpus), len(self.spot_usd_per_gpu_hour), len(self.on_demand_usd_per_gpu_hour)}
         if len(lengths) != 1 or 0 in lengths:
             raise InputError(
-                f"pool {self.name!r}: the series must be of one length >= 1, got {sorted(lengths)}"
+                f"pool {shown(self.name)}: the series must be of one length >= 1, got {sorted(lengths)}"
             )
+
+    def _check_end(self) -> None:
+        try:
+            self.start + timedelta(hours=len(self.spot_gpus) * self.slot_hours)
+        except OverflowError:
+            raise InputError(
+                f"pool {shown(self.name)}: the series must end before the year 10000, got "
+                f"{len(self.spot_gpus)} slots of {self.slot_hours:g} h from {self.start:%Y-%m-%d} on; "
+                "check the times and the slot length"
+            ) from None
 
     def __len__(self) -> int:
         """Return the number of slots."""
@@ -92,7 +103,9 @@ class Pool:
     def window(self, first: int, last: int) -> Pool:
         """Return the slots from `first` up to, but without, `last`."""
         if not 0 <= first < last <= len(self):
-            raise InputError(f"pool {self.name!r}: a window must lie in 0..{len(self)}, got {first}..{last}")
+            raise InputError(
+                f"pool {shown(self.name)}: a window must lie in 0..{len(self)}, got {first}..{last}"
+            )
         return Pool(
             self.name,
             self.slot_hours,
@@ -145,7 +158,7 @@ def _own(pool: Pool, name: str, dtype: type[np.generic]) -> None:
     bad = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
     if len(bad):
         raise InputError(
-            f"pool {pool.name!r}: {name} must be finite and >= 0, got {given[bad[0]]} in slot {bad[0]}"
+            f"pool {shown(pool.name)}: {name} must be finite and >= 0, got {given[bad[0]]} in slot {bad[0]}"
         )
     array.flags.writeable = False
     object.__setattr__(pool, name, array)

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from slacktide.errors import FileError
+from slacktide.errors import FileError, shown
 from slacktide.market.samples import (
     COLUMNS,
     MAX_SPOT_GPUS,
@@ -43,7 +43,7 @@ class Cell(NamedTuple):
         """Make the error that says what must hold for this cell and what came."""
         prefix = f"{self.place.words}: " if self.place.words else ""
         return FileError(
-            f"{prefix}{self.name} {must}, got {self.text!r}", path=self.path, line=self.place.line
+            f"{prefix}{self.name} {must}, got {shown(self.text)}", path=self.path, line=self.place.line
         )
 
     def given(self) -> str:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from pathlib import Path
+from typing import IO, cast
 
 from slacktide.errors import FileError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
+MAX_BYTES = 512 << 20
+"""The most that is read of a market file, unpacked: about ten million rows. Ten megabytes of gzip can hold
+ten gigabytes of nothing."""
+_PIECE_BYTES = 1 << 20
+
 
 def read_bytes(path: str | Path) -> bytes:
     """Return what a file holds, unpacked if it is gzip.
 
-    Raises FileError when it is missing, a folder, unreadable, empty or broken gzip.
+    Raises FileError when it is missing, a folder, unreadable, empty, broken gzip or larger than MAX_BYTES.
     """
     try:
-        packed = Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            packed = _at_most(file, path)
     except FileNotFoundError:
         raise FileError("a market file must exist, found none; check the path", path=path) from None
     except IsADirectoryError:
@@ -51,10 +59,25 @@ def packed(data: bytes, path: str | Path) -> bytes:
     return gzip.compress(data, compresslevel=6, mtime=0) if Path(path).suffix == ".gz" else data
 
 
+def _at_most(file: IO[bytes], path: str | Path, how: str = "") -> bytes:
+    """Read a file piece by piece to its end; raises FileError as soon as it is too large."""
+    data = bytearray()
+    while piece := file.read(_PIECE_BYTES):
+        data += piece
+        if len(data) > MAX_BYTES:
+            raise FileError(
+                f"a market file must have at most {MAX_BYTES >> 20} MiB{how}, got more; use longer slots, or "
+                "part of it",
+                path=path,
+            )
+    return bytes(data)
+
+
 def _unpacked(data: bytes, path: str | Path) -> bytes:
     if data[:2] == _GZIP_MAGIC:
         try:
-            return gzip.decompress(data)
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                return _at_most(cast(IO[bytes], file), path, " unpacked")
         except EOFError:
             raise FileError(
                 "gzip must be complete, got a truncated file; fetch it again", path=path

@@ -18,6 +18,10 @@ def json_object(data: bytes, path: str) -> dict[str, Any]:
         raise FileError(
             f"must be well-formed JSON, got: {error.msg}", path=path, line=error.lineno, column=error.colno
         ) from None
+    except ValueError:  # Python reads no whole numbers of thousands of digits
+        raise FileError(
+            "must be JSON whose numbers can be meant, got one of thousands of digits", path=path
+        ) from None
     except RecursionError:
         raise FileError("must be JSON nested a few levels deep, got too many", path=path) from None
     if not isinstance(found, dict):

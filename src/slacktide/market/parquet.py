@@ -13,7 +13,7 @@ from slacktide.market.arrow import arrow_samples, arrow_table
 from slacktide.market.base import Market, Pool
 from slacktide.market.cells import Row, in_rows, plain_samples
 from slacktide.market.csv_rows import header_problem
-from slacktide.market.samples import COLUMNS, Irregular, Samples
+from slacktide.market.samples import COLUMNS, MAX_ROWS, Irregular, Samples
 from slacktide.market.series import regular
 
 _MAGIC = b"PAR1"
@@ -53,7 +53,9 @@ def _table(data: bytes, path: str) -> Any:
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(pa.BufferReader(data))
+        file = parquet.ParquetFile(pa.BufferReader(data))
+        _check_rows(file.metadata.num_rows, path)
+        table = file.read()
     except (pa.ArrowException, OSError) as error:
         reason = str(error).strip().split("\n")[0]
         raise FileError(f"must be readable Parquet, got: {reason}", path=path) from None
@@ -61,6 +63,12 @@ def _table(data: bytes, path: str) -> Any:
     if problem:
         raise FileError(problem, path=path)
     return table.select(COLUMNS)
+
+
+def _check_rows(rows: int, path: str) -> None:
+    """Refuse a table before its rows are unpacked: kilobytes of Parquet can hold a billion rows."""
+    if rows > MAX_ROWS:
+        raise FileError(f"a table must have <= {MAX_ROWS} rows, got {rows}; use longer slots", path=path)
 
 
 def _samples(table: Any, path: str) -> Samples:
@@ -84,12 +92,22 @@ def _cast(table: Any) -> Any:
 
 
 def _rows(table: Any) -> list[Row]:
-    columns = [column.to_pylist() for column in table.columns]
+    columns = [_values(column) for column in table.columns]
     records = zip(*columns, strict=True)
     return [
         Row(number, ["" if value is None else str(value) for value in record])
         for number, record in enumerate(records, start=1)
     ]
+
+
+def _values(column: Any) -> list[Any]:
+    """Return a column's values; as text where they are times that Python cannot tell."""
+    import pyarrow as pa
+
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        return list(column.cast(pa.string()).to_pylist())
 
 
 class _Note(NamedTuple):

@@ -8,17 +8,22 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from slacktide.arrays import Floats, Ints
-from slacktide.errors import FileError, UnknownNameError
+from slacktide.errors import FileError, UnknownNameError, shown
 
 COLUMNS = ("time_utc", "pool", "spot_gpus", "spot_usd_per_gpu_hour", "on_demand_usd_per_gpu_hour")
 """The columns of our own table format."""
 
 MICROS_PER_HOUR = 3_600_000_000
+MAX_ROWS = 10_000_000
+"""The most rows of a table that are read."""
 MAX_SPOT_GPUS = 10**9
 MAX_USD_PER_GPU_HOUR = 1e9
 """Greater numbers are slips, and could overflow sums."""
 
 _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
+
+LEAST_MICROS, MOST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""Microseconds since 1970 when the year 1 begins and when the year 9999 ends: other times cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,7 @@ class Samples:
         line, words = self.place(row)
         pool = self.pools[self.pool[row]]
         prefix = f"{words}: " if words else ""
-        return FileError(f"{prefix}pool {pool!r}: {message}", path=self.path, line=line)
+        return FileError(f"{prefix}pool {shown(pool)}: {message}", path=self.path, line=line)
 
 
 def micros_of(time: datetime) -> int:

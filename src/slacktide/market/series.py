@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.market.base import Market, Pool
 from slacktide.market.order import ordered, parts_by_pool, without_duplicates, without_repeats
 from slacktide.market.samples import MICROS_PER_HOUR, Irregular, Samples, stamp, time_of
 
-MAX_SLOTS = 50_000_000
-"""The longest series we make; a slip in a time or a slot length must not take all memory."""
+MAX_SLOTS = 5_000_000
+"""The most slots of a market, over all its pools: 95 years of ten minutes. A slip in a time or a slot length
+must take neither all memory nor hours."""
 
 _FINEST = 1_000_000
 """Lengths are told apart to this part of the shorter one."""
@@ -44,6 +45,8 @@ def regular(samples: Samples, irregular: Irregular, slot_hours: float | None) ->
         )
     common = _common_step(samples, parts, known, slot_hours)
     every = [common or step or min(known) for step in steps]
+    spans = (samples.micros[rows[-1]] - samples.micros[rows[0]] for rows in parts)
+    check_slots(sum(int(span) // step + 1 for span, step in zip(spans, every, strict=True)), samples.path)
     pools = [_pool(samples, rows, step, irregular) for rows, step in zip(parts, every, strict=True)]
     assumed = _filled(samples, parts, every, irregular)
     if common is None:
@@ -62,23 +65,24 @@ def from_events(samples: Samples, irregular: Irregular, slot_hours: float) -> Ma
     order = without_duplicates(samples, without_repeats(samples, order), irregular)
     end = int(samples.micros.max())
     slot = max(1, round(_checked(slot_hours) * MICROS_PER_HOUR))
-    return Market(
-        tuple(_event_pool(samples, rows, slot, end) for rows in parts_by_pool(samples, order)), samples.path
-    )
+    parts = parts_by_pool(samples, order)
+    check_slots(sum((end - int(samples.micros[rows[0]])) // slot + 1 for rows in parts), samples.path)
+    return Market(tuple(_event_pool(samples, rows, slot, end) for rows in parts), samples.path)
 
 
 def resample(market: Market, slot_hours: float) -> Market:
     """Bring every pool to another slot length, finer or coarser; a last slot cut short is dropped."""
     _checked(slot_hours)
+    check_slots(sum(pool.hours for pool in market.pools) / slot_hours, market.source)
     return replace(market, pools=tuple(_resampled(pool, slot_hours, market.source) for pool in market.pools))
 
 
 def check_slots(slots: float, what: str) -> None:
-    """Refuse a series too long to be meant."""
-    if slots > MAX_SLOTS:
+    """Refuse a market too long to be meant, before it is made."""
+    if not slots <= MAX_SLOTS:
         raise InputError(
-            f"{what}: a series must have <= {MAX_SLOTS} slots, got {slots:.3g}; use longer slots, "
-            "or check the times"
+            f"{what}: a market must have <= {MAX_SLOTS} slots in all its pools, got {slots:.3g}; use longer "
+            "slots, or check the times"
         )
 
 
@@ -119,12 +123,11 @@ def _mean(values: Floats, pieces: _Pieces) -> Floats:
 def _resampled(pool: Pool, slot_hours: float, source: str) -> Pool:
     if slot_hours == pool.slot_hours:
         return pool
-    check_slots(pool.hours / slot_hours, f"{source}: pool {pool.name!r}")
     slot, step = _ratio(slot_hours / pool.slot_hours)
     total = len(pool) * step
     if slot > total:
         raise InputError(
-            f"{source}: pool {pool.name!r}: a slot must be at most as long as the series "
+            f"{source}: pool {shown(pool.name)}: a slot must be at most as long as the series "
             f"({pool.hours:g} h), got {slot_hours:g} h"
         )
     pieces = _pieces(np.arange(len(pool) + 1) * step, np.arange(total // slot + 1) * slot)
@@ -150,7 +153,6 @@ def _event_pool(samples: Samples, rows: Ints, slot: int, end: int) -> Pool:
     times = samples.micros[rows]
     start = -(-int(times[0]) // slot) * slot
     slots = max(1, (end - start) // slot)
-    check_slots(slots, samples.path)
     cuts = start + np.arange(slots + 1) * slot
     pieces = _pieces(np.append(times, max(int(times[-1]), int(cuts[-1])) + 1), cuts)
     return Pool(
@@ -188,7 +190,6 @@ def _pool(samples: Samples, rows: Ints, step: int, irregular: Irregular) -> Pool
     _check_gaps(samples, rows, step, irregular)
     near = (times - times[0] + step // 2) // step
     slots = int(near[-1]) + 1
-    check_slots(slots, samples.path)
     first = np.flatnonzero(np.diff(near, prepend=-1))
     last = np.append(first[1:], len(times)) - 1
     which = np.searchsorted(near[first], np.arange(slots), side="right") - 1

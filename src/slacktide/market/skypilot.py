@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slacktide.arrays import Ints
-from slacktide.errors import FileError, InputError
+from slacktide.errors import FileError, InputError, shown
 from slacktide.files import write_whole
 from slacktide.market.base import EPOCH, Market, Pool
 from slacktide.market.cells import Cell
@@ -60,7 +60,7 @@ def _gap_seconds(found: dict[str, Any], path: str) -> float:
         raise FileError(f"metadata must be an object with gap_seconds, got {came}", path=path)
     gap = metadata.get("gap_seconds")
     if isinstance(gap, bool) or not isinstance(gap, int | float) or not (math.isfinite(gap) and gap > 0):
-        raise FileError(f"metadata.gap_seconds must be a number > 0, got {gap!r}", path=path)
+        raise FileError(f"metadata.gap_seconds must be a number > 0, got {shown(gap)}", path=path)
     return gap
 
 

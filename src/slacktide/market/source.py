@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from slacktide.errors import InputError, unknown_name
+from slacktide.errors import InputError, shown, unknown_name
 from slacktide.market.aws_history import HISTORY_KEY, read_aws_history
 from slacktide.market.base import Market
 from slacktide.market.events import Assumed
@@ -93,14 +93,14 @@ def _number(spec: str, name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"{spec}: {name} must be a number, got {text!r}") from None
+        raise InputError(f"{spec}: {name} must be a number, got {shown(text)}") from None
 
 
 def _whole(spec: str, name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InputError(f"{spec}: {name} must be a whole number, got {text!r}") from None
+        raise InputError(f"{spec}: {name} must be a whole number, got {shown(text)}") from None
 
 
 def _slot(text: str | None) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from slacktide.compiled import compilable, compiled, inlined
 from slacktide.deciding import Policy, View
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.physics import can_still_wait, cut, latest_start, rescue_width
 from slacktide.policy.base import Choice, Context, RulePolicy, Sight, policies, sight, signals
 from slacktide.types import Allocation, Reason
@@ -57,7 +57,7 @@ class DeadlineGuard:
     def __post_init__(self) -> None:
         object.__setattr__(self, "inner", policies.make(self.inner))
         if not isinstance(self.inner, Policy):
-            raise InputError(f"deadline-guard: inner must be a policy, got {self.inner!r}")
+            raise InputError(f"deadline-guard: inner must be a policy, got {shown(self.inner)}")
 
     def decide(self, view: View) -> Allocation:
         wanted = self.inner.decide(view)

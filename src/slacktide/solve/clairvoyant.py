@@ -37,7 +37,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compiled
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.market.base import Pool
 from slacktide.solve.follow import solve_starts
 from slacktide.solve.frame import Frame, frame
@@ -123,7 +123,7 @@ def solve_with(
     for start in (min(starts, default=0), max(starts, default=0)):
         if not 0 <= start <= last:
             raise InputError(
-                f"pool {pool.name!r}: a start must leave {job.deadline_hours:g} h of market, so lie in "
+                f"pool {shown(pool.name)}: a start must leave {job.deadline_hours:g} h of market, so lie in "
                 f"0..{last}, got slot {start}; use a longer market or a nearer deadline"
             )
     future = empty_future(numbers)

@@ -9,7 +9,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.ledger import Outcome, live
 from slacktide.physics import Terms, terms, work_hours
 from slacktide.tariff import Meter, Tariff, tariff_of
@@ -82,7 +82,7 @@ def deadline_slots(job: Job, slot_hours: float) -> int:
     """Return the first of a job's slots that begins at its deadline or after it; raises InputError."""
     if job.deadline_hours == math.inf:
         raise InputError(
-            f"job {job.name!r} must have a deadline to be planned or back-tested by itself, got none; "
+            f"job {shown(job.name)} must have a deadline to be planned or back-tested by itself, got none; "
             "give it one, or simulate its fleet",
             field="deadline_hours",
         )

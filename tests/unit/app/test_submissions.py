@@ -21,6 +21,7 @@ from slacktide.jobfile import reading
 from slacktide.store.base import Store
 from slacktide.store.memory import MemoryStore
 from slacktide.store.sqlite import SqliteStore
+from slacktide.store.values import job_values
 
 from .parts_of_intake import Desk, write_job
 
@@ -192,15 +193,17 @@ def test_secrets_stay_out_of_the_journal_and_are_found_where_the_file_lies(
 
     monkeypatch.setenv("TAKEN", "from here")
     desk = Desk(store, tmp_path)
-    ask(store, write_job(tmp_path, more="secrets: {TOKEN: hush-hush}\nenvs: {TAKEN: }\n"), "k")
+    path = write_job(tmp_path, more="secrets: {TOKEN: hush-hush}\nenvs: {TAKEN: }\n")
+    ask_submission(store, Submission.read(path, key="k"), values=desk.values)
     monkeypatch.delenv("TAKEN")
     desk.answer()
     assert "hush-hush" not in repr(list(store.read()))
     lane = desk.engine.lane_of("job")
     assert lane.file is not None
-    assert lane.file.envs == {"TAKEN": "from here"}
+    assert lane.file.envs == {"TAKEN": None}
     assert "hush-hush" not in repr(lane.file) + repr(lane.file.secrets)
-    assert secrets_of(lane.file) == {"TOKEN": "hush-hush"}
+    kept = desk.values.of(job_values("job"))
+    assert secrets_of(lane.file, kept) == {"TOKEN": "hush-hush", "TAKEN": "from here"}
 
 
 def test_a_job_file_is_read_once_in_each_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

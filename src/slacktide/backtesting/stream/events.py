@@ -43,7 +43,7 @@ from slacktide.deciding import (
     begin,
     needs_sizes,
 )
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.results.stream import Bill, StreamRun
 from slacktide.results.stretches import Kept
 from slacktide.site.cluster import Cluster
@@ -217,7 +217,7 @@ class _Run:
         if held_gpus < 0:
             one = self.fleet.classes[self.jobs.kind[changes]]
             raise InputError(
-                f"an allocator must give widths that class {one.name!r} may have, got {wanted[changes]}"
+                f"an allocator must give widths that class {shown(one.name)} may have, got {wanted[changes]}"
             )
         self.held_gpus = held_gpus
         self.resizes += changes

@@ -13,7 +13,7 @@ from slacktide.arrays import Ints
 from slacktide.backtesting.stream.kernel import Present
 from slacktide.budget.fleet import Fleet
 from slacktide.deciding import Columns, Decision, View, Wanted
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.results.stretches import POOL, PREFIX
 from slacktide.site.spot import Spot
 from slacktide.types import Allocation, Job, JobState, Phase
@@ -105,7 +105,7 @@ def _named_widths(decision: Mapping[str, Allocation], jobs: Columns) -> Ints:
             raise _no_spot(wish.spot_gpus)
         if wish.pool not in (None, POOL):
             raise InputError(
-                f"{name}: the pool must be {POOL!r}, the only one of a stream, got {wish.pool!r}; "
+                f"{name}: the pool must be {POOL!r}, the only one of a stream, got {shown(wish.pool)}; "
                 "moving to another pool is not possible yet"
             )
         widths[_place(name, jobs)] = wish.on_demand_gpus
@@ -119,7 +119,9 @@ def _place(name: str, jobs: Columns) -> int:
         place = int(np.searchsorted(jobs.ids, int(number)))
         if place < len(jobs.ids) and jobs.ids[place] == int(number):
             return place
-    raise InputError(f"a decision must name jobs that are present, by the ids of their rows, got {name!r}")
+    raise InputError(
+        f"a decision must name jobs that are present, by the ids of their rows, got {shown(name)}"
+    )
 
 
 def _no_spot(gpus: int) -> InputError:
