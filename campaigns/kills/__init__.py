@@ -32,7 +32,7 @@ def run(count: int, seed: int, tell: Tell) -> Counter[str]:
     total: Counter[str] = Counter({"kills": 0})
     while (done := total["kills"]) < count:
         kills = min(KILLS_A_ROUND, count - done)
-        total += _round(kills, seed, partial(_tell, tell, done, count))
+        total.update(_round(kills, seed, partial(_tell, tell, done, count)))
         seed += 1
     return total
 
@@ -74,9 +74,9 @@ class Round:
         if said.code != 0:
             raise Finding(f"a controller that was asked to stop exited with {said.code}: {tail(said.err)}")
         laws.check(self.arena)
-        self.counts["jobs, all succeeded with all work done"] += len(self.arena.tasks)
+        self.counts["jobs that succeeded with all work done"] += len(self.arena.tasks)
         lives = sum(len(self.arena.record(job).lives()) for job in self.arena.tasks)
-        self.counts["workers started, bills = audits = recounts"] += lives
+        self.counts["workers billed as long as they lived, bill = audit = recount"] += lives
         return self.counts
 
     def _kill(self) -> None:
