@@ -16,6 +16,9 @@ from campaigns.waiting import wait_until
 
 VICTIM, BYSTANDER = "victim", "bystander"
 FIRST_UNITS = 30
+"""What both jobs have done before anything goes wrong."""
+HIGHEST_USD = 12.0
+"""The most that the markets of the plays ask for a GPU and an hour."""
 
 
 @dataclass
@@ -104,12 +107,9 @@ class Play:
         """See that a job did not cost more than it may, beyond what a slow machine adds to its grace."""
         late_hours = laws.SLOW * self.arena.slowness.worst_s * self.arena.speed / 3600.0
         cost_usd = laws.cost_of(self.arena, job)
-        most_usd = max_cost_usd + late_hours * 2 * self.dearest_usd + 0.01
+        most_usd = max_cost_usd + late_hours * 2 * HIGHEST_USD + 0.01
         if cost_usd > most_usd:
             raise Finding(f"{job} cost {cost_usd:.2f} USD at max_cost {max_cost_usd:.2f}")
-
-    dearest_usd: float = 10.0
-    """The most that the market asks for a GPU and an hour."""
 
 
 def with_more(task: Task, more: str) -> Task:

@@ -11,6 +11,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from campaigns.finding import Finding, Tell, evidence
 from campaigns.stage import laws, processes
@@ -20,6 +21,8 @@ from campaigns.waiting import wait_until
 
 KILLS_A_ROUND = 25
 JOBS_AT_ONCE = 3
+UNITS_A_KILL = 40
+"""The longer a round, the longer its jobs, which should live through a few kills each."""
 MOST_WRITES = 12
 """Who is to die at a write dies at one of its first writes; every job makes two in each slot."""
 
@@ -27,25 +30,30 @@ MOST_WRITES = 12
 def run(count: int, seed: int, tell: Tell) -> Counter[str]:
     """Kill this many times; each round has a seed of its own, counted up from the first."""
     total: Counter[str] = Counter({"kills": 0})
-    while total["kills"] < count:
-        kills = min(KILLS_A_ROUND, count - total["kills"])
-        with (
-            evidence("kills", seed, kills) as folder,
-            Arena(folder, random_offers(random.Random(seed))) as arena,
-        ):
-            total += Round(arena, random.Random(seed), lambda words: tell(f"{count:,} kills: {words}")).live(
-                kills, total["kills"]
-            )
+    while (done := total["kills"]) < count:
+        kills = min(KILLS_A_ROUND, count - done)
+        total.update(_round(kills, seed, partial(_tell, tell, done, count)))
         seed += 1
     return total
+
+
+def _tell(tell: Tell, before: int, count: int, kills: int) -> None:
+    tell(f"{before + kills:,} of {count:,} kills")
+
+
+def _round(kills: int, seed: int, tell: Callable[[int], None]) -> Counter[str]:
+    offers = random_offers(random.Random(seed))
+    with evidence("kills", seed, kills) as folder, Arena(folder, offers) as arena:
+        return Round(arena, random.Random(seed), kills, tell).live()
 
 
 class Round:
     """One journal with jobs and controllers that are killed."""
 
-    def __init__(self, arena: Arena, rng: random.Random, tell: Tell) -> None:
+    def __init__(self, arena: Arena, rng: random.Random, kills: int, tell: Callable[[int], None]) -> None:
         self.arena, self.rng, self.tell = arena, rng, tell
         self.counts: Counter[str] = Counter()
+        self._kills = kills
         self._ways: tuple[tuple[str, int, Callable[[], bool]], ...] = (
             ("of controllers", 5, self._controller),
             ("of controllers at a journal write", 5, self._at_a_write),
@@ -54,21 +62,21 @@ class Round:
             ("of workers with their supervisors", 4, self._machine),
         )
 
-    def live(self, kills: int, before: int) -> Counter[str]:
-        """Kill this many times, let all jobs end, and see that the laws hold."""
+    def live(self) -> Counter[str]:
+        """Kill as often as wanted, let all jobs end, and see that the laws hold."""
         self._keep_busy()
         self.arena.take_charge()
-        while self.counts["kills"] < kills:
+        while self.counts["kills"] < self._kills:
             self._kill()
-            self.tell(f"{before + self.counts['kills']:,} done")
+            self.tell(self.counts["kills"])
         self.arena.wait_for_end()
         said = self.arena.let_go()
         if said.code != 0:
             raise Finding(f"a controller that was asked to stop exited with {said.code}: {tail(said.err)}")
         laws.check(self.arena)
-        self.counts["jobs, all succeeded with all work done"] += len(self.arena.tasks)
+        self.counts["jobs that succeeded with all work done"] += len(self.arena.tasks)
         lives = sum(len(self.arena.record(job).lives()) for job in self.arena.tasks)
-        self.counts["workers started, bills = audits = recounts"] += lives
+        self.counts["workers billed as long as they lived, bill = audit = recount"] += lives
         return self.counts
 
     def _kill(self) -> None:
@@ -84,7 +92,7 @@ class Round:
             self.arena.submit(
                 Task(
                     name=f"job-{len(self.arena.tasks) + 1:02d}",
-                    units=self.rng.randrange(200, 1200),
+                    units=self.rng.randrange(200, 200 + UNITS_A_KILL * self._kills),
                     told_code=self.rng.choice([0, 0, 1, 143]),
                     gpus=self.rng.choice([1, 2, 3]),
                     policy=self.rng.choice(["maximal-spot", "on-demand"]),

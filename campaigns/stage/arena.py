@@ -185,10 +185,16 @@ class Arena:
     def let_go(self, number: signal.Signals = signal.SIGTERM) -> Said:
         """Ask the controller to stop, and see it gone."""
         controller = self.in_charge()
+        wait_until(lambda: self._opened(controller), "a controller to take charge")
         controller.signal(number)
         said = controller.wait("a controller that was asked to stop")
         self.controller = None
         return said
+
+    def _opened(self, controller: Command) -> bool:
+        """Whether a controller has come so far that it hears signals, or has ended."""
+        opened = told.rows(self.journal, "Opened")
+        return controller.code is not None or any(row.data["pid"] == controller.pid for row in opened)
 
     def wait_for_workers(self, job: str | None = None, fewest: int = 1) -> None:
         """Wait until workers of a job have begun to work, watched by a controller."""
