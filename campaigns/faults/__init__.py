@@ -16,6 +16,7 @@ from campaigns.faults.machine import Machine, compiler
 from campaigns.faults.play import Play
 from campaigns.finding import Finding, Tell, evidence
 from campaigns.stage.arena import Arena
+from campaigns.stage.market import REAL_TIME, REHEARSAL
 
 PLAYS: tuple[Callable[[Play], None], ...] = (
     *signals.PLAYS, *absence.PLAYS, *clock.PLAYS, *trouble.PLAYS, *money.PLAYS, *disk.PLAYS,
@@ -41,10 +42,10 @@ def run(count: int, seed: int, tell: Tell) -> Counter[str]:
 def played(play: Callable[[Play], None], seed: int) -> None:
     """Play one fault, and see that the laws hold."""
     with evidence("faults", seed, 1) as folder:
-        machine = Machine(folder)
-        with Arena(folder, env=machine.env) as arena:
+        machine, rng = Machine(folder), random.Random(seed)
+        with Arena(folder, env=machine.env, pace=rng.choice([REHEARSAL, REAL_TIME])) as arena:
             try:
-                play(Play(arena, random.Random(seed), machine))
+                play(Play(arena, rng, machine))
             except Finding as finding:
                 finding.what = f"{title(play)}: {finding.what}"
                 raise

@@ -29,7 +29,7 @@ def a_job_ends_while_nobody_is_in_charge(play: Play) -> None:
 def _finished_when_it_did(play: Play, job: str) -> None:
     """See that a job's finish is that of its last worker."""
     (ended,) = [row for row in told.rows(play.arena.journal, "Ended") if row.job == job]
-    said_s = float(ended.data["finish_hours"]) * 3600.0 / play.arena.speed
+    said_s = play.arena.pace.wall_s(float(ended.data["finish_hours"]))
     last_s = max(life.to_s for life in play.arena.record(job).lives()) - play.submitted_s[job]
     if said_s > last_s + laws.START_S + laws.SLOW * play.arena.slowness.worst_s:
         raise Finding(
@@ -121,7 +121,7 @@ def a_second_controller_comes_by_another_name(play: Play) -> None:
     link = play.arena.folder / "link.db"
     link.symlink_to(play.arena.journal)
     second = play.arena.nursery.start(
-        "controller", "--journal", str(link), "--speed", f"{play.arena.speed:g}"
+        "controller", "--journal", str(link), "--speed", f"{play.arena.pace.speed:g}"
     )
     wait_until(lambda: second.code is not None or len(second.out) > 200, "a second controller to be refused")
     code = second.code

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from campaigns.faults.play import BYSTANDER, VICTIM, Play, with_more
 from campaigns.finding import Finding
-from campaigns.stage.arena import SLOTS, Offer, Task, write_market
+from campaigns.stage.arena import Task
 from campaigns.stage.commands import Command, tail
+from campaigns.stage.market import REHEARSAL, Offer
 from campaigns.waiting import wait_until
 
 ENDLESS_UNITS = 100_000
@@ -16,7 +17,7 @@ ENDLESS_UNITS = 100_000
 def a_price_rises_when_the_money_ends(play: Play) -> None:
     """The next slot is many times as expensive; the reserve for the grace was made for the worst of them."""
     high_usd = play.rng.choice([4.0, 8.0])
-    write_market(play.arena.market, [Offer(3, 2.0, 10.0), Offer(3, high_usd, 12.0)], SLOTS)
+    play.arena.offer([Offer(3, 2.0, 10.0), Offer(3, high_usd, 12.0)])
     max_cost_usd = play.rng.uniform(8.0, 30.0)
     task = with_more(play.task(VICTIM, units=ENDLESS_UNITS), f"max_cost: {max_cost_usd:.2f} usd\n")
     _to_the_end(play, task, max_cost_usd)
@@ -47,7 +48,8 @@ def the_money_ends_after_a_resume(play: Play) -> None:
 
 def slots_are_shorter_than_steps(play: Play) -> None:
     """At such a speed limits are kept and requests are heard all the same, or the speed is refused."""
-    play.arena.speed = play.rng.choice([36_000.0, 180_000.0])
+    play.arena.pace = REHEARSAL._replace(speed=play.rng.choice([36_000.0, 180_000.0]))
+    play.arena.offer([Offer()])
     max_cost_usd = 400.0
     names = [f"fast-{number}" for number in range(4)]
     for name in names:

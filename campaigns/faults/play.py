@@ -105,9 +105,10 @@ class Play:
 
     def kept_to(self, job: str, max_cost_usd: float) -> None:
         """See that a job did not cost more than it may, beyond what a slow machine adds to its grace."""
-        late_hours = laws.SLOW * self.arena.slowness.worst_s * self.arena.speed / 3600.0
+        pace = self.arena.pace
+        late_hours = laws.SLOW * self.arena.slowness.worst_s * pace.speed / 3600.0
         cost_usd = laws.cost_of(self.arena, job)
-        most_usd = max_cost_usd + late_hours * 2 * HIGHEST_USD + 0.01
+        most_usd = max_cost_usd + late_hours * 2 * HIGHEST_USD / pace.scale + 0.01
         if cost_usd > most_usd:
             raise Finding(f"{job} cost {cost_usd:.2f} USD at max_cost {max_cost_usd:.2f}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 
 from campaigns.faults.play import BYSTANDER, VICTIM, Play
 from campaigns.finding import Finding
@@ -81,17 +82,17 @@ def a_job_that_stands_still_is_cancelled(play: Play) -> None:
     play.signal_workers(signal.SIGSTOP, VICTIM)
     stopped = [one for one in play.arena.workers(VICTIM) if not one.supervisor]
     play.ask("cancel", VICTIM)
-    wait_until(lambda: not any(_noted(play, one) for one in stopped), "the end of workers that stand still")
+    wait_until(lambda: _all_gone(play, stopped), "the end of workers that stand still")
     play.arena.wait_for_end(VICTIM)
     play.end(victim="cancelled")
 
 
-def _noted(play: Play, one: processes.Process) -> bool:
-    """Write down for a worker that cannot do so itself that it lives; False when it does not any more."""
-    if not processes.lives(one):
-        return False
-    play.arena.record(one.job).note(one.attempt, one.rank, one.pid)
-    return True
+def _all_gone(play: Play, stopped: Sequence[processes.Process]) -> bool:
+    """Whether workers have gone that cannot write down themselves that they live, so it is done for them."""
+    living = [one for one in stopped if processes.lives(one)]
+    for one in living:
+        play.arena.record(one.job).note(one.attempt, one.rank, one.pid)
+    return not living
 
 
 PLAYS = (

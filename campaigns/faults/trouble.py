@@ -7,7 +7,7 @@ from pathlib import Path
 
 from campaigns.faults.play import BYSTANDER, VICTIM, Play, with_more
 from campaigns.finding import Finding
-from campaigns.stage.arena import Offer, write_market
+from campaigns.stage.market import Offer
 
 FEED_SLOTS = 50
 """What a feed holds when jobs come; a row is added now and then."""
@@ -86,12 +86,12 @@ def a_market_is_removed(play: Play) -> None:
 def a_feed_misbehaves(play: Play) -> None:
     """A live feed vanishes, is cut or damaged, and comes back; its last good rows are used meanwhile."""
     play.arena.market_name = f"feed:{play.arena.market}"
-    write_market(play.arena.market, [Offer()], FEED_SLOTS)
+    play.arena.offer([Offer()], FEED_SLOTS)
     play.begin()
     for slots in range(FEED_SLOTS, FEED_SLOTS + play.rng.randint(1, 3)):
         _spoil(play, play.arena.market.read_bytes())
         play.pause(0.2, 1.5)
-        write_market(play.arena.market, [Offer()], slots + 1)
+        play.arena.offer([Offer()], slots + 1)
         play.pause(0.0, 0.5)
     play.end()
 
@@ -101,7 +101,7 @@ def _spoil(play: Play, good: bytes) -> None:
     if way == "gone":
         path.unlink()
     elif way == "other":
-        write_market(path, [Offer(1, 3.0, 9.0)], FEED_SLOTS // 2)
+        play.arena.offer([Offer(1, 3.0, 9.0)], FEED_SLOTS // 2)
     else:
         spoilt = {
             "cut": good[: play.rng.randrange(len(good))],

@@ -15,8 +15,9 @@ from functools import partial
 
 from campaigns.finding import Finding, Tell, evidence
 from campaigns.stage import laws, processes
-from campaigns.stage.arena import Arena, Task, random_offers
+from campaigns.stage.arena import Arena, Task
 from campaigns.stage.commands import nap, tail
+from campaigns.stage.market import REAL_TIME, REHEARSAL, random_offers
 from campaigns.waiting import wait_until
 
 KILLS_A_ROUND = 25
@@ -42,9 +43,10 @@ def _tell(tell: Tell, before: int, count: int, kills: int) -> None:
 
 
 def _round(kills: int, seed: int, tell: Callable[[int], None]) -> Counter[str]:
-    offers = random_offers(random.Random(seed))
-    with evidence("kills", seed, kills) as folder, Arena(folder, offers) as arena:
-        return Round(arena, random.Random(seed), kills, tell).live()
+    rng = random.Random(seed)
+    offers, pace = random_offers(rng), rng.choice([REHEARSAL, REAL_TIME])
+    with evidence("kills", seed, kills) as folder, Arena(folder, offers, pace=pace) as arena:
+        return Round(arena, rng, kills, tell).live()
 
 
 class Round:

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import random
 import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 from campaigns.finding import Finding
 from campaigns.stage import processes, told
 from campaigns.stage.commands import Command, Nursery, Said, tail
+from campaigns.stage.market import REHEARSAL, SLOTS, Offer, Pace, write_market
 from campaigns.stage.record import Record, checkpoint
 from campaigns.waiting import Slowness, wait_until
 
-SPEED = 1800.0
-"""The market's clock runs so many times as fast as the wall's: a slot of half an hour is over in a second."""
-SLOT_HOURS = 0.5
-SLOTS = 4000
 DEADLINE_HOURS = 900.0
-"""Far away: these campaigns are not about being in time."""
+"""Far away, in hours of a rehearsal: these campaigns are not about being in time."""
 WORK_GPU_HOURS = 100.0
-HEAD = "time_utc,pool,spot_gpus,spot_usd_per_gpu_hour,on_demand_usd_per_gpu_hour"
-BEGIN = datetime(2025, 1, 1, tzinfo=UTC)
 WORKER = Path(__file__).with_name("worker.py")
 
 JOB = """\
@@ -39,23 +32,15 @@ run: |
   alive={record}/alive-$SLACKTIDE_ATTEMPT-$RANK-$$
   exec {python} -S -E {worker} {units} {tick_s} {told_code} {record}/diary "$alive"
 resources: {{accelerators: "H100:1..{gpus}"}}
-work: {work} gpu-hours
-deadline: {deadline}h
-restart: 6m
-checkpoint: {{dir: {checkpoints}, every: 3m, grace: {grace}}}
+work: {work:.9f} gpu-hours
+deadline: {deadline:.3f}h
+restart: {restart:.3f}s
+checkpoint: {{dir: {checkpoints}, every: {every:.3f}s, grace: {grace}}}
 retries: {{failures: 1000}}
 policy: {policy}
 billing: {billing}
 market: {market}
 """
-
-
-class Offer(NamedTuple):
-    """What the market offers in one slot."""
-
-    spot_gpus: int = 3
-    spot_usd: float = 2.0
-    on_demand_usd: float = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,18 +65,22 @@ class Arena:
     """A journal, its market, its jobs, and whoever is in charge."""
 
     def __init__(
-        self, folder: Path, offers: Sequence[Offer] = (Offer(),), env: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        offers: Sequence[Offer] = (Offer(),),
+        env: Mapping[str, str] | None = None,
+        pace: Pace = REHEARSAL,
     ) -> None:
         """Lay out a folder; the market offers these, over and over."""
         self.folder, self.journal = folder, folder / "journal.db"
         self.market = folder / "market.csv"
         self.market_name = str(self.market)
-        self.speed = SPEED
+        self.pace = pace
         self.tasks: dict[str, Task] = {}
         self.controller: Command | None = None
         self.slowness = Slowness()
         self._env, self._stack = dict(env or {}), ExitStack()
-        write_market(self.market, offers, SLOTS)
+        self.offer(offers)
 
     def __enter__(self) -> Self:
         self.nursery = self._stack.enter_context(
@@ -108,6 +97,15 @@ class Arena:
         processes.end_all(self.folder)
         self._stack.close()
 
+    def offer(self, offers: Sequence[Offer], slots: int = SLOTS) -> None:
+        """Let the market offer these, over and over."""
+        write_market(self.market, offers, self.pace, slots)
+
+    @property
+    def work_gpu_hours(self) -> float:
+        """The work of every job."""
+        return WORK_GPU_HOURS * self.pace.scale
+
     # ---------------------------------------------------------------- jobs
 
     def write(self, task: Task) -> Path:
@@ -118,7 +116,9 @@ class Arena:
         text = JOB.format(
             name=task.name, record=shlex.quote(str(record)), python=shlex.quote(sys.executable),
             worker=shlex.quote(str(WORKER)), units=task.units, tick_s=task.tick_s, told_code=task.told_code,
-            gpus=task.gpus, work=WORK_GPU_HOURS, deadline=DEADLINE_HOURS,
+            gpus=task.gpus, work=self.work_gpu_hours,
+            deadline=DEADLINE_HOURS * self.pace.scale, restart=360 * self.pace.scale,
+            every=180 * self.pace.scale,
             checkpoints=self.checkpoints(task.name), grace=task.grace, policy=task.policy,
             billing=task.billing, market=self.market_name,
         )  # fmt: skip
@@ -161,7 +161,15 @@ class Arena:
     ) -> Command:
         """Start a controller."""
         start = [] if self.is_feed else ["--start", "0"]
-        argv = ["controller", "--journal", str(self.journal), "--speed", f"{self.speed:g}", *start, *more]
+        argv = [
+            "controller",
+            "--journal",
+            str(self.journal),
+            "--speed",
+            f"{self.pace.speed:g}",
+            *start,
+            *more,
+        ]
         self.controller = self.nursery.start(*argv, env=env, die_at=die_at, before=before)
         return self.controller
 
@@ -229,25 +237,3 @@ class Arena:
     def _see_none_refused(self) -> None:
         for row in told.rows(self.journal, "SubmissionRefused"):
             raise Finding(f"a submission was refused: {row.data['why']}")
-
-
-def write_market(path: Path, offers: Sequence[Offer], slots: int) -> None:
-    """Write a market of half-hour slots that offers the same things over and over."""
-    path.write_text("\n".join([HEAD, *market_rows(offers, slots), ""]), encoding="utf-8")
-
-
-def market_rows(offers: Sequence[Offer], slots: int) -> list[str]:
-    """Return the rows of such a market."""
-    times = (BEGIN + timedelta(hours=SLOT_HOURS * slot) for slot in range(slots))
-    return [
-        f"{time.isoformat()},zone,{','.join(map(str, offers[n % len(offers)]))}"
-        for n, time in enumerate(times)
-    ]
-
-
-def random_offers(rng: random.Random, count: int = 12) -> list[Offer]:
-    """Draw a market that gives, takes and changes its prices."""
-    return [
-        Offer(rng.choice([0, 1, 2, 3, 5, 8]), round(rng.uniform(0.5, 4.0), 2), round(rng.uniform(6, 12), 2))
-        for _ in range(count)
-    ]

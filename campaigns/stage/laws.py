@@ -15,7 +15,7 @@ from typing import Any
 from campaigns.finding import Finding
 from campaigns.recount import CENT_USD, Sum, recount
 from campaigns.stage import told
-from campaigns.stage.arena import SLOT_HOURS, WORK_GPU_HOURS, Arena
+from campaigns.stage.arena import Arena
 from campaigns.stage.commands import tail
 from campaigns.stage.record import Life, Record, checkpoint, digest_of
 from campaigns.waiting import wait_until
@@ -113,8 +113,8 @@ def listing(arena: Arena, *, attended: bool = True) -> list[dict[str, Any]]:
             most = done_share(
                 arena.record(task.name), task.units, checkpoint(arena.checkpoints(task.name))[0]
             )
-            if one["progress_gpu_hours"] / WORK_GPU_HOURS > most + 1e-6:
-                share = one["progress_gpu_hours"] / WORK_GPU_HOURS
+            if one["progress_gpu_hours"] / arena.work_gpu_hours > most + 1e-6:
+                share = one["progress_gpu_hours"] / arena.work_gpu_hours
                 raise Finding(
                     f"`jobs` says that {share:.1%} of {task.name} are done, but at most {most:.1%} are"
                 )
@@ -140,7 +140,9 @@ def bills_agree(arena: Arena) -> None:
             f"the audit of the journal is not clean, exit {said.code}: {tail(said.err + said.out, 30)}"
         )
     site = json.loads(said.out)
-    slots = {job: SLOT_HOURS if task.billing == "slot" else None for job, task in arena.tasks.items()}
+    slots = {
+        job: arena.pace.slot_hours if task.billing == "slot" else None for job, task in arena.tasks.items()
+    }
     counted = recount(told.held(arena.journal, arena.prices()), slots)
     for one in site["jobs"]:
         _same(one["job"], one["cost_usd"], counted.get(one["job"], Sum(0.0, 0.0, 0.0)).usd)
@@ -162,7 +164,10 @@ def only_what_was_held_is_billed(arena: Arena, job: str) -> None:
         ("on-demand", math.fsum(one.on_demand_gpus * one.hours for one in stretches)),
     ):
         mine = [life for life in arena.record(job).lives() if life.kind == kind]
-        lived_s, billed_s = math.fsum(life.to_s - life.from_s for life in mine), _wall_s(arena, billed_hours)
+        lived_s, billed_s = (
+            math.fsum(life.to_s - life.from_s for life in mine),
+            arena.pace.wall_s(billed_hours),
+        )
         off_s = len(mine) * (START_S + LOST_SIGN_S + SLOW * arena.slowness.worst_s)
         less_s = off_s + max((life.rank + 1 for life in mine), default=0) * _waited_s(arena)
         if not lived_s - less_s <= billed_s <= lived_s + off_s:
@@ -172,16 +177,12 @@ def only_what_was_held_is_billed(arena: Arena, job: str) -> None:
             )
 
 
-def _wall_s(arena: Arena, market_hours: float) -> float:
-    return market_hours * 3600.0 / arena.speed
-
-
 def _waited_s(arena: Arena) -> float:
     """Return for how long the market's clock may have stood still: as it says, and a slot unsaid.
 
     A market that is faster than the wall's clock waits for the controller, and what passes meanwhile is free.
     """
-    return _wall_s(arena, told.waited_hours(arena.journal, arena.speed) + SLOT_HOURS)
+    return arena.pace.wall_s(told.waited_hours(arena.journal, arena.pace.speed) + arena.pace.slot_hours)
 
 
 def attempts_only_grow(job: str, lives: list[Life]) -> None:
@@ -209,7 +210,7 @@ def one_set_at_a_time(job: str, lives: list[Life]) -> None:
 
 def cost_of(arena: Arena, job: str) -> float:
     """Return what a job has cost by a recount of the journal."""
-    slot_hours = SLOT_HOURS if arena.tasks[job].billing == "slot" else None
+    slot_hours = arena.pace.slot_hours if arena.tasks[job].billing == "slot" else None
     return (
         recount(told.held(arena.journal, arena.prices()), {job: slot_hours}).get(job, Sum(0.0, 0.0, 0.0)).usd
     )
