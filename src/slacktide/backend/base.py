@@ -103,6 +103,9 @@ class Facts(NamedTuple):
     stopped: bool = False
     """Whether this attempt was told to stop, by whoever, or lost workers: it will never finish, whatever it
     exits with, and only a new attempt goes on."""
+    since_hours: float = math.inf
+    """When the workers of this attempt were started, on the market's clock; infinite while they were not, and
+    where nobody can say."""
     until_hours: float = math.inf
     """When the last worker of this attempt had gone, on the market's clock: by its own note, else by the last
     sign of life. Infinite while one lives, and where nobody can say."""

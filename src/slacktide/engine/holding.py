@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from slacktide.backend.base import Facts
@@ -25,10 +26,38 @@ def note_held(engine: Engine, track: Track, facts: Facts, now_hours: float) -> N
     held = held_now(track, facts)
     if held == track.held:
         return
-    assert track.begun is not None
-    at_hours = now_hours
+    at_hours = max(_from_hours(track), min(now_hours, _when(track, held, facts, now_hours)))
+    _cut(engine, track, facts, held, at_hours)
+
+
+def note_begun(engine: Engine, track: Track, facts: Facts, by_hours: float) -> None:
+    """Say from when on a whole set was there, where nobody has: who started it was killed before."""
+    order = track.order
+    assert order is not None
+    whole = Holding(order.spot_gpus, order.on_demand_gpus)
+    unsaid = facts.attempt == order.attempt and track.held is not None and track.held != whole
+    there = (facts.spot_gpus, facts.on_demand_gpus) == whole
+    if facts.gone:
+        there = _from_hours(track) + TIME_TOLERANCE_HOURS < facts.until_hours < math.inf
+    if unsaid and there and not order.ending and facts.since_hours < min(by_hours, facts.until_hours):
+        _cut(engine, track, facts, whole, max(_from_hours(track), facts.since_hours))
+
+
+def _when(track: Track, held: Holding, facts: Facts, now_hours: float) -> float:
+    """Return when what is held changed: the end of what is gone, the beginning of what came."""
     if facts.gone and not held.gpus:
-        at_hours = max(track.begun.from_hours, min(now_hours, facts.until_hours))
+        return facts.until_hours
+    came = track.held is not None and held.gpus > track.held.gpus
+    return facts.since_hours if came else now_hours
+
+
+def _from_hours(track: Track) -> float:
+    assert track.begun is not None
+    return track.begun.from_hours
+
+
+def _cut(engine: Engine, track: Track, facts: Facts, held: Holding, at_hours: float) -> None:
+    """End a stretch at a moment, from which on this is held."""
     one = account(engine.lane(track), track, facts, at_hours)
     before: list[Event] = [lived(track, one)] if one.hours > TIME_TOLERANCE_HOURS else []
     engine.write([*before, _held(track, held, at_hours, facts.pending_gpus)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from slacktide import physics
 from slacktide.backend.base import Facts
 from slacktide.engine.account import Account, account, known_safe_gpu_hours
-from slacktide.engine.holding import note_held
+from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.telling import decided, ended, lived, preempted
 from slacktide.engine.world import Track
 from slacktide.events import Ending, Event, Lost, Released, Restarted, Stalled, Status, WorkerFailed
@@ -34,6 +34,7 @@ Answer: TypeAlias = Callable[["Engine", Track, Account, Facts], None]
 
 def watch(engine: Engine, track: Track, facts: Facts, now_hours: float) -> None:
     """Inside a slot: see what is held, and whether the job is done, has failed, hangs, or must be stopped."""
+    note_begun(engine, track, facts, now_hours)
     note_held(engine, track, facts, now_hours)
     one = account(engine.lane(track), track, facts, now_hours)
     assert track.order is not None

@@ -15,7 +15,7 @@ from slacktide.allocate.each import Each
 from slacktide.engine.account import Account, account
 from slacktide.engine.careful import Careful
 from slacktide.engine.fleet_step import FleetStep
-from slacktide.engine.holding import note_held
+from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.incidents import ASKED, LEFT, finish, pressing, watch
 from slacktide.engine.settling import settle
 from slacktide.engine.showing import Ask, view_of_all
@@ -89,6 +89,7 @@ def _caught_up(engine: Engine, track: Track, now_hours: float) -> Account | None
         engine.write([_unseen(track, now_hours, slot - track.begun.slot - 1)])
     while True:
         border = lane.begins(track.begun.slot + 1)
+        note_begun(engine, track, facts, border)
         if facts.gone and facts.until_hours <= border:
             note_held(engine, track, facts, border)
         one = account(lane, track, facts, border)

@@ -253,6 +253,43 @@ def test_a_job_that_ended_while_nobody_looked_ends_when_it_did(until: float, sta
     assert bench.usd == pytest.approx(4 * 4.0 * until)
 
 
+@pytest.mark.parametrize("finished", [True, False])
+def test_what_was_started_by_a_controller_that_could_not_say_so_is_billed(finished: bool) -> None:
+    bench = Bench(lane())
+    bench.machine.says(spot_gpus=0, on_demand_gpus=0, pending_gpus=4)
+    bench.step(0.0, 0.1)
+    done = Progress(1.0, 1.0, 2.6) if finished else Progress(0.2, 0.2, 2.6)
+    bench.machine.is_gone(2.6, since_hours=0.2, finished=finished, stopped=not finished, progress=done)
+    bench.reopened().recover()
+    bench.step(4.0)
+    assert bench.usd == pytest.approx(4 * 4.0 * 2.4)
+    assert (bench.track.status == "succeeded") == finished
+    if not finished:  # and told once
+        bench.step(4.1)
+        assert len(bench.events(Lost)) == 1
+
+
+def test_what_came_while_nobody_looked_is_billed_from_its_beginning() -> None:
+    bench = Bench(lane())
+    bench.machine.says(spot_gpus=0, on_demand_gpus=0, pending_gpus=4)
+    bench.step(0.0, 0.1)
+    bench.machine.says(since_hours=0.2)
+    bench.step(0.4)
+    assert bench.usd == 0.0
+    bench.step(0.5)
+    assert bench.usd == pytest.approx(4 * 4.0 * 0.3)
+
+
+def test_what_came_slots_ago_is_billed_from_its_beginning() -> None:
+    bench = Bench(lane())
+    bench.machine.says(spot_gpus=0, on_demand_gpus=0, pending_gpus=4)
+    bench.step(0.0, 0.1)
+    bench.machine.says(since_hours=0.7)
+    bench.reopened().recover()
+    bench.step(3.0)
+    assert bench.usd == pytest.approx(4 * 4.0 * 2.3)
+
+
 # ---------------------------------------------------------------- row: a step slower than a slot
 
 

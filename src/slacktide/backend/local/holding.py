@@ -47,6 +47,8 @@ class Local:
     _processes: Processes = field(init=False)
     _grace_s: dict[str, float] = field(default_factory=dict, init=False)
     _orders: dict[str, Order] = field(default_factory=dict, init=False)
+    _begins: dict[str, tuple[int, float]] = field(default_factory=dict, init=False)
+    """The attempt that there is of each job, and when it was started."""
     _ends: dict[str, End] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -139,10 +141,21 @@ class Local:
             gone=seen.gone,
             lost_on_demand_gpus=seen.lost_on_demand_gpus,
             stopped=seen.stopped,
+            since_hours=self._since_hours(job, seen),
             until_hours=self._until_hours(job, seen),
             newest_attempt=seen.newest_attempt,
             trouble=seen.trouble,
         )
+
+    def _since_hours(self, job: str, seen: Sighting) -> float:
+        """Return when the workers were started on the market's clock, the same at every look."""
+        if seen.began_s is None:
+            return math.inf
+        begin = self._begins.get(job)
+        if begin is None or begin[0] != seen.attempt:
+            hours = self.place.now_hours() - max(0.0, seen.began_s) * self.place.speed / 3600.0
+            begin = self._begins[job] = seen.attempt, hours
+        return begin[1]
 
     def _until_hours(self, job: str, seen: Sighting) -> float:
         """Return when the last worker had gone on the market's clock, by how long ago that was."""

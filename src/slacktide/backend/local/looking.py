@@ -41,6 +41,7 @@ def sight(job: Job, now: float) -> Sighting:
         said_s=None if said_at is None else now - said_at,
         spoken=band is not None and said_at is not None and said_at >= job.began_at,
         metrics=tail.metrics if tail else {},
+        began_s=now - job.began_at if band and band.attempt else None,
         silent_s=now - heard_at if band and band.present else 0.0,
         setup_exit=None if job.setup.stopped else job.setup.exit_code,
         broken_lines=tail.broken_lines if tail else 0,

@@ -56,6 +56,8 @@ class Sighting(NamedTuple):
     spoken: bool
     """Whether it was the workers of this attempt who said so."""
     metrics: Mapping[str, float]
+    began_s: float | None
+    """Seconds since the attempt's workers were started; None when they were not."""
     silent_s: float
     """Seconds since the progress file last grew or the attempt's workers were started, whichever is less."""
     setup_exit: int | None
