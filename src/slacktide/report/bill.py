@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from slacktide.events import Status
 from slacktide.report import grid, words
 from slacktide.report.grid import Column, Grid
 from slacktide.report.sentences import ENDINGS
@@ -27,7 +28,8 @@ def text(bill: Bill) -> str:
 
 def outcome(bill: Bill) -> str:
     """Say in one sentence how the job ended, when, and for how much."""
-    status = ENDINGS.get(bill.status, f"has not ended ({bill.status})")
+    ended = bill.status in get_args(Status)
+    status = ENDINGS[bill.status] if ended else f"has not ended ({bill.status})"
     return f"{words.plain(bill.job, 60)} {status}: {format_usd(bill.cost_usd)}, {finish(bill)}"
 
 
