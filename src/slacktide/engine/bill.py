@@ -17,14 +17,14 @@ from slacktide.ledger import Audit, Priced
 from slacktide.policy.base import policies
 from slacktide.results.bill import Bill
 from slacktide.results.run import Run
-from slacktide.solve.clairvoyant import clairvoyant
+from slacktide.solve.clairvoyant import Plan, clairvoyant
 from slacktide.types import TIME_TOLERANCE_HOURS, Quote
 
 
 def bill(track: Track, lane: Lane) -> Bill:
     """Draw up the bill of a job, ended or not."""
     finish = math.inf if track.ended is None else track.ended.finish_hours
-    alone = on_demand_alone(lane)
+    alone, best = on_demand_alone(lane), _clairvoyant(lane)
     return Bill(
         job=track.job,
         status=track.status,
@@ -43,7 +43,8 @@ def bill(track: Track, lane: Lane) -> Bill:
         failures=track.failures,
         lost_gpu_hours=track.lost_gpu_hours,
         on_demand_alone_usd=None if alone is None else alone.cost_usd,
-        clairvoyant_usd=_clairvoyant(lane),
+        clairvoyant_usd=None if best is None else best.cost_usd,
+        clairvoyant_spare_usd=None if best is None else best.spare_usd,
     )
 
 
@@ -62,11 +63,11 @@ def on_demand_alone(lane: Lane) -> Run | None:
         return None
 
 
-def _clairvoyant(lane: Lane) -> float | None:
+def _clairvoyant(lane: Lane) -> Plan | None:
     if math.isinf(lane.job.deadline_hours):
         return None
     try:
-        return clairvoyant(lane.job, lane.pool, lane.start_slot).cost_usd
+        return clairvoyant(lane.job, lane.pool, lane.start_slot)
     except SlacktideError:
         return None
 
