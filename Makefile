@@ -4,10 +4,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 TORCH_READY := .venv/.ready-torch
 
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check bench campaigns clean
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## make the virtual environment in .venv (done by the other targets as needed)
 
@@ -38,6 +38,9 @@ test: check $(if $(filter no,$(TORCH)),,$(TORCH_READY))  ## all checks and tests
 
 bench: $(READY)  ## throughput and quality figures beside their references
 	$(BIN)/python -m benchmarks
+
+campaigns: $(READY)  ## attack the engine for hours: kills, faults, money, damaged inputs; stops at the first finding
+	$(BIN)/python -m campaigns
 
 clean:  ## remove what the other targets made
 	rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache

@@ -16,9 +16,12 @@ import shutil
 import sys
 import types
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+
+from slacktide.files import PRIVATE_FOLDER, is_our_own_folder, make_private_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -106,15 +109,23 @@ def cache_dir() -> Path:
     root = Path(os.environ.get("SLACKTIDE_CACHE") or _user_cache()) / "kernels"
     folder = root / f"{sys.implementation.cache_tag}-{_digest()}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         os.utime(folder)
         _prune(root)
     except OSError:  # a read-only home: machine code is then kept for this user in a temporary folder
-        import tempfile
-
-        folder = Path(tempfile.gettempdir()) / f"slacktide-{os.getuid()}" / folder.name
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = _temporary() / folder.name
+        folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     return folder
+
+
+def _temporary() -> Path:
+    """Return a folder of ours among the temporary ones: what others could write there, we would run."""
+    import tempfile
+
+    folder = Path(tempfile.gettempdir()) / f"slacktide-{os.getuid()}"
+    with suppress(OSError):  # somebody made it already
+        folder.mkdir(mode=PRIVATE_FOLDER)
+    return folder if is_our_own_folder(folder) else Path(tempfile.mkdtemp(prefix="slacktide-"))
 
 
 def _user_cache() -> str:

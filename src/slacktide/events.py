@@ -39,11 +39,31 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JournalMade(Event):
+    """A journal was begun; what it is called by whoever works for it, wherever its file lies."""
+
+    id: str
+    """Random: the owner of all workers and folders. Of two the first one counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSet(Event):
     """The market clock was set: hour 0 is `epoch_utc`, and it runs `speed` times as fast as the wall's."""
 
     epoch_utc: str
     speed: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockAnchored(Event):
+    """The market clock stood at `at_hours` at this moment, and is counted on from here."""
+
+    utc: str
+    """The moment by the wall clock."""
+    boot_id: str
+    """Which boot of the machine it was; empty where the system does not tell."""
+    boot_s: float
+    """The moment in seconds since that boot, sleep included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +90,9 @@ class SiteOpened(Event):
     """What to open the market with, as JSON: source and options."""
     start_utc: str
     """The market's own time at `at_hours`, when one of its slots begins."""
+    digest: str = ""
+    """SHA-256 of the market's numbers as it was opened, of a feed those before `start_utc`; empty in journals
+    of before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +105,7 @@ class SubmissionAsked(Event):
     """The job file as it was read, without the values of its secrets."""
     path: str
     envs: Mapping[str, str] = field(default_factory=dict)
-    """Variables taken over from where it was asked; never secrets."""
+    """Variables taken over from where it was asked, in journals of before; now they stand elsewhere."""
     policy: str = ""
     """The policy that is wanted, as JSON; empty: the controller's, else the job file's."""
     pool: str = ""
@@ -128,7 +151,7 @@ class Submitted(Event):
     fleet_class: str = ""
     """Which of the fleet's classes the job is of; in journals of before only its file says so."""
     envs: Mapping[str, str] = field(default_factory=dict)
-    """Variables taken over from where the job was submitted; never secrets."""
+    """Variables taken over from where it was submitted, in journals of before; now they stand elsewhere."""
     work_gpu_hours: float = 0.0
     """What is to be done, so that a list of jobs need not read their files; 0 in journals of before."""
     deadline_hours: float = math.inf
@@ -180,6 +203,48 @@ class Lived(Event):
     priced: Priced
     state: JobState
     """The job at the end of the stretch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held(Event):
+    """What a job really holds changed; from `at_hours` on this is what it pays for, whatever was ordered."""
+
+    attempt: int
+    spot_gpus: int
+    on_demand_gpus: int
+    pending_gpus: int = 0
+    """Ordered and not there yet: not paid for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost(Event):
+    """A set of workers is lost though nobody here ended it: its machines went, or somebody told it to stop.
+
+    It is no failure of the job. Spot machines that went are told as `Preempted`, too.
+    """
+
+    attempt: int
+    on_demand_gpus: int = 0
+    """Machines on demand that went."""
+    lost_gpu_hours: float = 0.0
+    """Work since the last checkpoint that went with them."""
+    checkpointed_gpu_hours: float = 0.0
+    """Work that was safe at that moment; losses without any in between count as one row of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked(Event):
+    """Something keeps a job from going on, and `why`; no other job is concerned, and it can be cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unblocked(Event):
+    """What kept a job from going on is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedTroubled(Event):
+    """The market's feed misbehaves, and `why`: its last good rows are used; empty: it is well again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +301,7 @@ class Stalled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarted(Event):
-    """The same holding was begun again with new workers, after a failure."""
+    """The same holding was begun again with new workers, after a failure or a loss."""
 
     attempt: int
     delay_s: float
@@ -296,9 +361,10 @@ class Learned(Event):
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        ClockSet, Opened, Closed, SiteOpened, SubmissionAsked, SubmissionRefused, Submitted, Preempted,
-        Decided, Lived, ClusterSized, Kept, Remembered, WorkerFailed, Stalled, Restarted, PreemptionAsked,
-        CancellationAsked, HealthChanged, Released, ClockJumped, Ended, Learned,
+        JournalMade, ClockSet, ClockAnchored, Opened, Closed, SiteOpened, SubmissionAsked, SubmissionRefused,
+        Submitted, Preempted, Decided, Held, Lived, Lost, Blocked, Unblocked, FeedTroubled, ClusterSized,
+        Kept, Remembered, WorkerFailed, Stalled, Restarted, PreemptionAsked, CancellationAsked, HealthChanged,
+        Released, ClockJumped, Ended, Learned,
     )
 }  # fmt: skip
 """Every kind of event by its name, which is how a store writes it."""

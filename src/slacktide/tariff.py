@@ -146,17 +146,21 @@ def lasts_hours(
     on_demand: int,
     left_usd: float,
     rest_hours: float,
+    stop_hours: float,
+    worst: Quote,
 ) -> float:
-    """Return for how long the money left pays for a holding if it and the quote stay, beyond the slot too.
+    """Return how long a holding may be kept before letting go must begin, for the money left to pay for all.
 
-    `rest_hours` are left of the slot. Whoever needs time to let go of GPUs begins in time by this. Where
-    whole slots are paid, only the next one is foreseen: the money lasts to the end of this one or on.
+    `rest_hours` are left of the slot. Letting go takes up to `stop_hours`, in which prices may rise to those
+    of `worst`; while the holding is kept its quote stays, because a new slot is decided about anew. Where
+    whole slots are paid, the next one is paid as soon as anything is held in it.
     """
     if not tariff.whole_slots:
         hourly = usd_per_hour(quote, spot, on_demand)
-        return max(0.0, left_usd) / hourly if hourly > 0.0 else math.inf
+        reserve_usd = max(hourly, usd_per_hour(worst, spot, on_demand)) * stop_hours
+        return max(0.0, left_usd - reserve_usd) / hourly if hourly > 0.0 else math.inf
     charge, meter = price(tariff, meter, slot, pool, quote, spot, on_demand, tariff.slot_hours, 0.0)
     if charge.usd > left_usd + MONEY_TOLERANCE_USD:
         return 0.0
-    following = reach_hours(tariff, meter, slot + 1, pool, quote, spot, on_demand, left_usd - charge.usd)
-    return math.inf if following > 0.0 else rest_hours
+    following = reach_hours(tariff, meter, slot + 1, pool, worst, spot, on_demand, left_usd - charge.usd)
+    return math.inf if following > 0.0 else max(0.0, rest_hours - stop_hours)

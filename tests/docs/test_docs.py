@@ -170,3 +170,19 @@ def test_every_command_says_what_its_one_sentence_says() -> None:
 def test_changelog_has_an_unreleased_part_or_the_version() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert "## [Unreleased]" in text
+
+
+def test_the_threat_model_names_tests_that_are_there() -> None:
+    """A promise without a test is a wish."""
+    page = (ROOT / "docs/threat-model.md").read_text(encoding="utf-8")
+    promises = page.split("## What is promised")[1].split("\n## ")[0]
+    rows = [line for line in promises.splitlines() if line.startswith("| ") and "proved by" not in line]
+    known = {path.name: path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/test_*.py")}
+    assert len(rows) > 10
+    for row in rows:
+        proof = row.rsplit("|", 2)[1]
+        named = re.findall(r"`(?:[\w/]*/)?(test_\w+\.py)`", proof)
+        assert named or "the same" in proof, row
+        assert set(named) <= set(known), row
+        for test in re.findall(r"`(test_\w+)…`", proof):
+            assert any(f"def {test}" in text for text in known.values()), row

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 WORKER = ROOT / "tests" / "crash" / "parts" / "worker.py"
 SPEED = "3600"
 """A market hour in a second: half-hour slots pass by twice a second."""
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 JOB = """\
 name: {name}

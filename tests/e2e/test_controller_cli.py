@@ -170,3 +170,24 @@ def test_another_process_may_submit_while_a_run_is_in_charge(journal: Path, tmp_
     assert re.search(r"guest +engine +the job succeeded", out)
     assert "counting was cancelled: $" in out
     assert "guest succeeded: $" not in out, "the bill is of the run's own jobs"
+
+
+def test_a_run_takes_up_submissions_that_wait_and_they_can_be_withdrawn(
+    journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for key in ("one", "two", "three"):
+        more = ["--pool", "nowhere"] if key == "three" else []
+        assert run(["submit", write_job(tmp_path, "true", name=key), "--key", key, "--no-wait", *more]) == 0
+    capsys.readouterr()
+    assert run(["cancel", "two"]) == 0
+    assert capsys.readouterr().out == "withdrew the submission two\n"
+    assert run(["cancel", "tow"]) == 102
+    assert run(["run", "--resume", "--speed", SPEED]) == 0
+    out, err = capsys.readouterr()
+    assert "one succeeded: $" in out
+    assert f"refused {tmp_path / 'three.yaml'} (key three): " in err
+    assert list(world_of(journal).jobs) == ["one"]
+    assert run(["run", "--resume"]) == 2
+    assert "some job must not have ended, but all have" in capsys.readouterr().err
+    assert run(["submit", write_job(tmp_path, "true", name="two"), "--key", "two"]) == 103
+    assert "withdrawn by the user" in capsys.readouterr().err

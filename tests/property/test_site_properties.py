@@ -3,125 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from campaigns.lives.site import POLICIES, SLOT_HOURS, SLOTS, Always, lanes, lived, markets, sites
 from slacktide import ledger, physics
-from slacktide.backend.replay import Replay
-from slacktide.deciding import Policy, View
-from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane, make_lane
-from slacktide.engine.world import World
-from slacktide.events import Lived, Preempted, Submitted
+from slacktide.events import Lived, Preempted
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
 from slacktide.site.spot import Claim, Spot
-from slacktide.speedup import Amdahl
-from slacktide.store.memory import MemoryStore
-from slacktide.types import Allocation, Job, JobState
-
-SLOT_HOURS = 0.5
-SLOTS = 40
-FIRST_SLOT = 3
-LATEST_SLOT = 8
-"""The last slot of the site in which a job is handed in."""
-
-
-@dataclass(frozen=True)
-class Always:
-    """Wants the same whatever is offered and however little time is left: only the guard can save its job."""
-
-    spot_gpus: int
-
-    def decide(self, view: View) -> Allocation:
-        return Allocation(self.spot_gpus, 0)
-
-
-POLICIES: list[str | Policy] = [
-    Always(0),  # waits until somebody else acts
-    Always(5),  # takes no notice of what others hold
-    *sorted(name for name in policies if name not in ("stochastic-horizon", "deadline-guard")),
-]
-
-
-@st.composite
-def markets(draw: st.DrawFn) -> Market:
-    """Draw a market of two pools that give, take and change their prices."""
-
-    def pool(name: str) -> Pool:
-        spot_usd = draw(st.lists(st.floats(0.1, 3.0), min_size=SLOTS, max_size=SLOTS))
-        spot_gpus = draw(st.lists(st.integers(0, 9), min_size=SLOTS, max_size=SLOTS))
-        return Pool(name, SLOT_HOURS, spot_usd, [4.0] * SLOTS, spot_gpus)  # type: ignore[arg-type]
-
-    return Market((pool("here"), pool("there")))
-
-
-@st.composite
-def jobs(draw: st.DrawFn) -> Job:
-    """Draw a job with a hard deadline that on demand alone just meets, or meets with room."""
-    restart = draw(st.sampled_from([0.0, 0.1, 0.7]))
-    work, widths = draw(st.floats(0.5, 12.0)), draw(st.sampled_from([(1, 2, 4), (4,), (1, 2, 3, 4, 5)]))
-    least = restart + work / Amdahl(0.95)(max(widths))
-    return Job(
-        work_gpu_hours=work,
-        deadline_hours=least + draw(st.sampled_from([0.0, 0.01, 0.3, 1.0, 4.0]) | st.floats(0.0, 1.5)),
-        widths=widths,
-        speedup=Amdahl(0.95),
-        restart_hours=restart,
-        shrink_hours=draw(st.sampled_from([None, 0.5 * restart])),
-        checkpoint_hours=draw(st.sampled_from([0.0, 0.15, 0.6])),
-    )
-
-
-@st.composite
-def lanes(draw: st.DrawFn, market: Market, names: Sequence[str | Policy]) -> Lane:
-    """Draw a job that is handed in anywhere inside a slot of the site, into one of its pools."""
-    slot, share = draw(st.integers(0, LATEST_SLOT)), draw(st.sampled_from([0.0, 0.2, 0.5, 0.999]))
-    return make_lane(
-        draw(jobs()),
-        market,
-        draw(st.sampled_from(market.pools)),
-        policies.make(draw(st.sampled_from(names))),
-        FIRST_SLOT + slot,
-        began_hours=(slot + share) * SLOT_HOURS,
-        origin_hours=slot * SLOT_HOURS,
-    )
-
-
-@st.composite
-def sites(draw: st.DrawFn, names: Sequence[str | Policy], fewest: int, most: int) -> dict[str, Lane]:
-    """Draw some jobs of one site, in the order in which they are handed in."""
-    market = draw(markets())
-    drawn = draw(st.lists(lanes(market, names), min_size=fewest, max_size=most))
-    drawn.sort(key=lambda lane: lane.terms.submitted_hours)
-    return {f"job-{number}": lane for number, lane in enumerate(drawn)}
-
-
-def submitted(job: str, lane: Lane) -> Submitted:
-    return Submitted(
-        job=job, at_hours=lane.terms.submitted_hours, text="", submitted_utc="", path="", policy="",
-        slot_hours=SLOT_HOURS, start_slot=lane.start_slot, origin_hours=lane.origin_hours,
-    )  # fmt: skip
-
-
-def lived(site: dict[str, Lane], *, steps_per_slot: int = 1) -> tuple[MemoryStore, World]:
-    """Run the jobs of a site to their ends: a step at every border, and one whenever a job is handed in."""
-    store = MemoryStore()
-    engine = Engine(store, Replay(), open_lane=lambda event: site[event.job])
-    arrivals = {lane.terms.submitted_hours for lane in site.values()}
-    ticks = {tick * SLOT_HOURS / steps_per_slot for tick in range(6 * SLOTS * steps_per_slot)}
-    for now in sorted(arrivals | ticks):
-        for job, lane in site.items():
-            if lane.terms.submitted_hours == now:
-                engine.submit(submitted(job, lane))
-        engine.step(now)
-        if len(engine.world.jobs) == len(site) and not engine.world.active:
-            break
-    return store, engine.world
+from slacktide.types import Job, JobState
 
 
 def check(site: dict[str, Lane], *, steps_per_slot: int = 1) -> None:

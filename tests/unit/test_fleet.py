@@ -267,7 +267,7 @@ MONEY = SMALL.replace("16 gpus", "40 usd/hour")
 BROKEN: dict[str, tuple[str, int, str]] = {
     # text of the file, line of its first mistake, words of the answer
     "empty": ("", 1, "must name at least budget and classes, got an empty file"),
-    "only text": ("hello\n", 1, "must be a mapping of keys to values, got 'hello'"),
+    "only text": ("hello\n", 1, "must be a mapping of keys to values, got a single text"),
     "a job file": ("deadline: 2h\nwork: 1 gpuh\n", 1, "got a job file; plan it with 'slacktide plan'"),
     "unknown key": (SMALL + "clases: 1\n", 6, "got 'clases'; did you mean 'classes'?"),
     "no budget": (SMALL.replace("budget: 16 gpus", "# none"), 2, "budget must be given, got nothing"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,26 +16,30 @@ from types import TracebackType
 from typing import Self
 
 from slacktide.app.intake import FilesRead, Intake, active_of
-from slacktide.app.journal import Journal, runs_of
+from slacktide.app.journal import Journal, runs_of, values_of
 from slacktide.app.submission import Defaults, Submission
 from slacktide.backend.base import Place, backends
 from slacktide.backtesting.selection import fresh
-from slacktide.engine.clock import Clock
-from slacktide.engine.engine import Engine
+from slacktide.engine.clock import Clock, jumped_wall, resumed_hours, slowed_down
+from slacktide.engine.engine import STEPS_A_SLOT, Engine
 from slacktide.engine.launching import secrets_of
 from slacktide.engine.lessons import learn_from
 from slacktide.engine.loop import POLL_S, live
-from slacktide.engine.opening import check_resumable
+from slacktide.engine.opening import check_resumable, make_journal
 from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import World
 from slacktide.errors import BackendError, InputError
-from slacktide.events import ClockSet, Closed, Opened, Record
+from slacktide.events import ClockSet, Closed, Event, JournalMade, Opened, Record
 from slacktide.learn.saved import Saved, default_path
 from slacktide.store.base import Store
 from slacktide.store.lease import Lease
+from slacktide.store.place import real_path
 from slacktide.store.sqlite import SqliteStore
+from slacktide.store.values import job_values
 
 DEFAULT_BACKEND = "local"
+RETRY_S = 2.0
+"""How often it is tried again what keeps a job from going on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,18 +66,22 @@ class Controller:
 
     def __init__(self, journal: Path, setup: Setup | None = None) -> None:
         """Name the journal; it is taken charge of when the block begins."""
-        self.path = journal.absolute()
+        self.path = real_path(journal)
         self._setup = setup or Setup()
         self._learned = Saved(self._setup.learned or default_path(), fresh)
+        self._values = values_of(self.path)
         self._seen_seq, self._learned_seq = 0, 0
+        self._retry_at = 0.0
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(Lease(self.path))
+            self._lease = stack.enter_context(Lease(self.path))
             self.store: Store = stack.enter_context(SqliteStore(self.path))
+            make_journal(self.store)
             world = read_world(self.store)
             check_resumable(world)
+            self.journal_id = world.id or self._named_late(world)
             self.opened_seq = world.seq
             self.clock = self._first_clock(world)
             name, files = self._backend_name(world), FilesRead()
@@ -80,7 +89,7 @@ class Controller:
             stack.callback(backend.close)
             notice_s = self._setup.notice_s
             self.engine = Engine(self.store, backend, open_lane=files.lane, notice_s=notice_s, world=world)
-            self._intake = Intake(self.engine, self.clock, self._learned, files)
+            self._intake = Intake(self.engine, self.clock, self._learned, files, self._values)
             self.engine.write([self._opened(name)])
             self.engine.recover()
             self._stack = stack.pop_all()
@@ -121,10 +130,14 @@ class Controller:
         """
 
         def between() -> None:
+            self._lease.check()
+            self.engine.write(self._tell_of_clocks())
+            self._intake.tidy()
             if not stopping():
                 self.answer()
             if staying:
                 self._learn_in_quiet()
+            self._retry_sometimes()
 
         live(
             self.engine, self.clock, between=between, over=lambda: not staying, show=show, stopping=stopping,
@@ -145,6 +158,11 @@ class Controller:
         """Whether nothing is held and nothing is to be done."""
         return self.engine.idle
 
+    def without_market(self) -> dict[str, str]:
+        """Return the jobs that have not ended and whose market or file cannot be opened, with the reason."""
+        troubles = self.engine.troubles
+        return {job: troubles.of(job) for job in troubles.having("market") if job in self.world.unended}
+
     def began(self) -> dict[str, float]:
         """Return when each job that has not ended began, on the market's clock."""
         return {track.job: track.began_hours for track in self.world.active}
@@ -162,6 +180,20 @@ class Controller:
     def journal(self) -> Journal:
         """What clients may ask of the journal, answered from what the controller knows."""
         return Journal(self.store, self.path, world=lambda: self.world, lane=self.engine.lane)
+
+    def _tell_of_clocks(self) -> list[Event]:
+        """Say what the clocks did that nobody would expect of them."""
+        if not self.world.active:
+            return []
+        jumped = jumped_wall(self.clock)
+        slowed = slowed_down(self.clock, STEPS_A_SLOT * self.engine.most_hours)
+        return [event for event in (jumped, slowed) if event is not None]
+
+    def _retry_sometimes(self) -> None:
+        """Try again now and then what keeps single jobs from going on."""
+        if time.monotonic() >= self._retry_at:
+            self._retry_at = time.monotonic() + RETRY_S
+            self.engine.retry()
 
     def _learn_in_quiet(self) -> None:
         """Learn when nothing is held and all was shown, because it takes a while."""
@@ -187,17 +219,28 @@ class Controller:
             )
         return world.backend if world.active else named or DEFAULT_BACKEND
 
+    def _named_late(self, world: World) -> str:
+        """Give a journal of before the name that its workers were given then: a digest of where it lies."""
+        name = hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
+        self.store.append([JournalMade(at_hours=world.now_hours, id=name)])
+        return name
+
     def _place(self) -> Place:
         return Place(
             folder=runs_of(self.path),
-            owner=hashlib.sha256(str(self.path).encode()).hexdigest()[:16],
+            owner=self.journal_id,
             speed=self.clock.speed,
             now_hours=self.clock.hours,
-            secrets=lambda job: secrets_of(self.engine.lane_of(job).file),
+            secrets=lambda job: secrets_of(self.engine.lane_of(job).file, self._values.of(job_values(job))),
         )
 
     def _first_clock(self, world: World) -> Clock:
-        """Go on with the clock of jobs that have not ended, or set it anew."""
+        """Go on with the clock of jobs that have not ended, or set it anew; write down where it stands."""
+        clock = self._clock_of(world)
+        self.store.append([clock.anchor()])
+        return clock
+
+    def _clock_of(self, world: World) -> Clock:
         wanted = self._setup.speed
         if world.active and world.clock is not None:
             speed = world.clock.speed
@@ -206,16 +249,16 @@ class Controller:
                     f"speed must stay {speed:g} while jobs of this journal go on, got {wanted:g}; "
                     "leave it out, or give another journal with --journal"
                 )
-            return Clock(datetime.fromisoformat(world.clock.epoch_utc), speed)
-        clock = Clock(datetime.now(UTC), wanted or 1.0)
+            return Clock(speed, resumed_hours(world.clock, world.anchor, world.now_hours))
+        clock = Clock(wanted or 1.0)
         self.store.append([_clock_set(clock)])
         return clock
 
     def _set_clock(self) -> None:
         """Set the clock anew, and with it the market: a recorded one would otherwise come to its end."""
         self.engine.close()
-        self.clock.set(datetime.now(UTC))
-        self.engine.write([_clock_set(self.clock)])
+        self.clock.set()
+        self.engine.write([_clock_set(self.clock), self.clock.anchor()])
 
     def _opened(self, backend: str) -> Opened:
         return Opened(
@@ -228,4 +271,4 @@ class Controller:
 
 
 def _clock_set(clock: Clock) -> ClockSet:
-    return ClockSet(at_hours=0.0, epoch_utc=clock.epoch.isoformat(), speed=clock.speed)
+    return ClockSet(at_hours=0.0, epoch_utc=datetime.now(UTC).isoformat(), speed=clock.speed)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from slacktide.app.listing import policy_of
-from slacktide.engine.bill import audit
+from slacktide.app.listing import policy_of, status_of
+from slacktide.engine.bill import audit_at, own_bill
 from slacktide.engine.bill import bill as job_bill
 from slacktide.engine.lane import Lane
+from slacktide.engine.pricing import Pricing, pricing_of, sites_of
 from slacktide.engine.result import run_result, yardsticks
 from slacktide.engine.site_bill import site_audit
 from slacktide.engine.world import Track, World
-from slacktide.events import Event, Kept, Lived, Record
+from slacktide.errors import SlacktideError
+from slacktide.events import Event, Kept, Lived, Record, SiteOpened
 from slacktide.ledger import Audit, bill
 from slacktide.results.bill import Bill
 from slacktide.results.run import RunResult
@@ -24,22 +27,67 @@ class JobCost(NamedTuple):
 
     bill: Bill
     audit: Audit
+    notes: tuple[str, ...] = ()
+    """What must be said of its market, where that is not as it was."""
 
 
-def job_cost(track: Track, lane: Lane, records: Iterable[Record]) -> JobCost:
-    """Draw up the bill of a job beside what others would have paid, and price every stretch again."""
-    return JobCost(job_bill(track, lane), audit(track, lane, records))
+class SiteCost(NamedTuple):
+    """The bill of a whole journal with its audit."""
+
+    bill: SiteBill
+    notes: tuple[str, ...] = ()
+    """What must be said of its markets, where they are not as they were."""
 
 
-def site_cost(world: World, records: Iterable[Record]) -> SiteBill:
+def billed(track: Track, world: World, lane: Lane, *, in_charge: bool) -> Bill:
+    """Draw up the bill of a job beside what others would have paid."""
+    status = status_of(track, world, in_charge=in_charge)
+    return dataclasses.replace(job_bill(track, lane), status=status)
+
+
+def job_cost(
+    track: Track,
+    world: World,
+    lane: Callable[[Track], Lane],
+    site: SiteOpened | None,
+    records: Iterable[Record],
+    *,
+    in_charge: bool,
+) -> JobCost:
+    """Draw up the bill of a job beside what others would have paid, and price every stretch again.
+
+    Where its market is gone, nobody can say what others would have paid.
+    """
+    pricing = pricing_of(track.submitted, site)
+    checked = audit_at(track, pricing.tariff, pricing.quote, records)
+    notes = (pricing.note,) if pricing.note else ()
+    try:
+        return JobCost(billed(track, world, lane(track), in_charge=in_charge), checked, notes)
+    except SlacktideError as error:
+        status = status_of(track, world, in_charge=in_charge)
+        alone = dataclasses.replace(own_bill(track, pricing.job), status=status)
+        return JobCost(alone, checked, notes or (str(error),))
+
+
+def site_cost(world: World, records: Iterable[Record], *, in_charge: bool) -> SiteCost:
     """Add up what every job and the machines that none used cost, and audit all stretches together."""
     told = list(records)
     own = [record.event.priced for record in told if isinstance(record.event, Kept)]
     lived = [record.event.priced for record in told if isinstance(record.event, Lived)]
-    payers = [PayerBill(track.job, track.status, track.bill) for track in world.jobs.values()]
+    payers = [
+        PayerBill(track.job, status_of(track, world, in_charge=in_charge), track.bill)
+        for track in world.jobs.values()
+    ]
     if own:
         payers.append(PayerBill("", "", bill(own)))
-    return SiteBill(tuple(payers), bill([*lived, *own]), site_audit(world, told))
+    pricing = _pricing(world, told)
+    found = SiteBill(tuple(payers), bill([*lived, *own]), site_audit(pricing, told))
+    return SiteCost(found, tuple(dict.fromkeys(one.note for one in pricing.values() if one.note)))
+
+
+def _pricing(world: World, told: Iterable[Record]) -> dict[str, Pricing]:
+    sites = sites_of(told)
+    return {job: pricing_of(track.submitted, sites.get(job)) for job, track in world.jobs.items()}
 
 
 class RunTold(NamedTuple):
@@ -57,4 +105,4 @@ def run_told(track: Track, lane: Lane, events: Iterable[Event]) -> RunTold:
     return RunTold((run, *yardsticks(lane)), kept)
 
 
-__all__ = ["JobCost", "RunTold", "job_bill", "job_cost", "run_told", "site_cost"]
+__all__ = ["JobCost", "RunTold", "SiteCost", "billed", "job_cost", "run_told", "site_cost"]

@@ -14,6 +14,7 @@ from slacktide.engine.feed import is_feed, open_feed
 from slacktide.engine.fleets import DEFAULT_ALLOCATOR, check_member
 from slacktide.engine.opening import same_market, standing
 from slacktide.engine.placing import best_pool, first_slot, placed, whole_spec
+from slacktide.engine.same_market import check_unchanged
 from slacktide.errors import InputError
 from slacktide.events import SiteOpened, Submitted
 from slacktide.jobfile import JobFile
@@ -39,7 +40,9 @@ def entry(
     """
     check_runnable(file)
     options = _market_options(submission.market, file.market, site)
-    pool = _pool(submission.market, file, _opened(options), site, at_hours)
+    opened = _opened(options)
+    check_unchanged(site, opened)
+    pool = _pool(submission.market, file, opened, site, at_hours)
     policy: Spec = file.policy if submission.policy is None else submission.policy
     told = Submitted(
         job=job,
@@ -54,7 +57,6 @@ def entry(
         pool=pool.name,
         slot_hours=pool.slot_hours,
         start_slot=0,
-        envs=submission.envs,
         key=submission.key,
     )
     if submission.fleet is not None:

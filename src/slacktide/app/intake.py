@@ -18,6 +18,7 @@ from slacktide.events import SubmissionRefused, Submitted
 from slacktide.jobfile import JobFile
 from slacktide.learn.saved import Saved
 from slacktide.market.base import Pool
+from slacktide.store.values import Values, job_values, request_values
 from slacktide.types import JobState
 
 
@@ -40,8 +41,14 @@ class FilesRead:
 class Intake:
     """Takes jobs in for a controller, and answers requests."""
 
-    def __init__(self, engine: Engine, clock: Clock, learned: Saved, files: FilesRead) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, learned: Saved, files: FilesRead, values: Values
+    ) -> None:
         self._engine, self._clock, self._learned, self._files = engine, clock, learned, files
+        self._values = values
+        for key in engine.world.requests.answers:  # one who was killed may have left them
+            values.drop(request_values(key))
+        self.tidy()
 
     def answer(self, defaults: Defaults) -> None:
         """Answer every request that waits: take the job in, or say why not.
@@ -52,11 +59,18 @@ class Intake:
         world = self._engine.world
         for asked in list(world.requests.waiting.values()):
             try:
-                self.take(defaults.submission(asked))
+                self.take(defaults.submission(asked, self._values.of(request_values(asked.key))))
             except Exception as error:
                 if asked.key in world.requests.answers:
                     raise  # it was taken in, and something else is wrong
                 self._engine.write([_refusal(asked.key, world.now_hours, error)])
+            self._values.drop(request_values(asked.key))
+
+    def tidy(self) -> None:
+        """Remove what was kept for jobs that are over, or never came to be."""
+        for job in self._values.jobs():
+            if job not in self._engine.world.unended:
+                self._values.drop(job_values(job))
 
     def take(self, submission: Submission) -> Track:
         """Take a job in; raises InputError or InfeasibleError when it cannot be run."""
@@ -72,9 +86,11 @@ class Intake:
         present = begin_learning(self._stamped(told, now, file, lane.pool), name, self._learned)
         self._files.keep(job, file)
         try:
+            self._values.keep(job_values(job), submission.envs)
             self._engine.submit(present)
         except BaseException:
             drop_lesson(present, self._learned)
+            self.tidy()
             raise
         return world.jobs[job]
 

@@ -9,23 +9,26 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from slacktide.app import requests
-from slacktide.app.costs import JobCost, RunTold, job_bill, job_cost, run_told, site_cost
+from slacktide.app.costs import JobCost, RunTold, SiteCost, billed, job_cost, run_told, site_cost
 from slacktide.app.listing import listed
 from slacktide.app.logs import LogLine, Printed
 from slacktide.app.submission import Submission
 from slacktide.backend.base import Place, backends
 from slacktide.engine.lane import Lane, lane_of
+from slacktide.engine.opening import make_journal
+from slacktide.engine.pricing import sites_of
 from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError
 from slacktide.events import Record, SubmissionAsked, Submitted
 from slacktide.results.bill import Bill
-from slacktide.results.site_bill import SiteBill
 from slacktide.results.status import JobStatus
 from slacktide.store.base import Store
 from slacktide.store.home import journal_path as own_journal
 from slacktide.store.lease import is_held
+from slacktide.store.place import RUNS, real_path
 from slacktide.store.sqlite import SqliteStore
+from slacktide.store.values import FOLDER, Values
 
 FOLLOW_S = 0.2
 """How often more is looked for."""
@@ -72,7 +75,8 @@ class Journal:
 
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
         """Ask that a job be run, and return the key of the request; the same key asks for the same job."""
-        return requests.ask_submission(self.store, submission, job_class)
+        values = None if self.path is None else values_of(self.path)
+        return requests.ask_submission(self.store, submission, job_class, values=values)
 
     def wait(self, key: str) -> str | None:
         """Wait for the answer to a request, and return the job's id; None when no controller is in charge.
@@ -84,9 +88,12 @@ class Journal:
             raise requests.refusal(answer)
         return None if answer is None else answer.job
 
-    def cancel(self, job: str) -> None:
-        """Ask that a job be ended; raises InputError when it has ended already."""
-        requests.ask_cancellation(self.store, job)
+    def cancel(self, job: str) -> bool:
+        """Ask that a job be ended; raises InputError when it has ended already.
+
+        A submission that waits is withdrawn by its key; returns whether that was done, at once and for good.
+        """
+        return requests.ask_cancellation(self.store, job)
 
     def preempt(self, job: str, spot_gpus: int | None = None) -> None:
         """Ask that spot workers be taken from a job, as the market would; None means all."""
@@ -94,8 +101,8 @@ class Journal:
 
     def jobs(self) -> list[JobStatus]:
         """List every job, as of the last event."""
-        world = self._world()
-        return [listed(track, world) for track in world.jobs.values()]
+        world, in_charge = self._now()
+        return [listed(track, world, in_charge=in_charge) for track in world.jobs.values()]
 
     def waiting(self) -> list[SubmissionAsked]:
         """List the requests that no controller has answered yet."""
@@ -140,43 +147,62 @@ class Journal:
 
     def bill(self, job: str) -> Bill:
         """Draw up the bill of a job, beside what others would have paid."""
-        track = requests.track_of(self._world(), job)
-        return job_bill(track, self._lane(track))
+        world, in_charge = self._now()
+        track = requests.track_of(world, job)
+        return billed(track, world, self._lane(track), in_charge=in_charge)
 
     def cost(self, job: str) -> JobCost:
         """Return the bill of a job and its audit, in which every stretch is priced again."""
-        track = requests.track_of(self._world(), job)
-        return job_cost(track, self._lane(track), self.store.read(job=job))
+        world, in_charge = self._now()
+        track = requests.track_of(world, job)
+        own = list(self.store.read(job=job))
+        # What concerns no job tells on which market it stands.
+        told = sorted([*self.store.read(job=""), *own[:1]], key=lambda record: record.seq)
+        return job_cost(track, world, self._lane, sites_of(told).get(job), own, in_charge=in_charge)
 
-    def cost_of_all(self) -> SiteBill:
+    def cost_of_all(self) -> SiteCost:
         """Return what every job and the site itself paid, and the audit of all stretches together."""
-        return site_cost(self._world(), self.store.read())
+        world, in_charge = self._now()
+        return site_cost(world, self.store.read(), in_charge=in_charge)
 
     def run(self, job: str) -> RunTold:
         """Return the run of a job, as pictures and pages need it; raises InputError where nothing was run."""
         track = requests.track_of(self._world(), job)
         return run_told(track, self._lane(track), (record.event for record in self.store.read(job=job)))
 
+    def _now(self) -> tuple[World, bool]:
+        """Return all that the journal tells, and whether a controller is in charge."""
+        before, world = self.in_charge, self._world()
+        return world, before or self.in_charge  # one may have come or gone while the journal was read
+
 
 def open_journal(path: str | Path | None = None, *, create: bool = False) -> Journal:
     """Open a journal, the user's own unless another is named; raises InputError when it is not there."""
-    place = (own_journal() if path is None else Path(path)).absolute()
+    place = real_path(own_journal() if path is None else path)
     if not create and not place.exists():
         raise InputError(f"{place}: there must be a journal, found none; name it with --journal")
-    return Journal(SqliteStore(place, create=create), place)
+    store = SqliteStore(place, create=create)
+    if create:
+        make_journal(store)
+    return Journal(store, place)
 
 
 def unfinished_files(path: Path) -> set[str]:
     """Return the files of the jobs of a journal that have not ended; none where there is no journal."""
-    if not path.exists():
+    if not real_path(path).exists():
         return set()
     with open_journal(path) as journal:
         return set(journal.unfinished().values())
 
 
 def runs_of(journal: Path) -> Path:
-    """Return the folder below which the workers of a journal have theirs."""
-    return journal.absolute().with_suffix(".runs")
+    """Return the folder below which the workers of a journal have theirs: beside the file itself."""
+    return real_path(journal).with_suffix(RUNS)
 
 
-__all__ = ["Journal", "Told", "open_journal", "own_journal", "runs_of", "unfinished_files"]
+def values_of(journal: Path) -> Values:
+    """Return where values are kept that must not stand in a journal; no job's folder begins with a dot."""
+    return Values(runs_of(journal) / FOLDER)
+
+
+__all__ = ["Journal", "Told", "open_journal", "own_journal", "runs_of", "unfinished_files", "values_of"]

@@ -5,36 +5,59 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
-from slacktide.engine.world import Track, World
+from slacktide.engine.world import NOTHING, Holding, Track, World
 from slacktide.jobfile import parse_job
 from slacktide.report.sentences import policy_name
 from slacktide.results.status import JobStatus
 
+UNATTENDED = "unattended"
+"""The state of a job whose controller is gone without a word."""
+BLOCKED = "blocked"
+"""The state of a job that something keeps from going on."""
 
-def listed(track: Track, world: World) -> JobStatus:
-    """Say where a job stands, as of the journal's last event."""
-    order = track.order
+
+def listed(track: Track, world: World, *, in_charge: bool) -> JobStatus:
+    """Say where a job stands, as of the journal's last event; `in_charge`: a controller is there just now."""
+    held = held_by(track)
     work_gpu_hours, deadline_hours = task_of(track)
     return JobStatus(
         name=track.job,
         policy=policy_of(track),
-        status=status_of(track, world),
+        status=status_of(track, world, in_charge=in_charge),
         health=track.health,
         hours=elapsed_hours(track, world.now_hours),
-        spot_gpus=order.spot_gpus if order else 0,
-        on_demand_gpus=order.on_demand_gpus if order else 0,
+        spot_gpus=held.spot_gpus,
+        on_demand_gpus=held.on_demand_gpus,
         progress_gpu_hours=track.state.progress_gpu_hours,
         cost_usd=track.bill.cost_usd,
         preemptions=track.preemptions,
         submitted_utc=track.submitted.submitted_utc.replace("+00:00", "Z"),
         work_gpu_hours=work_gpu_hours,
         deadline_hours=deadline_hours if math.isfinite(deadline_hours) else None,
+        blocked=track.blocked or None,
     )
 
 
-def status_of(track: Track, world: World) -> str:
-    """Return a job's state in the words users see; `released` while no controller looks after it."""
-    return "released" if track.active and (track.released or world.controller is None) else track.status
+def held_by(track: Track) -> Holding:
+    """Return what a job really holds; in a dry run, what was ordered for it."""
+    if track.order is None:
+        return NOTHING
+    return track.held or Holding(track.order.spot_gpus, track.order.on_demand_gpus)
+
+
+def status_of(track: Track, world: World, *, in_charge: bool) -> str:
+    """Return a job's state in the words users see.
+
+    `released` when it was let go in order, `unattended` when its controller is gone without a word: nobody
+    knows then whether its workers still run; `blocked` when something keeps it from holding anything.
+    """
+    if not track.active:
+        return track.status
+    if track.released or world.controller is None:
+        return "released"
+    if not in_charge:
+        return UNATTENDED
+    return BLOCKED if track.blocked and not held_by(track).gpus else track.status
 
 
 def policy_of(track: Track) -> str:

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import codecs
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from slacktide.backend.base import Backend, Log
+from slacktide.backend.base import PIECE_BYTES, Backend, Log
 
 
 class LogLine(NamedTuple):
-    """A line that a worker printed."""
+    """A line that a worker printed, or a piece of a long one."""
 
     attempt: int
     """The set of workers; 0 is the set-up."""
     rank: int
     line: str
+    continued: bool = False
+    """Whether it goes on with the line before, which was too long to be told at once."""
+
+
+class _Reader:
+    """What was read of one worker's output: how many bytes, and where in a line that ended."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.inside = False
+        """Whether the next piece goes on with a line."""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may lie across pieces
+
+    def take(self, piece: bytes, last: bool) -> tuple[str, bool] | None:
+        """Return a piece as text, and whether it goes on with a line; None while the rest may still come."""
+        whole, cut = piece.endswith(b"\n"), len(piece) >= PIECE_BYTES
+        if not (whole or cut or last):
+            return None
+        self.bytes += len(piece)
+        text, continued = self._decoder.decode(piece, final=whole or not cut), self.inside
+        self.inside = not whole
+        return (text.removesuffix("\n").removesuffix("\r") if whole else text), continued
 
 
 class Printed:
@@ -24,19 +47,18 @@ class Printed:
     def __init__(self, backend: Backend, job: str, rank: int | None, attempt: int | None) -> None:
         self._backend, self._job = backend, job
         self._rank, self._attempt = rank, attempt
-        self._read: Counter[tuple[int, int]] = Counter()
-        """Bytes that were read of what each worker printed."""
+        self._readers: defaultdict[tuple[int, int], _Reader] = defaultdict(_Reader)
 
     def more(self, *, last: bool) -> Iterator[LogLine]:
         """Yield the lines that came since; a line without its end only when nothing more will come."""
         for log in self._backend.logs(self._job):
             if self._rank in (None, log.rank) and self._attempt in (None, log.attempt):
-                yield from (LogLine(log.attempt, log.rank, line) for line in self._lines(log, last))
+                yield from self._lines(log, last)
 
-    def _lines(self, log: Log, last: bool) -> Iterator[str]:
-        who = log.attempt, log.rank
-        for line in log.read(self._read[who]):
-            if not line.endswith(b"\n") and not last:
+    def _lines(self, log: Log, last: bool) -> Iterator[LogLine]:
+        reader = self._readers[log.attempt, log.rank]
+        for piece in log.read(reader.bytes):
+            told = reader.take(piece, last)
+            if told is None:
                 return
-            self._read[who] += len(line)
-            yield line.decode("utf-8", "replace").rstrip("\r\n")
+            yield LogLine(log.attempt, log.rank, *told)

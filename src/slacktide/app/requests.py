@@ -18,11 +18,13 @@ from slacktide.errors import (
     SlacktideError,
     UnknownNameError,
 )
-from slacktide.events import CancellationAsked, PreemptionAsked
+from slacktide.events import CancellationAsked, PreemptionAsked, SubmissionRefused
 from slacktide.store.base import Store
+from slacktide.store.values import Values, request_values
 
 ANSWER_S = 0.05
 """How often an answer is looked for."""
+WITHDRAWN = "withdrawn by the user"
 LOOK_S = 1.0
 """How often it is asked whether anyone is there to give it."""
 
@@ -34,33 +36,87 @@ class UnknownJobError(UnknownNameError):
     http_status = 404
 
 
+class WithdrawnError(SlacktideError):
+    """A submission was withdrawn before a controller took it in."""
+
+    exit_code = 103
+    http_status = 409
+
+
 def track_of(world: World, job: str) -> Track:
     """Return a job of a journal; raises UnknownJobError with a guess."""
     if job not in world.jobs:
-        raise UnknownJobError("a job", job, world.jobs)
+        raise UnknownJobError("a job", job, [*world.jobs, *world.requests.waiting])
     return world.jobs[job]
 
 
 def ask_preemption(store: Store, job: str, gpus: int | None) -> None:
     """Ask the controller to take spot workers from a job, as the market would."""
-    world = _asked_of(store, job)
+    world = read_world(store)
+    _asked_of(world, job)
     store.append([PreemptionAsked(job=job, at_hours=world.now_hours, actor="user", spot_gpus=gpus)])
 
 
-def ask_cancellation(store: Store, job: str) -> None:
-    """Ask the controller to end a job."""
-    world = _asked_of(store, job)
-    store.append([CancellationAsked(job=job, at_hours=world.now_hours, actor="user")])
+def ask_cancellation(store: Store, job: str) -> bool:
+    """Ask the controller to end a job, or withdraw a submission by its key; return whether it was withdrawn.
+
+    The journal's order decides when a controller takes the submission in at the same moment: before us, and
+    the job is to be cancelled; after us, and the job is cancelled as soon as it is there (`World`).
+    """
+    world = read_world(store)
+    if job not in world.requests.waiting or job in world.jobs:
+        _ask_cancellation(store, _asked_of(world, job), world)
+        return False
+    withdrawn = WithdrawnError.exit_code
+    store.append(
+        [
+            SubmissionRefused(
+                at_hours=world.now_hours, actor="user", key=job, exit_code=withdrawn, why=WITHDRAWN
+            )
+        ]
+    )
+    for record in store.read(after=world.seq):
+        world.apply(record)
+    taken_in = world.requests.answers[job].job
+    if taken_in:
+        _ask_cancellation(store, world.jobs[taken_in], world)
+    return not taken_in
 
 
-def ask_submission(store: Store, submission: Submission, job_class: str = "") -> str:
-    """Ask the controller to run a job, unless this was asked before; return the key of the request."""
+def _ask_cancellation(store: Store, track: Track, world: World) -> None:
+    store.append([CancellationAsked(job=track.job, at_hours=world.now_hours, actor="user")])
+
+
+def ask_submission(
+    store: Store, submission: Submission, job_class: str = "", *, values: Values | None = None
+) -> str:
+    """Ask the controller to run a job, unless this was asked before; return the key of the request.
+
+    `values` is where values of variables that the job takes over are kept for the controller.
+    """
     key = submission.key or secrets.token_hex(8)
     world = read_world(store)
     if key not in world.requests.waiting and key not in world.requests.answers:
         keyed = dataclasses.replace(submission, key=key)
-        store.append([request(keyed, world.now_hours, job_class)])
+        _keep_values(values, keyed)
+        try:
+            store.append([request(keyed, world.now_hours, job_class)])
+        except SlacktideError:
+            if values is not None:
+                values.drop(request_values(key))
+            raise
     return key
+
+
+def _keep_values(values: Values | None, submission: Submission) -> None:
+    """Put on disk what the controller will need and the journal must not hold."""
+    if values is not None:
+        values.keep(request_values(submission.key), submission.envs)
+    elif submission.envs:
+        raise InputError(
+            f"a job that takes over {', '.join(submission.envs)} must be submitted to a journal on disk, got "
+            "one in memory; write the values into its file"
+        )
 
 
 def await_answer(
@@ -88,13 +144,12 @@ def await_answer(
 
 def refusal(answer: Answer) -> SlacktideError:
     """Return the error that a refusal stands for, as the controller met it."""
-    kinds = {kind.exit_code: kind for kind in (InputError, InfeasibleError, BackendError)}
+    kinds = {kind.exit_code: kind for kind in (InputError, InfeasibleError, BackendError, WithdrawnError)}
     return kinds.get(answer.exit_code, SlacktideError)(answer.why)
 
 
-def _asked_of(store: Store, job: str) -> World:
-    world = read_world(store)
+def _asked_of(world: World, job: str) -> Track:
     track = track_of(world, job)
     if not track.active:
         raise InputError(f"job {job!r} must not have ended, but it has: {track.status}")
-    return world
+    return track

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slacktide.app.controller import Controller
-from slacktide.app.listing import elapsed_hours, policy_of, status_of
+from slacktide.app.listing import elapsed_hours, held_by, policy_of, status_of
 from slacktide.engine.bill import on_demand_alone
 from slacktide.engine.lane import Lane
 from slacktide.engine.world import Track
@@ -22,23 +22,25 @@ class Standings:
         self._controller = controller
         self._alone_usd: dict[str, float | None] = {}
 
-    def of(self, job: str, now_hours: float) -> Standing:
-        """Say where a job stands now."""
+    def of(self, job: str, now_hours: float) -> Standing | None:
+        """Say where a job stands now; None where its market is gone, so that nobody can say."""
         engine, track = self._controller.engine, self._controller.world.jobs[job]
+        if engine.troubles.has(job, "market"):
+            return None
         lane, one, facts = engine.lane(track), engine.account(track, now_hours), engine.facts.get(job)
         bill = track.bill if one is None else added(track.bill, one.priced)
-        state, order = track.state if one is None else one.state, track.order
+        state, held = track.state if one is None else one.state, held_by(track)
         return Standing(
             name=job,
             job=lane.job,
             policy=policy_of(track),
             pool=lane.market_pool.name,
-            status=status_of(track, self._controller.world),
+            status=status_of(track, self._controller.world, in_charge=True),
             health=track.health,
             hours=elapsed_hours(track, now_hours),
             quotes=_quotes(lane, lane.slot(_shown_until(track, now_hours))),
-            spot_gpus=order.spot_gpus if order else 0,
-            on_demand_gpus=order.on_demand_gpus if order else 0,
+            spot_gpus=held.spot_gpus,
+            on_demand_gpus=held.on_demand_gpus,
             progress_gpu_hours=state.progress_gpu_hours,
             spot_usd=bill.spot_usd,
             on_demand_usd=bill.on_demand_usd,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 from slacktide.app.feasible import check_feasible
@@ -19,6 +20,8 @@ from slacktide.jobfile.reading import JobFile, parse_job
 from slacktide.jobfile.redact import with_class, without_secrets
 from slacktide.jobfile.tree import read_text
 from slacktide.register import Spec
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class FleetText(NamedTuple):
@@ -40,8 +43,8 @@ class Submission:
     file: JobFile
     text: str
     """The same file as text."""
-    envs: Mapping[str, str] = field(default_factory=dict)
-    """Variables that are to be as they are where the job is handed in."""
+    envs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables that are to be as they are where the job is handed in; their values enter no journal."""
     policy: Spec | None = None
     """Otherwise the job file's."""
     market: MarketSpec = field(default_factory=MarketSpec)
@@ -91,8 +94,11 @@ class Defaults:
     policy: Spec | None = None
     """Of the jobs of its stream where it has a fleet, else of all jobs."""
 
-    def submission(self, asked: SubmissionAsked) -> Submission:
-        """Return what a request asks for; raises InputError when its job file cannot be read."""
+    def submission(self, asked: SubmissionAsked, taken_over: Mapping[str, str] = NOTHING) -> Submission:
+        """Return what a request asks for; raises InputError when its job file cannot be read.
+
+        `taken_over` are the values of variables where it was asked; requests of before hold them themselves.
+        """
         text = with_class(asked.text, asked.job_class) if asked.job_class else asked.text
         file = parse_job(text, path=asked.path, now=datetime.now(UTC))
         if asked.job_class and self.fleet is None:
@@ -105,7 +111,7 @@ class Defaults:
         return Submission(
             file=_without_values(file, asked.path),
             text=text,
-            envs=asked.envs,
+            envs={**asked.envs, **taken_over},
             policy=json.loads(asked.policy) if asked.policy else usual,
             market=dataclasses.replace(self.market, pool=asked.pool or self.market.pool),
             fleet=fleet,
@@ -121,7 +127,6 @@ def request(submission: Submission, at_hours: float, job_class: str = "") -> Sub
         key=submission.key,
         text=submission.text,
         path=submission.file.path,
-        envs=submission.envs,
         policy="" if submission.policy is None else json.dumps(submission.policy),
         pool=submission.market.pool or "",
         job_class=job_class,

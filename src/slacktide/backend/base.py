@@ -112,6 +112,10 @@ class Facts(NamedTuple):
     """What keeps this job from being run here just now, in a sentence; it is no other job's trouble."""
 
 
+PIECE_BYTES = 1 << 16
+"""The most of a line of output that is handed on at once."""
+
+
 class Log(Protocol):
     """What one worker printed."""
 
@@ -124,7 +128,10 @@ class Log(Protocol):
     def rank(self) -> int: ...
 
     def read(self, after: int) -> Iterator[bytes]:
-        """Yield the lines that begin at this many bytes or later, each with its end where it has one."""
+        """Yield the lines that begin at this many bytes or later, each with its end where it has one.
+
+        A line that is longer comes in pieces of PIECE_BYTES: nobody need have all of it in memory.
+        """
         ...
 
 
@@ -177,7 +184,7 @@ class Place:
     """What a back end is told when it is made."""
 
     folder: Path = Path(".")
-    """Where it may keep files; nobody else writes below it."""
+    """Where it may keep files; nobody else writes below it, except under names that begin with a dot."""
     owner: str = "nobody"
     """Whose workers they are: the journal's id, which no other journal has."""
     speed: float = 1.0
@@ -185,7 +192,7 @@ class Place:
     now_hours: Callable[[], float] = lambda: -math.inf
     """Reads the market's clock."""
     secrets: Callable[[str], Mapping[str, str]] = lambda job: {}
-    """Returns the values of a job's secrets by name; raises InputError when one has none."""
+    """Returns the values of a job's secrets, and of variables that it took over; raises InputError."""
 
 
 backends: Register[Backend] = Register(

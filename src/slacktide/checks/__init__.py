@@ -1,7 +1,7 @@
 """Contracts that ship with Slacktide: what every plug-in must satisfy, as checks anyone can run."""
 
 from slacktide.checks.allocator import ALLOCATOR_CHECKS, check_allocator, stream_cases
-from slacktide.checks.backend import check_backend
+from slacktide.checks.backend import BACKEND_CHECKS, check_backend
 from slacktide.checks.cases import Case, cases
 from slacktide.checks.forecaster import FORECASTER_CHECKS, check_forecaster
 from slacktide.checks.policy import POLICY_CHECKS, CheckFailed, check_policy
@@ -9,6 +9,7 @@ from slacktide.checks.store import STORE_CHECKS, check_store
 
 __all__ = [
     "ALLOCATOR_CHECKS",
+    "BACKEND_CHECKS",
     "FORECASTER_CHECKS",
     "POLICY_CHECKS",
     "STORE_CHECKS",

@@ -31,7 +31,11 @@ def history() -> list[Event]:
 
 def _beginning() -> list[Event]:
     return [
+        events.JournalMade(at_hours=-0.0, id="0123456789abcdef"),
         events.ClockSet(at_hours=-0.0, epoch_utc="2025-10-04T00:00:00Z", speed=60.0),
+        events.ClockAnchored(
+            at_hours=0.1, utc="2025-10-04T00:06:00+00:00", boot_id="b-1", boot_s=0.1 + 0.2, why="a new boot"
+        ),
         events.Opened(at_hours=0.0, pid=4711, host="höst", version="0.1.0"),
         events.SiteOpened(
             at_hours=1 / 3, market='{"spec": "synthetic:h100"}', start_utc="2025-09-01T00:00:00+00:00"
@@ -58,6 +62,7 @@ def _running() -> list[Event]:
             wanted_on_demand_gpus=0, signals={"slack_hours": math.inf, "lead": -math.inf},
             memory=(1e-9, -0.0), pool="zone-a", attempt=1, ending=None,
         ),
+        events.Held(job=JOB, at_hours=0.5, attempt=1, spot_gpus=2, on_demand_gpus=0, pending_gpus=1),
         events.Lived(job=JOB, at_hours=1.0, priced=Priced(STRETCH, Charge(usd=0.15)), state=STATE),
         events.ClusterSized(
             at_hours=1.0, fleet="f00d", nodes=2, node_gpus=4, provisioning_hours=0.1, idle_grace_hours=0.0
@@ -81,6 +86,17 @@ def _troubles() -> list[Event]:
         events.WorkerFailed(
             job=JOB, at_hours=1.1, actor="worker", attempt=2, rank=0, exit_code=-9, checkpointed_gpu_hours=0.5
         ),
+        events.Lost(
+            job=JOB,
+            at_hours=1.1,
+            attempt=2,
+            on_demand_gpus=1,
+            lost_gpu_hours=0.1,
+            checkpointed_gpu_hours=5e-324,
+        ),
+        events.Blocked(job=JOB, at_hours=1.1, why="secret TOKEN must have a value"),
+        events.Unblocked(job=JOB, at_hours=1.1),
+        events.FeedTroubled(at_hours=1.1, why="prices.csv, line 7: a price must be >= 0"),
         events.Restarted(job=JOB, at_hours=1.1, attempt=3, delay_s=2.0),
         events.Stalled(job=JOB, at_hours=1.2, attempt=3, silent_s=600.5, checkpointed_gpu_hours=0.5),
         events.ClockJumped(at_hours=9.0, from_hours=1.3),

@@ -5,13 +5,16 @@ Nothing but click is imported until a command runs, so that `slacktide --help` i
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
 
-from slacktide.errors import SlacktideError, readable, unknown_name
+from slacktide.errors import BackendError, SlacktideError, readable, unknown_name
 
 COMMANDS = {
     "backends": "List where jobs can run, or check that a back end keeps the contract.",
@@ -40,6 +43,10 @@ MODULES = {"run": "run_jobs"}
 """Where a command is not in the module of its name: `run` is a function of this package."""
 
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What is said when output goes into a file that cannot grow any more."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported only when they are called; packages may add some, as plug-ins."""
 
@@ -63,6 +70,12 @@ class LazyGroup(click.Group):
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             ctx.fail(unknown_name("a command", args[0], self.list_commands(ctx)))
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from slacktide.cli.steady import unless_nobody_reads
+
+        with unless_nobody_reads():  # before click sees it, to whom it would be a failure
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from slacktide.cli.plugins import plugins, sentence
@@ -93,19 +106,32 @@ def main(args: list[str] | None = None) -> None:
 
 def run(args: list[str] | None = None) -> int:
     """Run the command line and return its exit code; a deliberate error is one line on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # paths may hold bytes that are no text
     try:
         result: Any = slacktide.main(args=args, prog_name="slacktide", standalone_mode=False)
     except click.exceptions.Abort:
-        click.echo("slacktide: interrupted", err=True)
+        _complain("slacktide: interrupted")
         return 130
     except click.ClickException as error:
-        click.UsageError(readable(error.format_message()), getattr(error, "ctx", None)).show()
+        with suppress(BrokenPipeError):
+            click.UsageError(readable(error.format_message()), getattr(error, "ctx", None)).show()
         return 2
     except SlacktideError as error:
-        click.echo(f"slacktide: error: {readable(str(error))}", err=True)
+        _complain(f"slacktide: error: {readable(str(error))}")
         return error.exit_code
-    except BrokenPipeError:
-        # The reader of a pipe has seen enough; that is no failure of ours.
-        sys.stderr.close()
-        return 0
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        _complain(f"slacktide: error: output must be writable, got: {error.strerror}")
+        return BackendError.exit_code
     return result if isinstance(result, int) else 0
+
+
+def _complain(message: str) -> None:
+    """Print a line on stderr, if anyone is there to read it: the exit code says the same."""
+    from slacktide.cli.printing import say
+
+    with suppress(BrokenPipeError):
+        say(message, err=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli import options as common
+from slacktide.cli.printing import say
 
 if TYPE_CHECKING:
     from slacktide.app.plan import PlanRequest
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def is_terminal() -> bool:
     """Whether there is somebody to ask."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
@@ -35,7 +36,7 @@ def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
     pools = [_show_plan(one) for one in fresh]
     if begun - paths:
         others = ", ".join(sorted(begun - paths))
-        click.echo(f"This journal has jobs that have not ended; they go on too: {others}.")
+        say(f"This journal has jobs that have not ended; they go on too: {others}.")
     if not click.confirm("Begin?"):
         return None
     return pools[0] if len(pools) == 1 else ""

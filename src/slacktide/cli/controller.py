@@ -9,6 +9,7 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
+from slacktide.cli.printing import say
 from slacktide.cli.wanted import controller_options, setup_of, wanted_of
 
 if TYPE_CHECKING:
@@ -28,34 +29,37 @@ if TYPE_CHECKING:
 @controller_options
 @journal_option
 def controller(**given: Any) -> int:
-    """Take charge of a journal and run what is submitted to it, until Ctrl-C or SIGTERM.
+    """Take charge of a journal and run what is submitted to it, until Ctrl-C, SIGTERM or a closed terminal.
 
     Jobs come from `slacktide submit`, in this or another process, also before the controller was there; jobs
     that have not ended are taken up again. Prints a line for everything that changes. When it is told to
     stop, the workers checkpoint and all GPUs are let go; the next controller goes on.
     """
     from slacktide.app.controller import Controller
+    from slacktide.cli.steady import steady_output
     from slacktide.cli.stopping import Stopping
 
-    setup = setup_of(given, wanted_of(given).for_all())
-    with Stopping() as stop, Controller(journal_path(given["journal"]), setup) as running:
-        _stay(running, stop)
-        left = list(running.journal.unfinished())
-    if left:
-        click.echo(f"not ended: {', '.join(left)}; `slacktide controller` goes on", err=True)
+    path, setup = journal_path(given["journal"]), setup_of(given, wanted_of(given).for_all())
+    with steady_output(), Stopping(given["on_hangup"]) as stop:
+        with Controller(path, setup) as running:
+            _stay(running, stop)
+            left = list(running.journal.unfinished())
+        if left:
+            say(f"not ended: {', '.join(left)}; `slacktide controller` goes on", err=True)
     return 0
 
 
 def _stay(running: Controller, stop: Stopping) -> None:
     """Run until told to stop, and say what happens from now on."""
-    from slacktide.cli.watching import Watch
+    from slacktide.cli.watching import Watch, told_that_workers_are_gone
     from slacktide.report.live.screen import Lines
 
     screen, jobs = Lines(sys.stdout), running.journal.unfinished()
     watch = Watch(running, jobs, screen, stop.note, after=running.opened_seq, named=True)
-    running.run(
-        staying=True,
-        show=watch,
-        stopping=stop,
-        complain=lambda error: screen.tell([f"trouble, trying again: {error}"]),
-    )
+    with told_that_workers_are_gone("slacktide controller"):
+        running.run(
+            staying=True,
+            show=watch,
+            stopping=stop,
+            complain=lambda error: screen.tell([f"trouble, trying again: {error}"]),
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, opened
+from slacktide.cli.printing import say
 from slacktide.cli.settling import Pictures, write_pictures
 from slacktide.errors import InputError
 
@@ -36,8 +38,9 @@ def cost(job: str | None, **given: Any) -> int:
     with opened(given["journal"]) as journal:
         if job is None:
             return _all(journal, given["output"])
-        drawn, checked = journal.cost(job)
+        drawn, checked, notes = journal.cost(job)
         _print(drawn, checked, given["output"])
+        _say(notes)
         write_pictures(journal, drawn, pictures)
     return 0 if checked.clean else 1
 
@@ -45,11 +48,12 @@ def cost(job: str | None, **given: Any) -> int:
 def _all(journal: Journal, output: str) -> int:
     from slacktide.report import site_bill as report
 
-    found = journal.cost_of_all()
+    found, notes = journal.cost_of_all()
+    _say(notes)
     if output == "json":
         common.echo_json(report.as_json(found))
     else:
-        click.echo(report.text(found))
+        say(report.text(found))
     return 0 if found.audit.clean else 1
 
 
@@ -59,4 +63,10 @@ def _print(drawn: Bill, checked: Audit, output: str) -> None:
     if output == "json":
         common.echo_json({**report.as_json(drawn), "audit": report.audit_json(checked)})
     else:
-        click.echo(f"{report.text(drawn)}\n\n{report.audit_text(checked, drawn.cost_usd)}")
+        say(f"{report.text(drawn)}\n\n{report.audit_text(checked, drawn.cost_usd)}")
+
+
+def _say(notes: Sequence[str]) -> None:
+    """Say on stderr what must be known of the markets that bills and audits rest on."""
+    for note in notes:
+        say(note, err=True)

@@ -53,6 +53,7 @@ def demo(out: str) -> int:
     """
     from slacktide.app.controller import Controller, Setup
     from slacktide.app.market import MarketSpec
+    from slacktide.cli.steady import steady_output
     from slacktide.cli.stopping import Stopping
 
     folder = Path(out)
@@ -69,8 +70,10 @@ def demo(out: str) -> int:
         Stopping() as stop,
         Controller(folder / "journal.db", Setup(speed=SPEED, learned=folder / "learn.json")) as controller,
     ):
-        jobs = take_in(controller, [str(job)], wanted, resume=False)
-        show_live(controller, jobs, stop, plain=False)
+        with steady_output():
+            jobs = take_in(controller, [str(job)], wanted, resume=False)
+            show_live(controller, jobs, stop, plain=False)
+        stop.over()
         return settle(controller, jobs, pictures, "table")
 
 

@@ -9,6 +9,7 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, opened
+from slacktide.cli.printing import say
 
 if TYPE_CHECKING:
     from slacktide.app.journal import Told
@@ -30,7 +31,7 @@ def events(job: str | None, follow: bool, journal: str | None, output: str) -> N
     teller = Teller(named=job is None)
     with opened(journal) as read:
         for told in read.events(job, follow=follow):
-            click.echo(_line(told, teller, output))
+            say(_line(told, teller, output))
 
 
 def _line(told: Told, teller: Teller, output: str) -> str:

@@ -8,6 +8,7 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import NOBODY, journal_option, opened
+from slacktide.cli.printing import say
 
 if TYPE_CHECKING:
     from slacktide.app.journal import Journal
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
 @journal_option
 @common.output_option("table", "json")
 def jobs(journal: str | None, output: str) -> None:
-    """List the jobs of a journal, as of its last event."""
+    """List the jobs of a journal, as of its last event.
+
+    A job is `released` when it was let go in order, and `unattended` when its controller is gone without a
+    word: its workers may still run and cost money until a controller takes charge. One that is `blocked`
+    cannot go on, for a reason that is printed; it can be cancelled.
+    """
+    from slacktide.app.listing import UNATTENDED
     from slacktide.report import jobs as report
 
     with opened(journal) as read:
@@ -25,14 +32,20 @@ def jobs(journal: str | None, output: str) -> None:
         if output == "json":
             common.echo_json({"jobs": [report.as_json(one) for one in listed]})
         else:
-            click.echo(report.text(listed))
+            say(report.text(listed))
+        for one in listed:
+            if one.blocked:
+                say(f"{one.name} is blocked: {one.blocked}", err=True)
         _say_what_waits(read)
+        alone = [one.name for one in listed if one.status == UNATTENDED]
+    if alone:
+        click.echo(f"workers of {', '.join(alone)} may still run, and nobody watches them", err=True)
 
 
 def _say_what_waits(journal: Journal) -> None:
     """Say on stderr which submissions nobody has answered yet, and when nobody is there to go on."""
     waiting = journal.waiting()
     for asked in waiting:
-        click.echo(f"waits to be taken in: {asked.path} (key {asked.key})", err=True)
+        say(f"waits to be taken in: {asked.path} (key {asked.key})", err=True)
     if (waiting or journal.unfinished()) and not journal.in_charge:
         click.echo(f"{NOBODY}; `slacktide controller` goes on with it", err=True)

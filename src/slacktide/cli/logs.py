@@ -9,6 +9,7 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, opened
+from slacktide.cli.printing import is_terminal
 
 if TYPE_CHECKING:
     from slacktide.app.logs import LogLine
@@ -26,15 +27,27 @@ def logs(
 ) -> None:
     """Print what the workers of JOB printed, each line after its attempt and rank.
 
-    JSON is an object per line.
+    A long line comes in pieces, those after the first behind a + instead of a |. On a terminal, control
+    characters are taken out or shown as escapes; into a pipe goes what was printed. JSON is an object per
+    line.
     """
+    harmless = output == "text" and is_terminal()
     with opened(journal) as read:
         for printed in read.logs(job, rank=rank, attempt=attempt, follow=follow):
-            click.echo(_line(printed, output))
+            line = _json(printed) if output == "json" else _line(printed, harmless)
+            click.echo(line, color=True)  # otherwise click would take colours out of what goes into a pipe
 
 
-def _line(printed: LogLine, output: str) -> str:
-    if output == "json":
-        return json.dumps(printed._asdict())
+def _json(printed: LogLine) -> str:
+    fields = printed._asdict()
+    if not printed.continued:
+        del fields["continued"]
+    return json.dumps(fields)
+
+
+def _line(printed: LogLine, harmless: bool) -> str:
+    from slacktide.report.terminal import settled, visible
+
     name = f"{printed.attempt}/{printed.rank}" if printed.attempt else "setup"
-    return f"{name:<6}| {printed.line}"
+    line = visible(settled(printed.line)) if harmless else printed.line
+    return f"{name:<6}{'+' if printed.continued else '|'} {line}"

@@ -12,9 +12,10 @@ import click
 from slacktide.cli import asking
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
+from slacktide.cli.printing import say
 from slacktide.cli.settling import Pictures, print_bills, write_pictures
 from slacktide.cli.wanted import Wanted, controller_options, setup_of, wanted_of
-from slacktide.errors import BackendError, InputError
+from slacktide.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.controller import Controller
@@ -43,11 +44,12 @@ CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled
 def run(job: tuple[str, ...], **given: Any) -> int:
     """Run JOBs, in local processes unless told otherwise, on the GPUs that the policy rents.
 
-    Ctrl-C lets the workers checkpoint and lets go of all GPUs; the same command takes the jobs up again. Ends
-    with the bill. Exits with 0 when all succeeded, 100 when one failed or was late, 101 when one did not
-    finish, 103 when one was cancelled.
+    Ctrl-C, SIGTERM or a closed terminal lets the workers checkpoint and lets go of all GPUs; the same command
+    takes the jobs up again. Ends with the bill. Exits with 0 when all succeeded, 100 when one failed or was
+    late, 101 when one did not finish, 103 when one was cancelled.
     """
     from slacktide.app.controller import Controller
+    from slacktide.cli.steady import steady_output
     from slacktide.cli.stopping import Stopping
 
     if not job and not given["resume"]:
@@ -59,16 +61,20 @@ def run(job: tuple[str, ...], **given: Any) -> int:
             click.echo("nothing was started", err=True)
             return CANCELLED
         wanted = wanted.on_pool(pool)
-    with Controller(journal, setup_of(given, wanted.for_others())) as controller:
-        with Stopping() as stop:
+    setup = setup_of(given, wanted.for_others())
+    with Stopping(given["on_hangup"]) as stop, Controller(journal, setup) as controller:
+        with steady_output():
             jobs = take_in(controller, job, wanted, resume=given["resume"])
             show_live(controller, jobs, stop, plain=given["output"] == "json")
+        stop.over()
         return settle(controller, jobs, Pictures(given["report"], given["plot"]), given["output"])
 
 
 def take_in(controller: Controller, paths: Sequence[str], wanted: Wanted, *, resume: bool) -> list[str]:
     """Hand the jobs in, or take them up again; return the ids of all that will run."""
     named = {str(Path(path).absolute()) for path in paths}
+    if resume:
+        _take_in_what_waits(controller)
     active = set(controller.journal.unfinished().values())
     if resume and not active:
         raise InputError(f"{controller.path}: some job must not have ended, but all have; name a job file")
@@ -77,44 +83,55 @@ def take_in(controller: Controller, paths: Sequence[str], wanted: Wanted, *, res
         raise InputError(f"{missing}: it must have been begun and not ended; leave out --resume to begin it")
     if active - named and not resume:
         others = ", ".join(sorted(active - named))
-        click.echo(f"jobs of this journal that have not ended go on too: {others}", err=True)
+        say(f"jobs of this journal that have not ended go on too: {others}", err=True)
     for path in paths:
         if controller.active_of(path) is None:
             controller.submit(wanted.submission(path))
     return list(controller.journal.unfinished())
 
 
+def _take_in_what_waits(controller: Controller) -> None:
+    """Answer the submissions that wait, and say on stderr which were refused."""
+    waiting = controller.journal.waiting()
+    controller.answer()
+    for asked in waiting:
+        answer = controller.world.requests.answers[asked.key]
+        if not answer.job:
+            click.echo(f"refused {asked.path} (key {asked.key}): {answer.why}", err=True)
+
+
 def show_live(controller: Controller, jobs: Sequence[str], stop: Stopping, *, plain: bool) -> None:
     """Run until all is over, and show it: results go to stdout, so with JSON the view goes to stderr."""
-    from slacktide.cli.watching import Watch
+    from slacktide.cli.watching import Watch, told_that_workers_are_gone
     from slacktide.report.live.screen import screen_for
 
-    with screen_for(sys.stderr if plain else sys.stdout) as screen:
-        try:
-            controller.run(
-                show=Watch(controller, jobs, screen, stop.note),
-                stopping=stop,
-                complain=lambda error: screen.tell([f"trouble, trying again: {error}"]),
-            )
-        except BackendError as error:
-            raise type(error)(
-                f"{error}; the workers were let go, `slacktide run --resume` takes the jobs up again"
-            ) from error
+    screen = screen_for(sys.stderr if plain else sys.stdout)
+    with told_that_workers_are_gone("slacktide run --resume"), screen:
+        controller.run(
+            show=Watch(controller, jobs, screen, stop.note),
+            stopping=stop,
+            complain=lambda error: screen.tell([f"trouble, trying again: {error}"]),
+        )
 
 
 def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, output: str) -> int:
     """Print the bills, write what was asked for, and return the exit code."""
+    from slacktide.cli.steady import unless_nobody_reads
     from slacktide.events import Status
 
     journal = controller.journal
-    bills = [journal.bill(job) for job in jobs]
-    print_bills(bills, output)
+    stuck = controller.without_market()
+    bills = [journal.bill(job) for job in jobs if job not in stuck]
+    for job in filter(stuck.__contains__, jobs):
+        say(f"{job} has no bill yet, because it is blocked: {stuck[job]}", err=True)
+    with unless_nobody_reads():
+        print_bills(bills, output)
     for bill in bills:
         write_pictures(journal, bill, pictures, bill.job if len(bills) > 1 else "")
     left = [bill.job for bill in bills if bill.status not in get_args(Status)]
-    if left:
-        click.echo(f"not ended: {', '.join(left)}; `slacktide run --resume` goes on", err=True)
-    return exit_code([bill.status for bill in bills])
+    if left or stuck:
+        say(f"not ended: {', '.join([*left, *stuck])}; `slacktide run --resume` goes on", err=True)
+    return exit_code([*(bill.status for bill in bills), *("blocked" for _ in stuck)])
 
 
 def exit_code(statuses: Sequence[str]) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from slacktide.cli import options as common
+from slacktide.cli.printing import say
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def print_bills(bills: Sequence[Bill], output: str) -> None:
     if output == "json":
         common.echo_json({"jobs": [report.as_json(bill) for bill in bills]})
     else:
-        click.echo("\n\n".join(report.text(bill) for bill in bills))
+        say("\n\n".join(report.text(bill) for bill in bills))
 
 
 def write_pictures(journal: Journal, bill: Bill, wanted: Pictures, several: str = "") -> None:

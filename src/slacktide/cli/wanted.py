@@ -32,6 +32,13 @@ CONTROLLER_OPTIONS = (
         show_default=True,
         help="How long before the market takes workers they are told, by the wall clock.",
     ),
+    click.option(
+        "--on-hangup",
+        type=click.Choice(["stop", "continue"]),
+        default="stop",
+        show_default=True,
+        help="When the terminal is closed: let go of all GPUs, or go on without a screen.",
+    ),
 )
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import click
+
+from slacktide.errors import SlacktideError
 from slacktide.events import Event, Submitted
 
 if TYPE_CHECKING:
@@ -12,6 +16,16 @@ if TYPE_CHECKING:
 
     from slacktide.app.controller import Controller
     from slacktide.report.live.screen import Screen
+
+
+@contextmanager
+def told_that_workers_are_gone(command: str) -> Iterator[None]:
+    """Say on stderr, where a run ends with an error, what became of its workers and how to go on."""
+    try:
+        yield
+    except SlacktideError:
+        click.echo(f"the workers were let go; `{command}` takes the jobs up again", err=True)
+        raise
 
 
 class Watch:
@@ -70,5 +84,6 @@ class Watch:
     def _picture(self, lines: Sequence[str], now_hours: float) -> RenderableType:
         from slacktide.report.live.view import frame
 
-        standings = [self._standings.of(job, now_hours) for job in self._jobs]
+        found = (self._standings.of(job, now_hours) for job in self._jobs)
+        standings = [standing for standing in found if standing is not None]
         return frame(standings, lines, speed=self._controller.clock.speed, note=self._note())

@@ -11,9 +11,9 @@ import math
 from typing import NamedTuple
 
 from slacktide import ledger, physics
-from slacktide.backend.base import Facts, Progress
+from slacktide.backend.base import Facts, Order, Progress
 from slacktide.engine.lane import Lane
-from slacktide.engine.world import Begun, Track
+from slacktide.engine.world import NOTHING, Begun, Track
 from slacktide.ledger import Priced
 from slacktide.physics import Passed
 from slacktide.tariff import lasts_hours, price
@@ -42,39 +42,62 @@ def account(lane: Lane, track: Track, facts: Facts, to_hours: float) -> Account:
     begun, order = track.begun, track.order
     assert begun is not None
     assert order is not None
-    hours = _hours(lane, begun, to_hours)
+    hours = _hours(lane, begun, _end_hours(track, facts, to_hours))
     if facts.finished is None:
+        spot, on_demand = order.spot_gpus, order.on_demand_gpus
         state, _, charge, passed = ledger.live(
             lane.terms, lane.tariff, lane.job.money_usd, track.state, track.meter, begun.slot,
-            begun.from_hours, hours, begun.quote, track.state.pool, order.spot_gpus, order.on_demand_gpus,
+            begun.from_hours, hours, begun.quote, track.state.pool, spot, on_demand,
         )  # fmt: skip
     else:
+        spot, on_demand = track.held or (order.spot_gpus, order.on_demand_gpus)
         state, passed = _worked(lane, track, facts, begun.from_hours, hours)
-        held = hours if order.gpus else 0.0
+        held = hours if spot + on_demand else 0.0
         charge, _ = price(
-            lane.tariff, track.meter, begun.slot, track.state.pool, begun.quote, order.spot_gpus,
-            order.on_demand_gpus, held, 0.0,
-        )  # fmt: skip
+            lane.tariff, track.meter, begun.slot, track.state.pool, begun.quote, spot, on_demand, held, 0.0
+        )
         state = state._replace(cost_usd=track.state.cost_usd + charge.usd)
     one = ledger.priced(
-        track.job, order.pool, begun.slot, begun.from_hours, begun.quote, order.spot_gpus,
-        order.on_demand_gpus, charge, passed, state.progress_gpu_hours - track.state.progress_gpu_hours,
-        estimated=facts.progress is None,
+        track.job, order.pool, begun.slot, begun.from_hours, begun.quote, spot, on_demand, charge, passed,
+        state.progress_gpu_hours - track.state.progress_gpu_hours, estimated=facts.progress is None,
     )  # fmt: skip
     if not state.ended:
         one = one._replace(stretch=one.stretch._replace(to_hours=float(to_hours)))
     return Account(one, bare(state))
 
 
-def money_ends(lane: Lane, track: Track, state: JobState, begun: Begun, spot: int, on_demand: int) -> float:
-    """Return when the money of a job that holds this from now on ends, if its quote stays."""
+def has_finished(track: Track, facts: Facts) -> bool:
+    """Whether real workers of what was ordered have done all the work."""
+    order = track.order
+    assert order is not None
+    return bool(facts.finished and facts.attempt == order.attempt and order.gpus and not order.ending)
+
+
+def _end_hours(track: Track, facts: Facts, to_hours: float) -> float:
+    """Return when a stretch up to a moment ends: where the work was done before it, then."""
+    assert track.begun is not None
+    if not has_finished(track, facts):
+        return to_hours
+    return min(to_hours, max(facts.until_hours, track.begun.from_hours))
+
+
+def money_ends(
+    lane: Lane, track: Track, state: JobState, begun: Begun, order: Order, stop_hours: float
+) -> float:
+    """Return when a job that is to hold this from now on must begin to let go, for its money to last.
+
+    The reserve is what letting go may take, for all that is or will be held, at the worst quote so far.
+    """
     if math.isinf(lane.job.money_usd):
         return math.inf
+    held = track.held or NOTHING
+    spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
     rest_hours = lane.begins(begun.slot + 1) - begun.from_hours
     left_usd = lane.job.money_usd - state.cost_usd
     return begun.from_hours + lasts_hours(
-        lane.tariff, track.meter, begun.slot, state.pool, begun.quote, spot, on_demand, left_usd, rest_hours
-    )
+        lane.tariff, track.meter, begun.slot, state.pool, begun.quote, spot, on_demand, left_usd, rest_hours,
+        stop_hours, lane.worst_quote(begun.slot),
+    )  # fmt: skip
 
 
 def known_safe_gpu_hours(facts: Facts, state: JobState) -> float:
@@ -113,13 +136,13 @@ def _worked(
     """Return a job with real workers after so many hours, its cost not yet added."""
     order = track.order
     assert order is not None
-    here = facts.attempt == order.attempt
     if facts.progress is None:
         state, passed = _estimated(lane, track, from_hours, hours)
     else:
-        spoken = here and facts.progress.at_hours > -math.inf
+        spoken = facts.attempt == order.attempt and facts.progress.at_hours > -math.inf
         state, passed = _reported(lane, track, facts.progress, from_hours + hours, hours, spoken=spoken)
-    if facts.finished and here and order.gpus and not order.ending:
+    ends = from_hours + hours >= facts.until_hours - TIME_TOLERANCE_HOURS or math.isinf(facts.until_hours)
+    if ends and has_finished(track, facts):
         state = _done(lane, state, from_hours + hours)
     return state, passed
 
@@ -131,6 +154,8 @@ def _estimated(lane: Lane, track: Track, from_hours: float, hours: float) -> tup
     """
     order, state, begun = track.order, track.state, from_hours
     assert order is not None
+    if not _all_there(track):
+        return state, Passed(hours, hours if order.gpus else 0.0, 0.0)
     if from_hours < track.attempt_hours <= from_hours + hours:
         safe = state.checkpointed_gpu_hours
         state = state._replace(spot_gpus=0, on_demand_gpus=0, progress_gpu_hours=safe)
@@ -161,15 +186,23 @@ def _reported(
     rate = float(terms.rate[physics.phase_of(terms, before.progress_gpu_hours), order.gpus])
     gained = max(0.0, done - before.progress_gpu_hours)
     productive = min(hours, gained / rate) if rate > 0 else 0.0
+    there = order if _all_there(track) else before
     state = before._replace(
-        spot_gpus=order.spot_gpus,
-        on_demand_gpus=order.on_demand_gpus,
+        spot_gpus=there.spot_gpus,
+        on_demand_gpus=there.on_demand_gpus,
         pause_hours=max(0.0, terms.restart_hours - waited) if not spoken and order.gpus else 0.0,
         progress_gpu_hours=done,
         checkpointed_gpu_hours=safe,
         since_checkpoint_hours=(done - safe) / rate if rate > 0 else 0.0,
     )
     return state, Passed(hours, hours - productive if order.gpus else 0.0, productive)
+
+
+def _all_there(track: Track) -> bool:
+    """Whether all that was ordered is held; the job does nothing before."""
+    order, held = track.order, track.held
+    assert order is not None
+    return held is None or held == (order.spot_gpus, order.on_demand_gpus)
 
 
 def _done(lane: Lane, state: JobState, finish_hours: float) -> JobState:

@@ -18,13 +18,24 @@ from slacktide.policy.base import policies
 from slacktide.results.bill import Bill
 from slacktide.results.run import Run
 from slacktide.solve.clairvoyant import Plan, clairvoyant
-from slacktide.types import TIME_TOLERANCE_HOURS, Quote
+from slacktide.tariff import Tariff
+from slacktide.types import TIME_TOLERANCE_HOURS, Job, Quote
 
 
 def bill(track: Track, lane: Lane) -> Bill:
-    """Draw up the bill of a job, ended or not."""
-    finish = math.inf if track.ended is None else track.ended.finish_hours
+    """Draw up the bill of a job, ended or not, beside what others would have paid."""
     alone, best = on_demand_alone(lane), _clairvoyant(lane)
+    return dataclasses.replace(
+        own_bill(track, lane.job),
+        on_demand_alone_usd=None if alone is None else alone.cost_usd,
+        clairvoyant_usd=None if best is None else best.cost_usd,
+        clairvoyant_spare_usd=None if best is None else best.spare_usd,
+    )
+
+
+def own_bill(track: Track, job: Job) -> Bill:
+    """Draw up the bill of a job by itself: its market need not be there any more."""
+    finish = math.inf if track.ended is None else track.ended.finish_hours
     return Bill(
         job=track.job,
         status=track.status,
@@ -33,18 +44,17 @@ def bill(track: Track, lane: Lane) -> Bill:
         on_demand_usd=track.bill.on_demand_usd,
         spot_gpu_hours=track.bill.spot_gpu_hours,
         on_demand_gpu_hours=track.bill.on_demand_gpu_hours,
-        work_gpu_hours=lane.job.work_gpu_hours,
+        work_gpu_hours=job.work_gpu_hours,
         done_gpu_hours=track.state.progress_gpu_hours,
         finish_hours=finish,
-        deadline_hours=lane.job.deadline_hours,
-        on_time=math.isfinite(finish) and lane.job.on_time(finish),
+        deadline_hours=job.deadline_hours,
+        on_time=math.isfinite(finish) and job.on_time(finish),
         preemptions=track.preemptions,
         restarts=track.restarts,
         failures=track.failures,
         lost_gpu_hours=track.lost_gpu_hours,
-        on_demand_alone_usd=None if alone is None else alone.cost_usd,
-        clairvoyant_usd=None if best is None else best.cost_usd,
-        clairvoyant_spare_usd=None if best is None else best.spare_usd,
+        on_demand_alone_usd=None,
+        clairvoyant_usd=None,
     )
 
 
@@ -73,19 +83,25 @@ def _clairvoyant(lane: Lane) -> Plan | None:
 
 
 def audit(track: Track, lane: Lane, records: Iterable[Record]) -> Audit:
+    """Price every stretch of a job again at its market's quotes, or for a feed at the journal's."""
+    # A row of a feed may come after its slot was decided about, so the journal's quote counts there.
+    return audit_at(track, lane.tariff, lane.quote if lane.feed is None else None, records)
+
+
+def audit_at(
+    track: Track, tariff: Tariff, quote: Callable[[int], Quote] | None, records: Iterable[Record]
+) -> Audit:
     """Price every stretch of a job again, and see that they join without gap or overlap.
 
-    The prices are the market's where it can still be read, and those of the journal for a feed.
+    `quote` says what the market quoted in a slot; without it the quotes in the journal count.
     """
     told = [
         (record.seq, record.event)
         for record in records
         if record.event.job == track.job and isinstance(record.event, Lived)
     ]
-    # A row of a feed may come after its slot was decided about, so the journal's quote counts there.
-    quote = lane.quote if lane.feed is None else None
     stretches = [at_market(event.priced, quote) for _, event in told]
-    again = ledger.audit(stretches, lambda payer: lane.tariff, name=lambda number: f"event {told[number][0]}")
+    again = ledger.audit(stretches, lambda payer: tariff, name=lambda number: f"event {told[number][0]}")
     # Slots that nobody saw are paid as they were held, so one job by itself is not blamed for its spot.
     return dataclasses.replace(again, gaps=(*again.gaps, *left_out(told)), oversold=())
 

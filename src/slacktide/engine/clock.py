@@ -1,55 +1,130 @@
-"""The market clock: hours since an epoch, as fast as asked; it never goes back."""
+"""The market clock: hours since it was set, as fast as asked; it never goes back, and nobody can set it.
+
+It counts by the machine's own clock, which goes on while the machine sleeps and which no user can set. So a
+wall clock that is set forward costs nobody anything, and one that is set back stops no job's time. Only
+across a boot does the wall clock say how much time has passed.
+"""
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from slacktide import boot
 from slacktide.errors import InputError
+from slacktide.events import ClockAnchored, ClockJumped, ClockSet
 
-DRIFT_S = 2.0
-"""A wall clock that is ahead of the machine's uptime by more than this is believed: the machine slept."""
+JUMP_S = 2.0
+"""A wall clock that moves by more than this against the machine's own was set by somebody."""
+FASTEST = 1e9
 
 
 class Clock:
-    """Reads market hours from two clocks.
+    """Reads market hours from the machine's own clock.
 
-    The wall's clock says where a run stands after its controller was away; the monotonic one carries on
-    from there, so that a wall clock that is set back does no harm. A machine that slept is noticed by the
-    wall clock being ahead, and time jumps forward.
+    A market that is faster than the wall's clock is a rehearsal, and waits for whoever steps it: between two
+    steps at most so much of it passes as `step` allowed. At speed 1 time waits for nobody.
     """
 
     def __init__(
         self,
-        epoch: datetime,
         speed: float,
+        hours: float = 0.0,
         *,
+        seconds: Callable[[], float] = boot.seconds,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        if not 0 < speed < 1e9:
+        """Begin at so many hours."""
+        if not 0 < speed < FASTEST:
             raise InputError(f"speed must be > 0, got {speed:g}")
         self.speed = speed
-        self._wall, self._monotonic = wall, monotonic
-        self.set(epoch)
+        self._seconds, self._wall = seconds, wall
+        self.set(hours)
 
-    def set(self, epoch: datetime) -> None:
-        """Let hour 0 be at this moment."""
-        self.epoch = epoch
-        self._seen_s = (self._wall() - epoch).total_seconds()
-        self._at = self._monotonic()
+    def set(self, hours: float = 0.0) -> None:
+        """Let it be this hour now."""
+        self._from_hours, self._from_s = hours, self._seconds()
+        self._most_hours, self.waited_hours = math.inf, 0.0
+        self._wall_ahead_s = self._ahead_s()
 
     def hours(self) -> float:
-        """Return the market hours since the epoch."""
-        now = self._monotonic()
-        self._seen_s += now - self._at
-        self._at = now
-        by_wall = (self._wall() - self.epoch).total_seconds()
-        if by_wall > self._seen_s + DRIFT_S:
-            self._seen_s = by_wall
-        return self._seen_s * self.speed / 3600.0
+        """Return the market hours since the clock was set."""
+        return min(self._running(), self._most_hours)
 
-    def seconds_until(self, hours: float) -> float:
-        """Return how many seconds of the wall clock lie between now and a time of the market."""
-        return max(0.0, (hours - self.hours()) * 3600.0 / self.speed)
+    def step(self, most_hours: float) -> float:
+        """Return the hours at the beginning of a step; until the next one at most so many more will pass."""
+        now = self.hours()
+        self.waited_hours += self._running() - now
+        self._from_hours, self._from_s = now, self._seconds()
+        self._most_hours = math.inf if self.speed <= 1.0 else now + most_hours
+        return now
+
+    def anchor(self, why: str = "") -> ClockAnchored:
+        """Write down where the clock stands, so that another process can count on from here."""
+        self.waited_hours = 0.0
+        return ClockAnchored(
+            at_hours=self.hours(),
+            utc=self._wall().isoformat(),
+            boot_id=boot.boot_id(),
+            boot_s=self._seconds(),
+            why=why,
+        )
+
+    def wall_jump_s(self) -> float:
+        """Return by how much the wall clock was set since this was last asked; 0 when it was not."""
+        jumped = self._ahead_s() - self._wall_ahead_s
+        if abs(jumped) < JUMP_S:
+            return 0.0
+        self._wall_ahead_s += jumped
+        return jumped
+
+    def _running(self) -> float:
+        return self._from_hours + (self._seconds() - self._from_s) * self.speed / 3600.0
+
+    def _ahead_s(self) -> float:
+        return self._wall().timestamp() - self._seconds()
+
+
+def jumped_wall(clock: Clock) -> ClockJumped | None:
+    """Say so when somebody set the wall clock since this was last asked."""
+    jumped_s, now = clock.wall_jump_s(), clock.hours()
+    if not jumped_s:
+        return None
+    how = f"the wall clock was set {'forward' if jumped_s > 0 else 'back'} by {abs(jumped_s):.0f} s"
+    why = f"{how}; the market's clock and the bills do not follow it"
+    return ClockJumped(at_hours=now, from_hours=now, why=why)
+
+
+def slowed_down(clock: Clock, slot_hours: float) -> ClockAnchored | None:
+    """Say so when the market's clock has waited for more than a slot since it was last said."""
+    if clock.waited_hours <= slot_hours:
+        return None
+    slot_s = slot_hours * 3600.0 / clock.speed
+    how = f"at speed {clock.speed:g} a slot takes {slot_s:.2g} s, less than a few steps take"
+    return clock.anchor(f"{how}: the market's clock waits for them")
+
+
+def resumed_hours(
+    was_set: ClockSet,
+    anchor: ClockAnchored | None,
+    latest_hours: float,
+    *,
+    seconds: Callable[[], float] = boot.seconds,
+    wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> float:
+    """Return where a clock stands now that another process left: never before the last thing that happened.
+
+    In one boot of the machine it went on by the machine's own clock; otherwise the wall clock says how far.
+    """
+    if anchor is not None and anchor.boot_id and anchor.boot_id == boot.boot_id():
+        passed_s, from_hours = seconds() - anchor.boot_s, anchor.at_hours
+    elif anchor is not None:
+        passed_s, from_hours = _since(anchor.utc, wall()), anchor.at_hours
+    else:  # a journal of before
+        passed_s, from_hours = _since(was_set.epoch_utc, wall()), was_set.at_hours
+    return max(latest_hours, from_hours + max(0.0, passed_s) * was_set.speed / 3600.0)
+
+
+def _since(utc: str, now: datetime) -> float:
+    return (now - datetime.fromisoformat(utc)).total_seconds()

@@ -9,24 +9,34 @@ acted on; whatever is killed in between, the next engine reads the same journal 
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median_low
 
 from slacktide.backend.base import Backend, Facts, Order, Preemptable
 from slacktide.engine.account import Account, account, money_ends
 from slacktide.engine.fleet_step import FleetStep
 from slacktide.engine.fleets import FleetRun, Fleets, class_of, open_fleet
-from slacktide.engine.lane import Lane, lane_of
+from slacktide.engine.holding import note_held
+from slacktide.engine.lane import Lane, lane_of, lane_without_market
 from slacktide.engine.launching import launch_of
+from slacktide.engine.same_market import check_unchanged, digest_now, market_now
 from slacktide.engine.snapshots import is_due, keep, known
 from slacktide.engine.step import take_step
+from slacktide.engine.troubles import Troubles, said
 from slacktide.engine.world import Begun, Track, World
-from slacktide.events import ClockJumped, Event, Record, SiteOpened, Submitted
+from slacktide.events import ClockJumped, Event, FeedTroubled, Record, SiteOpened, Submitted
 from slacktide.site.spot import Claim, Spot
 from slacktide.store.base import Store
 from slacktide.types import TIME_TOLERANCE_HOURS, JobState
 
 KEPT_LANES = 64
 """How many jobs that ended keep their lane at hand: whoever asks for a bill or a picture asks soon."""
+STEPS_A_SLOT = 3
+"""A market that runs faster than this many steps a slot waits for them: every slot is seen."""
+STEPS_IN_RESERVE = 2
+GAPS_KEPT = 5
 
 
 class Engine:
@@ -57,8 +67,15 @@ class Engine:
         self._open_lane = open_lane
         self._notice_s = notice_s
         self._lanes: dict[str, Lane] = {}
+        self.troubles = Troubles()
+        """What keeps single jobs from going on."""
         self.fleets = Fleets(store, self.world, lambda track: self.lane(track).terms, open_fleet)
         self._behind = False
+        self._acted: set[str] = set()
+        """The jobs whose order was carried out in this step."""
+        self._stepped_hours = math.inf
+        self._gaps: deque[float] = deque([0.0], maxlen=GAPS_KEPT)
+        """How long lay between two steps, on the market's clock."""
         self._kept_seq = self.world.seq
         self.hear()
 
@@ -82,24 +99,40 @@ class Engine:
 
     def recover(self) -> None:
         """Compare the journal with what the back end really holds: adopt what it explains, end the rest."""
-        for track in self.world.active:
-            self.backend.enter(launch_of(track.job, self.lane(track).file))
-        orders = [track.order for track in self.world.active if track.order is not None]
+        self.retry(all_jobs=True)
+        orders = [track.order for track in self._able() if track.order is not None]
         self.backend.sweep(orders)
         for order in orders:
             self.backend.hold(order)
 
+    def retry(self, *, all_jobs: bool = False) -> None:
+        """Try again what kept single jobs from going on: their market, their file, what starts their workers.
+
+        Whatever goes wrong is that job's trouble and no other's.
+        """
+        stuck = {*self.troubles.having("market"), *self.troubles.having("launch")}
+        for track in self.world.active:
+            if all_jobs or track.job in stuck:
+                self.troubles.note(track.job, "market", _found_wrong(self.lane, track))
+                if track.job in self._lanes:
+                    self.troubles.note(track.job, "launch", _found_wrong(self._enter, track))
+
     def step(self, now_hours: float) -> None:
         """Do all that is due at this time of the market clock."""
         self.hear()
-        now, active = self._forward(now_hours), self.world.active
+        now, active = self._forward(now_hours), self._able()
+        self._gaps.append(now - min(self._stepped_hours, now))
+        self._stepped_hours = now
         for track in active:
             if track.order is not None:
                 # "Make it so" may be repeated, so what was written but not acted on is made up for here.
                 self.backend.hold(track.order)
-        self.facts = self.backend.look([track.job for track in active])
+        self.facts = self.backend.look(self.world.unended)
         self.spot = Spot(map(_claim, active))
+        self._acted.clear()
         take_step(self, active, now)
+        self._see_what_came(now)
+        self._tell_troubles(now)
         if is_due(self.world, self._kept_seq):
             self.keep()
 
@@ -115,8 +148,19 @@ class Engine:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is held and nothing is to be done."""
-        return all(track.released for track in self.world.active)
+        """Whether nothing is held and nothing is to be done, but for jobs that cannot go on."""
+        return all(
+            self.facts.get(track.job, Facts()).gone
+            if self.troubles.has(track.job, "market")
+            else track.released
+            for track in self.world.active
+        )
+
+    @property
+    def most_hours(self) -> float:
+        """How much of the market's time may pass between two steps without a slot passing unseen."""
+        slots = (self.world.jobs[job].submitted.slot_hours for job in self.world.unended)
+        return min(slots, default=math.inf) / STEPS_A_SLOT
 
     def close(self) -> None:
         """Give back the machines of fleets whose jobs are all over."""
@@ -127,7 +171,11 @@ class Engine:
     def lane(self, track: Track) -> Lane:
         """Return a job's lane, made from the journal where this engine did not take the job in."""
         if track.job not in self._lanes:
-            self._lanes[track.job] = self._open_lane(track.submitted)
+            lane = self._open_lane(track.submitted)
+            market = market_now(track.submitted.market, lane.feed)
+            if track.active and market is not None:
+                check_unchanged(self.world.site, market)
+            self._lanes[track.job] = lane
         return self._lanes[track.job]
 
     def lane_of(self, job: str) -> Lane:
@@ -136,7 +184,7 @@ class Engine:
 
     def account(self, track: Track, now_hours: float) -> Account | None:
         """Say what the stretch that a job is in has done and cost so far; None when it is in none."""
-        if track.begun is None:
+        if track.begun is None or self.troubles.has(track.job, "market"):
             return None
         until = min(now_hours, self.lane(track).begins(track.begun.slot + 1))
         facts = self.facts.get(track.job, Facts())
@@ -168,11 +216,16 @@ class Engine:
                 self.backend.take(track.job, taken, self._notice_s)
             assert track.order is not None
             self.backend.hold(track.order)
+            self._acted.add(track.job)
 
     def lasting(self, track: Track, state: JobState, begun: Begun, order: Order) -> Order:
         """Return an order that ends early enough for all to be gone before the money is."""
-        ends = money_ends(self.lane(track), track, state, begun, order.spot_gpus, order.on_demand_gpus)
-        return order._replace(until_hours=ends - self.backend.stop_hours(track.job))
+        stop_hours = self.backend.stop_hours(track.job)
+        if self.facts.get(track.job, Facts()).finished is not None:
+            # It is noticed a step late, or two. A machine that slept once is no measure of that.
+            stop_hours += STEPS_IN_RESERVE * median_low(self._gaps)
+        ends = money_ends(self.lane(track), track, state, begun, order, stop_hours)
+        return order._replace(until_hours=ends)
 
     def keep(self) -> None:
         """Leave a snapshot in the journal, so that whoever reads it next need not begin at its beginning."""
@@ -187,6 +240,43 @@ class Engine:
         for job in [job for job in self._lanes if job not in needed][:-KEPT_LANES]:
             del self._lanes[job]
 
+    def _enter(self, track: Track) -> None:
+        self.backend.enter(launch_of(track.job, self.lane(track).file))
+
+    def _able(self) -> list[Track]:
+        """Return the jobs that can go on; one without its market can be cancelled, at its last quote."""
+        stuck, able = set(self.troubles.having("market")), []
+        for track in self.world.active:
+            if track.job in stuck and not track.cancel_asked:
+                continue
+            if track.job in stuck and track.begun is not None:
+                self._lanes[track.job] = lane_without_market(track.submitted, track.begun.quote)
+                self.troubles.note(track.job, "market", "")
+            able.append(track)
+        return able
+
+    def _is_stuck_and_gone(self, track: Track) -> bool:
+        return self.troubles.has(track.job, "market") and self.facts.get(track.job, Facts()).gone
+
+    def _tell_troubles(self, now_hours: float) -> None:
+        for track in self.world.active:
+            self.troubles.note(track.job, "machine", self.facts.get(track.job, Facts()).trouble)
+        news = self.troubles.news(self.world.active, now_hours)
+        trouble = next((lane.feed.trouble for lane in self._lanes.values() if lane.feed is not None), "")
+        if trouble != self.world.feed_trouble:
+            news.append(FeedTroubled(at_hours=now_hours, why=trouble))
+        if news:
+            self.write(news)
+
+    def _see_what_came(self, now_hours: float) -> None:
+        """Note what is held at once of what was ordered in this step: it is paid for from now on."""
+        seen = [track for track in self.world.active if track.job in self._acted and track.begun is not None]
+        if seen:
+            self.facts = {**self.facts, **self.backend.look([track.job for track in seen])}
+        for track in seen:
+            assert track.begun is not None
+            note_held(self, track, self.facts[track.job], max(now_hours, track.begun.from_hours))
+
     def _take_in(self, records: Iterable[Record]) -> None:
         for record in records:
             self.world.apply(record)
@@ -197,8 +287,9 @@ class Engine:
         if self.world.site is not None:
             return []
         slot = lane.start_slot
-        start_utc = lane.market_pool.time(slot).isoformat()
-        return [SiteOpened(at_hours=lane.begins(slot), market=submitted.market, start_utc=start_utc)]
+        start_utc, market = lane.market_pool.time(slot).isoformat(), submitted.market
+        digest = digest_now(market, start_utc) if market else ""
+        return [SiteOpened(at_hours=lane.begins(slot), market=market, start_utc=start_utc, digest=digest)]
 
     def _forward(self, now_hours: float) -> float:
         """Return the time, which never goes back; a clock that did is noted."""
@@ -213,9 +304,19 @@ class Engine:
         return max(now_hours, latest)
 
 
+def _found_wrong(try_it: Callable[[Track], object], track: Track) -> str:
+    """Return what goes wrong with a job; empty when nothing does."""
+    try:
+        try_it(track)
+    except Exception as error:
+        return said(error)
+    return ""
+
+
 def _claim(track: Track) -> Claim:
     """Say what spot a job holds."""
     order = track.order
     if order is None:
         return Claim(track.job, "", 0, track.spot_added_hours)
-    return Claim(track.job, order.pool, order.spot_gpus, track.spot_added_hours)
+    held = 0 if track.held is None else track.held.spot_gpus  # still there, though less was ordered
+    return Claim(track.job, order.pool, max(order.spot_gpus, held), track.spot_added_hours)

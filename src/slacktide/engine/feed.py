@@ -2,26 +2,32 @@
 
 `feed:PATH` names a market table (CSV) that grows. A slot whose row has not come yet is taken to be like
 the last one that has; when the row comes it counts from then on. What is recorded of the past never changes.
+
+A feed that was opened once never fails. While its file is away, unreadable or no table, the rows that are
+known are used, `trouble` says why, and the file is looked at again the next time. A row that is damaged, out
+of order or of a time too far ahead is passed over as if it had not come, and the rows after it count. A file
+that was rewritten is read anew: its rows for slots that have not begun replace those that were known.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+import json
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from slacktide.backtesting.plain import DEFAULT_FORECASTER, DEFAULT_HORIZON
-from slacktide.errors import BackendError, FileError, InputError
+from slacktide.engine.feed_file import FeedFile, Line, header_of, whole_lines
+from slacktide.errors import FileError, InputError, SlacktideError
 from slacktide.forecast.on_tape import OnTape
 from slacktide.market.base import Market, Pool
 from slacktide.market.cells import in_lines, records_of
 from slacktide.market.csv_rows import rows_of
 from slacktide.market.files import as_text, read_bytes
 from slacktide.market.growing import Growing
-from slacktide.market.samples import COLUMNS, time_of
+from slacktide.market.samples import time_of
 from slacktide.market.source import open_market
 from slacktide.market.tape import first_hours
 from slacktide.site.moment import Moment
@@ -29,8 +35,10 @@ from slacktide.site.tapes import Tapes
 from slacktide.types import Quote
 
 SCHEME = "feed:"
-TAIL_BYTES = 256
-"""How much of what was read is compared with what is there now: a file that was rewritten is read anew."""
+MOST_POOLS = 4096
+MOST_WHOLE_BYTES = 1 << 26
+"""A feed that has to be read as a whole for every row is not read when it is longer."""
+KEPT = "its last good rows are used"
 
 
 def is_feed(spec: str) -> bool:
@@ -52,31 +60,34 @@ def feed_path(spec: str) -> str:
     return path
 
 
-def header_of(data: bytes) -> list[str]:
-    """Return the names in the first line of a table in CSV; none where it is something else."""
-    names = [name.strip() for name in data.partition(b"\n")[0].decode("utf-8-sig", "replace").split(",")]
-    return names if sorted(names) == sorted(COLUMNS) else []
-
-
-def whole_lines(data: bytes) -> bytes:
-    """Return a table without the last line while its end has not been written; other files as they are."""
-    return data[: data.rfind(b"\n") + 1] if header_of(data) else data
-
-
 class Feed:
     """All pools of a market file that grows, on one clock: what is new of it goes onto a tape for each."""
 
     def __init__(self, spec: str, **options: Any) -> None:
+        """Open the file; raises FileError or InputError, which nothing afterwards does."""
         self._path, self._options = Path(feed_path(spec)), options
-        self._stamp = self._look()
+        self._file = FeedFile(self._path)
+        self._header: list[str] = []
         self.market = self._open()
         """The market as it stood at the beginning."""
-        self._resampled = options.get("slot_hours") is not None
+        # Some ways to fill gaps or to cut slots need all rows at once.
+        in_order = options.get("gaps", "hold") == "hold" and options.get("slot_hours") is None
+        self._by_rows = in_order and bool(self._header)
         self._options = {**options, "slot_hours": self.market.pools[0].slot_hours}
+        self._file_trouble = self._row_trouble = ""
+        self._caught_up, self._again = True, False
         self._pools: dict[str, Growing] = {}
         self._tapes = Tapes((), ())
         for pool in self.market.pools:
             self._add(pool)
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with the file, in a sentence; empty while all is well.
+
+        It is about the rows that came last: once rows have come among which there was no bad one, it is over.
+        """
+        return self._file_trouble or self._row_trouble
 
     def at(self, name: str, slot: int) -> Moment:
         """Return the market as it stands in a slot of a pool, with all rows that have come by now."""
@@ -101,74 +112,108 @@ class Feed:
         data = whole_lines(read_bytes(self._path))
         market = open_market(str(self._path), data=data, **self._options)
         self._header = header_of(data)
-        self._offset, self._tail = len(data), data[-TAIL_BYTES:]
-        self._line = data.count(b"\n") + 1
+        self._file.passed(data)
         return market
 
-    def _look(self) -> tuple[int, int, int]:
-        """Return which file it is, how long, and when it was written."""
-        try:
-            status = os.stat(self._path)
-        except OSError as error:
-            raise BackendError(
-                f"{self._path}: a feed must stay readable, got: {error.strerror}; its last rows are held"
-            ) from error
-        return status.st_ino, status.st_size, status.st_mtime_ns
-
     def _read(self) -> None:
-        """Take in what was written since the last time; raises FileError at a row that cannot be meant."""
-        stamp = self._look()
-        if stamp == self._stamp:
-            return
-        same_file = stamp[0] == self._stamp[0] and stamp[1] >= self._offset
-        self._stamp = stamp
-        new = self._new_bytes() if same_file and self._by_rows() else None
-        if new is None:
+        """Take in what was written since the last time, or a bounded piece of it; remember any trouble."""
+        try:
+            if self._file.changed():
+                self._take_rows() if self._by_rows else self._take_whole()
+            self._file_trouble = ""
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self._file_trouble = f"{self._path}: a feed must stay readable, got: {reason}; {KEPT}"
+        except SlacktideError as error:
+            self._file_trouble = f"{error}; {KEPT}"
+
+    def _take_rows(self) -> None:
+        """Take in the next lines; those that cannot be meant are passed over."""
+        if self._caught_up:
+            self._row_trouble = ""
+        try:
+            lines = self._file.more()
+        except FileError as error:
+            lines = []
+            self._pass_over(error)
+        if lines is None:
             self._read_again()
-        else:
-            for line in _lines(new):
+            return
+        for line in lines:
+            try:
                 self._take(line)
-
-    def _by_rows(self) -> bool:
-        """Whether rows can be taken one by one; some ways to fill gaps or to cut slots need all of them."""
-        return bool(self._header) and self._options.get("gaps", "hold") == "hold" and not self._resampled
-
-    def _new_bytes(self) -> bytes | None:
-        """Return what follows what was read; None where that does not stand there any more."""
-        with self._path.open("rb") as file:
-            file.seek(self._offset - len(self._tail))
-            data = file.read()
-        return data[len(self._tail) :] if data.startswith(self._tail) else None
+            except SlacktideError as error:
+                self._pass_over(error)
+        self._caught_up = not self._file.changed()
+        self._again &= not self._caught_up
 
     def _read_again(self) -> None:
-        for pool in self._open().pools:
+        """Begin anew with a file that was rewritten; raises FileError while it is no table."""
+        self._header = self._file.begin_again()
+        self._again, self._caught_up = True, False
+        for pool in self._pools.values():
+            pool.forget_ahead()
+
+    def _pass_over(self, error: SlacktideError) -> None:
+        self._row_trouble = self._row_trouble or f"{error}; the row is passed over, {KEPT}"
+
+    def _take_whole(self) -> None:
+        """Read the whole file, and take in what it has beyond what is known."""
+        self._file.give_up()
+        try:
+            market = self._whole()
+        except SlacktideError as error:
+            self._row_trouble = f"{error}; {KEPT}"
+            return
+        self._row_trouble = ""
+        for pool in market.pools:
             if pool.name in self._pools:
                 self._pools[pool.name].take_new(pool)
             else:
                 self._add(pool)
 
-    def _take(self, line: bytes) -> None:
-        """Take in one line; only then has it been read."""
-        names: dict[str, int] = {}
-        rows = rows_of(as_text(line, self._path), str(self._path), self._line)
-        for _, micros, _, gpus, usd, on_demand_usd in records_of(
-            self._header, rows, names, str(self._path), in_lines
-        ):
-            self._take_row(next(iter(names)), micros, Quote(usd, on_demand_usd, gpus))
-        self._offset += len(line)
-        self._tail = (self._tail + line)[-TAIL_BYTES:]
-        self._line += 1
+    def _whole(self) -> Market:
+        """Read the whole file; raises FileError or InputError."""
+        size = self._path.stat().st_size
+        if size > MOST_WHOLE_BYTES:
+            raise FileError(
+                f"a feed that is read as a whole must have at most {MOST_WHOLE_BYTES >> 20} MiB, got "
+                f"{size >> 20}; leave out --slot and --gaps, then it is read row by row",
+                path=self._path,
+            )
+        data = whole_lines(read_bytes(self._path))
+        return open_market(str(self._path), data=data, **self._options)
 
-    def _take_row(self, name: str, micros: int, quote: Quote) -> None:
-        if name not in self._pools:
-            slot_hours = self.market.pools[0].slot_hours
-            usd, on_demand_usd, gpus = (np.array([number]) for number in quote)
-            self._add(Pool(name, slot_hours, usd, on_demand_usd, gpus, time_of(micros)))
-            return
+    def _take(self, line: Line) -> None:
+        """Take in one line; raises FileError where it cannot be meant."""
+        names: dict[str, int] = {}
+        path = str(self._path)
         try:
-            self._pools[name].take(micros, quote)
-        except InputError as error:
-            raise FileError(f"pool {name!r}: {error}", path=self._path, line=self._line) from None
+            rows = rows_of(as_text(line.data, path), path, line.number)
+        except FileError as error:  # which counts the lines of what it is given
+            what = str(error).removeprefix(f"{error.path}:{error.line}: ")
+            raise FileError(what, path=path, line=line.number) from None
+        for _, micros, _, gpus, usd, on_demand_usd in records_of(self._header, rows, names, path, in_lines):
+            self._take_row(next(iter(names)), micros, Quote(usd, on_demand_usd, gpus), line.number)
+
+    def _take_row(self, name: str, micros: int, quote: Quote, line: int) -> None:
+        if name not in self._pools:
+            self._add_row(name, micros, quote, line)
+        elif not (self._again and self._pools[name].knows(micros)):
+            try:
+                self._pools[name].take(micros, quote)
+            except InputError as error:
+                raise FileError(f"pool {name!r:.80}: {error}", path=self._path, line=line) from None
+
+    def _add_row(self, name: str, micros: int, quote: Quote, line: int) -> None:
+        """Begin a pool with its first row."""
+        if len(self._pools) >= MOST_POOLS:
+            raise FileError(
+                f"a feed must have at most {MOST_POOLS} pools, got more", path=self._path, line=line
+            )
+        slot_hours = self.market.pools[0].slot_hours
+        usd, on_demand_usd, gpus = (np.array([number]) for number in quote)
+        self._add(Pool(name, slot_hours, usd, on_demand_usd, gpus, time_of(micros)))
 
     def _add(self, pool: Pool) -> None:
         growing = Growing(pool, first_hours(pool, self.market.pools[0], 0))
@@ -176,9 +221,18 @@ class Feed:
         self._tapes.add(growing.tape, OnTape(DEFAULT_FORECASTER, growing.tape, DEFAULT_HORIZON))
 
 
-def _lines(data: bytes) -> Iterator[bytes]:
-    """Yield the lines that are complete, each with its end."""
-    start = 0
-    while (end := data.find(b"\n", start) + 1) > 0:
-        yield data[start:end]
-        start = end
+_shared: WeakValueDictionary[str, Feed] = WeakValueDictionary()
+"""Jobs on one feed share it, as long as any of them runs."""
+
+
+def shared_feed(written: str) -> Feed:
+    """Return the feed that a submission names, as JSON of its options; raises FileError or InputError."""
+    feed = _shared.get(written)
+    if feed is None:
+        feed = _shared[written] = Feed(**json.loads(written))
+    return feed
+
+
+def troubles() -> dict[str, str]:
+    """Return the troubles of all feeds that jobs of this process run on, by what the feed was opened with."""
+    return {written: feed.trouble for written, feed in _shared.items() if feed.trouble}

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.deciding import Columns, Decision, FleetView, Remembering, Sizing, Wanted
+from slacktide.deciding import Columns, Decision, FleetView, Remembering, Sizing, Wanted, stays_in
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.machines import sized
 from slacktide.engine.settling import settle
 from slacktide.engine.showing import Ask, Shown, columns, whole
+from slacktide.engine.troubles import said
 from slacktide.engine.world import Track
 from slacktide.events import ClusterSized, Event, Remembered
 from slacktide.site.cluster import Cluster, granted
@@ -33,7 +34,7 @@ def ask_fleet(
     asks.sort(key=lambda ask: ask.track.number)
     fleet = run.fleet
     cluster.take_form(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
-    wanted, asked = _decided(engine, track, run, asks, cluster, now_hours)
+    wanted, asked = _carefully(engine, track, run, asks, cluster, now_hours)
     gpus = cluster.ready * cluster.node_gpus - _being_let_go(engine, track)
     widths = _granted(asks, wanted, gpus if run.owns_machines else UNLIMITED_GPUS)
     events: list[Event] = [*_remembered(track, run, now_hours), *asked]
@@ -46,6 +47,21 @@ def ask_fleet(
         acts.append((ask.track, ask.taken))
     engine.act(events, acts)
     run.asked_hours, run.asked_about = now_hours, track.present
+
+
+def _carefully(
+    engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], cluster: Cluster, now_hours: float
+) -> tuple[list[Allocation], list[ClusterSized]]:
+    """Return what each job is to have; where the allocator fails, its jobs keep what they hold."""
+    try:
+        decided, why = _decided(engine, track, run, asks, cluster, now_hours), ""
+        for ask, wish in zip(asks, decided[0], strict=True):
+            stays_in(wish, engine.lane(ask.track).market_pool.name, ask.track.job)
+    except Exception as error:
+        decided, why = ([_as_it_is(ask) for ask in asks], []), f"its fleet's allocator failed: {said(error)}"
+    for ask in asks:
+        engine.troubles.note(ask.track.job, "policy", why)
+    return decided
 
 
 def _decided(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from slacktide import physics
-from slacktide.backend.base import Facts, Failure
+from slacktide.backend.base import Facts
 from slacktide.engine.account import Account, account, known_safe_gpu_hours
+from slacktide.engine.holding import note_held
 from slacktide.engine.telling import decided, ended, lived, preempted
 from slacktide.engine.world import Track
-from slacktide.events import Ending, Event, Released, Restarted, Stalled, Status, WorkerFailed
+from slacktide.events import Ending, Event, Lost, Released, Restarted, Stalled, Status, WorkerFailed
 from slacktide.types import Allocation, Reason
 
 if TYPE_CHECKING:
@@ -18,34 +20,64 @@ if TYPE_CHECKING:
 LEFT = Reason("what-is-left")
 ASKED = "a user asked for it"
 STOPS = "the controller stops"
+MOST_STOPS = 20
+"""Whoever tells workers to stop this often, without any work between, does it for ever."""
+STOPPED_TOO_OFTEN = (
+    f"its workers were told to stop more than {MOST_STOPS} times in a row without progress, and not by this "
+    "controller; a script must not signal its own process group"
+)
+
+
+Answer: TypeAlias = Callable[["Engine", Track, Account, Facts], None]
+"""What is done about something that happened to a job."""
 
 
 def watch(engine: Engine, track: Track, facts: Facts, now_hours: float) -> None:
-    """Inside a slot: see whether the job is done, has failed, hangs, or must be stopped."""
-    lane, order = engine.lane(track), track.order
-    assert order is not None
-    one, here = account(lane, track, facts, now_hours), facts.attempt == order.attempt
-    if one.state.ended and not order.ending:
+    """Inside a slot: see what is held, and whether the job is done, has failed, hangs, or must be stopped."""
+    note_held(engine, track, facts, now_hours)
+    one = account(engine.lane(track), track, facts, now_hours)
+    assert track.order is not None
+    if one.state.ended and not track.order.ending:
         finish(engine, track, one)
-    elif order.ending:
-        if facts.gone:
-            _gone(engine, track, one)
-    elif track.cancel_asked:
-        let_go(engine, track, "cancelled", ASKED)
-    elif engine.releasing:
-        let_go(engine, track, "released", STOPS)
-    elif facts.finished is not None and now_hours >= order.until_hours:
-        let_go(engine, track, "budget_exhausted", "max_cost would be passed")
-    elif lane.patience.preempted_too_often(track.preemptions):
-        let_go(engine, track, "failed", f"preempted {track.preemptions} times, more than it may be")
-    elif here and order.gpus and facts.failure is not None:
-        _failed(engine, track, one, facts, facts.failure)
-    elif here and order.gpus and facts.silent_s > lane.patience.silent_s:
-        _stalled(engine, track, one, facts)
-    elif here and facts.taken_spot_gpus:
-        _lost(engine, track, one, order.spot_gpus - facts.taken_spot_gpus, "its machines were taken")
-    elif track.preemption_asked is not None:
-        _preempt(engine, track, one)
+        return
+    answer = pressing(engine, track, facts, now_hours)
+    if answer is not None:
+        answer(engine, track, one, facts)
+
+
+def pressing(engine: Engine, track: Track, facts: Facts, now_hours: float) -> Answer | None:
+    """Return what must be done about a job before anybody is asked about it; None where nothing must."""
+    order = track.order
+    assert order is not None
+    if order.ending:
+        return _gone if facts.gone else None
+    if track.cancel_asked:
+        return _cancel
+    if engine.releasing:
+        return _release
+    if facts.finished is not None and now_hours >= order.until_hours:
+        return _stop_in_time
+    if engine.lane(track).patience.preempted_too_often(track.preemptions):
+        return _give_up
+    if order.gpus and (answer := _trouble(engine, track, facts)) is not None:
+        return answer
+    return None if track.preemption_asked is None else _preempt
+
+
+def _trouble(engine: Engine, track: Track, facts: Facts) -> Answer | None:
+    """Return what must be done about workers that are not well."""
+    assert track.order is not None
+    if facts.newest_attempt > track.order.attempt:  # the journal is older than what was begun from it
+        return _lost_all
+    if facts.attempt != track.order.attempt:
+        return None
+    if facts.failure is not None:
+        return _failed
+    if facts.stopped:
+        return _lost_all
+    if facts.silent_s > engine.lane(track).patience.silent_s:
+        return _stalled
+    return _taken if facts.taken_spot_gpus else None
 
 
 def finish(engine: Engine, track: Track, one: Account) -> None:
@@ -71,7 +103,28 @@ def let_go(engine: Engine, track: Track, ending: Ending, why: str) -> None:
     engine.act([decided(begun, track.state, order._replace(ending=True), wish, ending)], [(track, None)])
 
 
-def _gone(engine: Engine, track: Track, one: Account) -> None:
+def next_attempt(engine: Engine, track: Track) -> int:
+    """Return a number that no set of workers of a job has ever had."""
+    return max(track.attempt, engine.facts.get(track.job, Facts()).newest_attempt) + 1
+
+
+def _cancel(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+    let_go(engine, track, "cancelled", ASKED)
+
+
+def _release(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+    let_go(engine, track, "released", STOPS)
+
+
+def _stop_in_time(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+    let_go(engine, track, "budget_exhausted", "max_cost would be passed")
+
+
+def _give_up(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+    let_go(engine, track, "failed", f"preempted {track.preemptions} times, more than it may be")
+
+
+def _gone(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
     """End or release a job that was to be let go and whose workers are all gone."""
     events: list[Event] = [lived(track, one, let_go=True)]
     if track.ending == "released":
@@ -82,7 +135,7 @@ def _gone(engine: Engine, track: Track, one: Account) -> None:
     engine.write(events)
 
 
-def _preempt(engine: Engine, track: Track, one: Account) -> None:
+def _preempt(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
     """Take spot workers away because a user asked for it; the job goes on with what is left."""
     order, asked = track.order, track.preemption_asked
     assert order is not None
@@ -106,7 +159,8 @@ def _lost(
     left = physics.lose(lane.terms, one.state, max(0, spot_left))
     spot, on_demand = physics.cut(lane.terms, begun.quote, left.spot_gpus, left.on_demand_gpus)
     anew = begun._replace(from_hours=one.to_hours)
-    fewer = order._replace(attempt=order.attempt + 1, spot_gpus=int(spot), on_demand_gpus=int(on_demand))
+    attempt = next_attempt(engine, track)
+    fewer = order._replace(attempt=attempt, spot_gpus=int(spot), on_demand_gpus=int(on_demand))
     after = engine.lasting(track, left, anew, fewer)
     wish = Allocation(left.spot_gpus, left.on_demand_gpus, reason=LEFT, memory=track.memory)
     events = [
@@ -117,8 +171,62 @@ def _lost(
     engine.act(events, [(track, left.spot_gpus)])
 
 
-def _failed(engine: Engine, track: Track, one: Account, facts: Facts, failure: Failure) -> None:
+def _taken(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+    """Go on with what is left of spot whose machines went."""
+    assert track.order is not None
+    _lost(engine, track, one, track.order.spot_gpus - facts.taken_spot_gpus, "its machines were taken")
+
+
+def _lost_all(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+    """Begin again with new workers: these were told to stop or have gone, which is no fault of the job's."""
+    safe = known_safe_gpu_hours(facts, one.state)
+    engine.write(
+        [
+            Lost(
+                job=track.job,
+                at_hours=one.to_hours,
+                actor="market" if facts.taken_spot_gpus or facts.lost_on_demand_gpus else "worker",
+                why=_how_lost(track, facts),
+                attempt=track.attempt,
+                on_demand_gpus=facts.lost_on_demand_gpus,
+                lost_gpu_hours=0.0 if facts.taken_spot_gpus else _unsaved_gpu_hours(one),
+                checkpointed_gpu_hours=safe,
+            )
+        ]
+    )
+    if facts.taken_spot_gpus:
+        _taken(engine, track, one, facts)
+        return
+    if not facts.lost_on_demand_gpus and track.losses_in_row > MOST_STOPS:
+        let_go(engine, track, "failed", STOPPED_TOO_OFTEN)
+        return
+    delay_s = engine.lane(track).patience.delay_s(track.losses_in_row)
+    again = Restarted(
+        job=track.job,
+        at_hours=one.to_hours,
+        attempt=next_attempt(engine, track),
+        delay_s=delay_s if track.losses_in_row > 1 else 0.0,
+        why="its last set of workers is lost",
+    )
+    engine.act([again], [(track, None)])
+
+
+def _unsaved_gpu_hours(one: Account) -> float:
+    return one.state.progress_gpu_hours - one.state.checkpointed_gpu_hours
+
+
+def _how_lost(track: Track, facts: Facts) -> str:
+    if facts.newest_attempt > track.attempt:
+        return f"attempt {facts.newest_attempt} was begun already, of which this journal knows nothing"
+    if facts.taken_spot_gpus or facts.lost_on_demand_gpus:
+        return "its machines went"
+    return "its workers were told to stop, and not by this controller"
+
+
+def _failed(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
     """Note that a worker failed, and begin again or give up."""
+    failure = facts.failure
+    assert failure is not None
     failed = WorkerFailed(
         job=track.job,
         at_hours=one.to_hours,
@@ -154,7 +262,7 @@ def _again(engine: Engine, track: Track, failed: WorkerFailed | Stalled, *, hope
     again = Restarted(
         job=track.job,
         at_hours=failed.at_hours,
-        attempt=failed.attempt + 1,
+        attempt=next_attempt(engine, track),
         delay_s=patience.delay_s(track.failures_in_row),
         why=f"failure {track.failures_in_row} in a row of at most {patience.failures}",
     )

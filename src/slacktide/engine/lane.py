@@ -9,14 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from weakref import WeakValueDictionary
+
+import numpy as np
 
 from slacktide import physics
 from slacktide.backtesting.compare import guarded, setting_for
 from slacktide.backtesting.plain import Setting, played
 from slacktide.backtesting.playback import Playback
 from slacktide.deciding import Policy, View, look
-from slacktide.engine.feed import Feed, is_feed
+from slacktide.engine.feed import Feed, is_feed, shared_feed
 from slacktide.engine.patience import USUAL, Patience
 from slacktide.events import Submitted
 from slacktide.jobfile import JobFile
@@ -75,6 +76,13 @@ class Lane:
         if self.feed is not None:
             return self.feed.quote(self.market_pool.name, slot)
         return self.market_pool.quote(slot)
+
+    def worst_quote(self, slot: int) -> Quote:
+        """Return the highest prices up to a slot, and the on-demand price for spot where that is higher."""
+        past = self.pool.window(0, max(1, min(slot + 1, len(self.pool))))
+        on_demand = float(past.on_demand_usd_per_gpu_hour.max())
+        spot = max(on_demand, float(past.spot_usd_per_gpu_hour.max()))
+        return Quote(spot, on_demand, 0)
 
     def view(
         self,
@@ -162,6 +170,27 @@ def lane_on(submitted: Submitted, written: JobFile) -> Lane:
     )  # fmt: skip
 
 
+def lane_without_market(submitted: Submitted, quote: Quote) -> Lane:
+    """Make the lane of a job whose market cannot be opened any more, at the quote it last had.
+
+    It is enough to let go of what the job holds and to pay for it.
+    """
+    now = datetime.fromisoformat(submitted.submitted_utc)
+    file = parse_job(submitted.text, path=submitted.path, now=now)
+    slots = submitted.start_slot + 1
+    pool = Pool(
+        submitted.pool,
+        submitted.slot_hours,
+        np.full(slots, quote.spot_usd_per_gpu_hour),
+        np.full(slots, quote.on_demand_usd_per_gpu_hour),
+        np.full(slots, quote.spot_gpus),
+    )
+    return make_lane(
+        file.job, Market((pool,)), pool, policies.make("on-demand"), submitted.start_slot, file,
+        submitted.at_hours, None, submitted.origin_hours,
+    )  # fmt: skip
+
+
 def market_of(written: str) -> Market | None:
     """Open the recorded market that a submission names; None where it names one that is being written."""
     return None if is_feed(json.loads(written)["spec"]) else _recorded(written)
@@ -172,16 +201,6 @@ def _recorded(written: str) -> Market:
     return open_market(**json.loads(written))
 
 
-_feeds: WeakValueDictionary[str, Feed] = WeakValueDictionary()
-"""Jobs on one feed share it, as long as any of them runs."""
-
-
 def _feed(written: str) -> Feed | None:
     """Return the feed that a submission names; None where its market is a recorded one."""
-    options = json.loads(written)
-    if not is_feed(options["spec"]):
-        return None
-    feed = _feeds.get(written)
-    if feed is None:
-        feed = _feeds[written] = Feed(**options)
-    return feed
+    return shared_feed(written) if is_feed(json.loads(written)["spec"]) else None

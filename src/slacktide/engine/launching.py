@@ -12,9 +12,10 @@ from slacktide.jobfile import JobFile, read_job_file
 
 
 def launch_of(job: str, file: JobFile | None) -> LaunchSpec:
-    """Return how a job's workers are started: paths from its file's folder, variables with their values.
+    """Return how a job's workers are started: paths from its file's folder, variables as it writes them.
 
-    A job that came without a file has nothing to start. Raises InputError when a variable has no value.
+    Secrets and variables that are taken over are named only; `secrets_of` knows their values. A job that came
+    without a file has nothing to start.
     """
     if file is None:
         return LaunchSpec(job=job)
@@ -24,30 +25,41 @@ def launch_of(job: str, file: JobFile | None) -> LaunchSpec:
         run=file.run or "",
         setup=file.setup,
         workdir=str(folder / (file.workdir or ".")),
-        env=_values(file.envs, "variable"),
-        secrets=tuple(file.secrets),
+        env={name: value for name, value in file.envs.items() if value is not None},
+        secrets=tuple(dict.fromkeys([*_taken_over(file), *file.secrets])),
         checkpoint_dir=str(folder / file.checkpoint_dir) if file.checkpoint_dir else None,
         grace_s=file.grace_hours * 3600.0,
     )
 
 
-def secrets_of(file: JobFile | None) -> Mapping[str, str]:
-    """Return the values of a job's secrets: from its file where they stand, else from the environment.
+def secrets_of(file: JobFile | None, kept: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the values that stand in no journal: of variables that were taken over, and of secrets.
 
-    The journal does not keep them, so the file is read where it lies. Raises InputError when one has none.
+    `kept` holds what was taken over where the job was handed in. Secrets are read from the job file where it
+    lies, else from the environment. Raises InputError when one has none.
     """
     if file is None:
         return {}
+    for name in _taken_over(file):
+        if name not in kept:
+            raise InputError(
+                f"variable {name} must have the value that it had where the job was submitted, got none: "
+                "what was kept of it beside the journal is gone; cancel the job and submit it again"
+            )
+    return {**{name: kept[name] for name in _taken_over(file)}, **_secrets(file)}
+
+
+def _taken_over(file: JobFile) -> list[str]:
+    return [name for name, value in file.envs.items() if value is None]
+
+
+def _secrets(file: JobFile) -> dict[str, str]:
     secrets = file.secrets
     if any(value is None for value in secrets.values()) and Path(file.path).is_file():
         written = read_job_file(file.path).secrets
         secrets = {name: value or written.get(name) for name, value in secrets.items()}
-    return _values(secrets, "secret")
-
-
-def _values(variables: Mapping[str, str | None], what: str) -> dict[str, str]:
-    found = {name: os.environ.get(name) if value is None else value for name, value in variables.items()}
+    found = {name: os.environ.get(name) if value is None else value for name, value in secrets.items()}
     for name, value in found.items():
         if value is None:
-            raise InputError(f"{what} {name} must have a value, got none; set it here or write it down")
+            raise InputError(f"secret {name} must have a value, got none; set it here or write it down")
     return {name: value for name, value in found.items() if value is not None}

@@ -62,7 +62,7 @@ def _go_round(
     while True:
         if stopping():
             engine.release()
-        now = clock.hours()
+        now = clock.step(engine.most_hours)
         try:
             engine.step(now)
             between()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from slacktide.engine.world import World
 from slacktide.errors import InputError
-from slacktide.events import SiteOpened
+from slacktide.events import JournalMade, SiteOpened
 from slacktide.market.base import Pool
+from slacktide.store.base import Store
 
 ANOTHER = "name another journal with --journal"
 
@@ -45,6 +47,12 @@ def same_market(site: SiteOpened, named: Mapping[str, Any]) -> dict[str, Any]:
             f"{_words({**opened, **named})}; leave the market out, or {ANOTHER}"
         )
     return opened
+
+
+def make_journal(store: Store) -> None:
+    """Give a new journal its own name, which is random; one that has events is left as it is."""
+    if store.last_seq() == 0:
+        store.append([JournalMade(at_hours=0.0, id=secrets.token_hex(8))])
 
 
 def check_resumable(world: World) -> None:

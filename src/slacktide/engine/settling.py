@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slacktide import physics
-from slacktide.backend.base import Order
+from slacktide.backend.base import Facts, Order
 from slacktide.deciding import stays_in
 from slacktide.engine.health import health
+from slacktide.engine.holding import nothing_yet
+from slacktide.engine.incidents import next_attempt
 from slacktide.engine.showing import Ask
 from slacktide.engine.telling import decided
 from slacktide.events import Event, HealthChanged
@@ -31,11 +33,14 @@ def settle(engine: Engine, ask: Ask, wish: Allocation) -> list[Event]:
     stays_in(wish, pool, track.job)
     left = offer(begun.quote, engine.spot.by_others(track.job).get(pool, 0))
     spot, on_demand = physics.cut(lane.terms, left, wish.spot_gpus, wish.on_demand_gpus)
-    changed = ask.taken is not None or (spot, on_demand) != (state.spot_gpus, state.on_demand_gpus)
-    wanted = Order(track.job, track.attempt + changed, pool, int(spot), int(on_demand))
+    before = track.order or state  # what was ordered may not be there yet, and is not ordered again
+    changed = ask.taken is not None or (spot, on_demand) != (before.spot_gpus, before.on_demand_gpus)
+    attempt = next_attempt(engine, track) if changed else track.attempt
+    wanted = Order(track.job, attempt, pool, int(spot), int(on_demand))
     engine.spot.hold(Claim(track.job, pool, wanted.spot_gpus, begun.from_hours))
     order = engine.lasting(track, state, begun, wanted)
-    return [decided(begun, state, order, wish), *_health(engine, ask, order)]
+    none = nothing_yet(track, engine.facts.get(track.job, Facts()), attempt, begun.from_hours, order.gpus)
+    return [decided(begun, state, order, wish), *none, *_health(engine, ask, order)]
 
 
 def _health(engine: Engine, ask: Ask, order: Order) -> list[Event]:

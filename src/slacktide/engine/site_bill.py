@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from slacktide import ledger
 from slacktide.engine.bill import at_market, left_out
-from slacktide.engine.lane import market_of
+from slacktide.engine.pricing import Pricing
 from slacktide.engine.step import UNSEEN
-from slacktide.engine.world import World
-from slacktide.errors import SlacktideError
-from slacktide.events import ClockSet, Decided, Kept, Lived, Record, SiteOpened, Submitted
-from slacktide.jobfile import parse_job
+from slacktide.events import ClockSet, Decided, Kept, Lived, Record, SiteOpened
 from slacktide.ledger import Audit
-from slacktide.tariff import BY_THE_SECOND, Tariff, tariff_of
-from slacktide.types import Quote
+from slacktide.tariff import BY_THE_SECOND
 
 
 class _Told(NamedTuple):
@@ -32,21 +27,13 @@ class _Told(NamedTuple):
     """Whether its slot was seen, on a market that all jobs shared: only there can spot be sold twice."""
 
 
-class _Pricing(NamedTuple):
-    """How a job is billed, and what its market quoted; None where that cannot be read any more."""
-
-    tariff: Tariff
-    quote: Callable[[int], Quote] | None
-
-
-def site_audit(world: World, records: Iterable[Record]) -> Audit:
+def site_audit(pricing: Mapping[str, Pricing], records: Iterable[Record]) -> Audit:
     """Price every stretch of a journal again, and see that no spot was held by two.
 
-    Slots that nobody saw are paid as they were held, and blame nobody. The prices are the market's where it
-    can still be read, and the journal's otherwise.
+    Slots that nobody saw are paid as they were held, and blame nobody. `pricing` says of every job at which
+    quotes.
     """
     told = list(_told(records))
-    pricing = {job: _pricing(track.submitted) for job, track in world.jobs.items()}
     found = [
         _clock_audit(list(group), pricing) for _, group in itertools.groupby(told, lambda one: one.clock)
     ]
@@ -58,7 +45,7 @@ def site_audit(world: World, records: Iterable[Record]) -> Audit:
     )
 
 
-def _clock_audit(told: list[_Told], pricing: Mapping[str, _Pricing]) -> Audit:
+def _clock_audit(told: list[_Told], pricing: Mapping[str, Pricing]) -> Audit:
     """Audit the stretches that lie on one clock."""
     quotes = {job: one.quote for job, one in pricing.items()}
     stretches = [at_market(one.event.priced, quotes.get(one.event.job)) for one in told]
@@ -86,17 +73,6 @@ def _told(records: Iterable[Record]) -> Iterator[_Told]:
                 yield _Told(seq, event, clock, shared and why.get(event.job) != UNSEEN.rule)
             case Kept():
                 yield _Told(seq, event, clock, shared)
-
-
-def _pricing(submitted: Submitted) -> _Pricing:
-    now = datetime.fromisoformat(submitted.submitted_utc)
-    job = parse_job(submitted.text, path=submitted.path, now=now).job
-    tariff = tariff_of(job.billing, submitted.slot_hours)
-    try:
-        market = market_of(submitted.market)
-        return _Pricing(tariff, None if market is None else market.pool(submitted.pool).quote)
-    except SlacktideError:
-        return _Pricing(tariff, None)
 
 
 def _gaps(told: list[_Told]) -> list[str]:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from slacktide import physics
 from slacktide.allocate.each import Each
 from slacktide.engine.account import Account, account
+from slacktide.engine.careful import Careful
 from slacktide.engine.fleet_step import FleetStep
-from slacktide.engine.incidents import ASKED, LEFT, finish, watch
+from slacktide.engine.holding import note_held
+from slacktide.engine.incidents import ASKED, LEFT, finish, pressing, watch
 from slacktide.engine.settling import settle
 from slacktide.engine.showing import Ask, view_of_all
 from slacktide.engine.telling import decided, ended, lived, preempted
@@ -31,8 +33,8 @@ UNSEEN = Reason("unseen")
 def take_step(engine: Engine, active: Sequence[Track], now_hours: float) -> None:
     """Do all that is due for these jobs at this time of the market clock."""
     due = [track for track in active if _is_due(engine, track, now_hours)]
-    turned = {track.job for track in due}
     asks = _turn(engine, due, now_hours)
+    turned = {ask.track.job for ask in asks}
     for track in active:
         if track.begun is not None and track.job not in turned:
             watch(engine, track, engine.facts[track.job], max(now_hours, track.begun.from_hours))
@@ -47,14 +49,35 @@ def _is_due(engine: Engine, track: Track, now_hours: float) -> bool:
 
 
 def _turn(engine: Engine, tracks: Sequence[Track], now_hours: float) -> list[Ask]:
-    """Account for the slots that have passed, and say who is to be decided about in the next."""
+    """Account for the slots that have passed, and say who is to be decided about in the next.
+
+    Who was asked for, has failed or must stop goes over with what is left, and nobody is asked.
+    """
     over = [(track, _caught_up(engine, track, now_hours)) for track in tracks]
     asked = [(track, one) for track, one in over if one is not None and track.ending is None]
     for track, one in over:
         if one is not None and track.ending is not None:
             _go_on(engine, track, one, LEFT)
     _lose(engine, [track for track, _ in asked], now_hours)
-    return [_turned(engine, track, one) for track, one in asked]
+    asks = [_turned(engine, track, one) for track, one in asked]
+    urgent = [ask for ask in asks if _is_pressing(engine, ask.track, now_hours)]
+    _keep_what_is_left(engine, urgent)
+    return [ask for ask in asks if ask not in urgent]
+
+
+def _is_pressing(engine: Engine, track: Track, now_hours: float) -> bool:
+    return pressing(engine, track, engine.facts[track.job], now_hours) is not None
+
+
+def _keep_what_is_left(engine: Engine, asks: Sequence[Ask]) -> None:
+    """Let jobs hold in the new slot what the market left them, without asking anybody."""
+    events: list[Event] = []
+    for ask in asks:
+        state = ask.state
+        wish = Allocation(state.spot_gpus, state.on_demand_gpus, reason=LEFT, memory=ask.track.memory)
+        events += (*ask.before, *settle(engine, ask, wish))
+    if asks:
+        engine.act(events, [(ask.track, ask.taken) for ask in asks])
 
 
 def _caught_up(engine: Engine, track: Track, now_hours: float) -> Account | None:
@@ -65,7 +88,10 @@ def _caught_up(engine: Engine, track: Track, now_hours: float) -> Account | None
     if slot > track.begun.slot + 1:
         engine.write([_unseen(track, now_hours, slot - track.begun.slot - 1)])
     while True:
-        one = account(lane, track, facts, lane.begins(track.begun.slot + 1))
+        border = lane.begins(track.begun.slot + 1)
+        if facts.gone and facts.until_hours <= border:
+            note_held(engine, track, facts, border)
+        one = account(lane, track, facts, border)
         if one.state.ended:
             finish(engine, track, one)
             return None
@@ -137,6 +163,9 @@ def _begin(engine: Engine, track: Track, now_hours: float) -> Ask | None:
 def _decide(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
     """Ask about all jobs at once: those by themselves each by its own policy, a fleet's by its allocator."""
     _decide_each(engine, [ask for ask in asks if not ask.track.fleet], now_hours)
+    stuck = set(engine.troubles.having("market"))
+    if any(stuck & set(fleet.present) for fleet in engine.world.fleets.values()):
+        return  # nobody can be asked about jobs whose market is gone
     for track, run in engine.fleets:
         given = [ask for ask in asks if ask.track.fleet == track.key]
         for hours, these in _by_moment(given, now_hours):
@@ -161,7 +190,7 @@ def _decide_each(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
         return
     by_job = {ask.track.job: ask for ask in asks}
     view = view_of_all(asks, now_hours, engine.spot, engine.lane)
-    wanted = Each(lambda job: engine.lane_of(job).policy).decide(view)
+    wanted = Each(lambda job: Careful(engine.lane_of(job).policy, engine.troubles)).decide(view)
     events: list[Event] = []
     for job, wish in wanted.items():
         events += (*by_job[job].before, *settle(engine, by_job[job], wish))

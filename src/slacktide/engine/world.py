@@ -14,7 +14,9 @@ from slacktide.engine.fleet_track import FleetTrack, key_of
 from slacktide.engine.requests import Requests
 from slacktide.errors import InputError
 from slacktide.events import (
+    Blocked,
     CancellationAsked,
+    ClockAnchored,
     ClockSet,
     Closed,
     ClusterSized,
@@ -22,11 +24,15 @@ from slacktide.events import (
     Ended,
     Ending,
     Event,
+    FeedTroubled,
     Health,
     HealthChanged,
+    Held,
+    JournalMade,
     Kept,
     Learned,
     Lived,
+    Lost,
     Opened,
     Preempted,
     PreemptionAsked,
@@ -37,6 +43,7 @@ from slacktide.events import (
     SiteOpened,
     Stalled,
     Submitted,
+    Unblocked,
     WorkerFailed,
 )
 from slacktide.ledger import Bill, added
@@ -55,6 +62,21 @@ class Begun(NamedTuple):
     quote: Quote
 
 
+class Holding(NamedTuple):
+    """What is really held, and so paid for."""
+
+    spot_gpus: int = 0
+    on_demand_gpus: int = 0
+
+    @property
+    def gpus(self) -> int:
+        """Both together."""
+        return self.spot_gpus + self.on_demand_gpus
+
+
+NOTHING = Holding()
+
+
 @dataclass(slots=True)
 class Track:
     """One job as far as the journal tells it; all hours are on the market's clock."""
@@ -69,6 +91,8 @@ class Track:
     """The stretch that is open; None before the first decision and after all was let go."""
     order: Order | None = None
     """What it is to hold now; None when no stretch is open."""
+    held: Holding | None = None
+    """What it really holds; None where nobody says so: in a dry run all that is ordered is there."""
     meter: Meter = field(default_factory=Meter)
     """The most that it held in the slot that was last paid."""
     bill: Bill = field(default_factory=Bill)
@@ -87,6 +111,10 @@ class Track:
     failures: int = 0
     failures_in_row: int = 0
     safe_at_failure_gpu_hours: float = -1.0
+    losses_in_row: int = 0
+    safe_at_loss_gpu_hours: float = -1.0
+    blocked: str = ""
+    """What keeps it from going on; empty when nothing does."""
     starts: int = 0
     """Sets of workers that were started."""
     learned: bool = False
@@ -127,7 +155,13 @@ class World:
     """Every job of a journal, and its clock."""
 
     jobs: dict[str, Track] = field(default_factory=dict)
+    id: str = ""
+    """The journal's own name; empty in journals of before."""
     clock: ClockSet | None = None
+    anchor: ClockAnchored | None = None
+    """Where the clock was last said to stand."""
+    feed_trouble: str = ""
+    """What is wrong with the market's feed; empty when nothing is."""
     site: SiteOpened | None = None
     """The market of all jobs, from the first job on this clock on; none in journals of before."""
     now_hours: float = 0.0
@@ -151,6 +185,7 @@ class World:
         event = record.event
         if isinstance(event, ClockSet):
             self.clock, self.now_hours, self.site, self.fleets = event, event.at_hours, None, {}
+            self.anchor, self.feed_trouble = None, ""
         self.now_hours = max(self.now_hours, event.at_hours)
         self.requests.hear(event)
         if isinstance(event, Opened | Closed):
@@ -158,6 +193,12 @@ class World:
             self.backend = event.backend if isinstance(event, Opened) else self.backend
             for track in self.active:
                 track.released = False
+        elif isinstance(event, JournalMade):
+            self.id = self.id or event.id
+        elif isinstance(event, ClockAnchored):
+            self.anchor = event
+        elif isinstance(event, FeedTroubled):
+            self.feed_trouble = event.why
         elif isinstance(event, SiteOpened):
             self.site = event
         elif isinstance(event, Submitted):
@@ -170,6 +211,8 @@ class World:
 
     def _submitted(self, event: Submitted) -> None:
         track = self.jobs[event.job] = Track(event.job, event, event.at_hours)
+        # Withdrawn while it was being taken in: the journal's order decides.
+        track.cancel_asked = bool(event.key) and not self.requests.answers[event.key].job
         self.unended += (event.job,)
         if event.fleet:
             self._joined(track, event)
@@ -216,10 +259,17 @@ def _tell(track: Track, event: Event) -> None:
             track.preemptions += event.spot_left < event.spot_before
             track.lost_gpu_hours += event.lost_gpu_hours
             track.preemption_asked = None
+            if track.held is not None:  # what the market took is not held any more, also while it ends
+                track.held = track.held._replace(spot_gpus=min(track.held.spot_gpus, event.spot_left))
+        case Held():
+            track.held = Holding(event.spot_gpus, event.on_demand_gpus)
+        case Lost():
+            _lost(track, event)
+        case Blocked() | Unblocked():
+            track.blocked = event.why if isinstance(event, Blocked) else ""
         case WorkerFailed() | Stalled():
             _failed(track, event.checkpointed_gpu_hours)
-        case Restarted():
-            assert track.order is not None
+        case Restarted() if track.order is not None:
             _new_attempt(track, event.attempt, event.at_hours)
             track.order = track.order._replace(attempt=event.attempt, delay_s=event.delay_s)
             track.starts += 1
@@ -231,8 +281,10 @@ def _tell(track: Track, event: Event) -> None:
             track.health = event.health
         case Released():
             track.order, track.begun, track.ending, track.released = None, None, None, True
+            track.held = None if track.held is None else NOTHING
         case Ended():
             track.ended, track.order, track.begun, track.ending = event, None, None, None
+            track.held, track.blocked = None, ""
         case Learned():
             track.learned = True
         case _:
@@ -283,3 +335,11 @@ def _failed(track: Track, safe_gpu_hours: float) -> None:
     track.failures += 1
     track.failures_in_row = 1 if moved else track.failures_in_row + 1
     track.safe_at_failure_gpu_hours = safe_gpu_hours
+
+
+def _lost(track: Track, event: Lost) -> None:
+    safe = event.checkpointed_gpu_hours
+    moved = safe > track.safe_at_loss_gpu_hours + 1e-9
+    track.lost_gpu_hours += event.lost_gpu_hours
+    track.losses_in_row = 1 if moved else track.losses_in_row + 1
+    track.safe_at_loss_gpu_hours = safe

@@ -76,7 +76,9 @@ def root(tree: Tree | None, path: object, *, kind: str, least: str) -> Section:
         message = f"a {kind} file must name at least {least}, got an empty file"
         raise FileError(message, path=path, line=1, column=1)
     if not isinstance(tree, Section):
-        message = f"a {kind} file must be a mapping of keys to values, got {describe(tree)}"
+        # Whatever file this is, its text is not shown: it may be one of secrets.
+        came = "a list" if isinstance(tree, Series) else "a single text"
+        message = f"a {kind} file must be a mapping of keys to values, got {came}"
         raise FileError(message, path=path, line=tree.place.line, column=tree.place.column)
     return tree
 

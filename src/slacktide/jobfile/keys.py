@@ -14,7 +14,7 @@ from typing import Any
 
 from slacktide.errors import InputError, shown, unknown_name
 from slacktide.jobfile.fields import plain, scalar, section
-from slacktide.jobfile.tree import Mistakes, Scalar, Section, Tree, describe
+from slacktide.jobfile.tree import Mistakes, Scalar, Section, Series, Tree, describe
 from slacktide.learn.pool import AUTO
 from slacktide.policy.base import policies
 from slacktide.register import Spec
@@ -140,22 +140,35 @@ def variables(mistakes: Mistakes) -> Callable[[Tree], dict[str, str | None]]:
 
     None stands for "as it is where the job is submitted".
     """
+    return lambda tree: _variables(section(tree), mistakes, shown)
+
+
+def secrets(mistakes: Mistakes) -> Callable[[Tree], dict[str, str | None]]:
+    """Return a reader of variables that does not show what came instead: it may be a secret."""
 
     def read(tree: Tree) -> dict[str, str | None]:
-        found: dict[str, str | None] = {}
-        for key, entry in section(tree).entries.items():
-            try:
-                found[_variable(key)] = _variable_value(key, entry.value)
-            except InputError as error:
-                mistakes.add(entry.place, str(error))
-        return found
+        if not isinstance(tree, Section):
+            came = "a list" if isinstance(tree, Series) else "something else"
+            raise InputError(f"must be a mapping of names to values, got {came}; write 'secrets: {{NAME: }}'")
+        return _variables(tree, mistakes, lambda text: "another one, which is not shown")
 
     return read
 
 
-def _variable(text: str) -> str:
+def _variables(written: Section, mistakes: Mistakes, quoted: Callable[[str], str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for key, entry in written.entries.items():
+        try:
+            name = _variable(key, quoted)
+            found[name] = _variable_value(name, entry.value)
+        except InputError as error:
+            mistakes.add(entry.place, str(error))
+    return found
+
+
+def _variable(text: str, quoted: Callable[[str], str]) -> str:
     if not _VARIABLE.fullmatch(text):
-        raise InputError(f"a variable must be letters, digits and '_', no digit first, got {shown(text)}")
+        raise InputError(f"a variable must be letters, digits and '_', no digit first, got {quoted(text)}")
     return text
 
 

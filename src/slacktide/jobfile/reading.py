@@ -17,6 +17,7 @@ from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, root, scalar, section
 from slacktide.jobfile.phases import phases
 from slacktide.jobfile.scaling import speedup
+from slacktide.jobfile.secrecy import kept_secret
 from slacktide.jobfile.tree import Mistakes, Scalar, Tree, parse_tree, read_text
 from slacktide.register import Spec
 from slacktide.speedup import Linear
@@ -144,12 +145,13 @@ def parse_job(text: str, *, path: str | Path = "<text>", now: datetime | None = 
     present = datetime.now(UTC) if now is None else now
     if present.tzinfo is None:
         raise InputError(f"now must have a time zone, got {present.isoformat()}")
-    mistakes = Mistakes(path)
-    tree = root(parse_tree(text, mistakes), path, kind="job", least="resources, work and deadline")
-    fields = Fields(tree, mistakes, JOB_KEYS)
-    found = _read(fields, present)
-    mistakes.check()
-    return found
+    with kept_secret(text, JOB_KEYS):
+        mistakes = Mistakes(path)
+        tree = root(parse_tree(text, mistakes), path, kind="job", least="resources, work and deadline")
+        fields = Fields(tree, mistakes, JOB_KEYS)
+        found = _read(fields, present)
+        mistakes.check()
+        return found
 
 
 def _read(fields: Fields, now: datetime) -> JobFile:
@@ -167,7 +169,7 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         setup=fields.read("setup", text, None),
         workdir=fields.read("workdir", text, None),
         envs=fields.read("envs", keys.variables(mistakes), {}),
-        secrets=fields.read("secrets", keys.variables(mistakes), {}),
+        secrets=fields.read("secrets", keys.secrets(mistakes), {}),
         checkpoint_dir=checkpoint.dir,
         grace_hours=checkpoint.grace_hours,
         retries=fields.read("retries", lambda tree: _retries(tree, mistakes), Retries()),

@@ -1,6 +1,21 @@
-"""A job file's text changed in one place: without its secrets, fit to be kept; or with another class."""
+"""A job file's text changed in one place: without its secrets, fit to be kept; or with another class.
+
+The text is changed as YAML's own nodes, which remember how each value was written: `4` stays a number and
+`KEY:` stays without a value. Comments are lost where something is changed, which is as well: they may hold
+what was taken out.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import yaml
+
+SECRETS = "secrets"
+_ENDLESS = 1 << 30
+"""Long lines are not broken: they come back as they were."""
 
 
 def without_secrets(text: str) -> str:
@@ -10,20 +25,69 @@ def without_secrets(text: str) -> str:
     """
     import yaml
 
-    document = yaml.safe_load(text)
-    if not isinstance(document, dict) or not document.get("secrets"):
+    root = _composed(text)
+    secrets = _entries(root).get(SECRETS)
+    if root is None or not isinstance(secrets, yaml.MappingNode) or not secrets.value:
         return text
-    # Plain scalars may have become dates or numbers: the base loader keeps every text as it was written.
-    document = yaml.load(text, Loader=yaml.BaseLoader)
-    names = document["secrets"]
-    if isinstance(names, dict):
-        document["secrets"] = dict.fromkeys(names)
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    secrets.value = [(name, _null()) for name, _ in secrets.value]
+    return _written(root)
 
 
 def with_class(text: str, name: str) -> str:
     """Return a job file's text with this class, whatever class it names."""
     import yaml
 
-    document = yaml.load(text, Loader=yaml.BaseLoader)
-    return yaml.safe_dump({**document, "class": name}, sort_keys=False, allow_unicode=True)
+    root = _composed(text)
+    if not isinstance(root, yaml.MappingNode):
+        return text
+    others = [(key, value) for key, value in root.value if getattr(key, "value", None) != "class"]
+    root.value = [*others, (_text("class"), _text(name))]
+    return _written(root)
+
+
+def _composed(text: str) -> yaml.Node | None:
+    import yaml
+
+    root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+    return root
+
+
+def _entries(root: yaml.Node | None) -> dict[str, yaml.Node]:
+    import yaml
+
+    if not isinstance(root, yaml.MappingNode):
+        return {}
+    return {key.value: value for key, value in root.value if isinstance(key, yaml.ScalarNode)}
+
+
+def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
+    import yaml
+
+    if isinstance(node, yaml.ScalarNode):
+        yield node
+    elif isinstance(node, yaml.SequenceNode):
+        yield from (scalar for item in node.value for scalar in _scalars(item))
+    elif isinstance(node, yaml.MappingNode):
+        yield from (scalar for pair in node.value for item in pair for scalar in _scalars(item))
+
+
+def _text(words: str) -> yaml.ScalarNode:
+    import yaml
+
+    return yaml.ScalarNode("tag:yaml.org,2002:str", words)
+
+
+def _null() -> yaml.ScalarNode:
+    import yaml
+
+    return yaml.ScalarNode("tag:yaml.org,2002:null", "null")
+
+
+def _written(root: yaml.Node) -> str:
+    import yaml
+
+    for node in _scalars(root):
+        if node.style is None and node.value == "":
+            node.value = "null"  # nothing is written as a tag otherwise, and tags are refused
+    written: str = yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True, width=_ENDLESS)
+    return written

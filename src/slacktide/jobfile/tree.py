@@ -29,6 +29,8 @@ MAX_VALUES = 20_000
 MAX_MISTAKES = 20
 """How many mistakes are reported at once."""
 
+_QUOTED = re.compile(r"""'[^'<][^']+'|"[^"]{2,}\"""")
+"""What YAML quotes of a file in its errors: more than one character, and not the name of one of its parts."""
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -194,8 +196,8 @@ class _Builder:
             raise self._refused(event, f"values must be nested at most {MAX_DEPTH} deep, got more")
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise self._refused(event, "values must be written out, got an anchor (&) or alias (*)")
-        if tag := getattr(event, "tag", None):
-            raise self._refused(event, f"values must be plain, got the tag {shown(tag)}")
+        if getattr(event, "tag", None):
+            raise self._refused(event, "values must be plain, got a tag (!); quote text that begins with !")
         if isinstance(event, yaml.ScalarEvent) and _UNUSABLE.search(event.value):
             raise self._refused(event, "text must not hold NUL or half characters, got one")
 
@@ -230,7 +232,8 @@ def _explain(error: yaml.MarkedYAMLError) -> str:
         return "the file must be YAML, got a second ':' in one value; quote text that holds ': '"
     begun = f" (begun at line {error.context_mark.line + 1})" if error.context_mark else ""
     remedy = "; close it, or quote text that holds , { or }" if "flow" in context else ""
-    return f"the file must be YAML, got a mistake {context}{begun}: {problem}{remedy}"
+    unquoted = _QUOTED.sub("some text", problem)  # it may be a secret
+    return f"the file must be YAML, got a mistake {context}{begun}: {unquoted}{remedy}"
 
 
 def _error(message: str, path: str, place: Place) -> FileError:

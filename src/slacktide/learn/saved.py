@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from slacktide.errors import FileError
-from slacktide.files import state_dir, write_whole
+from slacktide.files import PRIVATE_FILE, make_private_folder, state_dir, write_private
 from slacktide.learn.document import from_json, to_json
 from slacktide.learn.hedge import Hedge
 
@@ -52,7 +52,7 @@ def load(path: Path) -> Hedge | None:
 
 def save(hedge: Hedge, path: Path) -> None:
     """Write the state whole or not at all."""
-    write_whole(path, to_json(hedge).encode())
+    write_private(path, to_json(hedge).encode())
 
 
 def forget(path: Path) -> None:
@@ -88,8 +88,8 @@ def locked(path: Path, patience_s: float = PATIENCE_S) -> Iterator[None]:
     """Hold the lock beside a file; raises FileError when another process does not let go of it."""
     beside = path.with_name(f".{path.name}.lock")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(beside, os.O_RDWR | os.O_CREAT, 0o644)
+        make_private_folder(path.parent)
+        handle = os.open(beside, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     except OSError as error:
         raise FileError(
             f"its folder must be writable, got: {error.strerror}; name another with --state", path=path

@@ -12,6 +12,9 @@ from slacktide.market.samples import MICROS_PER_HOUR, micros_of, stamp, time_of
 from slacktide.market.tape import Tape
 from slacktide.types import Quote
 
+MOST_AHEAD_SLOTS = 100_000
+"""Rows further ahead than this are not meant: two years of slots of ten minutes."""
+
 
 class Growing:
     """One pool of a feed. Rows may come late or early: the tape is moved on by the clock alone."""
@@ -29,13 +32,21 @@ class Growing:
         self._rows_in_slot = 1
 
     def take(self, micros: int, quote: Quote) -> None:
-        """Take in a row; slots without one are as the row before. Raises InputError if it is not later."""
+        """Take in a row; slots without one are as the row before.
+
+        Raises InputError for one that is not later than the row before, or too far ahead.
+        """
         if micros <= self._last:
             raise InputError(
                 f"rows must come in order of time and each time once, "
                 f"got {stamp(micros)} after {stamp(self._last)}"
             )
-        slot = (micros - self._first + self._step // 2) // self._step
+        slot = self._slot(micros)
+        if slot - max(self._slots, len(self.tape)) > MOST_AHEAD_SLOTS:
+            raise InputError(
+                f"a row must be at most {MOST_AHEAD_SLOTS} slots ahead, got {stamp(micros)} after "
+                f"{stamp(self._last)}"
+            )
         if slot < self._slots:
             self._share_slot(quote)
         else:
@@ -44,6 +55,17 @@ class Growing:
             self._ahead.append(quote)
             self._slots, self._rows_in_slot = slot + 1, 1
         self._last = micros
+
+    def knows(self, micros: int) -> bool:
+        """Whether the quote of the slot in which a time lies has been read."""
+        return self._slot(micros) < self._slots
+
+    def forget_ahead(self) -> None:
+        """Forget the quotes of slots that have not begun: somebody has written them anew."""
+        if self._ahead:
+            self._slots -= len(self._ahead)
+            self._ahead.clear()
+            self._last, self._rows_in_slot = self._first + (self._slots - 1) * self._step, 1
 
     def take_new(self, pool: Pool) -> None:
         """Take in what a pool that was read again has beyond what is known; the past stays as it was."""
@@ -85,6 +107,10 @@ class Growing:
         )
         self._ahead.extendleft(pool.quote(slot) for slot in reversed(range(slots, len(pool))))
         self._opened = None
+
+    def _slot(self, micros: int) -> int:
+        """Return the slot in which a row lies: the nearest one."""
+        return (micros - self._first + self._step // 2) // self._step
 
     def _newest(self) -> Quote:
         """Return the last quote that was read."""

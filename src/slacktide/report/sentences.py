@@ -7,7 +7,9 @@ import math
 import signal
 
 from slacktide.events import (
+    Blocked,
     CancellationAsked,
+    ClockAnchored,
     ClockJumped,
     ClockSet,
     Closed,
@@ -15,10 +17,14 @@ from slacktide.events import (
     Decided,
     Ended,
     Event,
+    FeedTroubled,
     HealthChanged,
+    Held,
+    JournalMade,
     Kept,
     Learned,
     Lived,
+    Lost,
     Opened,
     Preempted,
     PreemptionAsked,
@@ -30,6 +36,7 @@ from slacktide.events import (
     SubmissionAsked,
     SubmissionRefused,
     Submitted,
+    Unblocked,
     WorkerFailed,
 )
 from slacktide.report import words
@@ -171,6 +178,21 @@ def _ended(event: Ended) -> str:
 
 def _others(event: Event) -> str:
     match event:
+        case JournalMade():
+            return f"began the journal {words.plain(event.id, 40)}"
+        case ClockAnchored():
+            return f"read the market clock: it stands at hour {event.at_hours:.2f}"
+        case Held():
+            return _really_held(event)
+        case Lost():
+            lost = f"{words.work(event.lost_gpu_hours)} of work" if event.lost_gpu_hours > 0 else "no work"
+            return f"lost the workers of attempt {event.attempt}, and {lost} with them"
+        case Blocked():
+            return "is blocked"
+        case Unblocked():
+            return "is no longer blocked"
+        case FeedTroubled():
+            return "the market's feed is in trouble" if event.why else "the market's feed is well again"
         case ClockSet():
             return f"set the market clock: hour 0 is {event.epoch_utc}, at {event.speed:g} times the wall's"
         case Opened():
@@ -205,6 +227,12 @@ def _others(event: Event) -> str:
         case Learned():
             return f"learned from the job: {words.plain(event.policy)} earned {event.share:.2f} of 1"
     return type(event).__name__
+
+
+def _really_held(event: Held) -> str:
+    pending = f"; {event.pending_gpus} more are ordered and not there yet" if event.pending_gpus else ""
+    held = words.holding(event.spot_gpus, event.on_demand_gpus)
+    return f"attempt {event.attempt} really holds {held} now{pending}"
 
 
 def _cluster(event: ClusterSized) -> str:

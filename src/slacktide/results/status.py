@@ -24,3 +24,5 @@ class JobStatus:
     work_gpu_hours: float
     deadline_hours: float | None
     """None for a job without a deadline."""
+    blocked: str | None = None
+    """What keeps it from going on; None when nothing does."""

@@ -39,11 +39,25 @@ def told(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _fault(path, error) from error
+    except UnicodeDecodeError as error:  # not even what SQLite says about it
+        raise _damaged(path, NO_TEXT) from error
     except OSError as error:
         raise BackendError(
             f"{path}: the disk under the journal must work, got: {error.strerror or error}; "
             "see to the disk and try again, nothing of this was written"
         ) from error
+
+
+DAMAGED = (
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_CONSTRAINT,
+)
+"""Codes that only a file can cause which is no journal, or a damaged one."""
+NO_TEXT = "text that is not UTF-8"
 
 
 def family(error: sqlite3.Error) -> int:
@@ -53,12 +67,10 @@ def family(error: sqlite3.Error) -> int:
 
 def _fault(path: Path, error: sqlite3.Error) -> SlacktideError:
     code = family(error)
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-        return FileError(
-            f"must be a journal of Slacktide, whole, got: {error}; it was left as it is: restore a copy, "
-            f"save what is left with the .recover command of sqlite3, or {ANOTHER}",
-            path=path,
-        )
+    if _is_no_text(error):
+        return _damaged(path, NO_TEXT)  # Python would quote the whole text
+    if code in DAMAGED or _is_cut_off(error):
+        return _damaged(path, error)
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return FileError(
             f"the journal and its folder must be writable, even for reading, got: {error}; "
@@ -67,3 +79,21 @@ def _fault(path: Path, error: sqlite3.Error) -> SlacktideError:
         )
     must, remedy = TROUBLES.get(code, ("the journal must be open and usable", "open it again"))
     return BackendError(f"{path}: {must}, got: {error}; {remedy}")
+
+
+def _damaged(path: Path, got: object) -> FileError:
+    return FileError(
+        f"must be a journal of Slacktide, whole, got: {got}; it was left as it is: restore a copy, save what "
+        f"is left with the .recover command of sqlite3, or {ANOTHER}",
+        path=path,
+    )
+
+
+def _is_cut_off(error: sqlite3.Error) -> bool:
+    """Whether the file ended where SQLite knows of more."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHORT_READ
+
+
+def _is_no_text(error: sqlite3.Error) -> bool:
+    """Whether a text could not be decoded: Python says so itself, without a code of SQLite's."""
+    return isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")

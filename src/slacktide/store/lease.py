@@ -1,7 +1,9 @@
 """One controller at a time per journal: a lock of the operating system beside it.
 
 The lock falls open when its holder dies, however it dies. The file stays and is not removed: who would
-remove it could remove the one that somebody else has just locked.
+remove it could remove the one that somebody else has just locked. Should somebody do so all the same, the
+holder notices at its next `check`. The journal itself is not locked: closing any handle of it would drop the
+locks that SQLite has on it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from types import TracebackType
 from typing import Self
 
 from slacktide.errors import BackendError, FileError, LeaseError
+from slacktide.files import PRIVATE_FILE, make_private_folder
 from slacktide.store.base import Clock, now_utc
+from slacktide.store.place import real_path
 
 NOTE_BYTES = 4096
 TRIES = 10
@@ -31,16 +35,15 @@ class Lease:
     """
 
     def __init__(self, journal: str | os.PathLike[str], *, clock: Clock = now_utc) -> None:
-        """Name the journal; the lock is a hidden file beside it."""
-        self.journal = Path(journal).absolute()
+        """Name the journal, by whatever path; the lock is a hidden file beside the file that it leads to."""
+        self.journal = real_path(journal)
         self.path = self.journal.with_name(f".{self.journal.name}.lease")
         self._clock = clock
         self._handle: int | None = None
 
     def __enter__(self) -> Self:
-        handle = self._opened()
+        handle = self._locked()
         try:
-            self._lock(handle)
             self._sign(handle)
         except BaseException:
             os.close(handle)
@@ -49,16 +52,45 @@ class Lease:
         _HELD.add(self)
         return self
 
+    def check(self) -> None:
+        """Raise LeaseError unless this is still the lock that everybody else would find.
+
+        Costs two looks at the file system, so it can be asked before every step.
+        """
+        if self._handle is None or not _is_at(self.path, self._handle):
+            raise self._displaced()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._let_go()
 
+    def _locked(self) -> int:
+        """Return a handle of the lock, which was still in its place after it was locked."""
+        for _ in range(TRIES):
+            handle = self._opened()
+            try:
+                self._lock(handle)
+            except BaseException:
+                os.close(handle)
+                raise
+            if _is_at(self.path, handle):
+                return handle
+            os.close(handle)
+        raise self._displaced()
+
+    def _displaced(self) -> LeaseError:
+        return LeaseError(
+            f"{self.path}: the lock of the journal must stay as it is while a controller has it, got none or "
+            f"another there, so somebody else may be in charge; let all controllers of {self.journal} end, "
+            "then start one"
+        )
+
     def _opened(self) -> int:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self.path.parent)
             # Python opens files so that a started program does not inherit them, and with them the lock.
-            return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
         except OSError as error:
             raise FileError(
                 f"its folder must be writable, got: {error.strerror}; name another with --journal",
@@ -110,7 +142,7 @@ def is_held(journal: str | os.PathLike[str]) -> bool:
     import fcntl
 
     try:
-        handle = os.open(Lease(journal).path, os.O_RDONLY)
+        handle = os.open(Lease(journal).path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
         return False  # nobody ever had it
     try:
@@ -120,6 +152,15 @@ def is_held(journal: str | os.PathLike[str]) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    """Whether a path leads to the file that is open."""
+    try:
+        there = os.lstat(path)
+    except OSError:
+        return False
+    return os.path.samestat(there, os.fstat(handle))
 
 
 def _holder(handle: int) -> str:

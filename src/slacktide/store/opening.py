@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from slacktide.errors import FileError
+from slacktide.files import PRIVATE_FILE, keep_from_others, make_private_folder
 from slacktide.store import schema
 from slacktide.store.faults import ANOTHER, family, told
 
@@ -24,13 +26,18 @@ def opened(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
         raise FileError(f"a journal must be a file, got a folder; {ANOTHER}", path=path)
     if not create and not path.exists():
         raise FileError(f"the journal must exist, got nothing there; submit a job, or {ANOTHER}", path=path)
-    _make_folder(path)
+    if create:
+        _make_private(path)
     with told(path):
-        database = _connected(path, create, patience_s)
+        _refuse_a_log_alone(path)
+        database = connected(path, create, patience_s)
         try:
-            if create and _identity(database) == schema.NOTHING_YET:
+            if create and _identity(database, path) == schema.NOTHING_YET:
                 _lay_out(database)
-            schema.check(_identity(database), path)
+            schema.check(_identity(database, path), path)
+            _keep_from_others(path)
+            with schema.usable(path):
+                schema.check_events(database)
             _write_ahead(database, path, time.monotonic() + patience_s)
         except BaseException:
             database.close()
@@ -38,16 +45,43 @@ def opened(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
     return database
 
 
-def _make_folder(path: Path) -> None:
+def _make_private(path: Path) -> None:
+    """Make the folder and an empty file that nobody else may read, where there are none.
+
+    SQLite gives its other files the rights of this one, but makes it as open as the umask says.
+    """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
     except OSError as error:
         raise FileError(
             f"its folder must be writable, got: {error.strerror}; check the rights, or {ANOTHER}", path=path
         ) from error
+    with suppress(OSError):  # it is there already; or SQLite fails on it too, and it is told in our words
+        # Never one that is there: closing it again would take away the locks that SQLite may have on it.
+        os.close(os.open(path.resolve(), os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
 
 
-def _connected(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
+def _keep_from_others(path: Path) -> None:
+    """Close the files of a journal that an earlier version left open to others."""
+    place = path.resolve()
+    lease = place.with_name(f".{place.name}.lease")
+    for file in (place, Path(f"{place}-wal"), Path(f"{place}-shm"), lease):
+        keep_from_others(file)
+
+
+def _refuse_a_log_alone(path: Path) -> None:
+    """Raise FileError for an empty file beside a log: SQLite would throw away what stands in the log."""
+    log = path.with_name(f"{path.name}-wal")
+    if path.exists() and path.stat().st_size == 0 and log.exists() and log.stat().st_size > 0:
+        raise FileError(
+            f"must be a journal of Slacktide, whole, got an empty file, though events stand in {log.name}; "
+            f"they were left as they are: restore a copy, or {ANOTHER}",
+            path=path,
+        )
+
+
+def connected(path: Path, create: bool, patience_s: float) -> sqlite3.Connection:
+    """Open a file without looking into it; what fails is for the caller to tell."""
     return sqlite3.connect(
         f"{path.as_uri()}?mode={'rwc' if create else 'rw'}",
         uri=True,
@@ -57,9 +91,9 @@ def _connected(path: Path, create: bool, patience_s: float) -> sqlite3.Connectio
     )
 
 
-def _identity(database: sqlite3.Connection) -> schema.Identity:
+def _identity(database: sqlite3.Connection, path: Path) -> schema.Identity:
     # In one look: between two, somebody else could be done making the journal.
-    with transaction(database, "BEGIN"):
+    with schema.usable(path), transaction(database, "BEGIN"):
         return schema.identity(database)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.errors import FileError
-from slacktide.store.faults import ANOTHER
+from slacktide.store.faults import ANOTHER, family
 
 APPLICATION_ID = int.from_bytes(b"Slck")
 VERSION = 1
@@ -76,3 +78,22 @@ def check(found: Identity, path: Path) -> None:
             f"use the Slacktide that wrote it, or {ANOTHER}",
             path=path,
         )
+
+
+def check_events(database: sqlite3.Connection) -> None:
+    """Look at the table of events; raises sqlite3.OperationalError unless it is there with its columns."""
+    database.execute("SELECT seq, time_utc, job, kind, actor, at_hours, why, data FROM events LIMIT 0")
+
+
+@contextmanager
+def usable(path: Path) -> Iterator[None]:
+    """Turn what SQLite says of a file whose format or tables are others into a FileError."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if family(error) != sqlite3.SQLITE_ERROR:
+            raise
+        raise FileError(
+            f"the events of a journal must be open and usable, got: {error}; restore a copy, or {ANOTHER}",
+            path=path,
+        ) from error

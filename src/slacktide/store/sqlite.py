@@ -9,24 +9,30 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
-from slacktide.errors import BackendError, FileError, InputError, SlacktideError
+from slacktide.errors import FileError, InputError, SlacktideError
 from slacktide.events import Event, Record
 from slacktide.store import schema
 from slacktide.store.base import Clock, Snapshot, now_utc
 from slacktide.store.before import Before
 from slacktide.store.codec import from_tree, is_before, parse, plain, text
 from slacktide.store.faults import ANOTHER, told
-from slacktide.store.opening import opened, transaction
+from slacktide.store.opening import connected, opened, transaction
+from slacktide.store.place import real_path
+from slacktide.store.seal import sealed, unsealed
+from slacktide.store.watch import Watch
 
 PATIENCE_S = 30.0
 """An append takes milliseconds; who keeps the journal for longer than this is stuck."""
 PAGE_EVENTS = 1000
 """Events fetched at a time: a slow reader must not keep the journal's log from being folded in."""
+
+Row: TypeAlias = tuple[int, str, str]
+"""An event as it is written: its number, its time and its JSON."""
 
 INSERT = "INSERT INTO events (time_utc, job, kind, actor, at_hours, why, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
 INSERT_SNAPSHOT = "INSERT INTO snapshots (seq, form, body) VALUES (?, ?, ?)"
@@ -50,11 +56,14 @@ class SqliteStore:
         patience_s: float = PATIENCE_S,
     ) -> None:
         """Open a journal; where there is none, make one with its folder if `create`."""
-        self.path = Path(path).absolute()
+        self.path = real_path(path)
         self._clock = clock
         self._lock = threading.Lock()
+        self._patience_s = patience_s
         self._database = opened(self.path, create, patience_s)
-        self._place = _place(self.path)
+        self._watch = Watch(self.path)
+        self._last: Row = (0, "", "")
+        """The last event that is known to stand in the journal."""
 
     def append(self, events: Iterable[Event]) -> list[Record]:
         """Write all of these or none; when it returns they are on the disk."""
@@ -62,13 +71,16 @@ class SqliteStore:
         if not kept:
             return []
         with self._lock, told(self.path):
-            self._must_be_in_place()
+            self._watch.look(self._is_whole)
             with transaction(self._database):
                 # Told inside the transaction, so that times grow with the numbers whoever writes.
                 now = self._clock().astimezone(UTC)
                 # Fixed width, so that times sort as texts.
                 stamp = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
-                return [Record(self._insert(stamp, event), now, event) for event in kept]
+                rows = [self._insert(stamp, event) for event in kept]
+            self._last = rows[-1]
+            self._watch.remember()
+        return [Record(row[0], now, event) for row, event in zip(rows, kept, strict=True)]
 
     def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
         """Yield what stands in the journal when reading begins, in order, whoever wrote it."""
@@ -91,13 +103,21 @@ class SqliteStore:
     def last_seq(self) -> int:
         """Return the number of the last event; 0 when there is none."""
         with self._lock, told(self.path):
-            return int(self._database.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+            self._watch.look(self._is_whole)
+            last = self._database.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0]
+        if not isinstance(last, int) or last < self._last[0]:
+            raise FileError(
+                f"its events must not become fewer, got {last!r:.20} after {self._last[0]}; some were taken "
+                f"out: restore a copy, or {ANOTHER}",
+                path=self.path,
+            )
+        return last
 
     def snapshot(self, snapshot: Snapshot) -> None:
         """Keep a snapshot instead of earlier ones; where that fails all stays as it is."""
         try:
             with self._lock, told(self.path):
-                self._must_be_in_place()
+                self._watch.look(self._is_whole)
                 with transaction(self._database):
                     self._database.execute(schema.SNAPSHOTS)
                     self._database.execute("DELETE FROM snapshots")
@@ -127,27 +147,42 @@ class SqliteStore:
     ) -> None:
         self.close()
 
-    def _insert(self, stamp: str, event: Event) -> int:
-        kind, why = type(event).__name__, _printable(event.why)
-        row = (stamp, _printable(event.job), kind, event.actor, event.at_hours, why, text(event))
+    def _insert(self, stamp: str, event: Event) -> Row:
+        kind, why, line = type(event).__name__, _printable(event.why), sealed(stamp, text(event))
+        row = (stamp, _printable(event.job), kind, event.actor, event.at_hours, why, line)
         seq = self._database.execute(INSERT, row).lastrowid
         assert seq is not None
-        return seq
+        return seq, stamp, line
 
-    def _page(self, after: int, last: int, job: str | None) -> list[tuple[int, str, str]]:
+    def _page(self, after: int, last: int, job: str | None) -> list[Row]:
         wanted = "" if job is None else " AND job = ?"
         values = (after, last) if job is None else (after, last, _printable(job))
         with self._lock, told(self.path):
-            return self._database.execute(
+            page: list[Row] = self._database.execute(
                 f"{SELECT}{wanted} ORDER BY seq LIMIT {PAGE_EVENTS}", values
             ).fetchall()
+        if page and page[-1][0] > self._last[0]:
+            self._last = page[-1]
+        return page
+
+    def _is_whole(self, shorter: bool) -> bool:
+        """Whether the last event that is known stands on the disk, and in a shorter file every page."""
+        with closing(connected(self.path, False, self._patience_s)) as fresh:
+            if shorter and fresh.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                return False
+            found = fresh.execute(SELECT, (self._last[0] - 1, self._last[0])).fetchone()
+            return self._last[0] == 0 or found == self._last
 
     def _record(self, before: Before, seq: int, stamp: str, line: str) -> Record:
         try:
-            tree = parse(line)
+            if not (isinstance(stamp, str) and isinstance(line, str)):
+                raise InputError(
+                    "an event must be JSON and its time text, got something else: it was damaged"
+                )
+            time, tree = _time(stamp), unsealed(stamp, line, parse(line))
             tree = before.today(seq, tree) if is_before(tree) else tree
-            return Record(seq, datetime.fromisoformat(stamp), from_tree(tree))
-        except (InputError, TypeError, ValueError) as error:
+            return Record(seq, time, from_tree(tree))
+        except InputError as error:
             raise FileError(f"event {seq}: {error}", path=self.path) from error
 
     def _last_of(self, job: str, kind: str, before: int) -> dict[str, Any] | None:
@@ -157,21 +192,12 @@ class SqliteStore:
             row = self._database.execute(asked, (_printable(job), kind, before)).fetchone()
         return None if row is None else parse(row[0])
 
-    def _must_be_in_place(self) -> None:
-        # A file that was moved or deleted can still be written to, but nobody would ever find it again.
-        if _place(self.path) != self._place:
-            raise BackendError(
-                f"{self.path}: the journal must stay where it is while it is open, got none or another "
-                "there; put it back and start again"
-            )
 
-
-def _place(path: Path) -> tuple[int, int] | None:
+def _time(stamp: str) -> datetime:
     try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
+        return datetime.fromisoformat(stamp)
+    except ValueError:
+        raise InputError(f"its time must be such as 2025-10-04T00:10:00Z, got {stamp!r:.60}") from None
 
 
 def _printable(words: str) -> str:

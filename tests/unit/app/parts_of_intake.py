@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from slacktide.app.intake import FilesRead, Intake
@@ -14,6 +13,7 @@ from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
 from slacktide.learn.saved import Saved
 from slacktide.store.base import Store
+from slacktide.store.values import Values
 
 MARKET = "synthetic:h100?days=4&slot=30m&seed=2"
 JOB = f"""\
@@ -43,16 +43,11 @@ class Desk:
 
     def __init__(self, store: Store, folder: Path, defaults: Defaults | None = None) -> None:
         self.seconds = 0.0
-        epoch = datetime.now(UTC)
-        clock = Clock(
-            epoch,
-            3600.0,
-            wall=lambda: epoch + timedelta(seconds=self.seconds),
-            monotonic=lambda: self.seconds,
-        )
+        clock = Clock(3600.0, seconds=lambda: self.seconds)
         files = FilesRead()
         self.engine = Engine(store, Replay(), open_lane=files.lane)
-        self.intake = Intake(self.engine, clock, Saved(folder / "learn.json", fresh), files)
+        self.values = Values(folder / "values")
+        self.intake = Intake(self.engine, clock, Saved(folder / "learn.json", fresh), files, self.values)
         self.journal = Journal(store)
         self.defaults = defaults or Defaults()
 

@@ -56,7 +56,7 @@ def test_a_controller_reads_every_event_once_and_later_ones_only_the_rest(
         last = store.last_seq()
     read.clear()
     with Controller(journal, dry(tmp_path)) as controller:
-        assert read == [last + 1]  # that the clock was set
+        assert read == [last + 1, last + 2]  # that the clock was set, and where it stands
         assert "finished" in controller.world.jobs
 
 
@@ -136,7 +136,7 @@ def test_a_controller_stays_when_its_jobs_have_ended_and_the_market_begins_anew(
         assert [track.status for track in controller.world.jobs.values()] == ["succeeded"] * 2
         slots = {track.submitted.start_slot for track in controller.world.jobs.values()}
         assert len(slots) == 1, "a recorded market does not come to its end while nothing runs"
-        assert controller.journal.cost_of_all().audit.clean
+        assert controller.journal.cost_of_all().bill.audit.clean
     with SqliteStore(journal) as store:
         told = [type(record.event).__name__ for record in store.read()]
     assert (told.count("ClockSet"), told.count("SiteOpened"), told[-1]) == (2, 2, "Closed")

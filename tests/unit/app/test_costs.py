@@ -39,7 +39,7 @@ def two(tmp_path: Path) -> MemoryStore:
 
 
 def cost_of(store: MemoryStore) -> SiteBill:
-    return site_cost(read_world(store), store.read())
+    return site_cost(read_world(store), store.read(), in_charge=True).bill
 
 
 def changed(store: MemoryStore, change: Callable[[Event], Event]) -> MemoryStore:

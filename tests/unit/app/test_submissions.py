@@ -10,17 +10,19 @@ from pathlib import Path
 import pytest
 
 from slacktide.app.market import MarketSpec
-from slacktide.app.requests import ask_submission, await_answer
+from slacktide.app.requests import UnknownJobError, WithdrawnError, ask_submission, await_answer
 from slacktide.app.submission import Defaults, FleetText, Submission
 from slacktide.engine.lane import lane_of
 from slacktide.engine.requests import Answer
 from slacktide.engine.snapshots import read_world
+from slacktide.engine.world import World
 from slacktide.errors import BackendError, InfeasibleError, InputError, SlacktideError
 from slacktide.events import ClockSet, Event, Record, SubmissionAsked, SubmissionRefused, Submitted
 from slacktide.jobfile import reading
 from slacktide.store.base import Store
 from slacktide.store.memory import MemoryStore
 from slacktide.store.sqlite import SqliteStore
+from slacktide.store.values import job_values
 
 from .parts_of_intake import Desk, write_job
 
@@ -192,15 +194,17 @@ def test_secrets_stay_out_of_the_journal_and_are_found_where_the_file_lies(
 
     monkeypatch.setenv("TAKEN", "from here")
     desk = Desk(store, tmp_path)
-    ask(store, write_job(tmp_path, more="secrets: {TOKEN: hush-hush}\nenvs: {TAKEN: }\n"), "k")
+    path = write_job(tmp_path, more="secrets: {TOKEN: hush-hush}\nenvs: {TAKEN: }\n")
+    ask_submission(store, Submission.read(path, key="k"), values=desk.values)
     monkeypatch.delenv("TAKEN")
     desk.answer()
     assert "hush-hush" not in repr(list(store.read()))
     lane = desk.engine.lane_of("job")
     assert lane.file is not None
-    assert lane.file.envs == {"TAKEN": "from here"}
+    assert lane.file.envs == {"TAKEN": None}
     assert "hush-hush" not in repr(lane.file) + repr(lane.file.secrets)
-    assert secrets_of(lane.file) == {"TOKEN": "hush-hush"}
+    kept = desk.values.of(job_values("job"))
+    assert secrets_of(lane.file, kept) == {"TOKEN": "hush-hush", "TAKEN": "from here"}
 
 
 def test_a_job_file_is_read_once_in_each_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,3 +323,49 @@ def test_a_new_clock_keeps_what_waits(tmp_path: Path) -> None:
     assert list(read_world(store).requests.waiting) == ["k"]
     submitted = [record.event for record in store.read() if isinstance(record.event, Submitted)]
     assert submitted == []
+
+
+def test_a_submission_that_waits_can_be_withdrawn(store: Store, tmp_path: Path) -> None:
+    desk = Desk(store, tmp_path)
+    ask(store, write_job(tmp_path), "k")
+    assert desk.journal.cancel("k")
+    assert desk.journal.waiting() == []
+    desk.answer()
+    assert desk.engine.world.jobs == {}
+    with pytest.raises(WithdrawnError, match="withdrawn by the user") as caught:
+        desk.journal.wait("k")
+    assert caught.value.exit_code == 103
+    with pytest.raises(UnknownJobError):
+        desk.journal.cancel("k")
+
+
+def test_a_submission_that_is_withdrawn_while_it_is_taken_in_does_not_run(
+    store: Store, tmp_path: Path
+) -> None:
+    desk = Desk(store, tmp_path)
+    ask(store, write_job(tmp_path), "k")
+    desk.engine.hear()
+    assert desk.journal.cancel("k")  # which the controller has not heard of when it writes
+    desk.intake.answer(desk.defaults)
+    desk.engine.step(0.0)
+    assert desk.engine.world.jobs["job"].status == "cancelled"
+    assert desk.engine.world.jobs["job"].bill.cost_usd == 0.0
+
+
+def test_a_submission_that_was_taken_in_a_moment_before_is_cancelled(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(store, tmp_path)
+    ask(store, write_job(tmp_path), "k")
+
+    def late(asked: Store) -> World:
+        world = read_world(asked)
+        desk.answer()
+        return world
+
+    monkeypatch.setattr("slacktide.app.requests.read_world", late)
+    assert not desk.journal.cancel("k")
+    desk.engine.step(0.0)
+    assert desk.engine.world.jobs["job"].status == "cancelled"
+    monkeypatch.undo()
+    assert desk.journal.wait("k") == "job"

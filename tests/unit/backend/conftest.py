@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from slacktide.backend.local import Kind, Launch, Processes, Sighting
+from slacktide.backend.base import Facts, LaunchSpec, Order, Place
+from slacktide.backend.local import Kind, Launch, Local, Processes, Sighting
 from slacktide.backend.local.machine import Seen, scan
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 """How long a test waits for the machine before it fails; far longer than anything takes."""
 
 
@@ -98,6 +99,96 @@ class Stage:
         if seen.marker is None:
             return seen.session in leaders and seen.session != os.getsid(0)
         return seen.marker.startswith(f"{self.owner}/")
+
+
+class Site:
+    """A journal with a back end of local processes, whose facts are looked at as an engine would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "journal.runs"
+        self.owner = uuid.uuid4().hex
+        self.now_hours = 100.0
+        self.secrets = {"TOKEN": "hush"}
+        self.local = self.controller()
+
+    def controller(self) -> Local:
+        """Return a new controller of the same journal; an hour of the market is a second of the wall."""
+        place = Place(
+            folder=self.root,
+            owner=self.owner,
+            speed=3600.0,
+            now_hours=lambda: self.now_hours,
+            secrets=lambda job: self.secrets,
+        )
+        return Local(place)
+
+    def enter(self, run: str, job: str = "job", **more: Any) -> None:
+        given: dict[str, Any] = {"workdir": str(self.folder), "grace_s": 30.0, **more}
+        self.local.enter(LaunchSpec(job=job, run=run, **given))
+
+    def hold(self, attempt: int = 1, spot: int = 1, on_demand: int = 0, job: str = "job") -> None:
+        self.local.hold(Order(job, attempt, "here", spot, on_demand))
+
+    def begin(self, run: str, spot: int = 1, on_demand: int = 0, **more: Any) -> None:
+        """Start the first attempt and wait until each worker has written the file `ready-RANK`."""
+        self.enter(run, **more)
+        self.hold(1, spot, on_demand)
+        self.until_files(*(f"ready-{rank}" for rank in range(spot + on_demand)))
+
+    def until_files(self, *names: str) -> None:
+        """Look until workers have made these files."""
+        self.until(lambda _: all((self.folder / name).exists() for name in names))
+
+    def until_held(self, attempt: int, gpus: int = 1) -> None:
+        """Look until so many workers of an attempt are there."""
+        self.until(lambda facts: (facts.attempt, facts.spot_gpus + facts.on_demand_gpus) == (attempt, gpus))
+
+    def restart(self, run: str | None = None, *orders: Order) -> None:
+        """Forget the controller, as if it had died; the next one recovers as an engine does."""
+        self.local = self.controller()
+        if run is not None:
+            self.enter(run)
+        self.local.sweep(orders)
+        for order in orders:
+            self.local.hold(order)
+
+    def look(self, job: str = "job") -> Facts:
+        return self.local.look([job])[job]
+
+    def until(self, condition: Callable[[Facts], object], job: str = "job") -> Facts:
+        """Look until a condition holds, and return what was seen then."""
+        seen: list[Facts] = []
+
+        def holds() -> object:
+            seen[:] = [self.look(job)]
+            return condition(seen[0])
+
+        wait_for(holds)
+        return seen[0]
+
+    def home(self, attempt: int = 1, job: str = "job") -> Path:
+        return self.root / job / f"attempt-{attempt:04d}"
+
+    def supervisor(self, rank: int = 0, attempt: int = 1) -> int:
+        """Return the pid of a worker's supervisor, which leads its process group."""
+        return int((self.home(attempt) / f"rank-{rank}.pid").read_text().split()[0])
+
+    def living(self) -> list[Seen]:
+        return [seen for seen in scan() if (seen.marker or "").startswith(f"{self.owner}/")]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A site that leaves nobody behind."""
+    site = Site(tmp_path)
+    try:
+        yield site
+    finally:
+        for _ in range(3):  # a supervisor may have been about to begin something
+            for seen in site.living():
+                with suppress(ProcessLookupError):
+                    os.kill(seen.process.pid, signal.SIGKILL)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Which GPU and which threads a worker gets."""
+"""Which GPU, which threads and which of the controller's variables a worker gets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from slacktide.backend.local import Launch
-from slacktide.backend.local.environment import job_variables, least_used, machine_devices, rank_variables
+from slacktide.backend.local.environment import (
+    handed_down,
+    job_variables,
+    least_used,
+    machine_devices,
+    rank_variables,
+)
 from slacktide.backend.local.folder import Intent
 
 
@@ -54,3 +60,19 @@ def test_each_rank_sees_its_own_gpu_as_the_first() -> None:
     intent = Intent(attempt=1, kinds=("spot", "spot"), devices=("4", "7"), master_port=1, grace_s=1.0)
     ranks = [rank_variables(intent, rank) for rank in (0, 1)]
     assert [(own["CUDA_VISIBLE_DEVICES"], own["LOCAL_RANK"]) for own in ranks] == [("4", "0"), ("7", "0")]
+
+
+def test_a_job_does_not_see_the_rest_of_the_controllers_variables() -> None:
+    usual = {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "VIRTUAL_ENV": "/v", "SSL_CERT_FILE": "/c"}
+    secret = {
+        "AWS_SECRET_ACCESS_KEY": "x", "NVIDIA_API_KEY": "x", "HF_TOKEN": "x", "SLACKTIDE_HOME": "/s",
+        "SSH_AUTH_SOCK": "/a", "PATHS": "x", "path": "x", "DBUS_SESSION_BUS_ADDRESS": "x",
+    }  # fmt: skip
+    assert handed_down({**usual, **secret}) == usual
+    assert not secret.keys() & job_variables({**usual, **secret}, launch(), Path("/p")).keys()
+    assert job_variables(secret, launch(HF_TOKEN="mine"), Path("/p"))["HF_TOKEN"] == "mine"
+
+
+def test_a_proxy_is_handed_down_unless_its_address_may_hold_a_password() -> None:
+    plain = {"http_proxy": "http://proxy:3128", "HTTPS_PROXY": "http://proxy:3128", "no_proxy": ".local"}
+    assert handed_down({**plain, "all_proxy": "http://me:hush@proxy:3128"}) == plain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
 from pathlib import Path
 
@@ -112,16 +113,123 @@ def test_growth_is_dated_by_our_clock_and_what_was_there_by_the_file(path: Path)
 
 
 def test_a_line_without_an_end_does_not_fill_the_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "AT_MOST_BYTES", 100)
+    monkeypatch.setattr(progress, "LONGEST_LINE_BYTES", 100)
     tail = Tail(path, 0.0)
-    say(path, "x" * 1000 + '\n{"done": 0.9}\n')
-    for now in range(12):
-        tail.poll(float(now))
-    assert tail.progress.done_share == 0.9
-    assert tail.broken_lines > 0
+    for _ in range(10):
+        say(path, "x" * 99)
+        tail.poll(0.0)
+        assert len(tail._rest) <= 100
+    say(path, '{"done": 0.1}\n{"done": 0.9}\n')
+    tail.poll(1.0)
+    assert (tail.progress.done_share, tail.progress.reports, tail.broken_lines) == (0.9, 1, 1)
 
 
 def test_a_file_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
     tail = Tail(tmp_path, 0.0)
     tail.poll(1.0)
     assert tail.progress == Progress()
+
+
+class Counted:
+    """Counts what a look costs: bytes that are read and lines that are parsed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bytes = self.lines = 0
+        pread, said_before = os.pread, progress.said
+
+        def reading(handle: int, count: int, at: int) -> bytes:
+            found = pread(handle, count, at)
+            self.bytes += len(found)
+            return found
+
+        def saying(line: bytes, before: Progress) -> Progress:
+            self.lines += 1
+            return said_before(line, before)
+
+        monkeypatch.setattr("slacktide.backend.local.progress.os.pread", reading)
+        monkeypatch.setattr(progress, "said", saying)
+
+
+MOST_LINES = progress.AT_MOST_LINES + 2 * progress.TRIES
+
+
+def test_a_hundred_thousand_metric_names_cost_a_bounded_look(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tail, cost = Tail(path, 0.0), Counted(monkeypatch)
+    for first in range(0, 100_000, 25_000):
+        say(path, "".join(f'{{"metrics": {{"m{first + more}": 1}}}}\n' for more in range(25_000)))
+        cost.lines = 0
+        tail.poll(0.0)
+        assert cost.lines <= MOST_LINES
+    cost.lines = 0
+    say(path, json.dumps({"metrics": {f"n{number}": 1 for number in range(100_000)}}) + "\n")
+    say(path, json.dumps({"metrics": {"x" * 65: 1}}) + "\n")
+    for now in range(5):
+        tail.poll(float(now))
+    assert cost.lines <= MOST_LINES
+    assert len(tail.progress.metrics) <= progress.MOST_METRICS
+    assert tail.metrics[progress.UNREAD] > 90_000
+    known = next(iter(tail.progress.metrics))
+    say(path, json.dumps({"metrics": {known: 7, "new": 1}}) + "\n")
+    tail.poll(9.0)
+    assert tail.metrics[known] == 7
+    assert "new" not in tail.metrics
+
+
+def test_a_progress_file_of_gigabytes_costs_a_bounded_look_and_its_last_word_counts(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cost = Counted(monkeypatch)
+    noise = b'{"metrics": {"loss": 1.5}}\n' * 40_000
+    with path.open("wb") as file:
+        file.write(b'{"done": 0.2}\n')
+        file.seek(2 << 30)  # a hole: two gigabytes that take no room
+        file.write(b'\n{"done": 0.7, "checkpointed": 0.6}\n{"done": "no"}\n{"metrics": {"\\"done\\"": 1}}\n')
+        file.write(noise * 3)
+    tail = Tail(path, 0.0)
+    assert (tail.progress.done_share, tail.progress.checkpointed_share) == (0.7, 0.6)
+    assert tail.progress.metrics == {"loss": 1.5}
+    assert cost.lines <= MOST_LINES
+    assert cost.bytes <= progress.SEARCHED_BYTES + 100 * progress.LONGEST_LINE_BYTES
+    assert tail.skipped_bytes > 2 << 30
+    cost.bytes = 0
+    say(path, '{"done": 0.8}\n')
+    tail.poll(1.0)
+    assert (tail.progress.done_share, cost.bytes) == (0.8, 14)
+
+
+def test_where_nothing_is_said_the_search_for_it_ends(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cost = Counted(monkeypatch)
+    with path.open("wb") as file:
+        file.write(b'{"done": 0.2}\n')
+        file.truncate(1 << 40)
+    tail = Tail(path, 0.0)
+    assert (tail.progress, cost.lines) == (Progress(), 0)
+    assert cost.bytes <= progress.SEARCHED_BYTES + 100 * progress.LONGEST_LINE_BYTES
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_the_pace_the_last_word_counts(
+    path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Small bounds, random lines in random portions: a bounded reader knows what one without bounds does."""
+    chosen = random.Random(seed)
+    monkeypatch.setattr(progress, "AT_MOST_BYTES", 300)
+    monkeypatch.setattr(progress, "LONGEST_LINE_BYTES", 60)
+    monkeypatch.setattr(progress, "AT_MOST_LINES", 5)
+    tail, told = Tail(path, 0.0), 0.0
+    for _ in range(30):
+        for _ in range(chosen.choice([0, 1, 3, 40])):
+            match chosen.choice(["done", "metrics", "long", "broken"]):
+                case "done":
+                    told = round(chosen.random(), 6)
+                    say(path, json.dumps({"done": told}) + "\n")
+                case "metrics":
+                    say(path, '{"metrics": {"loss": 1}}\n')
+                case "long":
+                    say(path, json.dumps({"done": 0.123, "x": "y" * chosen.randint(60, 700)}) + "\n")
+                case _:
+                    say(path, '{"done": oh}\n')
+        tail.poll(0.0)
+        assert tail.progress.done_share == told

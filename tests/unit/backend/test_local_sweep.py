@@ -105,8 +105,8 @@ def test_what_outlived_its_supervisor_is_ended(stage: Stage) -> None:
     os.kill(process.pid, signal.SIGKILL)
     stage.restart({"job": 1})
     stage.until(lambda: stage.look().exit_codes == (-9,))
-    assert stage.look().failed_rank == 0
-    stage.until_phase("exited")
+    seen = stage.until_phase("exited")
+    assert (seen.failed_rank, seen.lost_spot_gpus, seen.stopped) == (None, 1, True)
     assert not stage.marked()
 
 
@@ -236,6 +236,8 @@ def test_one_who_was_begun_by_a_dead_controller_and_comes_late_is_taken_over(sta
     stage.register(WAITING)
     intent = folder.Intent(attempt=1, kinds=("spot",), devices=(), master_port=1, grace_s=5.0)
     folder.write_intent(stage.folder / "root" / "job", intent)
+    stage.restart({"job": 1})
+    stage.register(WAITING)
     stage.hold(1, ["spot"])
     stem, pid = supervised(stage, "until [ -e go ]; do sleep 0.01; done; exit 8")
     stage.processes.tick()

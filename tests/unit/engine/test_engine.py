@@ -401,12 +401,7 @@ class Ticking:
         return self.seconds
 
     def clock(self, speed: float) -> Clock:
-        from datetime import UTC, datetime, timedelta
-
-        epoch = datetime(2026, 1, 1, tzinfo=UTC)
-        return Clock(
-            epoch, speed, wall=lambda: epoch + timedelta(seconds=self.seconds), monotonic=self.monotonic
-        )
+        return Clock(speed, seconds=self.monotonic)
 
 
 def test_a_full_disk_is_waited_out() -> None:
@@ -448,20 +443,6 @@ def test_a_disk_that_stays_full_lets_go_of_everything() -> None:
     with pytest.raises(BackendError, match="no room"):
         live(engine, time.clock(1800.0), sleep=time.sleep, monotonic=time.monotonic)
     assert bench.backend.orders[-1].ending
-
-
-def test_the_clock_jumps_forward_with_a_machine_that_slept_and_never_back() -> None:
-    from datetime import UTC, datetime, timedelta
-
-    epoch, wall, ticks = datetime(2026, 1, 1, tzinfo=UTC), [0.0], [0.0]
-    clock = Clock(epoch, 3600.0, wall=lambda: epoch + timedelta(seconds=wall[0]), monotonic=lambda: ticks[0])
-    ticks[0] = wall[0] = 5.0
-    assert clock.hours() == pytest.approx(5.0)
-    wall[0] = 2.0
-    ticks[0] = 6.0
-    assert clock.hours() == pytest.approx(6.0)
-    wall[0], ticks[0] = 100.0, 7.0
-    assert clock.hours() == pytest.approx(100.0)
 
 
 def test_an_engine_that_runs_for_long_keeps_the_lanes_of_few_jobs_that_ended() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -18,8 +20,8 @@ from slacktide.backend.replay import Replay
 from slacktide.checks.reach import find_numbers
 from slacktide.engine.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.feed import Feed, feed_path, open_feed
-from slacktide.errors import BackendError, FileError, InputError
+from slacktide.engine.feed import Feed, feed_path, open_feed, troubles
+from slacktide.errors import InputError
 from slacktide.store.memory import MemoryStore
 
 HEADER = "time_utc,pool,spot_gpus,spot_usd_per_gpu_hour,on_demand_usd_per_gpu_hour\n"
@@ -110,22 +112,138 @@ def test_slots_without_rows_are_as_the_last_and_two_rows_share_a_slot(feed: Path
     assert live.pool("here").quote(12) == (3.0, 8.0, 1)
 
 
-def test_a_bad_row_is_told_and_nothing_good_is_lost(feed: Path) -> None:
+KEPT = "its last good rows are used"
+
+
+def test_row_7_a_bad_row_is_passed_over_and_told_until_good_ones_come(feed: Path) -> None:
     live = Feed(f"feed:{feed}")
+    assert live.trouble == ""
     append(feed, row(10, 3) + "nonsense\n" + row(11, 2))
-    with pytest.raises(FileError, match=r"prices.csv:13: a row must have 5 cells"):
-        live.at("here", 11)
-    assert offered(live, 11) == [4, 4, 3, 3]
-    text = feed.read_text(encoding="utf-8")
-    feed.write_text(text.replace("nonsense\n", ""), encoding="utf-8")
+    assert offered(live, 11) == [4, 4, 3, 2], "the rows after it count"
+    told = f"{feed}:13: a row must have 5 cells like the header, got 1; the row is passed over, {KEPT}"
+    assert live.trouble == told
     assert offered(live, 11) == [4, 4, 3, 2]
+    assert live.trouble == told, "as long as nothing new has come"
+    append(feed, row(12, 1))
+    assert offered(live, 12) == [4, 4, 3, 2, 1]
+    assert live.trouble == ""
 
 
-def test_rows_must_go_forward(feed: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (row(8, 3), "rows must come in order of time"),
+        (row(11, 3), "rows must come in order of time"),
+        (row(12, -1), "spot_gpus must be a whole number >= 0"),
+        (row(12, 1, float("nan")), "must be a finite number"),
+        (row(12, 1).replace("2026", "9996"), "a row must be at most 100000 slots ahead"),
+        (row(12, 1).replace("2026", "year"), "must be a time such as"),
+        ("\udcff" + row(12, 1), "must be UTF-8 text, got byte 0xff"),
+        ("\0" + row(12, 1), "must be text, got a zero byte"),
+        ('"' + row(12, 1), "must be well-formed CSV"),
+        (row(12, 1)[:-1] + row(12, 1), "a row must have 5 cells like the header, got 9"),
+        ("x" * 200_000 + "\n", "a row must have at most 4096 bytes, got more"),
+    ],
+    ids=["past", "again", "negative", "nan", "far", "time", "utf8", "null", "quote", "glued", "long"],
+)
+def test_row_7_no_row_ends_a_feed(feed: Path, line: str, words: str) -> None:
     live = Feed(f"feed:{feed}")
-    append(feed, row(8, 3))
-    with pytest.raises(FileError, match=r"prices.csv:12: pool 'here': rows must come in order of time"):
-        live.at("here", 11)
+    append(feed, row(10, 3) + row(11, 2))
+    assert offered(live, 11) == [4, 4, 3, 2]
+    with feed.open("ab") as file:
+        file.write(line.encode("utf-8", "surrogateescape"))
+    while not live.trouble:
+        assert offered(live, 11) == [4, 4, 3, 2]
+    assert live.trouble.startswith(f"{feed}:14: ")
+    assert words in live.trouble
+    assert live.trouble.endswith(KEPT)
+    append(feed, row(12, 1))
+    seen = [offered(live, 12) for _ in range(9)][-1]  # a long line is read in pieces
+    assert seen == [4, 4, 3, 2, 1]
+
+
+def _unreadable(feed: Path) -> None:
+    feed.unlink()
+    feed.mkdir()
+
+
+TROUBLES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "gone": (lambda feed: feed.unlink(), "a feed must stay readable, got: No such file"),
+    "a folder": (_unreadable, "a feed must stay readable, got: it is not a file any more"),
+    "a pipe": (lambda feed: (feed.unlink(), os.mkfifo(feed)), "got: it is not a file any more"),  # type: ignore[func-returns-value]
+    "empty": (lambda feed: feed.write_text(""), "a feed must keep its header"),
+    "something else": (lambda feed: feed.write_text("<html>502</html>\n" * 99), "must keep its header"),
+    "half a header": (lambda feed: feed.write_text(HEADER[:40]), "must keep its header"),
+}
+
+
+@pytest.mark.parametrize("kind", TROUBLES)
+def test_row_7_a_file_that_went_away_or_bad_is_waited_for(feed: Path, kind: str) -> None:
+    live, text = Feed(f"feed:{feed}"), feed.read_text(encoding="utf-8")
+    spoil, words = TROUBLES[kind]
+    spoil(feed)
+    for _ in range(3):
+        assert offered(live, 10) == [4, 4, 4]
+        assert words in live.trouble
+        assert live.trouble.startswith(f"{feed}:")
+        assert live.trouble.endswith(KEPT)
+    feed.rmdir() if feed.is_dir() else feed.unlink(missing_ok=True)
+    feed.write_text(text + row(10, 1), encoding="utf-8")
+    assert [offered(live, 10) for _ in range(3)][-1] == [4, 4, 1]
+    assert live.trouble == ""
+
+
+def test_row_7_a_feed_that_is_read_as_a_whole_keeps_its_rows_too(
+    feed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live, text = Feed(f"feed:{feed}", gaps="empty"), feed.read_text(encoding="utf-8")
+    append(feed, row(10, 3) + "nonsense\n")
+    for _ in range(2):
+        assert offered(live, 10) == [4, 4, 4]
+        assert live.trouble == f"{feed}:13: a row must have 5 cells like the header, got 1; {KEPT}"
+    feed.write_text(text + row(10, 3), encoding="utf-8")
+    assert offered(live, 10) == [4, 4, 3]
+    assert live.trouble == ""
+    monkeypatch.setattr("slacktide.engine.feed.MOST_WHOLE_BYTES", 100)
+    append(feed, row(11, 2))
+    assert offered(live, 11) == [4, 4, 3, 3]
+    assert "a feed that is read as a whole must have at most" in live.trouble
+
+
+def test_row_7_a_rewritten_file_replaces_what_has_not_begun_and_nothing_else(feed: Path) -> None:
+    live = Feed(f"feed:{feed}")
+    live.at("here", 10)
+    append(feed, row(11, 3) + row(12, 3) + row(90_000, 77))
+    assert offered(live, 11) == [4, 4, 4, 3]
+    append(feed, row(13, 2))
+    assert offered(live, 11) == [4, 4, 4, 3]
+    assert "rows must come in order" in live.trouble, "after a row of another century nothing is in order"
+    rows = [row(slot, 1) for slot in range(12)] + [row(12, 5), "nonsense\n", row(13, 6)]
+    feed.write_text(HEADER + "".join(rows), encoding="utf-8")
+    seen = [offered(live, 13) for _ in range(3)][-1]
+    assert seen == [4, 4, 4, 3, 5, 6], "the past stays, the rest is as it is written now"
+    assert f"{feed}:15: a row must have 5 cells" in live.trouble
+
+
+def test_row_7_what_comes_all_at_once_is_read_in_pieces(feed: Path) -> None:
+    live = Feed(f"feed:{feed}")
+    live.at("here", 9)
+    append(feed, "".join(row(slot, slot) for slot in range(10, 10_000)))
+    looks = 0
+    while live.quote("here", 9_999).spot_gpus != 9_999:
+        looks += 1
+        assert looks < 100
+    assert looks >= 5
+    assert live.trouble == ""
+    assert [live.quote("here", slot).spot_gpus for slot in (10, 5_000)] == [10, 5_000]
+
+
+def test_row_7_the_rows_of_bad_feeds_are_bounded(feed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slacktide.engine.feed.MOST_POOLS", 3)
+    live = Feed(f"feed:{feed}")
+    append(feed, "".join(row(10, 1, pool=f"pool-{number}") for number in range(50)))
+    assert len(live.at("here", 10)) == 3
+    assert "a feed must have at most 3 pools" in live.trouble
 
 
 def test_a_file_that_shrank_or_was_replaced_loses_nothing(feed: Path) -> None:
@@ -140,16 +258,6 @@ def test_a_file_that_shrank_or_was_replaced_loses_nothing(feed: Path) -> None:
     assert offered(live, 12) == [4, 4, 3, 2, 2]
     append(feed, row(13, 6))
     assert offered(live, 13) == [4, 4, 3, 2, 2, 6]
-
-
-def test_a_file_that_vanished_is_waited_for(feed: Path) -> None:
-    live = Feed(f"feed:{feed}")
-    text = feed.read_text(encoding="utf-8")
-    feed.unlink()
-    with pytest.raises(BackendError, match="must stay readable"):
-        live.at("here", 10)
-    feed.write_text(text + row(10, 1), encoding="utf-8")
-    assert offered(live, 10) == [4, 4, 1]
 
 
 @pytest.mark.parametrize("options", [{"gaps": "empty"}, {"slot_hours": 0.25}, {"slot_hours": 1.0}])
@@ -215,3 +323,34 @@ def test_the_engine_follows_a_feed_as_it_grows(feed: Path, tmp_path: Path) -> No
     assert track.status == "succeeded"
     assert track.preemptions == 1
     assert audit(track, engine.lane(track), store.read()).clean
+
+
+def test_row_7_the_engine_goes_on_when_its_feed_misbehaves(feed: Path, tmp_path: Path) -> None:
+    engine = Engine(MemoryStore(), Replay())
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB.replace("8 gpu-hours", "20 gpu-hours"), encoding="utf-8")
+    wanted = Submission.read(str(path), market=MarketSpec(source=f"feed:{feed}"))
+    submitted = entry(wanted, wanted.file, job="fed", at_hours=0.0, now=BEGIN)
+    engine.submit(submitted)
+    track, text = engine.world.jobs["fed"], feed.read_text(encoding="utf-8")
+    harm: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: append(feed, "nonsense\n"),
+        lambda: append(feed, row(3, 1)),
+        lambda: feed.write_text("", encoding="utf-8"),
+        feed.unlink,
+        lambda: feed.write_text(text + "".join(row(slot, 1) for slot in range(10, 40)), encoding="utf-8"),
+    ]
+    for slot, do in enumerate(harm):
+        do()
+        engine.step(slot * 0.5)
+        lane = engine.lane(track)
+        assert lane.feed is not None
+        assert bool(lane.feed.trouble) == (0 < slot < 5)
+        assert troubles() == ({submitted.market: lane.feed.trouble} if lane.feed.trouble else {})
+        if slot < 5:
+            assert track.begun is not None
+            assert track.begun.quote.spot_gpus == 4
+    engine.step(3.0)
+    assert track.begun is not None
+    assert track.begun.quote.spot_gpus == 1

@@ -175,6 +175,15 @@ ONE_OF_EACH: list[Event] = [
     events.Ended(job="job", at_hours=10.0, status="succeeded", finish_hours=7.5),
     events.Learned(job="job", at_hours=10.0, policy="uniform-progress", share=0.8),
     events.Closed(at_hours=10.0),
+    events.JournalMade(at_hours=0.0, id="0123abcd"),
+    events.ClockAnchored(
+        at_hours=0.5, utc="2026-01-01T00:00:00+00:00", boot_id="b", boot_s=12.5, why="the machine was booted"
+    ),
+    events.Held(job="job", at_hours=6.0, attempt=4, spot_gpus=1, on_demand_gpus=0, pending_gpus=2),
+    events.Lost(job="job", at_hours=6.1, attempt=4, on_demand_gpus=2, lost_gpu_hours=0.2, why="they went"),
+    events.Blocked(job="job", at_hours=6.2, why="secret TOKEN must have a value, got none"),
+    events.Unblocked(job="job", at_hours=6.3),
+    events.FeedTroubled(at_hours=6.4, why="prices.csv must stay readable"),
 ]  # fmt: skip
 """An event of every kind."""
 

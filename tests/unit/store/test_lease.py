@@ -176,3 +176,67 @@ def test_who_only_looks_does_not_keep_a_controller_out(tmp_path: Path) -> None:
     finally:
         done.set()
         looking.join()
+
+
+def test_row_11_no_link_to_the_file_or_its_folder_evades_the_lease(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    journal = tmp_path / "real" / "journal.db"
+    journal.touch()
+    (tmp_path / "file.db").symlink_to(journal)
+    (tmp_path / "chain.db").symlink_to("file.db")
+    (tmp_path / "folder").symlink_to("real")
+    names = [journal, tmp_path / "file.db", tmp_path / "chain.db", tmp_path / "folder" / "journal.db"]
+    for held in names:
+        with Lease(held) as lease:
+            assert lease.path == tmp_path / "real" / ".journal.db.lease"
+            for name in names:
+                assert is_held(name)
+                with pytest.raises(LeaseError, match="controller already"), Lease(name):
+                    pass
+    assert not any(is_held(name) for name in names)
+
+
+def test_row_11_a_link_to_a_journal_that_is_not_there_yet_leads_to_its_lease(tmp_path: Path) -> None:
+    (tmp_path / "later.db").symlink_to(tmp_path / "journal.db")
+    with Lease(tmp_path / "later.db"):
+        assert is_held(tmp_path / "journal.db")
+
+
+@pytest.mark.parametrize("kind", ["removed", "replaced", "linked away"])
+def test_row_11_a_holder_notices_that_its_lock_is_gone(tmp_path: Path, kind: str) -> None:
+    with Lease(tmp_path / "journal.db") as lease:
+        lease.check()
+        lease.path.unlink()
+        if kind == "replaced":
+            lease.path.touch()
+        elif kind == "linked away":
+            lease.path.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(LeaseError, match="must stay as it is while a controller has it, got none or"):
+            lease.check()
+    with pytest.raises(LeaseError):  # and one who does not hold it is told so
+        lease.check()
+
+
+def test_row_11_of_two_who_meet_over_a_removed_lock_one_gets_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, lock = tmp_path / "journal.db", Lease._lock
+
+    def slow(self: Lease, handle: int) -> None:
+        lock(self, handle)
+        monkeypatch.undo()
+        self.path.unlink()  # between our opening it and our having it
+
+    monkeypatch.setattr(Lease, "_lock", slow)
+    with Lease(journal) as lease:
+        lease.check()
+        assert is_held(journal)
+
+
+def test_the_lock_is_no_link(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("notes")
+    (tmp_path / ".journal.db.lease").symlink_to(tmp_path / "precious")
+    with pytest.raises(FileError), Lease(tmp_path / "journal.db"):
+        pass
+    assert not is_held(tmp_path / "journal.db")
+    assert (tmp_path / "precious").read_text() == "notes"

@@ -11,19 +11,46 @@ from pathlib import Path
 
 from slacktide.backend.local.folder import Intent
 from slacktide.backend.local.launch import Launch
+from slacktide.backend.local.machine import MARKER, OUTER
+
+HANDED_DOWN = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
+    "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "LD_LIBRARY_PATH",
+    "CUDA_HOME", "CUDA_PATH", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES",
+    "OMP_NUM_THREADS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+)  # fmt: skip
+"""What a job gets of the controller's variables without asking: who the user is, where programs and libraries
+lie, how text and time are written. No name that a secret goes by, which is why there is no `NVIDIA_*`."""
+LOCALE = "LC_"
+"""Variables that begin like this say how text and time are written, too."""
+PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
+"""Handed down as well, in small or capital letters, unless the address names a user: then it may hold a
+password."""
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _HOST = "127.0.0.1"
 
 
+def handed_down(base: Mapping[str, str]) -> dict[str, str]:
+    """Return what any job may see of the controller's own variables; the rest may be others' secrets."""
+    return {name: value for name, value in base.items() if _is_handed_down(name, value)}
+
+
+def _is_handed_down(name: str, value: str) -> bool:
+    if name.lower() in PROXIES:
+        return "@" not in value
+    return name in HANDED_DOWN or name.startswith(LOCALE)
+
+
 def job_variables(base: Mapping[str, str], launch: Launch, progress: Path) -> dict[str, str]:
-    """Return what every command of a job sees: the controller's own, the user's, then ours."""
-    variables = {"OMP_NUM_THREADS": "1", **base, "PYTHONUNBUFFERED": "1"}
-    variables.pop(_VISIBLE, None)
+    """Return what every command of a job sees: a few of the controller's own, what it declares, then ours."""
     return {
-        **variables,
+        "OMP_NUM_THREADS": "1",
+        **handed_down(base),
+        "PYTHONUNBUFFERED": "1",
         **launch.envs,
         **launch.secrets,
+        **_outer(base),
         "SLACKTIDE_JOB_ID": launch.job_id,
         "SLACKTIDE_CHECKPOINT_DIR": os.path.abspath(launch.checkpoint_dir),
         "SLACKTIDE_PROGRESS": os.path.abspath(progress),
@@ -31,6 +58,12 @@ def job_variables(base: Mapping[str, str], launch: Launch, progress: Path) -> di
         "SLACKTIDE_PYTHON": sys.executable,
         "SKYPILOT_TASK_ID": launch.job_id,
     }
+
+
+def _outer(base: Mapping[str, str]) -> dict[str, str]:
+    """Say in which worker this controller runs itself, if it does: when that one ends, so do ours."""
+    outer = [base[name] for name in (MARKER, OUTER) if base.get(name)]
+    return {OUTER: " ".join(outer)} if outer else {}
 
 
 def rank_variables(intent: Intent, rank: int) -> dict[str, str]:

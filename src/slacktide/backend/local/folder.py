@@ -6,23 +6,27 @@ root/<job>/                    the job
     setup.{pid,exit,log,stop}  the set-up command, with the same notes as a worker
     attempt-0001/              one set of workers
         attempt.json           what is to be started; on disk before the first fork
-        stop                   nobody of this attempt may begin any more
+        stop                   nobody of this attempt may begin any more; names the workers that had been lost
+        seen                   touched now and then while a controller sees workers of this attempt
         rank-0.pid             pid and start time, written by the worker's supervisor before anything else
-        rank-0.exit            how it ended, written by the supervisor
+        rank-0.exit            how it ended, whether it had been told to, and when, written by the supervisor
         rank-0.log             what it printed
+
+All of it is ours alone (0700, 0600), and no link is followed when we write.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from slacktide.backend.local.launch import Kind
 from slacktide.backend.local.machine import Process
-from slacktide.errors import InputError
 
 _ATTEMPT = "attempt-"
 
@@ -40,26 +44,20 @@ class Intent:
     """The GPU of each rank as CUDA names it; empty on a machine without."""
     master_port: int
     grace_s: float
+    home: str = ""
+    """The real path of the job's folder, which its workers were told; empty when it was not written down."""
 
 
-def own(folder: Path, owner: str) -> None:
-    """Make a job's folder ours; raises InputError when it is another owner's."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not (folder / "job.json").exists():
-        write_durably(folder / "job.json", json.dumps({"format": 1, "owner": owner}))
-    elif owner_of(folder) != owner:
-        raise InputError(
-            f"a job's folder must belong to this controller, got one of {owner_of(folder)!r} at {folder}; "
-            "choose another job id, or remove the folder if nobody needs it"
-        )
+class ExitNote(NamedTuple):
+    """The last word of a supervisor."""
 
-
-def owner_of(folder: Path) -> str | None:
-    """Return whose job a folder is; None when it is no job's."""
-    try:
-        return str(json.loads((folder / "job.json").read_text(encoding="utf-8"))["owner"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    status: int
+    """As a shell tells it."""
+    told: bool = False
+    """Whether somebody, whoever it was, had told it to stop."""
+    uptime_s: float | None = None
+    """When, by the machine's own clock; None when it could not say, or in the words of earlier versions."""
+    boot: str = ""
 
 
 def progress_path(folder: Path) -> Path:
@@ -78,12 +76,6 @@ def attempts(folder: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def jobs(root: Path, owner: str) -> Iterator[Path]:
-    """Yield the folders of an owner's jobs."""
-    if root.is_dir():
-        yield from (path for path in sorted(root.iterdir()) if owner_of(path) == owner)
-
-
 def write_intent(folder: Path, intent: Intent) -> None:
     """Put on disk what is about to be started; raises OSError."""
     target = attempt_folder(folder, intent.attempt)
@@ -91,21 +83,42 @@ def write_intent(folder: Path, intent: Intent) -> None:
     write_durably(target / "attempt.json", json.dumps({"format": 1, **asdict(intent)}))
 
 
+def has_intent(folder: Path, attempt: int) -> bool:
+    """Say whether anything was written down of what an attempt was to be, though it may make no sense."""
+    return os.path.lexists(attempt_folder(folder, attempt) / "attempt.json")
+
+
+def is_begun(folder: Path, attempt: int) -> bool:
+    """Say whether any worker of an attempt has left a trace."""
+    return any(attempt_folder(folder, attempt).glob("rank-*"))
+
+
 def read_intent(folder: Path, attempt: int) -> Intent | None:
     """Return what an attempt was to be; None when nothing, or nothing that makes sense, is written down."""
-    path = attempt_folder(folder, attempt) / "attempt.json"
     try:
-        fact = json.loads(path.read_text(encoding="utf-8"))
+        fact = json.loads(read_text(attempt_folder(folder, attempt) / "attempt.json"))
+        kinds, devices = tuple(map(_kind, fact["kinds"])), tuple(map(str, fact["devices"]))
+        if devices and len(devices) != len(kinds):
+            return None
         return Intent(
             attempt=attempt,
             generation=int(fact["generation"]),
-            kinds=tuple(fact["kinds"]),
-            devices=tuple(fact["devices"]),
+            kinds=kinds,
+            devices=devices,
             master_port=int(fact["master_port"]),
             grace_s=float(fact["grace_s"]),
+            home=str(fact.get("home", "")),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _kind(text: object) -> Kind:
+    if text == "spot":
+        return "spot"
+    if text == "on-demand":
+        return "on-demand"
+    raise ValueError("a worker's kind must be spot or on-demand")
 
 
 def read_process(stem: Path) -> Process | None:
@@ -115,10 +128,53 @@ def read_process(stem: Path) -> Process | None:
     return Process(int(pid), started) if pid.isdecimal() else None
 
 
-def read_exit(stem: Path) -> int | None:
-    """Return the status that a supervisor wrote down, None while there is none."""
-    line = _line(Path(f"{stem}.exit"))
-    return int(line) if line and line.isdecimal() else None
+def read_exit(stem: Path) -> ExitNote | None:
+    """Return the last word of a supervisor, None while there is none; of earlier versions, the status."""
+    status, told, uptime, boot, *_ = [*(_line(Path(f"{stem}.exit")) or "").split(" "), "", "", ""]
+    if not status.isdecimal():
+        return None
+    try:
+        return ExitNote(int(status), told == "1", float(uptime) if uptime else None, boot)
+    except ValueError:  # the clock's words made no sense
+        return ExitNote(int(status), told == "1")
+
+
+def write_stop(path: Path, lost: Collection[int]) -> None:
+    """Let nobody of an attempt begin any more, and name the ranks that had been lost; raises OSError.
+
+    The first note stays with its time: who ended before it had not been told.
+    """
+    with suppress(FileExistsError):
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(handle, "w", encoding="ascii") as file:
+            file.write(" ".join(map(str, sorted(lost))) + "\n")
+
+
+def read_stop(path: Path) -> set[int]:
+    """Return the ranks that had been lost when an attempt was told to stop."""
+    return {int(word) for word in (_line(path) or "").split() if word.isdecimal()}
+
+
+def touch(path: Path) -> None:
+    """Leave a sign of life; a disk that is full keeps nobody from watching."""
+    with suppress(OSError):
+        handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        try:
+            os.utime(handle)
+        finally:
+            os.close(handle)
+
+
+def signs(stem: Path) -> tuple[Path, ...]:
+    """Return the files whose age tells when a worker last lived: its notes, what it printed and reported."""
+    home = stem.parent
+    noted = (Path(f"{stem}.pid"), Path(f"{stem}.log"), seen_path(home))
+    return (*noted, progress_path(home.parent)) if home.name.startswith(_ATTEMPT) else noted
+
+
+def seen_path(home: Path) -> Path:
+    """Return the file that is touched while a controller sees workers of an attempt."""
+    return home / "seen"
 
 
 def age_ns(path: Path) -> int | None:
@@ -132,7 +188,9 @@ def age_ns(path: Path) -> int | None:
 def write_durably(path: Path, text: str) -> None:
     """Write a file whole, and let it survive a loss of power; raises OSError."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("w", encoding="utf-8") as file:
+    draft.unlink(missing_ok=True)
+    handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with open(handle, "w", encoding="utf-8") as file:
         file.write(text + "\n")
         file.flush()
         os.fsync(file.fileno())
@@ -144,10 +202,19 @@ def write_durably(path: Path, text: str) -> None:
         os.close(handle)
 
 
+def read_text(path: Path) -> str:
+    """Read a note of ours, not through a link; raises OSError, and ValueError for what is no text."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
+        return file.read()
+
+
 def _line(path: Path) -> str | None:
-    """Return a note of one line; None while it is missing or its end has not been written."""
+    """Return a note of one line; None while its end has not been written, and when it cannot be read.
+
+    A note that a broken disk keeps from us is no word; whoever ended without one was lost.
+    """
     try:
         text = path.read_text(encoding="ascii", errors="replace")
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         return None
     return text[:-1] if text.endswith("\n") else None

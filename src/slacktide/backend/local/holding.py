@@ -12,12 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
+from typing import NamedTuple
 
+from slacktide import boot
 from slacktide.backend.base import Facts, Failure, LaunchSpec, Log, Order, Place, Progress, backends
 from slacktide.backend.local.launch import Kind, Launch
 from slacktide.backend.local.processes import Processes
 from slacktide.backend.local.sighting import Sighting
-from slacktide.errors import InputError
+from slacktide.backend.local.sweeping import STRAY_GRACE_S
+from slacktide.errors import BackendError, InputError
 
 SPOT: Kind = "spot"
 ON_DEMAND: Kind = "on-demand"
@@ -25,6 +28,14 @@ NOT_FOUND = (126, 127)
 """What a shell says of a command that is not there or may not be run."""
 SLACK_S = 0.5
 """Added to the grace where a stop must be over in time: signals and looks take time too."""
+
+
+class End(NamedTuple):
+    """When the last worker of an attempt had gone, found once so that every look says the same."""
+
+    attempt: int
+    gone_s: float
+    until_hours: float
 
 
 @backends.register
@@ -36,18 +47,22 @@ class Local:
     _processes: Processes = field(init=False)
     _grace_s: dict[str, float] = field(default_factory=dict, init=False)
     _orders: dict[str, Order] = field(default_factory=dict, init=False)
+    _ends: dict[str, End] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._processes = Processes(self.place.folder, self.place.owner)
 
     def enter(self, launch: LaunchSpec) -> None:
-        """Get to know a job; raises InputError when it has no command or its folders cannot be used."""
-        if not launch.run:
-            raise InputError(
-                f"job {launch.job!r} must say what to run, got no 'run'; write 'run: python train.py'"
-            )
-        self._processes.register(self._launch(launch))
+        """Get to know a job; raises InputError when it has no command or its folders cannot be used.
+
+        What already runs of a job that is refused is looked after all the same.
+        """
         self._grace_s[launch.job] = launch.grace_s
+        try:
+            self._processes.register(self._launch(launch))
+        except (InputError, BackendError) as error:
+            self._processes.refuse(launch.job, str(error))
+            raise
 
     def hold(self, order: Order) -> None:
         """Have just these workers; a new attempt stops the old ones first, an older one comes too late."""
@@ -66,7 +81,7 @@ class Local:
             if self.place.now_hours() >= order.until_hours:
                 self.hold(order)
         self._processes.tick()
-        return {job: self._facts(self._orders.get(job), self._processes.look(job)) for job in jobs}
+        return {job: self._facts(job, self._processes.look(job)) for job in jobs}
 
     def take(self, job: str, spot_left: int, notice_s: float) -> None:
         """Kill spot workers, after the notice if there is one."""
@@ -74,7 +89,7 @@ class Local:
 
     def stop_hours(self, job: str) -> float:
         """Return how long the grace is on the market's clock."""
-        return (self._grace_s[job] + SLACK_S) * self.place.speed / 3600.0
+        return (self._grace_s.get(job, STRAY_GRACE_S) + SLACK_S) * self.place.speed / 3600.0
 
     def logs(self, job: str) -> Sequence[Log]:
         """Return the files into which the set-up and the workers of a job printed."""
@@ -88,6 +103,10 @@ class Local:
         """Do nothing: no file is kept open, and workers outlive their controller."""
 
     def _launch(self, launch: LaunchSpec) -> Launch:
+        if not launch.run:
+            raise InputError(
+                f"job {launch.job!r} must say what to run, got no 'run'; write 'run: python train.py'"
+            )
         values = self.place.secrets(launch.job) if launch.secrets else {}
         own = self.place.folder / launch.job / "checkpoints"
         return Launch(
@@ -101,23 +120,40 @@ class Local:
             secrets={name: values[name] for name in launch.secrets},
         )
 
-    def _facts(self, order: Order | None, seen: Sighting) -> Facts:
+    def _facts(self, job: str, seen: Sighting) -> Facts:
+        order = self._orders.get(job)
         here = order is not None and seen.attempt == order.attempt
         wanted = 0 if order is None or order.ending else order.gpus
-        alive = seen.spot_gpus + seen.on_demand_gpus
         return Facts(
             attempt=seen.attempt,
             pool=None if order is None else order.pool,
             spot_gpus=seen.spot_gpus,
             on_demand_gpus=seen.on_demand_gpus,
-            pending_gpus=max(0, wanted - alive) if here else wanted,
+            pending_gpus=seen.pending_gpus,
+            taken_spot_gpus=seen.lost_spot_gpus,
             progress=self._progress(seen),
-            finished=_finished(seen),
+            finished=seen.finished,
             failure=_failure(seen) if here and wanted else None,
             metrics=seen.metrics,
             silent_s=seen.silent_s if here and seen.phase == "running" else 0.0,
-            gone=alive == 0 and seen.phase in ("none", "exited"),
+            gone=seen.gone,
+            lost_on_demand_gpus=seen.lost_on_demand_gpus,
+            stopped=seen.stopped,
+            until_hours=self._until_hours(job, seen),
+            newest_attempt=seen.newest_attempt,
+            trouble=seen.trouble,
         )
+
+    def _until_hours(self, job: str, seen: Sighting) -> float:
+        """Return when the last worker had gone on the market's clock, by how long ago that was."""
+        if seen.gone_s is None:
+            return math.inf
+        end = self._ends.get(job)
+        if end is None or (end.attempt, end.gone_s) != (seen.attempt, seen.gone_s):
+            ago_s = max(0.0, boot.seconds() - seen.gone_s)
+            hours = self.place.now_hours() - ago_s * self.place.speed / 3600.0
+            end = self._ends[job] = End(seen.attempt, seen.gone_s, hours)
+        return end.until_hours
 
     def _progress(self, seen: Sighting) -> Progress | None:
         if seen.said_s is None:
@@ -127,13 +163,12 @@ class Local:
         return Progress(seen.done_share, seen.checkpointed_share, at_hours)
 
 
-def _finished(seen: Sighting) -> bool:
-    return seen.phase == "exited" and bool(seen.exit_codes) and all(code == 0 for code in seen.exit_codes)
-
-
 def _failure(seen: Sighting) -> Failure | None:
     if seen.setup_exit not in (None, 0):
         return Failure(0, int(seen.setup_exit or 0), True, f"the set-up ended with {seen.setup_exit}")
+    if seen.unfinished:
+        said = f"it last reported {seen.done_share:.6g} done; report 1 at the end"
+        return Failure(0, 0, what=f"ended with 0 before its work was done: {said}")
     rank = seen.failed_rank
     if rank is None:
         return None

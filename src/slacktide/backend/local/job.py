@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backend.local import environment, folder
+from slacktide.backend.local import environment, folder, ours
 from slacktide.backend.local.band import Band
 from slacktide.backend.local.launch import Kind, Launch
 from slacktide.backend.local.machine import MARKER
 from slacktide.backend.local.progress import Tail
 from slacktide.backend.local.setup import Setup
-from slacktide.backend.local.sighting import Phase, Sighting
 from slacktide.backend.local.supervisor import spawn
 from slacktide.backend.local.worker import Worker
-from slacktide.errors import BackendError
+from slacktide.errors import BackendError, InputError
 
 RETRY_S = 1.0
 """How long to wait after the system could not start something."""
+SIGN_S = 5.0
+"""How often to leave a sign that workers were seen alive, for the case that nobody is here when they end."""
 
 
 class Order(NamedTuple):
@@ -30,43 +32,65 @@ class Order(NamedTuple):
     kinds: tuple[Kind, ...]
     not_before: float
     void: bool = False
-    """Whether the market took its workers before they began."""
+    """Whether nothing of it may begin: the market took its workers before they did, or another order, of
+    which the journal knows nothing, has begun an attempt of this number or a higher one."""
 
 
 class Job:
     """A job's folder, its processes, and what was ordered for it."""
 
-    def __init__(self, place: Path, prefix: str, base: Mapping[str, str], now: float) -> None:
+    def __init__(self, place: Path, owner: str, base: Mapping[str, str], now: float) -> None:
         self.launch: Launch | None = None
+        self.refusal = "nobody has said what it is to run"
+        """Why there is no launch, while there is none."""
         self.order: Order | None = None
         self.band: Band | None = None
         self.intent: folder.Intent | None = None
         """What the band was written down as."""
+        self.moved = False
+        """Whether its folder was moved under its workers, who may have failed because of that."""
         self.going: list[Band] = []
         """What an earlier controller left behind and nobody wants."""
-        self.setup = Setup(place, f"{prefix}/setup/0")
-        self.place = place
-        self.prefix = prefix
+        self.tail: Tail | None = None
+        """What the job says of itself; None until its folder was found to be ours."""
+        self.newest = 0
+        """The highest attempt that was ever begun here."""
+        self.damaged: int | None = None
+        """The attempt of which nobody can read what it was to be."""
+        self.trouble = ""
+        """What went wrong at the last step that was tried."""
+        self.began_at = now
+        """When the band was begun."""
+        self.place, self.owner = place, owner
+        self.prefix = f"{owner}/{place.name}"
+        self.setup = Setup(place, f"{self.prefix}/setup/0")
         self._base = base
-        self._tail = Tail(folder.progress_path(place), now)
-        self._began_at = now
-        self._retry_at = -math.inf
+        self._formed: int | None = None
+        """The attempt that is ours to begin though it has a folder already."""
+        self._retry_at = self._sign_at = -math.inf
+
+    def open(self, now: float) -> None:
+        """Read what there is in the folder; raises InputError or OSError when it is not ours to read."""
+        if self.tail is None:
+            ours.check_owned(self.place, self.owner)
+            self.tail = Tail(folder.progress_path(self.place), now)
+            self.newest = max([self.newest, *folder.attempts(self.place)])
+
+    def enter(self, launch: Launch) -> None:
+        """Learn what is to be started, from the next start on; what could not be started is tried at once."""
+        self.launch, self._retry_at = launch, -math.inf
+
+    def hold(self, order: Order) -> None:
+        """Take a new order."""
+        self.order, self._retry_at = order, -math.inf
 
     def advance(self, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
         self._poll(now)
-        order = self.order
-        if order is None:
-            return
-        if not order.kinds:
-            self.setup.stop(now)
-        if self.band and (self.band.attempt != order.attempt or not order.kinds):
-            self._part(self.band, now)
-        if order.void or not order.kinds or self.going:
-            return
-        missing = self.band is None or self.band.lacking
-        if missing and now >= max(order.not_before, self._retry_at):
-            self._start(order, now, pick_devices)
+        if self.order is not None:
+            self._pursue(self._checked(self.order), now, pick_devices)
+        if now >= self._retry_at:
+            self.trouble = ""
 
     def take(self, spot_left: int, notice_s: float, now: float) -> None:
         """Let the market take the highest-ranked spot workers beyond some; the others have to end too."""
@@ -81,16 +105,27 @@ class Job:
             band.take(spot[spot_left:], notice_s, now)
 
     def adopt(self, attempt: int, now: float) -> bool:
-        """Take charge of an attempt that an earlier controller began; False when none was written down."""
-        self.intent = folder.read_intent(self.place, attempt)
-        if self.intent is None:
+        """Take charge of an attempt that an earlier controller began; False when none can be read.
+
+        One that was told to stop, or whose folder was moved under it, is not kept running.
+        """
+        intent = folder.read_intent(self.place, attempt)
+        if intent is None:
             return False
-        self.band = self.band_of(self.intent)
+        self.intent, self.band = intent, self.band_of(intent)
         written_ns = folder.age_ns(folder.attempt_folder(self.place, attempt) / "attempt.json")
-        self._began_at = now - max(0.0, time.time() - (written_ns or 0) / 1e9)
-        if self.band.stopping:
+        self.began_at = now - max(0.0, time.time() - (written_ns or 0) / 1e9)
+        self.moved = intent.home not in ("", os.path.realpath(self.place))
+        if self.band.stopping or self.moved:
             self.band.stop(now)
         return True
+
+    def not_adopted(self, attempt: int, *, lives: bool) -> None:
+        """Tell apart an attempt that was never begun, and may be now, from one that nobody can read."""
+        if folder.has_intent(self.place, attempt):
+            self.damaged = attempt
+        elif not lives and not folder.is_begun(self.place, attempt):
+            self._formed = attempt
 
     def band_of(self, intent: folder.Intent) -> Band:
         """Return the workers of an attempt, with all that is known of them on disk."""
@@ -101,74 +136,76 @@ class Job:
         )
         return Band(intent.attempt, workers, home / "stop", intent.grace_s)
 
-    def look(self, now: float) -> Sighting:
-        """Say what there was at the last step."""
-        band, order = self.band, self.order
-        workers = band.workers if band else ()
-        present = [worker.kind for worker in workers if worker.present]
-        progress, said_at = self._tail.progress, self._tail.said_at
-        never = (None,) * len(order.kinds) if order and not band else ()
-        return Sighting(
-            attempt=band.attempt if band else order.attempt if order else 0,
-            phase=self._phase(),
-            spot_gpus=present.count("spot"),
-            on_demand_gpus=present.count("on-demand"),
-            exit_codes=tuple(worker.exit_code for worker in workers) or never,
-            failed_rank=band.failed_rank if band else None,
-            done_share=progress.done_share,
-            checkpointed_share=progress.checkpointed_share,
-            said_s=None if said_at is None else now - said_at,
-            spoken=band is not None and said_at is not None and said_at >= self._began_at,
-            metrics=progress.metrics,
-            silent_s=now - max(self._began_at, self._tail.grown_at) if present else 0.0,
-            setup_exit=self.setup.exit_code,
-            broken_lines=self._tail.broken_lines,
-        )
+    def _checked(self, order: Order) -> Order:
+        """Return the order, void where what is on disk under its number is not its own."""
+        if order.kinds and not order.void and self._foreign(order):
+            self.order = order = order._replace(void=True)
+        return order
 
-    def _phase(self) -> Phase:
-        band, order = self.band, self.order
-        if band:
-            if band.gone:
-                return "exited"
-            ended = all(worker.exit_code is not None for worker in band.workers)
-            return "stopping" if band.stopping or ended else "running" if band.begun else "starting"
-        if self.setup.present:
-            return "setting-up" if order and order.kinds else "stopping"
-        if order is None or not order.kinds:
-            return "none"
-        return "exited" if order.void or self.setup.failed_for == order.attempt else "starting"
+    def _foreign(self, order: Order) -> bool:
+        """Say whether another order began this attempt, or a later one: the journal may be an old copy."""
+        if self.band is not None and self.band.attempt == order.attempt:
+            kinds = self.intent.kinds if self.intent else ()
+            return order.attempt < self.newest or order.kinds != kinds
+        return order.attempt <= self.newest and order.attempt != self._formed
 
     def _poll(self, now: float) -> None:
-        self._tail.poll(now)
+        """See who ended, and only then read what they said last: before that it may not have been all."""
         self.setup.poll(now)
         for band in (*self.going, *filter(None, (self.band,))):
             band.poll(now)
         self.going = [band for band in self.going if not band.gone]
+        if self.tail:
+            self.tail.poll(now)
+        if self.band and self.band.present and now >= self._sign_at:
+            folder.touch(folder.seen_path(folder.attempt_folder(self.place, self.band.attempt)))
+            self._sign_at = now + SIGN_S
 
-    def _part(self, band: Band, now: float) -> None:
-        """Send away workers that are no longer wanted."""
+    def _pursue(self, order: Order, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
+        if not order.kinds:
+            self.setup.stop(now)
+        if self.band and (self.band.attempt != order.attempt or order.void or not order.kinds):
+            self._part(self.band, order, now)
+        if order.void or not order.kinds or self.going:
+            return
+        missing = self.band is None or self.band.lacking
+        if missing and now >= max(order.not_before, self._retry_at):
+            self._start(order, now, pick_devices)
+
+    def _part(self, band: Band, order: Order, now: float) -> None:
+        """Send away workers that are no longer wanted; how those of the last order ended stays known."""
         if not band.stopping:
             band.stop(now)
-        if band.gone:
+        if band.gone and band.attempt != order.attempt:
             self.band = self.intent = None
 
     def _start(self, order: Order, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         """Start what is missing; what the system refuses is tried again later."""
-        launch = self.launch
-        assert launch is not None, "orders are only taken for registered jobs"
-        variables = environment.job_variables(self._base, launch, folder.progress_path(self.place))
+        self._retry_at = now + RETRY_S
+        if self.launch is None:
+            raise BackendError(f"not entered: {self.refusal}")
         try:
-            if self.band is None and not self.setup.done(launch, variables, order.attempt, now):
-                return
-            if self.band is None and not self.adopt(order.attempt, now):
-                self._form(order, launch.grace_s, pick_devices(len(order.kinds)), now)
-            self._fill(launch, variables)
-        except OSError as error:
-            self._retry_at = now + RETRY_S
+            if self.tail is None:
+                self.open(now)  # what is found there may forbid the start
+            else:
+                self._begin(order, self.launch, now, pick_devices)
+        except (OSError, InputError) as error:
             raise BackendError(
-                f"attempt {order.attempt} of job {launch.job_id} must be startable, got: {error}; "
+                f"attempt {order.attempt} of job {self.launch.job_id} must be startable, got: {error}; "
                 f"trying again in {RETRY_S:g} s"
             ) from error
+        self._retry_at = -math.inf
+
+    def _begin(
+        self, order: Order, launch: Launch, now: float, pick_devices: Callable[[int], tuple[str, ...]]
+    ) -> None:
+        """Run the set-up if it has not succeeded yet, then write down the attempt, then start it."""
+        variables = environment.job_variables(self._base, launch, folder.progress_path(self.place))
+        if self.band is None:
+            if not self.setup.done(launch, variables, order.attempt, now):
+                return
+            self._form(order, launch.grace_s, pick_devices(len(order.kinds)), now)
+        self._fill(launch, variables)
 
     def _form(self, order: Order, grace_s: float, devices: tuple[str, ...], now: float) -> None:
         """Write down the attempt before anything of it is started."""
@@ -178,9 +215,13 @@ class Job:
             devices=devices,
             master_port=environment.free_port(),
             grace_s=grace_s,
+            home=os.path.realpath(self.place),
         )
+        ours.make_private(folder.attempt_folder(self.place, order.attempt))
         folder.write_intent(self.place, intent)
-        self.band, self.intent, self._began_at = self.band_of(intent), intent, now
+        self.newest = self._formed = order.attempt
+        self.band, self.intent, self.began_at = self.band_of(intent), intent, now
+        self.moved = False
 
     def _fill(self, launch: Launch, variables: Mapping[str, str]) -> None:
         """Start the workers of whom nothing is known; one who comes late finds the place taken and leaves."""

@@ -45,10 +45,15 @@ class Launch:
 
 def check_name(what: str, name: str) -> None:
     """Refuse a name that cannot safely be part of a path; raises InputError."""
-    if not _NAME.fullmatch(name) or name in {".", ".."}:
+    if not is_name(name):
         raise InputError(
             f"{what} must be 1 to 80 letters, digits, dots, dashes or underscores, got {name!r}; rename it"
         )
+
+
+def is_name(name: str) -> bool:
+    """Say whether a name can safely be part of a path."""
+    return _NAME.fullmatch(name) is not None and name not in {".", ".."}
 
 
 def check_launch(launch: Launch) -> None:

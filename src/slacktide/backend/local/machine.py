@@ -17,8 +17,15 @@ from typing import NamedTuple
 MARKER = "SLACKTIDE_WORKER"
 """The variable that says `owner/job/attempt/rank` in a worker and in all that it starts."""
 
+OUTER = "SLACKTIDE_WORKER_OF"
+"""The variable that names, with blanks between, the workers in which a worker's own controller runs."""
+
 _LINUX = os.path.exists("/proc/self/stat")
 _KEY = MARKER.encode() + b"="
+_EXITING = 0x4
+"""The flag of the kernel for a process that exits (PF_EXITING)."""
+_KILL = 1 << (signal.SIGKILL - 1)
+_OUTER_KEY = OUTER.encode() + b"="
 
 
 class Process(NamedTuple):
@@ -36,6 +43,9 @@ class Seen(NamedTuple):
     group: int
     session: int
     marker: str | None
+    parent: int = 0
+    outer: tuple[str, ...] = ()
+    """The workers in which its own worker's controller runs, where one controller runs inside another."""
 
 
 def alive(process: Process) -> bool:
@@ -44,6 +54,21 @@ def alive(process: Process) -> bool:
         stat = _stat(process.pid)
         return stat is not None and stat[0] not in b"ZX" and _started(stat) == process.started
     return _ps_started(process.pid) == process.started
+
+
+def dying(pid: int) -> bool:
+    """Say whether a process has been killed, or begun to exit, and only has not come round to it yet."""
+    stat = _stat(pid) if _LINUX else None
+    if stat is None:
+        return False
+    if stat[0] in b"ZX" or int(stat[6]) & _EXITING:
+        return True
+    try:
+        lines = _content(f"/proc/{pid}/status").splitlines()
+    except OSError:  # gone meanwhile
+        return True
+    pending = [int(line.split()[1], 16) for line in lines if line.startswith((b"SigPnd:", b"ShdPnd:"))]
+    return any(signals & _KILL for signals in pending)
 
 
 def scan() -> Iterator[Seen]:
@@ -57,7 +82,10 @@ def scan() -> Iterator[Seen]:
         if stat is None or stat[0] in b"ZX":
             continue
         process = Process(int(entry), _started(stat))
-        yield Seen(process, int(stat[2]), int(stat[3]), _marker(process.pid))
+        environ = _environ(process.pid)
+        outer = (_variable(environ, _OUTER_KEY) or "").split()
+        marker = _variable(environ, _KEY)
+        yield Seen(process, int(stat[2]), int(stat[3]), marker, int(stat[1]), tuple(outer))
 
 
 def send(process: Process, number: signal.Signals) -> None:
@@ -96,14 +124,17 @@ def _boot() -> str:
         return ""
 
 
-def _marker(pid: int) -> str | None:
+def _environ(pid: int) -> bytes:
     try:
-        environ = _content(f"/proc/{pid}/environ")
+        return _content(f"/proc/{pid}/environ")
     except OSError:  # gone meanwhile, or someone else's
-        return None
-    for entry in environ.split(b"\0") if _KEY in environ else ():
-        if entry.startswith(_KEY):
-            return entry[len(_KEY) :].decode(errors="replace")
+        return b""
+
+
+def _variable(environ: bytes, key: bytes) -> str | None:
+    for entry in environ.split(b"\0") if key in environ else ():
+        if entry.startswith(key):
+            return entry[len(key) :].decode(errors="replace")
     return None
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from slacktide.backend.local import environment, folder, sweeping
+from slacktide.backend.local import environment, folder, looking, ours, sweeping
 from slacktide.backend.local.job import Job, Order
-from slacktide.backend.local.launch import Kind, Launch, check_launch, check_name
+from slacktide.backend.local.launch import Kind, Launch, check_launch, check_name, is_name
 from slacktide.backend.local.sighting import LogFile, Sighting, Stray
 from slacktide.errors import BackendError, InputError
 
@@ -31,7 +31,7 @@ class Processes:
         now: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """Look after the jobs under `root`; `environ` is what workers inherit. Raises InputError."""
+        """Look after the jobs under `root`; they see little of `environ`. Raises InputError."""
         check_name("an owner's name", owner)
         self._root = Path(os.path.abspath(root))
         self._owner = owner
@@ -44,28 +44,36 @@ class Processes:
 
         Raises InputError for what cannot be run, BackendError when our own folder cannot be written.
         """
-        check_launch(launch)
+        check_name("a job id", launch.job_id)
+        job = self._job(launch.job_id)
         try:
-            folder.own(self._root / launch.job_id, self._owner)
+            ours.own(job.place, self._owner)
+            job.open(self._now())
         except OSError as error:
             raise BackendError(
                 f"the folder of job {launch.job_id} must be writable, got: {error}; check the disk and rights"
             ) from error
-        workdir = Path(os.path.abspath(launch.workdir))
-        self._job(launch.job_id).launch = replace(launch, workdir=workdir)
+        check_launch(launch)
+        job.enter(replace(launch, workdir=Path(os.path.abspath(launch.workdir))))
+
+    def refuse(self, job_id: str, why: str) -> None:
+        """Take note of why a job cannot be started: what of it runs already is looked after all the same."""
+        if is_name(job_id):
+            self._job(job_id).refusal = why
 
     def hold(self, job_id: str, attempt: int, kinds: tuple[Kind, ...], not_before: float = -math.inf) -> None:
         """Order these workers, rank i of kind `kinds[i]`; no kinds: none at all, whatever the attempt.
 
         The same attempt again changes nothing. Another one ends the workers that there are and then, from
-        `not_before` on, starts the new ones. Attempts only grow. Raises InputError.
+        `not_before` on, starts the new ones, which needs a registered job. Attempts only grow. Raises
+        InputError.
         """
-        job = self._registered(job_id)
+        job = self._known(job_id)
         before = job.order.attempt if job.order else 0
         if attempt < max(1, before):
             raise InputError(f"an attempt must be >= {max(1, before)}, the last one ordered, got {attempt}")
         if attempt != before or not kinds:
-            job.order = Order(attempt, kinds, not_before)
+            job.hold(Order(attempt, kinds, not_before))
 
     def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
         """Let the market take the highest-ranked spot workers beyond `spot_left`, after some notice.
@@ -79,34 +87,37 @@ class Processes:
         self._known(job_id).take(spot_left, notice_s, self._now())
 
     def tick(self) -> None:
-        """Take the next steps for all jobs; raises BackendError, after all had theirs, if some failed."""
+        """Take the next steps for all jobs; what goes wrong with one is that one's trouble."""
         now = self._now()
-        failures: list[BackendError] = []
         for job_id, job in self._jobs.items():
             try:
                 job.advance(now, self._pick_devices)
             except BackendError as error:
-                failures.append(error)
+                job.trouble = str(error)
             except OSError as error:
-                failures.append(BackendError(f"job {job_id} must be watchable, got: {error}; trying again"))
-        if failures:
-            raise BackendError("; ".join(map(str, failures))) from failures[0]
+                job.trouble = f"job {job_id} must be watchable, got: {error}; trying again"
 
     def look(self, job_id: str) -> Sighting:
-        """Return what the last tick saw of a job; raises InputError when it is not known."""
-        return self._known(job_id).look(self._now())
+        """Return what the last tick saw of a job; raises InputError for what is no job's name."""
+        return looking.sight(self._known(job_id), self._now())
 
     def sweep(self, keep: Mapping[str, int]) -> None:
         """Take charge of what an earlier controller left: keep these attempts, end all else.
 
         Kept workers are watched and signalled as if we had started them, and the missing ones of a set
-        that was only half begun are started when the same attempt is held again. To be called before the
-        first order. What is to go gets SIGTERM now, and SIGKILL from a later tick.
+        that was only half begun are started when the same attempt is held again. An attempt that was told to
+        stop is not kept. To be called before the first order: a job that has one is not touched, for its
+        workers are ours. What is to go gets SIGTERM now, and SIGKILL from a later tick.
         """
         marked = sweeping.marked(self._owner)
-        on_disk = {place.name for place in folder.jobs(self._root, self._owner)}
-        for job_id in sorted(on_disk | set(marked)):
-            sweeping.sweep(self._job(job_id), keep.get(job_id), marked.get(job_id, {}), self._now())
+        on_disk = {place.name for place in ours.jobs(self._root, self._owner)}
+        for job_id in sorted(on_disk | set(marked) | set(filter(is_name, keep))):
+            job = self._job(job_id)
+            try:
+                if job.order is None:
+                    sweeping.sweep(job, keep.get(job_id), marked.get(job_id, {}), self._now())
+            except (OSError, InputError) as error:
+                job.trouble = f"the folder of job {job_id} must be readable, got: {error}"
 
     def strays(self) -> list[Stray]:
         """Return what `sweep` found, is to go and has not gone."""
@@ -131,22 +142,14 @@ class Processes:
 
     def _job(self, job_id: str) -> Job:
         if job_id not in self._jobs:
-            place, prefix = self._root / job_id, f"{self._owner}/{job_id}"
-            self._jobs[job_id] = Job(place, prefix, self._environ, self._now())
+            self._jobs[job_id] = Job(self._root / job_id, self._owner, self._environ, self._now())
         return self._jobs[job_id]
 
     def _known(self, job_id: str) -> Job:
-        if job_id not in self._jobs:
-            raise InputError(f"a job must be known here, got {job_id!r}; register it first")
-        return self._jobs[job_id]
-
-    def _registered(self, job_id: str) -> Job:
-        job = self._known(job_id)
-        if job.launch is None:
-            raise InputError(f"a job must be registered before it is held, got {job_id!r}; register it first")
-        return job
+        check_name("a job id", job_id)
+        return self._job(job_id)
 
     def _pick_devices(self, workers: int) -> tuple[str, ...]:
-        intents = (job.intent for job in self._jobs.values() if job.intent)
+        intents = (job.intent for job in self._jobs.values() if job.intent and job.band and not job.band.gone)
         used = (device for intent in intents for device in intent.devices)
         return environment.least_used(environment.machine_devices(self._environ), used, workers)

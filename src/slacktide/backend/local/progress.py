@@ -1,4 +1,9 @@
-"""What a job says of itself: lines of JSON that it appends to a file."""
+"""What a job says of itself: lines of JSON that it appends to a file.
+
+A job may write what and as much as it likes; whoever watches it has other jobs to look after. So a look reads
+a bounded part of what is new, parses a bounded number of lines and keeps a bounded number of metrics. Of what
+is passed over it looks for one thing, the last line that says how much is done.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,26 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-AT_MOST_BYTES = 1 << 22
-"""How much is read at a time, so that no look takes long; the rest waits for the next."""
+LONGEST_LINE_BYTES = 1 << 16
+"""Longer lines are not read."""
+AT_MOST_BYTES = 1 << 20
+"""How much of what was added is read at a look; of more than this only the end."""
+AT_MOST_LINES = 1000
+"""How many lines are parsed at a look; of more than these only the last ones."""
+SEARCHED_BYTES = 1 << 26
+"""How far back the last word on what is done is looked for among what is passed over."""
+TRIES = 100
+"""How many lines among these are tried that look as if they said it."""
+MOST_METRICS = 64
+LONGEST_NAME = 64
+UNREAD = "unread_lines"
+"""The metric that says how many lines were not read, where some were not."""
+
+_DONE = b'"done"'
 
 
 class Progress(NamedTuple):
@@ -22,7 +41,7 @@ class Progress(NamedTuple):
     """The work that a worker killed without notice would not lose."""
     metrics: Mapping[str, float] = {}
     reports: int = 0
-    """How many lines told how much is done."""
+    """How many lines told how much is done, as far as they were read."""
 
 
 class Tail:
@@ -32,28 +51,39 @@ class Tail:
         self.path = path
         self.progress = Progress()
         self.broken_lines = 0
+        """Lines that could not be read, or were too many; what came too fast to be counted counts as one."""
+        self.skipped_bytes = 0
+        """What came faster than it could be read."""
         self.grown_at = -math.inf
         """When the file was last found longer, on the caller's clock."""
         self.said_at: float | None = None
         """When it was last found to say how much is done; None while it never has."""
+        self.behind = False
+        """Whether the file was longer than what was read of it."""
         self._inode = 0
         self._offset = 0
         self._rest = b""
+        self._inside = False
+        """Whether the next bytes are of a line that is too long."""
         self._catch_up(now)
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """What the job measures, and how many of its lines were not read, if some were not."""
+        if not self.broken_lines:
+            return self.progress.metrics
+        return {**self.progress.metrics, UNREAD: float(self.broken_lines)}
 
     def poll(self, now: float) -> None:
         """Read what was added; a last line without its end waits for it."""
-        added = self._read()
-        if not added:
+        before, reports = self._offset, self.progress.reports
+        try:
+            self._read_on()
+        except OSError:  # it is missing, or the job keeps it from being read
             return
-        self.grown_at, before = now, self.progress.reports
-        *lines, self._rest = (self._rest + added).split(b"\n")
-        for line in filter(None, map(bytes.strip, lines)):
-            self._take(line)
-        if len(self._rest) > AT_MOST_BYTES:
-            self._rest = b""
-            self.broken_lines += 1
-        if self.progress.reports > before:
+        if self._offset != before:
+            self.grown_at = now
+        if self.progress.reports > reports:
             self.said_at = now
 
     def _catch_up(self, now: float) -> None:
@@ -66,46 +96,119 @@ class Tail:
         self.grown_at = now - silent_s
         self.said_at = None if self.said_at is None else self.grown_at
 
-    def _read(self) -> bytes:
-        """Return what was added; nothing while the file is missing or the job keeps it from being read."""
-        try:
-            return self._read_on(self.path.stat())
-        except OSError:
-            return b""
-
-    def _read_on(self, state: os.stat_result) -> bytes:
+    def _read_on(self) -> None:
+        state = self.path.stat()
         if state.st_ino != self._inode or state.st_size < self._offset:
-            self._inode, self._offset, self._rest = state.st_ino, 0, b""
+            self._inode, self._offset, self._rest, self._inside = state.st_ino, 0, b"", False
         if state.st_size == self._offset:
-            return b""
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            added = file.read(AT_MOST_BYTES)
+            return
+        with self.path.open("rb", buffering=0) as file:
+            if state.st_size - self._offset > AT_MOST_BYTES:
+                self._skip(file.fileno(), state.st_size - AT_MOST_BYTES)
+            added = os.pread(file.fileno(), AT_MOST_BYTES, self._offset)
         self._offset += len(added)
-        return added
+        self.behind = self._offset < state.st_size
+        self._take_in(added)
 
-    def _take(self, line: bytes) -> None:
-        try:
-            self.progress = said(line, self.progress)
-        except (ValueError, TypeError, OverflowError, RecursionError):
+    def _skip(self, handle: int, to: int) -> None:
+        """Go on at a later place, inside whatever line is there, with the last word from before it."""
+        begin = self._offset - len(self._rest)
+        self._take(last_report(handle, max(begin, to - SEARCHED_BYTES), to + LONGEST_LINE_BYTES))
+        self.skipped_bytes += to - begin
+        self.broken_lines += 1
+        self._offset, self._rest, self._inside = to, b"", True
+
+    def _take_in(self, added: bytes) -> None:
+        if self._inside:
+            end = added.find(b"\n")
+            if end < 0:
+                return
+            added, self._inside = added[end + 1 :], False
+        *lines, self._rest = (self._rest + added).split(b"\n")
+        if len(self._rest) > LONGEST_LINE_BYTES:
+            self._rest, self._inside = b"", True
             self.broken_lines += 1
+        self._take(self._read_of(lines))
+
+    def _read_of(self, lines: Sequence[bytes]) -> Iterable[bytes]:
+        """Return the lines to read, in order: the last ones, and the last word before them."""
+        passed, taken = lines[:-AT_MOST_LINES], lines[-AT_MOST_LINES:]
+        self.broken_lines += len(passed)
+        return [*_last_of(reversed(passed)), *taken]
+
+    def _take(self, lines: Iterable[bytes]) -> None:
+        for line in filter(None, map(bytes.strip, lines)):
+            try:
+                self.progress = said(line, self.progress)
+            except (ValueError, TypeError, OverflowError, RecursionError):
+                self.broken_lines += 1
+
+
+def last_report(handle: int, begin: int, end: int) -> list[bytes]:
+    """Return the last whole line of a part of a file that says how much is done, if one does."""
+    tries = TRIES
+    while end > begin and tries > 0:
+        # A line may lie across a border, so parts overlap by the longest one.
+        start = max(begin, end - AT_MOST_BYTES - LONGEST_LINE_BYTES)
+        *lines, _ = os.pread(handle, end - start, start).split(b"\n")
+        likely = [line for line in lines if _DONE in line]
+        found = _last_of(reversed(likely[-tries:]))
+        if found:
+            return found
+        tries -= len(likely)
+        end = start + LONGEST_LINE_BYTES if start > begin else begin
+    return []
+
+
+def _last_of(lines: Iterable[bytes]) -> list[bytes]:
+    """Return the first of some lines that says how much is done; only a few are tried."""
+    tries = TRIES
+    for line in lines:
+        if _DONE in line and len(line) <= LONGEST_LINE_BYTES:
+            if _is_report(line):
+                return [line]
+            tries -= 1
+            if not tries:
+                break
+    return []
+
+
+def _is_report(line: bytes) -> bool:
+    try:
+        return said(line, Progress()).reports > 0
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return False
 
 
 def said(line: bytes, before: Progress) -> Progress:
     """Return what a line says, on top of what was said before; raises ValueError or TypeError if broken.
 
     A line without `done` only brings metrics. Shares are clipped to [0, 1]; metrics that are no finite
-    numbers are left out.
+    numbers are left out, and so are those with long names and those that come when there are many already.
     """
+    if len(line) > LONGEST_LINE_BYTES:
+        raise ValueError("a line must not be longer than it can be read")
     fact = json.loads(line)
     if not isinstance(fact, dict) or not isinstance(fact.get("metrics", {}), dict):
         raise TypeError("a line must be an object, and its metrics too")
-    fresh = {name: float(value) for name, value in fact.get("metrics", {}).items() if _is_number(value)}
-    metrics = {**before.metrics, **fresh}
+    metrics = _with(before.metrics, fact.get("metrics", {}))
     if "done" not in fact:
         return before._replace(metrics=metrics)
     done = _share(fact["done"])
     return Progress(done, min(done, _share(fact.get("checkpointed", done))), metrics, before.reports + 1)
+
+
+def _with(known: Mapping[str, float], told: Mapping[str, object]) -> Mapping[str, float]:
+    """Return metrics with those that were told anew, as far as there is room for them."""
+    metrics = dict(known)
+    for name, value in told.items():
+        if (
+            _is_number(value)
+            and len(name) <= LONGEST_NAME
+            and (name in metrics or len(metrics) < MOST_METRICS)
+        ):
+            metrics[name] = float(value)  # type: ignore[arg-type]
+    return metrics
 
 
 def _share(value: object) -> float:

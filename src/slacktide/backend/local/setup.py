@@ -18,7 +18,7 @@ class Setup:
 
     def __init__(self, place: Path, marker: str) -> None:
         self.failed_for: int | None = None
-        """The attempt that cannot begin because the set-up failed."""
+        """The attempt that cannot begin because the set-up failed, or was stopped."""
         self._stem = place / "setup"
         self._marker = marker
         self._stop_path = place / "setup.stop"
@@ -39,6 +39,11 @@ class Setup:
     def exit_code(self) -> int | None:
         """How it ended, None while it has not."""
         return self._band.workers[0].exit_code if self._band else None
+
+    @property
+    def stopped(self) -> bool:
+        """It was told to stop, by whoever, or lost: however it ended, it has not succeeded, nor failed."""
+        return self._band is not None and self._band.stopped
 
     def poll(self, now: float) -> None:
         """See whether it ended."""
@@ -66,7 +71,7 @@ class Setup:
         if launch.setup is None:
             return True
         self.adopt(launch.grace_s, now)
-        if self.exit_code == 0:
+        if self.exit_code == 0 and not self.stopped:
             return True
         if not self.present and self._attempt != attempt:
             self._begin(launch, launch.setup, variables)
@@ -75,7 +80,7 @@ class Setup:
         return False
 
     def _begin(self, launch: Launch, text: str, variables: Mapping[str, str]) -> None:
-        for note in ("pid", "exit", "stop"):
+        for note in ("pid", "exit", "stop", "left"):
             Path(f"{self._stem}.{note}").unlink(missing_ok=True)
         band = self._formed(launch.grace_s)
         environ = {**variables, MARKER: self._marker}

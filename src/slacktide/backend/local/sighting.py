@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
+
+from slacktide.backend.base import PIECE_BYTES
+from slacktide.errors import BackendError
 
 Phase: TypeAlias = Literal["none", "setting-up", "starting", "running", "stopping", "exited"]
 """none: nothing is held · setting-up: the set-up command runs · starting: workers are ordered and not all
@@ -25,11 +29,26 @@ class Sighting(NamedTuple):
     phase: Phase
     spot_gpus: int
     on_demand_gpus: int
-    """Workers alive, also those that were told to end."""
+    """Workers alive, of whichever attempt, also those that were told to end."""
+    pending_gpus: int
+    """Workers that were ordered, have not begun and still may."""
+    lost_spot_gpus: int
+    lost_on_demand_gpus: int
+    """Workers that ended without a word though nobody here had ended them."""
     exit_codes: tuple[int | None, ...]
     """By rank; None while it lives or when it never began, negative for the signal that ended it."""
     failed_rank: int | None
-    """The first worker that ended with anything but 0 though nobody had asked it to."""
+    """The first worker that ended with anything but 0 though nobody had told it to, nor another was lost."""
+    finished: bool
+    """All ended with 0, untold, and the job said that all is done if it ever says how much is."""
+    unfinished: bool
+    """All ended with 0, untold, but the job last said that less is done."""
+    stopped: bool
+    """The attempt was told to stop, by whoever, or lost workers, or is not that of the order."""
+    gone: bool
+    """Nothing of the job is left on the machine."""
+    gone_s: float | None
+    """When the last worker of the attempt had gone, on the machine's own clock; None before."""
     done_share: float
     checkpointed_share: float
     said_s: float | None
@@ -40,9 +59,13 @@ class Sighting(NamedTuple):
     silent_s: float
     """Seconds since the progress file last grew or the attempt's workers were started, whichever is less."""
     setup_exit: int | None
-    """How the set-up ended; None when it has not, or when there is none."""
+    """How the set-up ended by itself; None when it has not, or when there is none."""
     broken_lines: int
-    """Lines of the progress file that could not be read, since this controller began to read it."""
+    """Lines of the progress file that were not read, since this controller began to read it."""
+    newest_attempt: int
+    """The highest attempt that was ever begun here."""
+    trouble: str
+    """What keeps the last order from being carried out; empty when nothing does."""
 
 
 class Stray(NamedTuple):
@@ -64,7 +87,23 @@ class LogFile(NamedTuple):
     path: Path
 
     def read(self, after: int) -> Iterator[bytes]:
-        """Yield the lines that begin at this many bytes or later; the last may have no end yet."""
-        with self.path.open("rb") as file:
-            file.seek(after)
-            yield from file
+        """Yield the lines that begin at this many bytes or later, long ones in pieces; raises BackendError.
+
+        The last may have no end yet. What the job put in the place of its log is not followed or waited for.
+        """
+        try:
+            with open(self.path, "rb", opener=_opened) as file:
+                file.seek(after)
+                while piece := file.readline(PIECE_BYTES):
+                    yield piece
+        except FileNotFoundError:
+            return  # cleared away meanwhile
+        except OSError as error:
+            raise BackendError(
+                f"{self.path}: what a worker printed must be a file that can be read, got: {error.strerror}; "
+                "see what the job has done to it"
+            ) from error
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

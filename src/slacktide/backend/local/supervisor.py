@@ -1,8 +1,9 @@
 """The few lines of shell that stand between a worker and a controller that may die at any moment.
 
-A worker says itself that it is there, before it runs anything of the user's, and how it ended. A controller
-that dies after a fork and before any note of its own therefore loses no one: the next one reads the notes.
-Notes are whole lines: what does not end in a newline is not there yet.
+A worker says itself that it is there, before it runs anything of the user's, and how it ended: with which
+code, whether it had been told to stop by whoever, and when on the machine's own clock. A controller that dies
+after a fork and before any note of its own therefore loses no one: the next one reads the notes. Notes are
+whole lines: what does not end in a newline is not there yet.
 """
 
 from __future__ import annotations
@@ -13,35 +14,58 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from slacktide.backend.local.kin import as_subreaper
+
 SCRIPT = r"""
-stem=$1 stop=$2 workdir=$3 shell=$4 run=$5
+# The names are long because the user's variables are exported: one of the same name would be changed.
+slacktide_home=$1 slacktide_stem=$2 slacktide_stop=$3 slacktide_workdir=$4 slacktide_shell=$5 slacktide_run=$6
+slacktide_told=0
 # A trap with a command in it is not handed down: the user's command sees the signals as they are, while
-# this shell outlives them to write down how the command ended.
-trap : TERM INT HUP
+# this shell outlives them to write down how the command ended and whether it had been told to.
+trap 'slacktide_told=1' TERM INT HUP
 set -f
-if { IFS= read -r line <"/proc/$$/stat"; } 2>/dev/null; then
-  { read -r boot </proc/sys/kernel/random/boot_id; } 2>/dev/null || boot=
-  set -- ${line##*) }
-  started="${20} $boot"
+slacktide_mask=$(umask)
+umask 077
+# Notes are written by names relative to their folder, so that they find it though it was moved meanwhile.
+cd -- "$slacktide_home" || exit 125
+{ read -r slacktide_boot </proc/sys/kernel/random/boot_id; } 2>/dev/null || slacktide_boot=
+if { IFS= read -r slacktide_line <"/proc/$$/stat"; } 2>/dev/null; then
+  set -- ${slacktide_line##*) }
+  slacktide_started="${20} $slacktide_boot"
 else
   set -- $(LC_ALL=C TZ=UTC0 ps -o lstart= -p $$)
-  started="$*"
+  slacktide_started="$*"
 fi
-# Only one may ever be this rank of this attempt: the file must not be there yet.
+# Only one may ever be this rank of this attempt: a note must not be there yet, nor a link in its place.
 set -C
-printf '%s %s\n' "$$" "$started" >"$stem.pid" || exit 125
-set +C
+printf '%s %s\n' "$$" "$slacktide_started" >"$slacktide_stem.pid" || exit 125
 # Whoever wants the attempt to end makes the stop file before it signals. So either the command is not begun
 # here, or it is already there to get the signal.
 (
-  [ ! -e "$stop" ] || exit 143
-  cd -- "$workdir" || exit 126
-  exec "$shell" -c "$run"
+  [ "$slacktide_told" = 0 ] && [ ! -e "$slacktide_stop" ] || exit 143
+  cd -- "$slacktide_workdir" || exit 126
+  umask "$slacktide_mask"
+  exec "$slacktide_shell" -c "$slacktide_run"
 )
-status=$?
-printf '%s\n' "$status" >"$stem.exit"
-exit "$status"
+slacktide_status=$?
+{ read -r slacktide_uptime slacktide_line </proc/uptime; } 2>/dev/null || slacktide_uptime=
+# Orphans of the command are below this shell (kin.py), and nowhere once it has ended: they are written down.
+slacktide_left=
+{ read -r slacktide_left <"/proc/$$/task/$$/children"; } 2>/dev/null
+for slacktide_pid in $slacktide_left; do
+  { IFS= read -r slacktide_line <"/proc/$slacktide_pid/stat"; } 2>/dev/null || continue
+  set -- ${slacktide_line##*) }
+  printf '%s %s\n' "$slacktide_pid" "${20} $slacktide_boot" >>"$slacktide_stem.left"
+done
+slacktide_line="$slacktide_status $slacktide_told $slacktide_uptime $slacktide_boot"
+printf '%s\n' "$slacktide_line" >"$slacktide_stem.exit" && exit "$slacktide_status"
+# Without a note our own exit code is the only word that is left, and being told matters more than the rest.
+[ "$slacktide_told" = 0 ] || exit 143
+exit "$slacktide_status"
 """
+
+TOLD = 143
+"""What a supervisor exits with that was told to stop and could not write it down."""
 
 _SH = "/bin/sh"
 _DEFAULT_SIGNALS = (
@@ -59,14 +83,15 @@ def spawn(stem: Path, stop: Path, log: Path, workdir: Path, run: str, environ: M
     """Start a supervised command in a session of its own and return the supervisor's pid.
 
     Names, paths and texts travel as arguments, never inside shell text. Raises OSError when the system
-    cannot start it.
+    cannot start it. The stop note is beside the others.
     """
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
-        texts = [str(stem), str(stop), str(workdir), _shell(), run]
+        texts = [str(stem.parent), stem.name, stop.name, str(workdir), _shell(), run]
+        command = as_subreaper([_SH, "-c", SCRIPT, "slacktide-worker", *texts])
         return os.posix_spawn(
-            _SH,
-            [_SH, "-c", SCRIPT, "slacktide-worker", *texts],
+            command[0],
+            command,
             environ,
             file_actions=_files(output),
             setsid=True,

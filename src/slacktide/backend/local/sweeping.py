@@ -7,52 +7,64 @@ removed, and what outlived a supervisor. One that is about to begin finds the st
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from slacktide.backend.local import folder, machine
 from slacktide.backend.local.band import Band
 from slacktide.backend.local.job import Job
+from slacktide.backend.local.launch import Kind, is_name
 from slacktide.backend.local.worker import VANISHED, Worker
+from slacktide.errors import InputError
 
 STRAY_GRACE_S = 10.0
 """The patience with a process of which nothing but its marker is known."""
 
-Marked: TypeAlias = Mapping[str, set[int]]
-"""Ranks that live, by the part of the job they belong to: the number of an attempt, or `setup`."""
+Marked: TypeAlias = Mapping[str, Mapping[int, Kind]]
+"""Ranks that live and their kinds, by the part of the job they belong to: an attempt's number, or `setup`."""
 
 
-def marked(owner: str) -> dict[str, dict[str, set[int]]]:
+def marked(owner: str) -> dict[str, dict[str, dict[int, Kind]]]:
     """Return what of an owner's lives on this machine, by job."""
-    found: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    found: dict[str, dict[str, dict[int, Kind]]] = defaultdict(lambda: defaultdict(dict))
     for seen in machine.scan():
         parts = (seen.marker or "").split("/")
-        if len(parts) == 4 and parts[0] == owner and parts[3].isdecimal():
-            found[parts[1]][parts[2]].add(int(parts[3]))
+        if len(parts) == 4 and parts[0] == owner and parts[3].isdecimal() and is_name(parts[1]):
+            ranks, rank = found[parts[1]][parts[2]], int(parts[3])
+            # One of its processes may end while it is read, and then says nothing.
+            ranks[rank] = "spot" if ranks.get(rank) == "spot" else _kind(seen.process.pid)
     return found
 
 
 def sweep(job: Job, kept: int | None, living: Marked, now: float) -> None:
-    """Adopt one attempt of a job, with its set-up, and begin to end all else.
+    """Adopt one attempt of a job, with its set-up, and begin to end all else; raises InputError or OSError.
 
-    A job that has an order is not touched: its workers are ours, nobody left them.
+    When the job's folder is not ours to read, all that lives is ended by its marker before that is raised.
     """
-    if job.order is not None:
-        return
+    job.newest = max([job.newest, *(int(part) for part in living if part.isdecimal())])
     explained = {_part(band) for band in job.going}
-    if kept is not None:
-        job.setup.adopt(STRAY_GRACE_S, now)
-        explained.add("setup")
-        if (job.band and job.band.attempt == kept) or job.adopt(kept, now):
-            explained.add(str(kept))
-    for part, band in _left(job, living):
-        if part not in explained:
-            explained.add(part)
-            _end(job, band, now)
+    if job.band and job.band.attempt != kept:
+        job.going, job.band, job.intent = [*job.going, job.band], None, None
+        job.going[-1].stop(now)
+        explained.add(_part(job.going[-1]))
+    try:
+        job.open(now)
+        if kept is not None:
+            job.setup.adopt(STRAY_GRACE_S, now)
+            explained.add("setup")
+            if job.band or job.adopt(kept, now):
+                explained.add(str(kept))
+            else:
+                job.not_adopted(kept, lives=str(kept) in living)
+        left = _noted(job, living)
+    except (OSError, InputError):
+        _end_all(job, _marked_only(job, living), explained, now)
+        raise
+    _end_all(job, [*left, *_marked_only(job, living)], explained, now)
 
 
-def _left(job: Job, living: Marked) -> list[tuple[str, Band]]:
-    """Return everything of a job that may not have ended: what is on disk first, as it knows more."""
+def _noted(job: Job, living: Marked) -> list[tuple[str, Band]]:
+    """Return everything on disk that may not have ended."""
     attempts = [
         (str(attempt), folder.read_intent(job.place, attempt)) for attempt in folder.attempts(job.place)
     ]
@@ -60,29 +72,36 @@ def _left(job: Job, living: Marked) -> list[tuple[str, Band]]:
     setup = job.setup.left(STRAY_GRACE_S)
     if setup:
         noted.append(("setup", setup))
-    unfinished = [
+    return [
         (part, band)
         for part, band in noted
         if part in living or any(worker.exit_code is None for worker in band.workers)
     ]
-    return unfinished + [(part, _nameless(job, part, ranks)) for part, ranks in living.items()]
 
 
-def _nameless(job: Job, part: str, ranks: set[int]) -> Band:
-    """Return a band for processes of which only the marker is known."""
+def _marked_only(job: Job, living: Marked) -> list[tuple[str, Band]]:
+    """Return bands for processes of which only the marker is known."""
+    return [(part, _nameless(job, part, ranks)) for part, ranks in living.items()]
+
+
+def _nameless(job: Job, part: str, ranks: Mapping[int, Kind]) -> Band:
     attempt = int(part) if part.isdecimal() else 0
     home = folder.attempt_folder(job.place, attempt)
     workers = [
-        Worker(rank, "on-demand", f"{job.prefix}/{part}/{rank}", home / f"rank-{rank}")
-        for rank in sorted(ranks)
+        Worker(rank, kind, f"{job.prefix}/{part}/{rank}", home / f"rank-{rank}")
+        for rank, kind in sorted(ranks.items())
     ]
     for worker in workers:
         worker.exit_code = VANISHED
     return Band(attempt, workers, home / "stop", STRAY_GRACE_S)
 
 
-def _part(band: Band) -> str:
-    return str(band.attempt) if band.attempt else "setup"
+def _end_all(job: Job, left: Iterable[tuple[str, Band]], explained: set[str], now: float) -> None:
+    """End what is not explained; what is on disk comes first, as it knows more."""
+    for part, band in left:
+        if part not in explained:
+            explained.add(part)
+            _end(job, band, now)
 
 
 def _end(job: Job, band: Band, now: float) -> None:
@@ -90,3 +109,17 @@ def _end(job: Job, band: Band, now: float) -> None:
     band.poll(now)
     if not band.gone:
         job.going.append(band)
+
+
+def _part(band: Band) -> str:
+    return str(band.attempt) if band.attempt else "setup"
+
+
+def _kind(pid: int) -> Kind:
+    """Return what a process's GPU is rented as, by its own variables; on demand when it does not say."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            spot = b"SLACKTIDE_CAPACITY_TYPE=spot" in file.read().split(b"\0")
+    except OSError:  # gone meanwhile
+        spot = False
+    return "spot" if spot else "on-demand"

@@ -9,9 +9,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from slacktide.backend.local import folder, machine
+from slacktide import boot
+from slacktide.backend.local import folder, machine, moments
+from slacktide.backend.local.kin import kin, left_behind
 from slacktide.backend.local.launch import Kind
-from slacktide.backend.local.supervisor import exit_code
+from slacktide.backend.local.supervisor import TOLD, exit_code
 
 VANISHED = -int(signal.SIGKILL)
 """The exit code of a worker that left no word: nothing but SIGKILL keeps a supervisor from writing it."""
@@ -37,15 +39,26 @@ class Worker:
         self.exit_code: int | None = None
         self.ended_ns = 0
         """When it ended by the wall clock, once it has."""
+        self.told = False
+        """Whether it says itself that somebody, whoever it was, had told it to stop."""
         self.asked = False
-        """Whether it was told to end while it lived."""
+        """Whether we told it to end while it lived."""
+        self.lost = False
+        """Whether it ended without a word: its machine, or what stands for that, was taken from it."""
+        self.gone_s: float | None = None
+        """When it and all that it started had gone, on the machine's own clock."""
         self.kill_at = math.inf
         self.leftovers: list[machine.Process] = []
         self.cleared = False
         """Whether it has ended and nothing of it was found any more."""
         self._told: set[machine.Process] = set()
-        self._known_alive = False
-        """Whether it lived in our time, so that the session of its pid was its own."""
+        self._seen_s: float | None = None
+        """When it was last seen alive, on the machine's own clock: its pid's session was its own then."""
+        self._ended_s: float | None = None
+        self._outlived = False
+        """Whether anything of it was found after its end."""
+        self._below: set[machine.Process] = set()
+        """All that was ever found to be its own."""
 
     @property
     def awaited(self) -> bool:
@@ -63,6 +76,16 @@ class Worker:
         return self.alive or bool(self.leftovers)
 
     @property
+    def failed(self) -> bool:
+        """It ended badly, by its own word, though nobody had told it to."""
+        return bool(self.exit_code) and not (self.asked or self.told or self.lost)
+
+    @property
+    def dying(self) -> bool:
+        """It lived when last polled, but was killed and will not live on."""
+        return self.alive and self.pid is not None and machine.dying(self.pid)
+
+    @property
     def pid(self) -> int | None:
         """The leader of its session and process group."""
         return self.process.pid if self.process else self.child
@@ -75,7 +98,7 @@ class Worker:
     def began(self, pid: int) -> None:
         """Take note of a child of ours."""
         self.child = pid
-        self._known_alive = True
+        self._seen_s = boot.seconds()
 
     def poll(self) -> None:
         """See whether it registered and whether it ended."""
@@ -85,14 +108,13 @@ class Worker:
         if self.process is None:
             self.process = folder.read_process(self.stem)
         if self.child is not None or (self.process is not None and machine.alive(self.process)):
-            self._known_alive = True
+            self._seen_s = boot.seconds()
         elif self.process is not None or status is not None:
             self._end(status)
 
     def tell(self, number: signal.Signals, seen: Iterable[machine.Seen]) -> None:
-        """Signal its whole process group if it lives, and those of its processes that left the group."""
-        self.poll()
-        mine = [other for other in seen if self._owns(other)]
+        """Signal its whole process group if it lived just now, and those of its processes that left it."""
+        mine = self._kin(seen)
         if self.alive and self.pid is not None:
             self.asked = True
             machine.send_group(self.pid, number)
@@ -103,10 +125,13 @@ class Worker:
 
     def clear(self, now: float, grace_s: float, seen: Iterable[machine.Seen]) -> None:
         """Look for what outlived it, and end that: SIGTERM unless it was told before, patience, SIGKILL."""
-        self.leftovers = [other.process for other in seen if self._owns(other)]
+        self._below |= left_behind(self.stem)
+        self.leftovers = [other.process for other in self._kin(seen)]
         self.cleared = not self.leftovers
         if self.cleared:
+            self.gone_s = boot.seconds() if self._outlived else self._ended_s
             return
+        self._outlived = True
         self.kill_at = min(self.kill_at, now + grace_s)
         for process in self.leftovers:
             if now >= self.kill_at:
@@ -115,14 +140,20 @@ class Worker:
                 machine.send(process, signal.SIGTERM)
         self._told.update(self.leftovers)
 
+    def _kin(self, seen: Iterable[machine.Seen]) -> list[machine.Seen]:
+        """Return what is ours of all processes, and remember it: later nothing may lead from us to them."""
+        found = kin(seen, self._owns, self._below)
+        self._below.update(other.process for other in found)
+        return found
+
     def _owns(self, other: machine.Seen) -> bool:
         """Say whether a process is ours: by the marker, or, where it wiped that out, by the session.
 
         The session counts only if its leader lived in our time: an old note may name a pid that is another's.
         """
         if other.marker is not None:
-            return other.marker == self.marker
-        return self._known_alive and other.session == self.pid and other.process.pid != self.pid
+            return self.marker in (other.marker, *other.outer)
+        return self._seen_s is not None and other.session == self.pid and other.process.pid != self.pid
 
     def _reap(self) -> int | None:
         """Return how our child ended; None while it lives, or when it never was ours."""
@@ -139,8 +170,15 @@ class Worker:
         return os.waitstatus_to_exitcode(status)
 
     def _end(self, status: int | None) -> None:
-        """Note how it ended: by its own word first, then by what the system says."""
-        written = folder.read_exit(self.stem)
-        word = written if written is not None else status
-        self.exit_code = VANISHED if word is None else exit_code(word)
+        """Note how it ended: by its own word first, then by what the system says; else it was lost."""
+        note = folder.read_exit(self.stem)
         self.ended_ns = folder.age_ns(Path(f"{self.stem}.exit")) or time.time_ns()
+        if note is not None:
+            self.exit_code, self.told = exit_code(note.status), note.told
+            self._ended_s = moments.by_note(self.stem, note)
+            return
+        self._ended_s = moments.by_signs(self.stem, self.process, self._seen_s)
+        if status is None or status < 0:
+            self.exit_code, self.lost = VANISHED if status is None else status, not self.asked
+        else:
+            self.exit_code, self.told = exit_code(status), status == TOLD

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slacktide.events import Decided, Event, Kept, Lived, Preempted, Remembered, Submitted
+from slacktide.events import Decided, Event, Held, JournalMade, Kept, Lived, Preempted, Remembered, Submitted
 from slacktide.report import words
 from slacktide.report.sentences import sentence
 
@@ -35,7 +35,7 @@ class Teller:
     def news(self, event: Event) -> str | None:
         """Return the line of an event; None when it says only that all goes on as it was."""
         line = self.line(event)
-        if isinstance(event, Lived | Kept | Remembered):
+        if isinstance(event, Lived | Held | Kept | Remembered | JournalMade):
             return None
         if isinstance(event, Preempted):
             self._last.pop(event.job, None)  # what is held now is news, even when nothing is done about it

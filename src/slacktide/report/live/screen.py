@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Protocol, Self
 
+from slacktide.report.terminal import visible
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
@@ -44,7 +46,7 @@ class Terminal:
 
     def tell(self, lines: Sequence[str]) -> None:
         """Keep the last lines for the next picture."""
-        self._lines = [*self._lines, *lines][-KEPT_LINES:]
+        self._lines = [*self._lines, *map(visible, lines)][-KEPT_LINES:]
 
     def draw(self, picture: Callable[[Sequence[str]], RenderableType], *, now: bool = False) -> None:
         """Draw the picture again if its time has come."""
@@ -82,7 +84,7 @@ class Lines:
             return
         try:
             for line in lines:
-                self._out.write(f"{line}\n")
+                self._out.write(f"{visible(line)}\n")
             self._out.flush()
         except OSError:
             self._out = None  # nobody reads any more; the run matters more than its account

@@ -5,7 +5,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from slacktide.events import Decided, Event, Kept, Lived, Opened, Preempted, Record, Submitted
+from slacktide.events import (
+    Decided,
+    Event,
+    Kept,
+    Lived,
+    Opened,
+    Preempted,
+    Record,
+    SubmissionAsked,
+    Submitted,
+)
 from slacktide.ledger import Priced
 from slacktide.report.sentences import sentence
 from slacktide.report.wire import values
@@ -51,8 +61,11 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
         case Preempted():
             own["slot"] = event.slot - first
         case Submitted():
+            own["envs"] = dict.fromkeys(event.envs)  # a journal of before holds their values, too
             for name in _unsaid(event):
                 del own[name]
+        case SubmissionAsked():
+            own["envs"] = dict.fromkeys(event.envs)
         case Opened() if event.backend == "local":
             del own["backend"]
     return {**common, **own}

@@ -1,0 +1,101 @@
+"""What must hold of money in any life: bill, audit and recount agree, and no limit is passed."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from campaigns.finding import Finding
+from campaigns.lives.mixed import rented_gpu_hours, stretches
+from campaigns.lives.owed import owed
+from campaigns.money.lives import Lived
+from campaigns.recount import Sum
+from slacktide import ledger
+from slacktide.backtesting import plain
+from slacktide.engine.bill import audit
+from slacktide.engine.lane import Lane
+from slacktide.events import ClusterSized
+from slacktide.ledger import Priced
+from slacktide.tariff import BY_THE_SECOND
+
+CLOSE_USD = 1e-6
+"""Much less than a cent: these lives are too short for rounding to matter."""
+FIXED = ("fifo", "equi")
+"""Allocators whose budget is the size of their cluster, at every moment."""
+NOTHING = Sum(0.0, 0.0, 0.0)
+
+
+def check(lived: Lived) -> None:
+    """See that every law holds."""
+    paid = stretches(lived.store)
+    counted = owed(paid, lived.life.site.lanes)
+    for job, lane in lived.life.site.lanes.items():
+        _job(lived, job, lane, counted.get(job, NOTHING).usd)
+    _all(lived, paid, sum(one.usd for one in counted.values()))
+    _fleet(lived, paid)
+
+
+def _job(lived: Lived, job: str, lane: Lane, counted_usd: float) -> None:
+    track = lived.engine.world.jobs[job]
+    if track.ended is None:
+        raise Finding(f"{job} must be over, but it is {track.status}")
+    checked = audit(track, lane, lived.store.read())
+    if not checked.clean:
+        raise Finding(f"the audit of {job} is not clean: {checked}")
+    _same(f"{job}: bill and recount", track.bill.cost_usd, counted_usd)
+    _same(f"{job}: audit and recount", checked.cost_usd, counted_usd)
+    _same(f"{job}: state and recount", track.state.cost_usd, counted_usd)
+    _within(job, counted_usd, lane)
+
+
+def _within(what: str, usd: float, lane: Lane) -> None:
+    most = lane.job.max_cost_usd
+    if most is not None and usd > most + CLOSE_USD:
+        raise Finding(f"{what} cost {usd:.6f} USD at max_cost {most:.6f}")
+
+
+def _all(lived: Lived, paid: list[Priced], counted_usd: float) -> None:
+    lanes = lived.life.site.lanes
+    checked = ledger.audit(paid, lambda payer: lanes[payer].tariff if payer in lanes else BY_THE_SECOND)
+    _same("all: audit and recount", checked.cost_usd, counted_usd)
+    _same("all: bill and recount", ledger.bill(paid).cost_usd, counted_usd)
+    if lived.life.absent:  # slots that nobody saw are paid as they were held
+        checked = dataclasses.replace(checked, oversold=())
+    if not checked.clean:
+        raise Finding(f"the audit of all is not clean: {checked}")
+
+
+def _fleet(lived: Lived, paid: list[Priced]) -> None:
+    """A fleet's GPU-hours are those of its jobs and machines; a fixed cluster is never above the budget."""
+    site = lived.life.site
+    for fleet in lived.engine.world.fleets.values():
+        own = [one for one in paid if not one.stretch.payer.startswith("alone")]
+        _same("the fleet's GPU-hours", fleet.spent_gpu_hours, ledger.bill(own).gpu_hours)
+        if fleet.cluster.rented:
+            raise Finding(f"{fleet.cluster.rented} nodes are rented though all is over")
+        if site.opened(fleet.first).owns_machines:
+            _same("the fleet's machines", fleet.spent_gpu_hours, rented_gpu_hours(lived.store))
+    if site.allocator in FIXED:
+        most = -(-site.fleet.budget_gpus // site.fleet.node_gpus)
+        for record in lived.store.read():
+            if isinstance(record.event, ClusterSized) and record.event.nodes > most:
+                raise Finding(f"{record.event.nodes} nodes were asked for, but the budget is {most:g}")
+
+
+def check_back_test(lane: Lane) -> None:
+    """A back-test's bill is a recount of what it held, and keeps to the greatest cost."""
+    run = plain.run(lane.job, lane.market_pool, lane.policy, start=lane.start_slot)
+    # A back-test numbers its slots from its start on, a market from its own beginning.
+    lived = [slot.lived for slot in run.slots]
+    moved = [
+        one._replace(stretch=one.stretch._replace(slot=one.stretch.slot + run.start_slot)) for one in lived
+    ]
+    (counted,) = owed(moved, {one.stretch.payer: lane for one in moved}).values()
+    _same("a back-test: bill and recount", run.cost_usd, counted.usd)
+    _same("a back-test: spot GPU-hours", run.spot_gpu_hours, counted.spot_gpu_hours)
+    _same("a back-test: on-demand GPU-hours", run.on_demand_gpu_hours, counted.on_demand_gpu_hours)
+    _within("a back-test", counted.usd, lane)
+
+
+def _same(what: str, one: float, other: float) -> None:
+    if abs(one - other) > CLOSE_USD:
+        raise Finding(f"{what} must be the same, got {one:.9f} and {other:.9f}")

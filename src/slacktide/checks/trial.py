@@ -1,0 +1,131 @@
+"""A back end on trial: made afresh in a folder of its own, with a market clock that is turned by hand."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from slacktide.backend.base import Backend, Facts, LaunchSpec, Log, Order, Place
+from slacktide.checks.policy import CheckFailed
+from slacktide.errors import SlacktideError
+
+PATIENCE_S = 60.0
+"""How long to wait for anything; far longer than it takes."""
+GRACE_S = 10.0
+JOB = "check"
+ORDER = Order(JOB, 1, "here", 2, 1)
+SECRET = {"CHECK_SECRET": "hush"}
+FOREVER = "sleep 600"
+
+Make: TypeAlias = Callable[[Place], Backend]
+
+
+class Clock:
+    """A market clock that the checks turn by hand."""
+
+    def __init__(self) -> None:
+        self.hours = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.hours
+
+
+class Trial:
+    """A back end, what it is told, and what it is asked."""
+
+    def __init__(self, make: Make, folder: Path) -> None:
+        """Make the back end; its files go into the folder."""
+        self.clock = Clock()
+        self._make, self._folder = make, folder
+        owner = uuid.uuid4().hex
+        self._place = Place(
+            folder=folder / "runs", owner=owner, now_hours=self.clock, secrets=lambda job: SECRET
+        )
+        self.backend = make(self._place)
+
+    def enter(self, run: str = FOREVER, env: Mapping[str, str] | None = None) -> None:
+        """Let the back end get to know the job."""
+        launch = LaunchSpec(job=JOB, run=run, workdir=str(self._folder), env=env or {}, grace_s=GRACE_S)
+        self.backend.enter(replace(launch, secrets=tuple(SECRET)))
+
+    def renew(self) -> None:
+        """Go on with another controller, which knows nothing but the journal."""
+        self.backend.close()
+        self.backend = self._make(self._place)
+
+    def look(self) -> Facts:
+        """Say what is."""
+        return self.backend.look([JOB])[JOB]
+
+    def until(self, condition: Callable[[Facts], object], words: str) -> Facts:
+        """Look until something holds, and return what was seen then; raises CheckFailed if it never does."""
+        give_up = time.monotonic() + PATIENCE_S
+        while not condition(facts := self.look()):
+            must(time.monotonic() < give_up, f"{words} within {PATIENCE_S:g} s")
+            time.sleep(0.02)
+        return facts
+
+    def held(self, order: Order, times: int = 1) -> Facts:
+        """Order, and wait until it is so."""
+        for _ in range(times):
+            self.backend.hold(order)
+        wanted = order.attempt, order.spot_gpus, order.on_demand_gpus, 0
+        return self.until(
+            lambda facts: (facts.attempt, *facts[2:5]) == wanted,
+            f"{order.spot_gpus} + {order.on_demand_gpus} GPUs must be held",
+        )
+
+    def let_go(self, order: Order) -> Facts:
+        """Order that everything ends, and wait until it has."""
+        self.backend.hold(order._replace(ending=True))
+        return self.until(lambda facts: facts.gone, "an order to end must lead to nothing being held")
+
+    def log(self, rank: int, attempt: int = 1) -> Log:
+        """Return the log of a worker."""
+        found = [log for log in self.backend.logs(JOB) if (log.attempt, log.rank) == (attempt, rank)]
+        must(len(found) == 1, f"there must be one log of rank {rank} of attempt {attempt}, got {len(found)}")
+        return found[0]
+
+    def printed(self, rank: int, attempt: int = 1) -> list[str]:
+        """Return the lines that a worker printed."""
+        return [line.decode().rstrip("\n") for line in self.log(rank, attempt).read(0)]
+
+    def until_printed(self, line: str, ranks: range, attempt: int = 1) -> None:
+        """Wait until these workers of an attempt have printed a line."""
+        wanted = {(attempt, rank) for rank in ranks}
+
+        def has_printed(_: Facts) -> bool:
+            logs = [log for log in self.backend.logs(JOB) if (log.attempt, log.rank) in wanted]
+            return len(logs) == len(wanted) and all(f"{line}\n".encode() in log.read(0) for log in logs)
+
+        self.until(has_printed, f"what every worker prints must be in its log: {line!r}")
+
+    def close(self) -> None:
+        """End everything, as well as the back end can, and close it."""
+        with suppress(CheckFailed, SlacktideError):  # what was found to be wrong has been told
+            self.let_go(ORDER._replace(attempt=99))
+        self.backend.close()
+
+
+@contextmanager
+def trial(make: Make) -> Iterator[Trial]:
+    """Put a back end on trial in a folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        one = Trial(make, Path(folder))
+        try:
+            yield one
+        finally:
+            one.close()
+
+
+def must(holds: object, words: str) -> None:
+    """Raise CheckFailed with what does not hold."""
+    if not holds:
+        raise CheckFailed(words)

@@ -1,0 +1,112 @@
+"""Output that may go away while jobs run: a closed terminal or pipe must not end a controller, nor delay it.
+
+Whatever is written to a terminal that was closed, to a pipe that nobody reads or to a full disk is left out;
+the run goes on. A reader that has stopped reading is waited for once, for a moment.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import select
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+GONE = (errno.EPIPE, errno.EIO, errno.ENXIO, errno.EBADF)
+"""What is said of a terminal or pipe whose other end is closed: it will never be read again."""
+PIECE_BYTES = 512
+"""A pipe that says it can be written to takes this many without delay, on every system."""
+STALLED_S = 2.0
+"""How long a reader is waited for that does not read."""
+LEFT_OUT = b"\n(some lines were left out here: nobody read them)\n"
+
+
+@contextmanager
+def steady_output() -> Iterator[None]:
+    """Let nothing that is printed in the block fail or wait, wherever it goes."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = _steady(sys.stdout), _steady(sys.stderr)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper) and not stream.closed:
+                stream.flush()
+        sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def unless_nobody_reads() -> Iterator[None]:
+    """Print until the reader of a pipe has seen enough, or a terminal is closed: no failure of ours."""
+    try:
+        yield
+        if sys.stdout is not None:  # closed from the beginning
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
+        with suppress(OSError):
+            go_nowhere(sys.stdout.fileno())  # what is left in buffers goes there when the process ends
+
+
+def go_nowhere(descriptor: int) -> None:
+    """Let all that is written to a descriptor from now on, by whomever, be thrown away."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def _steady(stream: TextIO) -> TextIO:
+    """Return a stream to the same place that never fails; one that leads to no file as it is."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    try:
+        stream.flush()
+        raw = _Steady(stream.fileno())
+    except OSError:
+        return stream
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=stream.line_buffering
+    )
+
+
+class _Steady(io.RawIOBase):
+    """Writes to a file descriptor as long as somebody takes it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._stalled = False
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        content = bytes(data)
+        try:
+            for start in range(0, len(content), PIECE_BYTES):
+                self._write(content[start : start + PIECE_BYTES])
+        except OSError as error:
+            if error.errno in GONE:
+                go_nowhere(self._descriptor)
+        return len(content)
+
+    def _write(self, piece: bytes) -> None:
+        wait_s = 0.0 if self._stalled else STALLED_S
+        ready = select.select([], [self._descriptor], [], wait_s)[1]
+        if ready and self._stalled:
+            os.write(self._descriptor, LEFT_OUT)
+        if ready:
+            os.write(self._descriptor, piece)
+        self._stalled = not ready

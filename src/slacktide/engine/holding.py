@@ -1,0 +1,77 @@
+"""What a job really holds: an order is a wish, what is paid for comes from the back end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slacktide.backend.base import Facts
+from slacktide.engine.account import account, has_finished
+from slacktide.engine.telling import lived
+from slacktide.engine.world import NOTHING, Holding, Track
+from slacktide.events import Event, Held
+from slacktide.types import TIME_TOLERANCE_HOURS
+
+if TYPE_CHECKING:
+    from slacktide.engine.engine import Engine
+
+
+def note_held(engine: Engine, track: Track, facts: Facts, now_hours: float) -> None:
+    """End a stretch where what is held changed: what is gone since then, what came from now on.
+
+    The last stretch of a job that is done ends with its work, and needs no such cut.
+    """
+    if facts.finished is None or has_finished(track, facts):
+        return
+    held = held_now(track, facts)
+    if held == track.held:
+        return
+    assert track.begun is not None
+    at_hours = now_hours
+    if facts.gone and not held.gpus:
+        at_hours = max(track.begun.from_hours, min(now_hours, facts.until_hours))
+    one = account(engine.lane(track), track, facts, at_hours)
+    before: list[Event] = [lived(track, one)] if one.hours > TIME_TOLERANCE_HOURS else []
+    engine.write([*before, _held(track, held, at_hours, facts.pending_gpus)])
+
+
+def held_now(track: Track, facts: Facts) -> Holding:
+    """Return what is held: of what was ordered, no more than that; of an older set, less and less.
+
+    The machine of a worker that ended by itself is kept until its whole set is over.
+    """
+    order, known = track.order, track.held or NOTHING
+    assert order is not None
+    if facts.attempt != order.attempt:
+        return Holding(min(facts.spot_gpus, known.spot_gpus), min(facts.on_demand_gpus, known.on_demand_gpus))
+    least = NOTHING if facts.stopped or facts.gone or order.ending else known
+    return Holding(
+        min(order.spot_gpus, max(facts.spot_gpus, least.spot_gpus)),
+        min(order.on_demand_gpus, max(facts.on_demand_gpus, least.on_demand_gpus)),
+    )
+
+
+def nothing_yet(track: Track, facts: Facts, attempt: int, at_hours: float, gpus: int) -> list[Event]:
+    """Say that nothing is held yet of the first order to a back end that says what is."""
+    if facts.finished is None or track.held is not None:
+        return []
+    return [
+        Held(
+            job=track.job,
+            at_hours=at_hours,
+            attempt=attempt,
+            spot_gpus=0,
+            on_demand_gpus=0,
+            pending_gpus=gpus,
+        )
+    ]
+
+
+def _held(track: Track, held: Holding, at_hours: float, pending_gpus: int) -> Held:
+    return Held(
+        job=track.job,
+        at_hours=at_hours,
+        attempt=track.attempt,
+        spot_gpus=held.spot_gpus,
+        on_demand_gpus=held.on_demand_gpus,
+        pending_gpus=pending_gpus,
+    )

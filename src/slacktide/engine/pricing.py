@@ -1,0 +1,67 @@
+"""How the stretches of a job are priced again: by its tariff, at the market's quotes or at the journal's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from slacktide.engine.lane import market_of
+from slacktide.engine.same_market import was_changed
+from slacktide.errors import SlacktideError
+from slacktide.events import ClockSet, Record, SiteOpened, Submitted
+from slacktide.jobfile import parse_job
+from slacktide.tariff import Tariff, tariff_of
+from slacktide.types import Job, Quote
+
+BY_THE_JOURNAL = "the audit is of the quotes in the journal"
+
+
+class Pricing(NamedTuple):
+    """What an audit needs to know of a job, whether its market is still there or not."""
+
+    job: Job
+    tariff: Tariff
+    quote: Callable[[int], Quote] | None
+    """What the market quoted in a slot; None where the quotes in the journal count: for a feed, whose rows
+    may come after their slot was decided about, and where the market is another now, or gone."""
+    note: str = ""
+    """What must be said of the market; empty while it is as it was."""
+
+
+def pricing_of(submitted: Submitted, site: SiteOpened | None) -> Pricing:
+    """Say how a job is priced that was handed in on a site; none in journals of before."""
+    now = datetime.fromisoformat(submitted.submitted_utc)
+    job = parse_job(submitted.text, path=submitted.path, now=now).job
+    tariff = tariff_of(job.billing, submitted.slot_hours)
+    try:
+        if was_changed(site):
+            return Pricing(job, tariff, None, _changed(submitted))
+        market = market_of(submitted.market)
+        return Pricing(job, tariff, None if market is None else market.pool(submitted.pool).quote)
+    except SlacktideError as error:
+        return Pricing(job, tariff, None, f"{error}; {BY_THE_JOURNAL}")
+
+
+def sites_of(records: Iterable[Record]) -> dict[str, SiteOpened | None]:
+    """Return the site on which each job was handed in; none for those of before."""
+    site: SiteOpened | None = None
+    sites: dict[str, SiteOpened | None] = {}
+    for record in records:
+        match record.event:
+            case ClockSet():
+                site = None
+            case SiteOpened():
+                site = record.event
+            case Submitted():
+                sites[record.event.job] = site
+    return sites
+
+
+def _changed(submitted: Submitted) -> str:
+    spec = json.loads(submitted.market)["spec"]
+    return (
+        f"{spec}: the market was changed since {submitted.job} was handed in; "
+        f"{BY_THE_JOURNAL}, on demand alone and the clairvoyant are of the market as it is now"
+    )

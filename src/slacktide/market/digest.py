@@ -1,0 +1,54 @@
+"""A market's digest: the same for the same numbers, whatever file or format they came from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from datetime import datetime
+
+import numpy as np
+
+from slacktide.market.base import Market, Pool
+from slacktide.market.kept import Kept
+
+SAME_BORDER = 1e-3
+"""Borders of slots that lie closer than this share of a slot are one: the step of a feed is a median."""
+
+
+_kept: Kept[tuple[tuple[int, ...], datetime | None], str] = Kept(16)
+
+
+def digest(market: Market, until: datetime | None = None) -> str:
+    """Return the SHA-256 of all quotes of a market, with the names, beginnings and slot lengths of its pools.
+
+    `until` leaves out slots that begin at that time or later, pools that have no others, and the slot length:
+    what grows at its end only, and measures its own step, keeps its digest.
+    """
+    names = tuple(pool.key for pool in market.pools)
+    return _kept.get((names, until), lambda: _digest(market, until))
+
+
+def _digest(market: Market, until: datetime | None) -> str:
+    found = hashlib.sha256()
+    for pool in sorted(market.pools, key=lambda pool: pool.name):
+        slots = len(pool) if until is None else _slots_before(pool, until)
+        if slots:
+            for part in _parts(pool, slots, None if until is not None else pool.slot_hours):
+                found.update(part)
+    return found.hexdigest()
+
+
+def _parts(pool: Pool, slots: int, slot_hours: float | None) -> Iterator[bytes]:
+    """Yield all that counts of a pool, each part of a length that follows from those before it."""
+    head = json.dumps([pool.name, slots, slot_hours, pool.start.timestamp()])
+    yield f"{len(head)} {head}".encode()
+    yield np.ascontiguousarray(pool.spot_usd_per_gpu_hour[:slots], "<f8").tobytes()
+    yield np.ascontiguousarray(pool.on_demand_usd_per_gpu_hour[:slots], "<f8").tobytes()
+    yield np.ascontiguousarray(pool.spot_gpus[:slots], "<i8").tobytes()
+
+
+def _slots_before(pool: Pool, until: datetime) -> int:
+    ahead = (until - pool.start).total_seconds() / 3600.0 / pool.slot_hours
+    return max(0, min(len(pool), math.ceil(ahead - SAME_BORDER)))

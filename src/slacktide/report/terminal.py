@@ -1,0 +1,32 @@
+"""Text that others wrote, made harmless for a terminal: what a job prints does not steer the screen."""
+
+from __future__ import annotations
+
+import re
+
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, the cursor, the screen
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, links, the clipboard
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c]*(?:\x1b\\|\x9c)"  # strings for the terminal itself
+    r"|\x1b[ -/]*[0-~]"
+)
+_KEPT = "\n\t\u200d"
+"""Line breaks, tabs, and what joins the parts of a picture sign."""
+
+
+def visible(text: str) -> str:
+    """Return text without terminal sequences, and with every other control character shown as its escape."""
+    if text.isprintable():
+        return text
+    return "".join(map(_shown, _SEQUENCE.sub("", text)))
+
+
+def settled(line: str) -> str:
+    """Return what a terminal would show of a line in the end: a progress bar draws itself over again."""
+    return next((part for part in reversed(line.split("\r")) if part), "")
+
+
+def _shown(char: str) -> str:
+    if char.isprintable() or char in _KEPT:
+        return char
+    return " " if char.isspace() and ord(char) > 0x9F else char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,189 @@
+"""The trouble of one job is that job's: it is told, the others go on, and it can be cancelled."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from slacktide.backend.base import Facts, LaunchSpec
+from slacktide.backend.replay import Replay
+from slacktide.deciding import View
+from slacktide.engine.engine import Engine
+from slacktide.engine.lane import Lane, make_lane
+from slacktide.errors import FileError, InputError
+from slacktide.events import Blocked, CancellationAsked, Event, Submitted, Unblocked
+from slacktide.market.base import Market, Pool
+from slacktide.policy.base import policies
+from slacktide.store.memory import MemoryStore
+from slacktide.types import Allocation, Job
+
+SLOT = 0.5
+SLOTS = 40
+TEXT = """
+name: job
+run: "true"
+resources: {accelerators: "H100:4"}
+work: 12 gpu-hours
+deadline: 10h
+"""
+
+
+def submitted(job: str) -> Submitted:
+    return Submitted(
+        job=job, at_hours=0.0, text=TEXT, submitted_utc="2026-01-01T00:00:00+00:00", path="/nowhere/job.yaml",
+        policy="", slot_hours=SLOT, start_slot=0, pool="here",
+    )  # fmt: skip
+
+
+def lane() -> Lane:
+    job = Job(work_gpu_hours=12.0, deadline_hours=10.0, widths=(4,))
+    place = Pool("here", SLOT, [1.0] * SLOTS, [4.0] * SLOTS, [4] * SLOTS)  # type: ignore[arg-type]
+    return make_lane(job, Market((place,)), place, policies.make("on-demand"), 0)
+
+
+class Fussy(Replay):
+    """A back end that refuses some jobs, or has trouble with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: set[str] = set()
+        self.troubled: dict[str, str] = {}
+
+    def enter(self, launch: LaunchSpec) -> None:
+        if launch.job in self.refused:
+            raise InputError("secret TOKEN must have a value, got none")
+
+    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+        found = super().look(jobs)
+        return {job: facts._replace(trouble=self.troubled.get(job, "")) for job, facts in found.items()}
+
+
+class Bench:
+    """Two jobs, of which one gets into trouble."""
+
+    def __init__(self) -> None:
+        self.store, self.backend = MemoryStore(), Fussy()
+        self.missing: set[str] = set()
+        self.lanes = {"good": lane(), "bad": lane()}
+        self.engine = self.opened()
+        for job in self.lanes:
+            self.engine.submit(submitted(job))
+        self.engine.step(0.0)
+
+    def opened(self) -> Engine:
+        self.engine = Engine(self.store, self.backend, open_lane=self._lane)
+        return self.engine
+
+    def _lane(self, told: Submitted) -> Lane:
+        if told.job in self.missing:
+            raise FileError("must be a file, found none", path=Path("market.csv"))
+        return self.lanes[told.job]
+
+    def told(self, *kinds: type[Event]) -> list[Event]:
+        return [record.event for record in self.store.read() if isinstance(record.event, kinds)]
+
+    def run_out(self, from_hours: float) -> None:
+        for number in range(1, 30):
+            self.engine.step(from_hours + number * 0.25)
+
+    def status(self, job: str) -> str:
+        return self.engine.world.jobs[job].status
+
+    def ask_to_cancel(self, job: str) -> None:
+        self.store.append([CancellationAsked(job=job, at_hours=0.0, actor="user")])
+
+
+def test_a_job_whose_market_is_gone_is_blocked_and_the_others_go_on() -> None:
+    bench = Bench()
+    bench.missing = {"bad"}
+    bench.opened().recover()
+    bench.run_out(0.0)
+    assert bench.status("good") == "succeeded"
+    (blocked,) = bench.told(Blocked)
+    assert (blocked.job, blocked.why) == ("bad", "market.csv: must be a file, found none")
+    assert bench.engine.world.jobs["bad"].blocked
+
+
+def test_a_job_whose_market_is_gone_can_be_cancelled_and_is_billed() -> None:
+    bench = Bench()
+    bench.missing = {"bad"}
+    bench.opened().recover()
+    bench.engine.step(0.2)
+    bench.ask_to_cancel("bad")
+    bench.engine.step(0.25)
+    bench.engine.step(0.3)
+    assert bench.status("bad") == "cancelled"
+    assert bench.engine.world.jobs["bad"].bill.cost_usd == pytest.approx(4 * 4.0 * 0.25, rel=0.3)
+    assert bench.status("good") == "running"
+
+
+def test_a_market_that_comes_back_lets_its_job_go_on() -> None:
+    bench = Bench()
+    bench.missing = {"bad"}
+    bench.opened().recover()
+    bench.engine.step(0.2)
+    bench.missing = set()
+    bench.engine.retry()
+    bench.run_out(0.2)
+    assert bench.status("bad") == "succeeded"
+    assert [type(event) for event in bench.told(Blocked, Unblocked)] == [Blocked, Unblocked]
+
+
+def test_a_missing_secret_blocks_one_job_only() -> None:
+    bench = Bench()
+    bench.backend.refused = {"bad"}
+    bench.opened().recover()
+    bench.engine.step(0.1)
+    (blocked,) = bench.told(Blocked)
+    assert (blocked.job, "TOKEN" in blocked.why) == ("bad", True)
+    bench.ask_to_cancel("bad")
+    bench.run_out(0.1)
+    assert (bench.status("bad"), bench.status("good")) == ("cancelled", "succeeded")
+
+
+def test_trouble_of_the_machine_with_one_job_is_told_and_passes() -> None:
+    bench = Bench()
+    bench.backend.troubled = {"bad": "its folder must be writable"}
+    bench.engine.step(0.1)
+    bench.engine.step(0.2)
+    bench.backend.troubled = {}
+    bench.engine.step(0.3)
+    told = [(type(event), event.job, event.why) for event in bench.told(Blocked, Unblocked)]
+    assert told == [(Blocked, "bad", "its folder must be writable"), (Unblocked, "bad", "")]
+
+
+class Falling:
+    """A policy that fails until it is well."""
+
+    well = False
+
+    def decide(self, view: View) -> Allocation:
+        if not self.well:
+            raise ZeroDivisionError("division by zero")
+        return Allocation(on_demand_gpus=4)
+
+
+def test_a_policy_that_fails_leaves_its_job_with_what_it_holds() -> None:
+    bench, policy = Bench(), Falling()
+    bench.lanes["bad"] = dataclasses.replace(bench.lanes["bad"], policy=policy)
+    bench.opened().recover()
+    bench.engine.step(0.5)
+    (blocked,) = bench.told(Blocked)
+    assert (blocked.job, "its policy failed" in blocked.why) == ("bad", True)
+    assert bench.engine.world.jobs["bad"].order.gpus == 4  # type: ignore[union-attr]
+    policy.well = True
+    bench.run_out(0.5)
+    assert (bench.status("bad"), bench.status("good")) == ("succeeded", "succeeded")
+
+
+def test_a_controller_that_stops_does_not_wait_for_a_blocked_job() -> None:
+    bench = Bench()
+    bench.missing = {"bad"}
+    bench.opened().recover()
+    bench.engine.release()
+    bench.engine.step(0.1)
+    bench.engine.step(0.2)
+    assert bench.engine.idle

@@ -1,0 +1,333 @@
+"""Facts decide: what was held is paid, an end is when it was, a stop is no success, a loss is no failure."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from slacktide.backend.base import Facts, Failure, Order, Progress
+from slacktide.backend.replay import Replay
+from slacktide.engine.bill import audit
+from slacktide.engine.engine import Engine
+from slacktide.engine.lane import Lane, make_lane
+from slacktide.events import (
+    CancellationAsked,
+    Decided,
+    Ended,
+    Event,
+    Held,
+    Lived,
+    Lost,
+    Preempted,
+    Restarted,
+    Submitted,
+    WorkerFailed,
+)
+from slacktide.market.base import Market, Pool
+from slacktide.policy.base import policies
+from slacktide.store.memory import MemoryStore
+from slacktide.types import Job
+
+SLOT = 0.5
+SLOTS = 60
+SUBMITTED = Submitted(
+    job="job", at_hours=0.0, text="", submitted_utc="", path="", policy="", slot_hours=SLOT, start_slot=0
+)
+
+
+def lane(policy: str = "on-demand", prices: Sequence[float] = (1.0,), **numbers: object) -> Lane:
+    job = Job(**{"work_gpu_hours": 40.0, "deadline_hours": 20.0, "widths": (4,), **numbers})  # type: ignore[arg-type]
+    spot = [*prices, *[prices[-1]] * (SLOTS - len(prices))]
+    place = Pool("here", SLOT, spot, [4.0] * SLOTS, [4] * SLOTS)  # type: ignore[arg-type]
+    return make_lane(job, Market((place,)), place, policies.make(policy), 0)
+
+
+class Machine(Replay):
+    """A back end with real workers, of whom the test says what it sees of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: dict[str, object] = {}
+        self.stop = 0.0
+        self.orders: list[Order] = []
+
+    def hold(self, order: Order) -> None:
+        super().hold(order)
+        if not self.orders or self.orders[-1] != order:
+            self.orders.append(order)
+
+    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+        return {
+            job: facts._replace(**{"finished": False, **self.said})  # type: ignore[arg-type]
+            for job, facts in super().look(jobs).items()
+        }
+
+    def says(self, **facts: object) -> None:
+        self.said = facts
+
+    def is_gone(self, until_hours: float, attempt: int = 1, **facts: object) -> None:
+        self.says(attempt=attempt, spot_gpus=0, on_demand_gpus=0, gone=True, until_hours=until_hours, **facts)
+
+    def stop_hours(self, job: str) -> float:
+        return self.stop
+
+
+class Bench:
+    def __init__(self, where: Lane) -> None:
+        self.lane, self.store, self.machine = where, MemoryStore(), Machine()
+        self.engine = self.reopened()
+        self.engine.submit(SUBMITTED)
+
+    def reopened(self) -> Engine:
+        self.engine = Engine(self.store, self.machine, open_lane=lambda _: self.lane)
+        return self.engine
+
+    def step(self, *hours: float) -> None:
+        for now in hours:
+            self.engine.step(now)
+
+    def events(self, *kinds: type[Event]) -> list[Event]:
+        return [record.event for record in self.store.read() if isinstance(record.event, kinds)]
+
+    def ask(self, event: Event) -> None:
+        self.store.append([event])
+
+    @property
+    def track(self):  # type: ignore[no-untyped-def]
+        return self.engine.world.jobs["job"]
+
+    @property
+    def usd(self) -> float:
+        assert audit(self.track, self.lane, self.store.read()).clean
+        return float(self.track.bill.cost_usd)
+
+
+# ---------------------------------------------------------------- row: told to stop is a stop
+
+
+def test_workers_that_were_told_to_stop_have_not_succeeded_and_begin_again() -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.1)
+    bench.machine.is_gone(0.15, stopped=True, progress=Progress(0.087, 0.087, 0.1))
+    bench.step(0.2)
+    assert bench.track.status == "running"
+    assert not bench.events(Ended, WorkerFailed)
+    (lost,) = bench.events(Lost)
+    assert "told to stop" in lost.why
+    assert bench.machine.orders[-1].attempt == 2
+    bench.machine.says(attempt=2, progress=Progress(0.087, 0.087))
+    bench.step(0.3)
+    assert bench.track.state.progress_gpu_hours == pytest.approx(0.087 * 40)
+    assert bench.track.failures == 0
+
+
+def test_a_told_attempt_is_never_adopted_by_the_next_controller() -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.1)
+    bench.engine.abandon()  # the journal could not be written
+    bench.machine.is_gone(0.12, stopped=True)
+    bench.reopened().recover()
+    bench.step(3.0)
+    assert bench.track.active
+    assert bench.track.attempt == 2
+    assert bench.usd == pytest.approx(4 * 4.0 * 0.12)  # and not for the three hours
+
+
+def test_losses_that_come_one_after_another_are_answered_more_and_more_slowly() -> None:
+    bench = Bench(lane())
+    bench.step(0.0)
+    for attempt in range(1, 5):
+        bench.machine.is_gone(attempt * 0.01, attempt, stopped=True)
+        bench.step(attempt * 0.01)
+    delays = [event.delay_s for event in bench.events(Restarted)]  # type: ignore[attr-defined]
+    assert delays == [0.0, 2.0, 4.0, 8.0]
+
+
+def test_a_script_that_tells_itself_to_stop_is_given_up_in_the_end() -> None:
+    bench = Bench(lane())
+    bench.step(0.0)
+    for attempt in range(1, 30):
+        if bench.track.active:
+            bench.machine.is_gone(attempt * 0.01, attempt, stopped=True)
+            bench.step(attempt * 0.01)
+    assert bench.track.status == "failed"
+    assert "must not signal its own process group" in bench.events(Decided)[-1].why
+    assert len(bench.events(Lost)) == 21
+
+
+# ---------------------------------------------------------------- row: losses are losses
+
+
+def test_a_lost_machine_on_demand_is_no_failure_of_the_job() -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.1)
+    bench.machine.says(attempt=1, stopped=True, lost_on_demand_gpus=1, on_demand_gpus=3)
+    bench.step(0.2)
+    assert bench.track.failures == 0
+    (lost,) = bench.events(Lost)
+    assert (lost.on_demand_gpus, lost.actor) == (1, "market")  # type: ignore[attr-defined]
+    assert bench.machine.orders[-1].attempt == 2
+    assert bench.machine.orders[-1].on_demand_gpus == 4
+
+
+def test_lost_spot_is_a_preemption_and_the_job_goes_on_with_what_is_left() -> None:
+    bench = Bench(lane("maximal-spot", widths=(1, 2, 4)))
+    bench.step(0.0, 0.1)
+    bench.machine.says(attempt=1, stopped=True, taken_spot_gpus=2, spot_gpus=2)
+    bench.step(0.2)
+    (taken,) = bench.events(Preempted)
+    assert (taken.spot_before, taken.spot_left) == (4, 2)  # type: ignore[attr-defined]
+    assert bench.machine.orders[-1].attempt == 2
+    assert bench.machine.orders[-1].spot_gpus == 2
+    assert bench.track.failures == 0
+
+
+def test_an_attempt_that_the_journal_knows_nothing_of_is_not_begun_again() -> None:
+    bench = Bench(lane())
+    bench.machine.says(newest_attempt=7)
+    bench.step(0.0)
+    assert bench.machine.orders[-1].attempt == 8
+    bench.machine.says(attempt=8, newest_attempt=12)
+    bench.step(0.1)
+    assert bench.machine.orders[-1].attempt == 13
+
+
+# ---------------------------------------------------------------- row: only what was held is billed
+
+
+def test_what_is_ordered_and_not_there_is_not_paid_for() -> None:
+    bench = Bench(lane())
+    bench.machine.says(spot_gpus=0, on_demand_gpus=0, pending_gpus=4)
+    bench.step(0.0, 0.1, 0.2, 0.6, 1.1)
+    assert bench.usd == 0.0
+    assert bench.track.state.progress_gpu_hours == 0.0
+    bench.machine.says(on_demand_gpus=3, pending_gpus=1)
+    bench.step(1.2, 1.3)
+    bench.machine.says()
+    bench.step(1.4, 1.5)
+    assert bench.usd == pytest.approx(4.0 * (3 * 0.2 + 4 * 0.1))
+    held = [(event.on_demand_gpus, event.pending_gpus) for event in bench.events(Held)]  # type: ignore[attr-defined]
+    assert held == [(0, 4), (3, 1), (4, 0)]
+    assert len({order.attempt for order in bench.machine.orders}) == 1  # it is not ordered again and again
+
+
+def test_a_power_cut_is_paid_to_the_last_sign_of_life() -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.1)
+    bench.machine.is_gone(3.3, stopped=True, lost_on_demand_gpus=4)
+    bench.reopened().recover()
+    bench.step(13.0)
+    assert bench.usd == pytest.approx(4 * 4.0 * 3.3)
+    bench.machine.says(attempt=bench.track.attempt)
+    bench.step(13.01, 13.02)
+    assert bench.usd < 4 * 4.0 * (3.3 + 0.1)
+
+
+def test_workers_that_are_let_go_are_paid_until_they_are_gone() -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.1)
+    bench.ask(CancellationAsked(job="job", at_hours=0.1, actor="user"))
+    bench.machine.says(gone=False, attempt=1, on_demand_gpus=4)
+    bench.step(0.2)
+    bench.machine.is_gone(0.25, stopped=True)
+    bench.step(0.4)
+    assert bench.track.status == "cancelled"
+    assert bench.usd == pytest.approx(4 * 4.0 * 0.25)
+
+
+# ---------------------------------------------------------------- row: the true end
+
+
+@pytest.mark.parametrize(("until", "status"), [(15.6, "succeeded"), (21.0, "deadline_missed")])
+def test_a_job_that_ended_while_nobody_looked_ends_when_it_did(until: float, status: str) -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.1)
+    bench.machine.is_gone(until, finished=True, progress=Progress(1.0, 1.0, until))
+    bench.reopened().recover()
+    bench.step(26.0)
+    assert bench.track.status == status
+    assert bench.track.ended.finish_hours == pytest.approx(until)
+    assert bench.usd == pytest.approx(4 * 4.0 * until)
+
+
+# ---------------------------------------------------------------- row: a step slower than a slot
+
+
+def slow(bench: Bench, from_hours: float, *, slots: int = 30) -> None:
+    """Step on at every slot's border only, so that every step finds a slot to be decided about."""
+    first = math.ceil(from_hours / SLOT)
+    bench.step(*(slot * SLOT for slot in range(first, first + slots)))
+
+
+def test_a_cancellation_is_heard_by_steps_slower_than_slots() -> None:
+    bench = Bench(lane(deadline_hours=29.0))
+    bench.step(0.0, 0.5)
+    bench.ask(CancellationAsked(job="job", at_hours=0.5, actor="user"))
+    slow(bench, 1.0, slots=3)
+    assert bench.track.status == "cancelled"
+    assert bench.usd <= 4 * 4.0 * 1.5
+
+
+def test_a_stop_is_heard_by_steps_slower_than_slots() -> None:
+    bench = Bench(lane(deadline_hours=29.0))
+    bench.step(0.0, 0.5)
+    bench.engine.release()
+    slow(bench, 1.0, slots=3)
+    assert bench.engine.idle
+
+
+def test_max_cost_is_kept_by_steps_slower_than_slots() -> None:
+    bench = Bench(lane(deadline_hours=29.0, max_cost_usd=100.0))
+    slow(bench, 0.0)
+    assert bench.track.status == "budget_exhausted"
+    assert 40.0 < bench.usd <= 100.0
+
+
+def test_failures_are_seen_by_steps_slower_than_slots() -> None:
+    bench = Bench(lane(deadline_hours=29.0))
+    bench.step(0.0)
+    bench.machine.says(failure=Failure(0, 3, hopeless=True))
+    slow(bench, 0.5, slots=3)
+    assert bench.track.status == "failed"
+
+
+def test_a_market_that_takes_spot_at_the_border_is_heard_before_a_cancellation() -> None:
+    bench = Bench(lane("maximal-spot", widths=(1, 2, 4)))
+    pool = dataclasses.replace(
+        bench.lane.market_pool,
+        spot_gpus=[4, *[2] * (SLOTS - 1)],  # type: ignore[arg-type]
+    )
+    where = bench.lane
+    bench.lane = make_lane(where.job, Market((pool,)), pool, policies.make("maximal-spot"), 0)
+    bench.reopened()
+    bench.step(0.0)
+    bench.ask(CancellationAsked(job="job", at_hours=0.1, actor="user"))
+    bench.machine.says(gone=False)
+    bench.step(0.6)
+    stretches = [event.priced.stretch for event in bench.events(Lived)]  # type: ignore[attr-defined]
+    assert all(one.spot_gpus <= one.quote.spot_gpus for one in stretches)
+    assert bench.track.order.spot_gpus == 2
+
+
+# ---------------------------------------------------------------- row: the reserve of max_cost
+
+
+@pytest.mark.parametrize("billing", ["second", "slot"])
+def test_a_price_that_rises_while_workers_stop_does_not_pass_max_cost(billing: str) -> None:
+    prices = [3.0, 3.0, 0.5, 0.5, 0.5, 0.5, 0.5, 3.9]  # it was as high before
+    bench = Bench(lane("maximal-spot", prices, max_cost_usd=30.0, billing=billing, deadline_hours=29.0))
+    bench.machine.stop = 0.2
+    now, told = 0.0, math.inf
+    while bench.track.active:
+        if now >= told + 0.19:
+            bench.machine.is_gone(now)
+        else:
+            bench.machine.says(gone=False, attempt=bench.track.attempt, spot_gpus=4)
+        bench.step(now)
+        told = min(told, now if bench.track.ending is not None else math.inf)
+        now += 0.01
+    assert bench.track.status == "budget_exhausted"
+    assert bench.usd <= 30.0
