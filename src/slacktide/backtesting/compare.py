@@ -20,7 +20,7 @@ from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.register import Spec
 from slacktide.results.comparison import Comparison, PolicySummary
 from slacktide.results.run import CLAIRVOYANT, Run, RunResult, result_of
-from slacktide.solve.clairvoyant import Plan, clairvoyant, clairvoyant_table
+from slacktide.solve.clairvoyant import Plan, clairvoyant, yardstick
 from slacktide.types import Allocation, Job, Reason
 
 COMPILE_FROM = 40
@@ -110,19 +110,24 @@ def compare(
     plans = {
         place.name: chosen.of(job, place) if isinstance(chosen, Starts) else list(chosen) for place in pools
     }
-    total = sum(len(slots) for slots in plans.values()) * (len(makers) + 1)
+    starts_in_all = sum(len(slots) for slots in plans.values())
+    total = starts_in_all * (len(makers) + 1)
     runs: list[Run] = []
+    spares: list[float] = []
     for place in pools:
         for name, policy in makers.items():
             setting = setting_for(market, place, forecaster)
             runs += run_many(job, place, policy, plans[place.name], name=name, setting=setting)
             report(len(runs), total)
-        runs += run_clairvoyant(job, place, plans[place.name])
-        report(len(runs), total)
+        best, spare = run_yardstick(
+            job, place, plans[place.name], among=starts_in_all, tell=_after(report, len(runs), total)
+        )
+        runs, spares = [*runs, *best], [*spares, *spare]
     names = [*makers, CLAIRVOYANT]
     summary = tuple(_summarise(name, runs) for name in names)
     detail = _typical(job, market, pools, makers, runs, forecaster)
-    return Comparison(job, market.source, pools, market.assumptions, tuple(runs), summary, detail)
+    spared = float(np.mean(spares)) if spares else None
+    return Comparison(job, market.source, pools, market.assumptions, tuple(runs), summary, detail, spared)
 
 
 def setting_for(market: Market, pool: Pool, forecaster: Forecaster | None) -> Setting:
@@ -152,20 +157,49 @@ def run_many(
     return batch.run_many(job, pool, acting, starts, name=name, setting=setting)
 
 
+def _after(report: Progress, before: int, total: int) -> Callable[[int], None]:
+    """Return how the progress of a part is told, so much having been done before it."""
+    return lambda done: report(before + done, total)
+
+
 def run_clairvoyant(job: Job, pool: Pool, starts: Sequence[int]) -> list[Run]:
     """Run the plan of one who knows the future from many starts."""
-    table = clairvoyant_table(job, pool, starts)
-    return batch.runs_of(job, pool, starts, table, name=CLAIRVOYANT)
+    return run_yardstick(job, pool, starts)[0]
+
+
+def run_yardstick(
+    job: Job,
+    pool: Pool,
+    starts: Sequence[int],
+    *,
+    among: int | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> tuple[list[Run], list[float]]:
+    """Run the plan of one who knows the future from many starts, which may be some among more.
+
+    Returns beside the runs what the best plan could gain from each start, where the job is too wide to be
+    sure of it; nothing where the plans are the best.
+    """
+    found = yardstick(job, pool, starts, among=among, tell=tell)
+    runs = batch.runs_of(job, pool, starts, found.table, name=CLAIRVOYANT)
+    return runs, [] if found.spare_usd is None else found.spare_usd.tolist()
 
 
 def run_in_detail(
-    job: Job, pool: Pool, policy: Policy | None, start: int, *, name: str, setting: Setting = plain.USUAL
+    job: Job,
+    pool: Pool,
+    policy: Policy | None,
+    start: int,
+    *,
+    name: str,
+    setting: Setting = plain.USUAL,
+    among: int = 1,
 ) -> Run:
-    """Run from one start and keep every slot; None stands for the clairvoyant."""
+    """Run from one start, among so many, and keep every slot; no policy stands for the clairvoyant."""
     if policy is not None:
         return plain.run(job, pool, guarded(policy, job), start=start, name=name, setting=setting)
     free = dataclasses.replace(job, checkpoint_hours=0.0, max_cost_usd=None)
-    return plain.run(free, pool, Replay(clairvoyant(job, pool, start)), start=start, name=name)
+    return plain.run(free, pool, Replay(clairvoyant(job, pool, start, among=among)), start=start, name=name)
 
 
 def _named(policies: Sequence[Spec | Policy]) -> dict[str, Policy]:
@@ -215,7 +249,7 @@ def _typical(
     every: dict[str, Policy | None] = {**makers, CLAIRVOYANT: None}
     setting = setting_for(market, place, forecaster)
     runs_here = [
-        run_in_detail(job, place, policy, middle.start_slot, name=name, setting=setting)
+        run_in_detail(job, place, policy, middle.start_slot, name=name, setting=setting, among=len(last))
         for name, policy in every.items()
     ]
     return tuple(result_of(run, job, place) for run in runs_here)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -41,6 +41,7 @@ def look_ahead(
     """Plan a job with the first of these policies, the others beside it, in one pool or in the best one."""
     report = progress or (lambda done, total: None)
     steps = len(policies) + 2
+    solved = FUTURES + RECENT_STARTS
     places = market.pools if pool is None else (market.pool(pool),)
     pools = _ranked(job, market, policies[0], places) if len(places) > 1 else ()
     place = market.pool(pools[0][0]) if pools else places[0]
@@ -51,7 +52,11 @@ def look_ahead(
     for done, policy in enumerate(policies):
         outlooks.append(_outlook(job, market, place, policy, drawn, start))
         report(done + 2, steps)
-    outlooks.append(_clairvoyant(job, place, drawn, start))
+    # The clairvoyant of a wide job takes longest, and is told by its starts.
+    known, spare = _clairvoyant(
+        job, place, drawn, start, lambda done: report((steps - 1) * solved + done, steps * solved)
+    )
+    outlooks.append(known)
     report(steps, steps)
     setting = Setting(neighbours=neighbours)
     return JobPlan(
@@ -64,6 +69,7 @@ def look_ahead(
         first=_first(job, policies[0], drawn[0], start, setting),
         gpus=_held(job, policies[0], drawn[:SHOWN_FUTURES], start, setting),
         assumptions=_assumptions(job, market, place, neighbours, outlooks[0]),
+        clairvoyant_spare_usd=spare,
     )
 
 
@@ -121,11 +127,22 @@ def _one(job: Job, future: Pool, acting: Policy, start: int, setting: Setting) -
     return plain.run(job, future, acting, start=start, setting=setting)
 
 
-def _clairvoyant(job: Job, place: Pool, drawn: Sequence[Pool], start: int) -> Outlook:
-    runs = [compare.run_clairvoyant(job, future, [start])[0] for future in drawn]
-    window = recent(place, job)
-    past = compare.run_clairvoyant(job, window, Starts(RECENT_STARTS).of(job, window))
-    return Outlook(CLAIRVOYANT, spread(runs), spread(past))
+def _clairvoyant(
+    job: Job, place: Pool, drawn: Sequence[Pool], start: int, tell: Callable[[int], None]
+) -> tuple[Outlook, float | None]:
+    """Return what one who knows the future would pay, and what the best plan could gain on average."""
+    runs, spares, window = list[Run](), list[float](), recent(place, job)
+    starts = Starts(RECENT_STARTS).of(job, window)
+    among = len(drawn) + len(starts)
+    for future in drawn:
+        (run,), spare = compare.run_yardstick(job, future, [start], among=among)
+        runs, spares = [*runs, run], [*spares, *spare]
+        tell(len(runs))
+    past, _ = compare.run_yardstick(
+        job, window, starts, among=among, tell=lambda done: tell(len(drawn) + done)
+    )
+    spared = float(np.mean(spares)) if spares else None
+    return Outlook(CLAIRVOYANT, spread(runs), spread(past)), spared
 
 
 def spread(runs: Sequence[Run]) -> Spread:

@@ -17,17 +17,20 @@ from slacktide.ledger import Audit, Priced
 from slacktide.policy.base import policies
 from slacktide.results.bill import Bill
 from slacktide.results.run import Run
-from slacktide.solve.clairvoyant import clairvoyant
+from slacktide.solve.clairvoyant import Plan, clairvoyant
 from slacktide.tariff import Tariff
 from slacktide.types import TIME_TOLERANCE_HOURS, Job, Quote
 
 
 def bill(track: Track, lane: Lane) -> Bill:
     """Draw up the bill of a job, ended or not, beside what others would have paid."""
-    alone = on_demand_alone(lane)
-    own = own_bill(track, lane.job)
-    beside = None if alone is None else alone.cost_usd
-    return dataclasses.replace(own, on_demand_alone_usd=beside, clairvoyant_usd=_clairvoyant(lane))
+    alone, best = on_demand_alone(lane), _clairvoyant(lane)
+    return dataclasses.replace(
+        own_bill(track, lane.job),
+        on_demand_alone_usd=None if alone is None else alone.cost_usd,
+        clairvoyant_usd=None if best is None else best.cost_usd,
+        clairvoyant_spare_usd=None if best is None else best.spare_usd,
+    )
 
 
 def own_bill(track: Track, job: Job) -> Bill:
@@ -70,11 +73,11 @@ def on_demand_alone(lane: Lane) -> Run | None:
         return None
 
 
-def _clairvoyant(lane: Lane) -> float | None:
+def _clairvoyant(lane: Lane) -> Plan | None:
     if math.isinf(lane.job.deadline_hours):
         return None
     try:
-        return clairvoyant(lane.job, lane.pool, lane.start_slot).cost_usd
+        return clairvoyant(lane.job, lane.pool, lane.start_slot)
     except SlacktideError:
         return None
 

@@ -87,6 +87,8 @@ def beside(bill: Bill) -> list[tuple[str, str]]:
 def as_json(bill: Bill) -> dict[str, Any]:
     """Return the bill under its documented keys; null for a finish that never came, or a deadline of none."""
     fields: dict[str, Any] = values.plain(bill)
+    if bill.clairvoyant_spare_usd is None:  # the usual case: the plan is the best
+        del fields["clairvoyant_spare_usd"]
     alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd
     done = math.isfinite(bill.finish_hours)
     fields["saved_share"] = 1 - bill.cost_usd / alone if done and alone else None
@@ -137,9 +139,12 @@ def _saved(bill: Bill, alone_usd: float) -> str:
 def _times(bill: Bill, best_usd: float) -> str:
     if best_usd <= 0 or not math.isfinite(bill.finish_hours):
         return ""
+    spare = bill.clairvoyant_spare_usd
     # Nobody beats the clairvoyant on the same job: then the job was not quite what its file says.
-    faster = "; it ran or restarted faster than its file says" if bill.cost_usd < best_usd else ""
-    return f", knowing the future; the bill is {words.ratio(bill.cost_usd / best_usd)} that{faster}"
+    beaten = bill.cost_usd < best_usd - (spare or 0.0)
+    faster = "; it ran or restarted faster than its file says" if beaten else ""
+    close = f"; {words.spare(spare, best_usd)}" if spare is not None else ""
+    return f", knowing the future; the bill is {words.ratio(bill.cost_usd / best_usd)} that{faster}{close}"
 
 
 def _indented(block: str) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from slacktide.report import words
 from slacktide.report.wire import values
 from slacktide.units import format_duration
 
@@ -38,7 +39,7 @@ def page(plan: JobPlan) -> str:
 def as_json(plan: JobPlan) -> dict[str, Any]:
     """Return the plan under its documented keys."""
     first = plan.first
-    document = {
+    document: dict[str, Any] = {
         "job": plan.job.name,
         "market": plan.market,
         "pool": plan.pool,
@@ -53,6 +54,8 @@ def as_json(plan: JobPlan) -> dict[str, Any]:
         "pools": [{"name": name, "history_p50_cost_usd": usd} for name, usd in plan.pools],
         "assumptions": list(plan.assumptions),
     }
+    if plan.clairvoyant_spare_usd is not None:
+        document["clairvoyant_spare_usd"] = plan.clairvoyant_spare_usd
     plain: dict[str, Any] = values.plain(document)
     return plain
 
@@ -72,12 +75,12 @@ def _verdict(plan: JobPlan) -> str:
 def _beside(plan: JobPlan) -> str:
     """Compare the chosen policy's mean with on demand and the clairvoyant."""
     named = {outlook.policy: outlook.futures.mean_cost_usd for outlook in plan.outlooks}
-    mine, words = named[plan.policy], []
+    mine, said = named[plan.policy], []
     if named.get("on-demand"):
-        words.append(f"{1 - mine / named['on-demand']:.0%} less than on demand")
+        said.append(f"{1 - mine / named['on-demand']:.0%} less than on demand")
     if named.get("clairvoyant"):
-        words.append(f"{mine / named['clairvoyant']:.2f}x what one who knows the future would pay")
-    return f"On average {', '.join(words)}." if words else ""
+        said.append(f"{mine / named['clairvoyant']:.2f}x what one who knows the future would pay")
+    return f"On average {', '.join(said)}." if said else ""
 
 
 def _now(plan: JobPlan) -> str:
@@ -91,8 +94,14 @@ def _now(plan: JobPlan) -> str:
 def _table(plan: JobPlan) -> str:
     rows = [_row(outlook, chosen=outlook.policy == plan.policy) for outlook in plan.outlooks]
     head = "Over drawn futures (USD; GPU-hours); at the right, from recent starts:"
-    foot = "clairvoyant: one who knows the future; nobody can do better."
+    foot = f"clairvoyant: one who knows the future; {_best(plan)}."
     return "\n".join((head, *_aligned([list(COLUMNS), *rows]), foot))
+
+
+def _best(plan: JobPlan) -> str:
+    if plan.clairvoyant_spare_usd is None:
+        return "nobody can do better"
+    return words.spare(plan.clairvoyant_spare_usd, plan.outlooks[-1].futures.mean_cost_usd) + " on average"
 
 
 def _row(outlook: Outlook, *, chosen: bool) -> list[str]:

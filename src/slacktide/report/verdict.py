@@ -43,7 +43,7 @@ def caveats(comparison: Comparison) -> list[str]:
     one = best(comparison)
     said = ["No policy was in time from every start."] if 0 < one.on_time_share < 1 else []
     said += [_cheaper_but_late(comparison, one, other) for other in comparison.summary]
-    said += [_money_ended(comparison), _clairvoyant_late(comparison)]
+    said += [_money_ended(comparison), _clairvoyant_late(comparison), _clairvoyant_spare(comparison)]
     return [sentence for sentence in said if sentence]
 
 
@@ -86,6 +86,15 @@ def _money_ended(comparison: Comparison) -> str:
         if never:
             said.append(f"{words.plain(one.policy)} {never} of {len(runs)} times")
     return f"The greatest cost was reached before the work was done: {', '.join(said)}." if said else ""
+
+
+def _clairvoyant_spare(comparison: Comparison) -> str:
+    """Say what the yardstick of a wide job leaves open; nobody takes it for the best then."""
+    if comparison.clairvoyant_spare_usd is None:
+        return ""
+    known = next(one for one in comparison.summary if one.policy == CLAIRVOYANT)
+    said = words.spare(comparison.clairvoyant_spare_usd, known.mean_cost_usd)
+    return f"The clairvoyant is close, not exact: {said} on average."
 
 
 def _clairvoyant_late(comparison: Comparison) -> str:

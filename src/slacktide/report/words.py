@@ -169,3 +169,12 @@ def signed_percent(share: float | None) -> str:
     if share is None:
         return NOTHING
     return percent(abs(share)) if round(share, 2) == 0 else ("−" if share < 0 else "+") + percent(abs(share))
+
+
+def spare(spare_usd: float, cost_usd: float) -> str:
+    """Say how far the clairvoyant's plan of a wide job may be from the best."""
+    share = f" ({100 * spare_usd / cost_usd:.2g} % of its cost)" if cost_usd > 0 else ""
+    return (
+        "not all plans of so wide a job were tried, and the best could be up to "
+        f"{format_usd(spare_usd)}{share} better"
+    )

@@ -31,3 +31,5 @@ class Bill:
     """What the same work would have cost all on demand; None when the market does not reach that far."""
     clairvoyant_usd: float | None
     """What one who knew the market would have paid."""
+    clairvoyant_spare_usd: float | None = None
+    """How much less the best plan could have cost at the most; None where the plan is the best."""

@@ -41,3 +41,6 @@ class Comparison:
     summary: tuple[PolicySummary, ...]
     detail: tuple[RunResult, ...]
     """One run per policy, all from the same start, with every decision kept."""
+    clairvoyant_spare_usd: float | None = None
+    """What the best plans could gain on average over those of the clairvoyant, at the most; None where those
+    are the best, as far as a grid can tell."""

@@ -67,3 +67,5 @@ class JobPlan:
     """What would be held if the job began now, and why."""
     gpus: tuple[HeldAt, ...]
     assumptions: tuple[str, ...]
+    clairvoyant_spare_usd: float | None = None
+    """As in a comparison: by how much the clairvoyant's plans could be better, on average over futures."""

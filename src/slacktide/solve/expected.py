@@ -34,6 +34,10 @@ from slacktide.solve.slotted import Slotted
 NEVER = -1e15
 LATTICE_UNITS = 16
 """Jobs wider than this are planned in blocks of GPUs; the 153 holdings of 16 still fit into a byte."""
+WIDE_EFFORT = 60_000
+"""Slots times levels times holdings up to which a job that is planned in blocks anyway may have more of them:
+a few seconds of CPU."""
+FEWEST_UNITS = 4
 
 Actions = npt.NDArray[np.uint8]
 
@@ -86,7 +90,7 @@ class Slack(NamedTuple):
 def lattice(terms: Slotted) -> Lattice:
     """Lay out the holdings and pauses of a job."""
     widest = len(terms.fit) - 1
-    unit = max(1, math.ceil(widest / LATTICE_UNITS))
+    unit = math.ceil(widest / _units(widest, terms.deadline_slots))
     size = widest // unit + 1
     spot, on_demand = list_holdings(range(size))
     cell = np.full((size, size), -1, dtype=np.int64)
@@ -101,6 +105,15 @@ def lattice(terms: Slotted) -> Lattice:
         unit=unit,
         pauses=_rounded(list_pauses(terms)),
     )
+
+
+def _units(widest: int, slots: int) -> int:
+    """Return into how many units the widest width is cut: each GPU is one, up to LATTICE_UNITS."""
+    if widest <= LATTICE_UNITS:
+        return widest
+    blocks = range(FEWEST_UNITS, LATTICE_UNITS + 1)
+    fitting = [units for units in blocks if slots * (units + 1) ** 2 * (units + 2) // 2 <= WIDE_EFFORT]
+    return max(fitting, default=FEWEST_UNITS)
 
 
 def _rounded(pauses: Pauses) -> Pauses:

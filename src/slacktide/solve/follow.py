@@ -21,7 +21,7 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
 from slacktide.physics import WORK_TOLERANCE_HOURS, lose
-from slacktide.solve.frame import GRID_TOLERANCE, Frame
+from slacktide.solve.frame import GRID_TOLERANCE, Frame, Numbers
 from slacktide.solve.lattice import kind_of_move
 from slacktide.solve.memory import Labels, Values
 from slacktide.solve.slotted import live_slot
@@ -59,7 +59,7 @@ class Label(NamedTuple):
 
 @compilable
 def look_ahead(
-    frame: Frame, future: Future, start: int, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints
+    frame: Numbers, future: Future, start: int, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints
 ) -> None:
     """Copy the quotes from a start on; after the pool's end only on demand is left, at its last price."""
     widest = len(frame.terms.rate) - 1
@@ -262,7 +262,7 @@ def search(frame: Frame, future: Future, edge: Edge, values: Values, labels: Lab
 
 
 @compilable
-def replay(frame: Frame, future: Future, plan: Ints, spot: Ints, on_demand: Ints, out: Floats) -> None:
+def replay(frame: Numbers, future: Future, plan: Ints, spot: Ints, on_demand: Ints, out: Floats) -> None:
     """Live through a plan; fills in what it holds and one row of COLUMNS. No plan means fastest on demand."""
     terms = frame.terms
     state = JobState(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, np.inf, False)

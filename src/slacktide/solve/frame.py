@@ -14,7 +14,7 @@ interpolated linearly.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -37,8 +37,30 @@ STORED_NUMBERS = 24_000_000
 WHOLE_SLOT_CELLS = 6
 """How many times finer a grid must be when whole slots are paid: values then fall in steps."""
 
+MAX_PAUSE_SLOTS = 1_000
+"""The longest restart, in slots: each slot of it is a state of its own."""
+
 FEWEST_CELLS = 64
 """Below this a grid says nothing; a problem that leaves room for fewer is refused."""
+
+
+class Numbers(Protocol):
+    """What every solver of the clairvoyant's problem knows of a job; `Frame` says what the names mean."""
+
+    @property
+    def terms(self) -> Slotted: ...
+    @property
+    def hard(self) -> bool: ...
+    @property
+    def value_usd(self) -> float: ...
+    @property
+    def worthless_after_hours(self) -> float: ...
+    @property
+    def spot(self) -> Ints: ...
+    @property
+    def on_demand(self) -> Ints: ...
+    @property
+    def pauses(self) -> Pauses: ...
 
 
 class Frame(NamedTuple):
@@ -76,11 +98,8 @@ def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = 
     """
     if not 0.0 < accuracy <= 1.0:
         raise InputError(f"accuracy must be in (0, 1], got {accuracy:g}")
-    # Whoever knows the future checkpoints just before each loss, and does not run out of money.
-    bare = slotted(job, slot_hours)
-    bare = bare._replace(checkpoint_hours=0.0, terms=bare.terms._replace(checkpoint_hours=0.0))
-    if bare.deadline_slots < 1:
-        raise InputError(f"deadline_hours must reach beyond the first instant, got {job.deadline_hours:g}")
+    bare = without_losses(job, slot_hours)
+    check_pauses(bare)
     pauses = list_pauses(bare)
     _check_holdings(job, len(pauses.left_hours))
     spot, on_demand = list_holdings((0, *job.widths))
@@ -119,6 +138,26 @@ def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = 
         finishing=finishing,
         segment=_segment(numbers_per_point * (last + 2), bare.deadline_slots),
     )
+
+
+def without_losses(job: Job, slot_hours: float) -> Slotted:
+    """Lay a job on slots as one who knows the future lives it; raises InputError if there is no slot for it.
+
+    Who knows the future checkpoints just before each loss, and does not run out of money.
+    """
+    bare = slotted(job, slot_hours)
+    if bare.deadline_slots < 1:
+        raise InputError(f"deadline_hours must reach beyond the first instant, got {job.deadline_hours:g}")
+    return bare._replace(checkpoint_hours=0.0, terms=bare.terms._replace(checkpoint_hours=0.0))
+
+
+def check_pauses(terms: Slotted) -> None:
+    """Raise InputError when a restart lasts so many slots that what is left of it cannot be told apart."""
+    if terms.restart_hours > MAX_PAUSE_SLOTS * terms.slot_hours:
+        raise InputError(
+            f"restart must last at most {MAX_PAUSE_SLOTS} slots of {terms.slot_hours:g} h to be planned, "
+            f"got {terms.restart_hours:g} h; use longer slots (--slot)"
+        )
 
 
 def _check_holdings(job: Job, pauses: int) -> None:

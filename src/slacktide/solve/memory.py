@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Ints
-from slacktide.solve.frame import Frame
+from slacktide.solve.frame import Frame, Numbers
 from slacktide.solve.sweep import Edge, Future, Grid
 
 BEAM = 64
@@ -50,7 +50,7 @@ class Labels(NamedTuple):
     end_score: Grid
 
 
-def empty_future(frame: Frame) -> Future:
+def empty_future(frame: Numbers) -> Future:
     """Allocate the quotes of one start: up to the deadline, and as long after it as the work may take."""
     terms = frame.terms
     longest = terms.restart_hours + terms.work_gpu_hours / terms.rate[terms.fastest]

@@ -31,7 +31,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
-from slacktide.solve.frame import GRID_TOLERANCE, Frame
+from slacktide.solve.frame import GRID_TOLERANCE, Frame, Numbers
 from slacktide.solve.lattice import kind_of_move, pause_ahead
 from slacktide.types import TIME_TOLERANCE_HOURS
 
@@ -66,7 +66,7 @@ class Edge(NamedTuple):
 
 
 @compilable
-def worth(frame: Frame, finish_hours: float) -> float:
+def worth(frame: Numbers, finish_hours: float) -> float:
     """Return what a result at this time is worth; a hard deadline is met elsewhere, so only cost counts."""
     if frame.hard:
         return 0.0
@@ -103,7 +103,7 @@ def late_pause(frame: Frame, left: int, holding: int) -> float:
 
 
 @compilable
-def window_hours(frame: Frame, slot: int) -> float:
+def window_hours(frame: Numbers, slot: int) -> float:
     """Return the part of a slot in which finishing counts: a hard deadline may cut the last one."""
     slot_hours = frame.terms.slot_hours
     if frame.hard and slot == frame.terms.deadline_slots - 1:
@@ -112,7 +112,7 @@ def window_hours(frame: Frame, slot: int) -> float:
 
 
 @compilable
-def usd_per_hour(frame: Frame, future: Future, slot: int, holding: int) -> float:
+def usd_per_hour(frame: Numbers, future: Future, slot: int, holding: int) -> float:
     """Return what a holding costs per hour in a slot."""
     spot = frame.spot[holding] * future.spot_usd[slot]
     return float(spot + frame.on_demand[holding] * future.on_demand_usd[slot])

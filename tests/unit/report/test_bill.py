@@ -35,7 +35,18 @@ def test_text_and_json_of_every_bill(name: str) -> None:
     )
     document = bills.as_json(bill)
     assert json.loads(json.dumps(document, allow_nan=False)) == document
-    assert {field.name for field in dataclasses.fields(Bill)} <= set(document)
+    assert {field.name for field in dataclasses.fields(Bill)} - {"clairvoyant_spare_usd"} <= set(document)
+
+
+def test_a_clairvoyant_that_is_not_exact_says_so_beside_its_figure(everyday: Bill) -> None:
+    close = dataclasses.replace(everyday, cost_usd=9.5, clairvoyant_usd=10.0, clairvoyant_spare_usd=1.0)
+    said = dict(bills.beside(close))["clairvoyant"]
+    assert "the best could be up to $1.00 (10 % of its cost) better" in said
+    assert "faster than its file says" not in said, "the bill lies between the plan and the bound"
+    assert bills.as_json(close)["clairvoyant_spare_usd"] == 1.0
+    assert "clairvoyant_spare_usd" not in bills.as_json(everyday)
+    beaten = dataclasses.replace(close, cost_usd=8.5)
+    assert "faster than its file says" in dict(bills.beside(beaten))["clairvoyant"]
 
 
 def test_outcome_in_one_sentence(everyday: Bill) -> None:

@@ -12,6 +12,7 @@ from slacktide.engine.result import run_result
 from slacktide.report import tables
 from slacktide.report.decisions import decisions, spans
 from slacktide.report.verdict import best, caveats, verdict
+from slacktide.report.wire.backtest import as_json
 from slacktide.results.comparison import Comparison
 from slacktide.results.run import result_of
 from slacktide.types import Reason
@@ -101,6 +102,16 @@ def test_verdict_in_plain_words(comparison: Comparison) -> None:
     assert sentence.startswith(f"{one.policy} was in time from 4 of 4 starts and paid ")
     assert f"{one.cost_over_clairvoyant:.2f}× the clairvoyant" in sentence
     assert not caveats(comparison)
+
+
+def test_a_clairvoyant_that_is_not_exact_is_never_shown_as_exact(comparison: Comparison) -> None:
+    close = dataclasses.replace(comparison, clairvoyant_spare_usd=0.5)
+    (said,) = caveats(close)
+    assert said.startswith("The clairvoyant is close, not exact: ")
+    assert "up to $0.50" in said
+    assert said in tables.summary_text(close)
+    assert as_json(close)["clairvoyant_spare_usd"] == 0.5
+    assert "clairvoyant_spare_usd" not in as_json(comparison)
 
 
 def test_verdict_prefers_being_in_time_to_being_cheap(comparison: Comparison) -> None:

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 def as_json(comparison: Comparison) -> dict[str, Any]:
     """Return the back-test as plain values under documented keys; never NaN, never infinite."""
     pools = {pool.name: pool for pool in comparison.pools}
-    document = {
+    document: dict[str, Any] = {
         "job": _job(comparison.job),
         "market": _market(comparison),
         "runs": [_run(run, pools[run.pool]) for run in comparison.runs],
         "summary": list(comparison.summary),
     }
+    if comparison.clairvoyant_spare_usd is not None:
+        document["clairvoyant_spare_usd"] = comparison.clairvoyant_spare_usd
     plain: dict[str, Any] = values.plain(document)
     return plain
 
