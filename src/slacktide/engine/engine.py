@@ -19,6 +19,7 @@ from slacktide.engine.account import Account, account, money_ends
 from slacktide.engine.fleet_step import FleetStep
 from slacktide.engine.fleets import FleetRun, Fleets, class_of, open_fleet
 from slacktide.engine.holding import note_held
+from slacktide.engine.incidents import has_no_trace, vanished
 from slacktide.engine.lane import Lane, lane_of, lane_without_market
 from slacktide.engine.launching import launch_of
 from slacktide.engine.same_market import check_unchanged, digest_now, market_now
@@ -102,8 +103,10 @@ class Engine:
         self.retry(all_jobs=True)
         orders = [track.order for track in self._able() if track.order is not None]
         self.backend.sweep(orders)
-        for order in orders:
-            self.backend.hold(order)
+        self._miss_what_vanished()
+        for track in self._able():
+            if track.order is not None:
+                self.backend.hold(track.order)
 
     def retry(self, *, all_jobs: bool = False) -> None:
         """Try again what kept single jobs from going on: their market, their file, what starts their workers.
@@ -254,6 +257,16 @@ class Engine:
                 self.troubles.note(track.job, "market", "")
             able.append(track)
         return able
+
+    def _miss_what_vanished(self) -> None:
+        """Begin anew what the journal knows to have been there and of which no trace is left."""
+        facts = self.backend.look(self.world.unended)
+        for track in self._able():
+            order, held = track.order, track.held
+            if order is None or order.ending or held is None or not held.gpus:
+                continue
+            if track.held_attempt == order.attempt and has_no_trace(order, facts[track.job]):
+                self.write(vanished(track, order))
 
     def _is_stuck_and_gone(self, track: Track) -> bool:
         return self.troubles.has(track.job, "market") and self.facts.get(track.job, Facts()).gone

@@ -70,12 +70,15 @@ def _decided(
     """Return what each job is to have, and the size of the cluster where that changes."""
     allocator, shown = run.allocator, _Showing(engine, track, run, asks, cluster, now_hours)
     if isinstance(allocator, Sizing):
-        nodes = cluster.nodes_for(allocator.rent_gpus(shown.view(cluster.ready)))
+        wanted_gpus = allocator.rent_gpus(shown.view(cluster.ready))
+        nodes = cluster.nodes_for(max(wanted_gpus, _being_let_go(engine, track)))
         asked = _sized(track, run, cluster, nodes, now_hours)
         decision = allocator.decide(shown.view(min(cluster.ready, nodes)))
         return _wishes(decision, run, asks), asked
     wanted = _wishes(allocator.decide(shown.view(cluster.ready)), run, asks)
-    nodes = cluster.nodes_for(sum(wish.on_demand_gpus for wish in wanted))
+    # Machines of jobs that are being let go are in use until their workers have gone.
+    used_gpus = sum(wish.on_demand_gpus for wish in wanted) + _being_let_go(engine, track)
+    nodes = cluster.nodes_for(used_gpus)
     return wanted, _sized(track, run, cluster, nodes, now_hours)
 
 

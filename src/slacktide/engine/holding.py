@@ -60,7 +60,7 @@ def _cut(engine: Engine, track: Track, facts: Facts, held: Holding, at_hours: fl
     """End a stretch at a moment, from which on this is held."""
     one = account(engine.lane(track), track, facts, at_hours)
     before: list[Event] = [lived(track, one)] if one.hours > TIME_TOLERANCE_HOURS else []
-    engine.write([*before, _held(track, held, at_hours, facts.pending_gpus)])
+    engine.write([*before, _held(track.job, held, at_hours, facts)])
 
 
 def held_now(track: Track, facts: Facts) -> Holding:
@@ -72,7 +72,8 @@ def held_now(track: Track, facts: Facts) -> Holding:
     assert order is not None
     if facts.attempt != order.attempt:
         return Holding(min(facts.spot_gpus, known.spot_gpus), min(facts.on_demand_gpus, known.on_demand_gpus))
-    least = NOTHING if facts.stopped or facts.gone or order.ending else known
+    goes = facts.stopped or facts.gone or order.ending or track.held_attempt != order.attempt
+    least = NOTHING if goes else known
     return Holding(
         min(order.spot_gpus, max(facts.spot_gpus, least.spot_gpus)),
         min(order.on_demand_gpus, max(facts.on_demand_gpus, least.on_demand_gpus)),
@@ -95,12 +96,12 @@ def nothing_yet(track: Track, facts: Facts, attempt: int, at_hours: float, gpus:
     ]
 
 
-def _held(track: Track, held: Holding, at_hours: float, pending_gpus: int) -> Held:
+def _held(job: str, held: Holding, at_hours: float, facts: Facts) -> Held:
     return Held(
-        job=track.job,
+        job=job,
         at_hours=at_hours,
-        attempt=track.attempt,
+        attempt=facts.attempt,
         spot_gpus=held.spot_gpus,
         on_demand_gpus=held.on_demand_gpus,
-        pending_gpus=pending_gpus,
+        pending_gpus=facts.pending_gpus,
     )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from slacktide import physics
-from slacktide.backend.base import Facts
+from slacktide.backend.base import Facts, Order
 from slacktide.engine.account import Account, account, known_safe_gpu_hours
 from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.telling import decided, ended, lived, preempted
 from slacktide.engine.world import Track
-from slacktide.events import Ending, Event, Lost, Released, Restarted, Stalled, Status, WorkerFailed
+from slacktide.events import Ending, Event, Held, Lost, Released, Restarted, Stalled, Status, WorkerFailed
 from slacktide.types import Allocation, Reason
 
 if TYPE_CHECKING:
@@ -210,6 +211,23 @@ def _lost_all(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
         why="its last set of workers is lost",
     )
     engine.act([again], [(track, None)])
+
+
+def has_no_trace(order: Order, facts: Facts) -> bool:
+    """Whether nothing is left of a set of workers, neither they nor word of them."""
+    word = facts.newest_attempt >= order.attempt or facts.stopped or facts.finished is not False
+    there = facts.spot_gpus or facts.on_demand_gpus
+    return not (word or there) and math.isinf(facts.since_hours) and math.isinf(facts.until_hours)
+
+
+def vanished(track: Track, order: Order) -> list[Event]:
+    """Say that a set of workers is gone without a trace, since the last that the journal knows of it."""
+    assert track.begun is not None
+    at_hours, why = track.begun.from_hours, "its run folder is gone, and its workers with it"
+    nothing = Held(job=track.job, at_hours=at_hours, attempt=order.attempt, spot_gpus=0, on_demand_gpus=0)
+    lost = Lost(job=track.job, at_hours=at_hours, attempt=order.attempt, why=why)
+    again = Restarted(job=track.job, at_hours=at_hours, attempt=order.attempt + 1, delay_s=0.0, why=why)
+    return [nothing, lost, again]
 
 
 def _unsaved_gpu_hours(one: Account) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
-from slacktide.errors import BackendError
+from slacktide.errors import BackendError, LeaseError
 
 POLL_S = 0.05
 PATIENCE_S = 30.0
@@ -67,6 +67,8 @@ def _go_round(
             engine.step(now)
             between()
             trouble = None
+        except LeaseError:
+            raise  # somebody else may be in charge: nothing is to be waited for
         except BackendError as error:
             if trouble is None:
                 trouble = monotonic()

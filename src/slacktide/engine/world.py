@@ -93,6 +93,8 @@ class Track:
     """What it is to hold now; None when no stretch is open."""
     held: Holding | None = None
     """What it really holds; None where nobody says so: in a dry run all that is ordered is there."""
+    held_attempt: int = 0
+    """The set of workers that it really holds, or held last."""
     meter: Meter = field(default_factory=Meter)
     """The most that it held in the slot that was last paid."""
     bill: Bill = field(default_factory=Bill)
@@ -262,7 +264,7 @@ def _tell(track: Track, event: Event) -> None:
             if track.held is not None:  # what the market took is not held any more, also while it ends
                 track.held = track.held._replace(spot_gpus=min(track.held.spot_gpus, event.spot_left))
         case Held():
-            track.held = Holding(event.spot_gpus, event.on_demand_gpus)
+            track.held, track.held_attempt = Holding(event.spot_gpus, event.on_demand_gpus), event.attempt
         case Lost():
             _lost(track, event)
         case Blocked() | Unblocked():

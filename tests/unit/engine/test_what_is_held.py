@@ -195,6 +195,28 @@ def test_an_attempt_that_the_journal_knows_nothing_of_is_not_begun_again() -> No
     assert bench.machine.orders[-1].attempt == 13
 
 
+def test_a_set_without_a_trace_is_lost_and_not_begun_again_under_its_number() -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.1)
+    bench.machine.says(attempt=0, spot_gpus=0, on_demand_gpus=0, gone=True)  # its folder was removed
+    bench.reopened().recover()
+    assert bench.machine.orders[-1].attempt == 2
+    assert len(bench.events(Lost)) == 1
+    bench.machine.says(attempt=2)
+    bench.step(3.0)
+    assert bench.usd == 0.0
+
+
+def test_what_is_left_of_an_older_set_is_no_part_of_the_new_one() -> None:
+    bench = Bench(lane())
+    bench.step(0.0, 0.1)
+    bench.machine.says(attempt=1, on_demand_gpus=1, failure=Failure(0, 1))
+    bench.step(0.2)
+    bench.machine.says(attempt=2, on_demand_gpus=0, pending_gpus=4)  # and these cannot be started
+    bench.step(0.3, 0.4, 0.5, 1.0)
+    assert bench.usd == pytest.approx(4.0 * (4 * 0.2 + 1 * 0.1))
+
+
 # ---------------------------------------------------------------- row: only what was held is billed
 
 
