@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from slacktide.errors import InputError, shown
@@ -221,7 +222,7 @@ class Job:
     @property
     def fastest_width(self) -> int:
         """The smallest width on which the work is done soonest: the one for emergencies."""
-        return min(self.widths, key=lambda width: (self.work_hours(width), width))
+        return _fastest_width(self)
 
     @property
     def hard(self) -> bool:
@@ -246,6 +247,11 @@ class Job:
     def line_gpu_hours(self, hours: float) -> float:
         """Return the work done by this time on the straight line to the deadline."""
         return self.work_gpu_hours * min(max(hours, 0.0), self.deadline_hours) / self.deadline_hours
+
+
+@lru_cache(maxsize=256)  # asked for at every turn, and thousands of widths take milliseconds
+def _fastest_width(job: Job) -> int:
+    return min(job.widths, key=lambda width: (job.work_hours(width), width))
 
 
 def _positive(name: str, number: float) -> None:

@@ -13,6 +13,7 @@ from slacktide.arrays import Floats, Ints
 from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import speedups_at, width_array
 from slacktide.errors import InputError, shown
+from slacktide.types import MAX_GPUS
 
 
 class Stages(NamedTuple):
@@ -57,8 +58,9 @@ class Fleet:
             raise InputError("a fleet must have at least one class, got none")
         if not self.budget_gpus > 0:
             raise InputError(f"budget_gpus must be > 0, got {self.budget_gpus:g}")
-        if self.node_gpus < 1:
-            raise InputError(f"node_gpus must be >= 1, got {self.node_gpus}")
+        if not 1 <= self.node_gpus <= MAX_GPUS:
+            must = ">= 1" if self.node_gpus < 1 else f"<= {MAX_GPUS}"
+            raise InputError(f"node_gpus must be {must}, got {shown(self.node_gpus)}")
         for name in ("provisioning_hours", "idle_grace_hours"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise InputError(f"{name} must be >= 0, got {getattr(self, name):g}")

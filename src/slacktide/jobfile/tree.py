@@ -29,8 +29,8 @@ MAX_VALUES = 20_000
 MAX_MISTAKES = 20
 """How many mistakes are reported at once."""
 
-_QUOTED = re.compile(r"""'[^'<][^']+'|"[^"]{2,}\"""")
-"""What YAML quotes of a file in its errors: more than one character, and not the name of one of its parts."""
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+"""What YAML quotes in its errors: parts of the file, but also signs and the names of its own parts."""
 _UNUSABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -232,8 +232,14 @@ def _explain(error: yaml.MarkedYAMLError) -> str:
         return "the file must be YAML, got a second ':' in one value; quote text that holds ': '"
     begun = f" (begun at line {error.context_mark.line + 1})" if error.context_mark else ""
     remedy = "; close it, or quote text that holds , { or }" if "flow" in context else ""
-    unquoted = _QUOTED.sub("some text", problem)  # it may be a secret
+    unquoted = _QUOTED.sub(_hidden, problem)
     return f"the file must be YAML, got a mistake {context}{begun}: {unquoted}{remedy}"
+
+
+def _hidden(quoted: re.Match[str]) -> str:
+    """Return what YAML quotes, unless it is text of the file: that may be a secret."""
+    own = len(quoted[0]) <= 3 or quoted[0].startswith("'<")
+    return quoted[0] if own else "some text"
 
 
 def _error(message: str, path: str, place: Place) -> FileError:

@@ -102,6 +102,8 @@ def _hedge(document: dict[str, Any]) -> Hedge:
     if not math.isclose(hedge.prior.sum(), 1.0, abs_tol=1e-6):
         raise InputError(f"prior shares must sum to 1, got {hedge.prior.sum():g}")
     hedge.tally = _part(document, "tally", "sums over jobs", _tally)
+    if len(arms) > 1 and not hedge.tally.eta > 0.0:
+        raise InputError(f"tally: eta must be > 0 where there is a choice, got {hedge.tally.eta}")
     hedge.utility = _part(
         document, "utility", "sums over jobs", lambda found: _numbers(found, len(arms), most=hedge.ended)
     )

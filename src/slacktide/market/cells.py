@@ -12,8 +12,10 @@ import numpy as np
 from slacktide.errors import FileError, shown
 from slacktide.market.samples import (
     COLUMNS,
+    LEAST_MICROS,
     MAX_SPOT_GPUS,
     MAX_USD_PER_GPU_HOUR,
+    MOST_MICROS,
     Place,
     Samples,
     micros_of,
@@ -69,9 +71,12 @@ class Cell(NamedTuple):
     def micros(self) -> int:
         """Return a time as microseconds since 1970; without zone it is UTC."""
         try:
-            return micros_of(datetime.fromisoformat(self.text.strip()))
+            micros = micros_of(datetime.fromisoformat(self.text.strip()))
         except (ValueError, OverflowError):
-            raise self.error("must be a time such as 2025-10-04T00:10:00Z") from None
+            micros = MOST_MICROS + 1
+        if not LEAST_MICROS <= micros <= MOST_MICROS:
+            raise self.error("must be a time such as 2025-10-04T00:10:00Z")
+        return micros
 
     def _number(self) -> float:
         try:

@@ -82,8 +82,8 @@ def _unpacked(data: bytes, path: str | Path) -> bytes:
             raise FileError(
                 "gzip must be complete, got a truncated file; fetch it again", path=path
             ) from None
-        except (gzip.BadGzipFile, zlib.error) as error:
-            raise FileError(f"gzip must be intact, got: {error}; fetch it again", path=path) from None
+        except (gzip.BadGzipFile, zlib.error):
+            raise FileError("gzip must be intact, got a damaged file; fetch it again", path=path) from None
     if data and Path(path).suffix == ".gz":
         raise FileError("a .gz file must be gzip, got something else; rename it or pack it", path=path)
     return data

@@ -76,7 +76,7 @@ def _samples(table: Any, path: str) -> Samples:
 
     try:
         fast = arrow_samples(_cast(table), path, lambda row: in_rows(row + 1))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, UnicodeDecodeError):
         fast = None  # not our types: value by value we accept them, or say what is wrong
     return fast or plain_samples(COLUMNS, _rows(table), path, in_rows)
 
@@ -106,6 +106,8 @@ def _values(column: Any) -> list[Any]:
 
     try:
         return list(column.to_pylist())
+    except UnicodeDecodeError:
+        return [value.decode(errors="replace") for value in column.cast(pa.binary()).to_pylist()]
     except (OverflowError, ValueError):
         return list(column.cast(pa.string()).to_pylist())
 

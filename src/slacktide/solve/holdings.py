@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Ints
-from slacktide.solve.lattice import list_holdings
 from slacktide.types import Job
 
 LEVELS = (96, 64, 48, 36, 27, 20, 15, 11, 8, 6, 4)
@@ -48,9 +47,11 @@ def count_all(job: Job, most_spot_gpus: int) -> int:
 
 def all_holdings(job: Job, most_spot_gpus: int) -> Holdings:
     """Return every holding that a job may have where at the most this many spot GPUs are offered."""
-    spot, on_demand = list_holdings((0, *job.widths))
-    offered = spot <= most_spot_gpus
-    return Holdings(spot[offered], on_demand[offered])
+    totals = (0, *job.widths)
+    spots = [np.arange(min(total, most_spot_gpus) + 1, dtype=np.int64) for total in totals]
+    width = np.repeat(np.array(totals, dtype=np.int64), [len(each) for each in spots])
+    spot = np.concatenate(spots)
+    return Holdings(spot, width - spot)
 
 
 def holdings_within(job: Job, fastest: int, most_spot_gpus: int, most: int) -> Holdings:
