@@ -1,11 +1,9 @@
 """Fuzz: mutated inputs for every reader, option and state file, through the real command line.
 
-Inputs are valid ones, changed in one to four places by rules that know their grammar (`mutations`), so that
-most of
-them get past the first check. What may come out: success; or an exit code that the docs tell, with one
-readable
-sentence. Anything else is a finding: a traceback, words of Python's in a message, a message of a page, output
-that is not the JSON that was asked for, too much CPU or memory. The same seed makes the same inputs.
+Inputs are valid ones, changed in a few places by rules that know their grammar (`mutations`). What may come
+out: success; or an exit code that the docs tell, with a readable sentence. Anything else is a finding: a
+traceback, words of Python's in a message, a message of a page, output that is not the JSON that was asked
+for, too much CPU or memory. The same seed makes the same inputs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m campaigns.fuzz`: the fuzz campaign, or one input of it again."""
+"""`python -m campaigns.fuzz`: as `python -m campaigns fuzz`, or one input of it again."""
 
 from __future__ import annotations
 

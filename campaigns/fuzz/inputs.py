@@ -39,8 +39,7 @@ def valid_files() -> dict[str, bytes]:
     """Return the files that every input finds beside its own."""
     texts = {
         "job.yaml": seeds.JOB, "fleet.yaml": seeds.FLEET, "speedup.csv": seeds.SPEEDUPS,
-        "jobs.csv": seeds.JOBS,
-        "market.csv": seeds.market(), "learn.json": seeds.learned(),
+        "jobs.csv": seeds.JOBS, "market.csv": seeds.market(), "learn.json": seeds.learned(),
     }  # fmt: skip
     return {name: text.encode() for name, text in texts.items()}
 

@@ -1,5 +1,4 @@
-"""Changes to valid inputs that a slip, a broken tool or an ill will could make; all by a seeded source of
-chance."""
+"""Changes to valid inputs as a slip, a broken tool or an ill will could make them, by seeded chance."""
 
 from __future__ import annotations
 
@@ -39,7 +38,8 @@ TIMES = (
     "2025-10-04T24:00:00Z", "2025-W40-1", "1759536000",
 )  # fmt: skip
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 0.5, 1e308, -1e308, float("nan"), float("inf"), 10**30, "", "x", "x" * 5000,
+    None, True, False, 0, -1, 1, 0.5, 1e308, -1e308, float("nan"), float("inf"), 10**30, "", "x",
+    "x" * 5000,
     "\x00", [], {}, [[]], [None], {"a": 1}, "2025-10-04T00:00:00Z", "4096-01-01T00:00:00Z", [1, 2, 3],
 )  # fmt: skip
 

@@ -11,9 +11,10 @@ READABLE = 600
 """The longest line of a message; a name of thousands of characters must not fill the screen."""
 PYTHON_WORDS = (
     "Traceback", "NoneType", "KeyError", "TypeError", "ValueError", "IndexError", "AttributeError",
-    "OverflowError", "object has no attribute", "invalid literal", "<class", "not subscriptable",
-    "unsupported operand",
-    "codec can't", "unhashable", "positional argument", "unexpected keyword", "object at 0x", "[Errno",
+    "OverflowError",
+    "object has no attribute", "invalid literal", "<class", "not subscriptable", "unsupported operand",
+    "codec can't",
+    "unhashable", "positional argument", "unexpected keyword", "object at 0x", "[Errno",
     "maximum recursion",
     "cannot convert", "ufunc", "numpy", "dtype", "array must", "list index",
 )  # fmt: skip

@@ -13,25 +13,23 @@ from types import TracebackType
 
 from campaigns.fuzz.verdict import Outcome
 
-CPU_S = 20.0
-"""Seconds of CPU after which an input is a hang."""
-WALL_S = 300.0
-"""Seconds by the wall clock after which it is one, though it waits for something else: a machine may be
-busy."""
+CPU_S = 45.0
+"""Seconds of CPU after which an input is a hang; a plan for 4,000 GPUs takes half of it."""
+WALL_S = 600.0
+"""Seconds by the wall clock after which it is one, though it only waits: a machine may be busy."""
 READY_S = 1800.0
 """How long a worker may take until it is ready, machine code included."""
 LOOK_S = 0.5
 INPUTS_A_WORKER = 1000
-"""After this many a fresh worker goes on: what one input leaves in memory must not help or harm the others
-forever."""
+"""After this many a fresh worker goes on: what one input leaves in memory must not matter to the others."""
 REPOSITORY = Path(__file__).parents[2]
 
 
 class Watched:
     """A worker process that is begun when it is needed and begun again when it was ended."""
 
-    def __init__(self, home: Path, seed: int) -> None:
-        self._home, self._seed = home, seed
+    def __init__(self, home: Path, seed: int, module: str = "campaigns.fuzz.worker") -> None:
+        self._home, self._words = home, [sys.executable, "-m", module, str(seed)]
         self._process: subprocess.Popen[bytes] | None = None
         self._tried = 0
 
@@ -59,7 +57,7 @@ class Watched:
         inputs.mkdir(exist_ok=True)
         own = {"SLACKTIDE_HOME": str(self._home / "home"), "PYTHONPATH": str(REPOSITORY), "MPLBACKEND": "agg"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "campaigns.fuzz.worker", str(self._seed)],
+            self._words,
             cwd=inputs,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

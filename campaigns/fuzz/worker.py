@@ -1,8 +1,6 @@
-"""The process in which inputs are tried: `python -m campaigns.fuzz.worker SEED` reads numbers and answers
-with outcomes.
+"""The process in which inputs are tried: reads their numbers and answers with outcomes, as lines of JSON.
 
-A process of its own, because an input that hangs in compiled code or takes all memory can only be ended
-from outside.
+A process of its own, because what hangs in compiled code or takes all memory can only be ended from outside.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from slacktide.solve.slotted import Slotted
 NEVER = -1e15
 LATTICE_UNITS = 16
 """Jobs wider than this are planned in blocks of GPUs; the 153 holdings of 16 still fit into a byte."""
-WIDE_EFFORT = 60_000
+WIDE_EFFORT = 40_000
 """Slots times levels times holdings up to which a job that is planned in blocks anyway may have more of them:
 a few seconds of CPU."""
 FEWEST_UNITS = 4

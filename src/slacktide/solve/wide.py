@@ -24,14 +24,15 @@ from slacktide.types import Job
 BENDS = (0.0, 0.003, 0.03, 0.1)
 """How much more concave the speedup is taken to be when plans are sought: with a straight one either all
 GPUs pay at a price or none, and no price shows a plan between."""
-CLOSE = 1e-4
+CLOSE = 3e-4
 """Prices closer than this share are close enough."""
 TRIES = 60
 """The most prices that are tried for one bend."""
 SWITCHES = 96
 """Slots at which plans may go from the targets of one price to those of another."""
-STATE_NS = 220
-"""What a state (slot, holding and pause) of a wide job costs about, in nanoseconds: thirty sweeps."""
+STATE_NS, SHRINKING_NS = 400, 1000
+"""What a state (slot, holding and pause) of a wide job costs about, in nanoseconds of CPU, over all sweeps;
+and where letting go of workers costs less than a restart, so that parts of holdings count."""
 BOUNDED_STATES = 40_000_000
 """Up to this many states, all holdings are swept once more for the bound where plans are made of some."""
 MOST_STATES = 12_000_000
@@ -79,7 +80,8 @@ class WideSolver:
         check_pauses(terms)
         offered = int(pool.spot_gpus.max())
         states = terms.deadline_slots * len(list_pauses(terms).left_hours)
-        fitting = int(min(MOST_STATES, effort_s * 1e9 / STATE_NS) // states)
+        state_ns = SHRINKING_NS if terms.shrink_hours < terms.restart_hours else STATE_NS
+        fitting = int(min(MOST_STATES, effort_s * 1e9 / state_ns) // states)
         self.wide = _wide(job, terms, holdings_within(job, terms.fastest, offered, fitting))
         self._memory = _empty_memory(self.wide)
         self._whole: Wide | None = None
