@@ -56,14 +56,15 @@ class Watched:
         inputs = self._home / "inputs"
         inputs.mkdir(exist_ok=True)
         own = {"SLACKTIDE_HOME": str(self._home / "home"), "PYTHONPATH": str(REPOSITORY), "MPLBACKEND": "agg"}
-        self._process = subprocess.Popen(
-            self._words,
-            cwd=inputs,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=(self._home / "worker.err").open("ab"),
-            env={**os.environ, **own},
-        )
+        with (self._home / "worker.err").open("ab") as errors:
+            self._process = subprocess.Popen(
+                self._words,
+                cwd=inputs,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **own},
+            )
         self._tried = 0
         ready = self._answer(self._process, READY_S, READY_S)
         if ready.code != 0:

@@ -217,8 +217,17 @@ def test_compiled_and_plain_decide_alike() -> None:
 
 
 def test_wide_jobs_are_planned_in_blocks() -> None:
-    job = Job(work_gpu_hours=100, deadline_hours=8, widths=tuple(range(1, 65)))
+    job = Job(work_gpu_hours=50, deadline_hours=4, widths=tuple(range(1, 65)))
     shape = expected.lattice(slotted(job, 0.5))
     assert shape.unit == 4
     assert len(shape.spot) == 153
     assert math.isclose(shape.spot.max(), 64)
+
+
+def test_the_blocks_of_a_wide_job_grow_with_its_slots() -> None:
+    units = [
+        expected.lattice(slotted(Job(work_gpu_hours=50, deadline_hours=hours, widths=(1, 64)), 0.5)).unit
+        for hours in (4, 24, 96)
+    ]
+    assert units == sorted(units)
+    assert units[0] < units[-1] <= 64 / expected.FEWEST_UNITS
