@@ -55,8 +55,10 @@ def main() -> None:
     print(f"{SLOTS} slots, 8 GPUs, 9 levels, {slack.cells} cells of slack: {took:.3f} s")
     coarse = expected.slack_grid(terms, hard=True, cells=10)
     actions = np.zeros((1, 9, len(shape.spot), len(shape.pauses.ahead_hours), coarse.cells), np.uint8)
-    slow, _ = best(lambda: expected.induce(terms, shape, market, worth, coarse, SLOTS - 1, actions), tries=1)
-    fast, _ = best(lambda: compiled(expected.induce)(terms, shape, market, worth, coarse, SLOTS - 1, actions))
+    values = np.empty((9, len(shape.spot), len(shape.pauses.left_hours), coarse.cells))
+    last = (terms, shape, market, worth, coarse, SLOTS - 1, SLOTS, values, actions)
+    slow, _ = best(lambda: expected.induce(*last), tries=1)
+    fast, _ = best(lambda: compiled(expected.induce)(*last))
     ratio = f"plain {slow:.2f} s, compiled {fast * 1e3:.2f} ms: {slow / fast:,.0f} x"
     print(f"one slot on {coarse.cells} cells: {ratio}")
     for word in ("machine code being loaded", "again"):

@@ -78,18 +78,23 @@ def random_instance(seed: int, *, hard: bool) -> Instance:
     return Instance(job, random_chain(rng, 3, slots, gpus), int(rng.integers(3)))
 
 
-def table_of(instance: Instance, cells: int) -> Table:
+def tables_of(instance: Instance, cells: int) -> list[Table]:
+    """Return what to do all along in each state of the market."""
     terms, job = instance.terms, instance.job
     shape = expected.lattice(terms)
     slack = expected.slack_grid(terms, hard=job.hard, cells=cells)
     worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
     worth = expected.Worth(job.value_usd, worthless, job.hard, ON_DEMAND_USD)
     slots = terms.deadline_slots
-    actions = expected.solve(terms, shape, instance.chain, worth, slack, now=0, slots=slots)
-    return Table(
-        0, actions, np.zeros(slots, np.int64), shape.spot, shape.on_demand, shape.cell, shape.unit,
-        shape.pauses.ahead_hours, slack.step, slack.most,
-    )  # fmt: skip
+    decisions = expected.solve(terms, shape, instance.chain, worth, slack, now=0, slots=slots)
+    states = [np.full(slots, state) for state in range(len(instance.chain.gpus))]
+    return [
+        Table(
+            0, decisions.along(state), shape.spot, shape.on_demand, shape.cell, shape.unit,
+            shape.pauses.ahead_hours, slack.step, slack.most,
+        )
+        for state in states
+    ]  # fmt: skip
 
 
 def utility(instance: Instance, state: JobState) -> float:
@@ -136,7 +141,7 @@ def best_expected(instance: Instance) -> float:
     return value(0, instance.start, JobState())
 
 
-def followed_expected(instance: Instance, table: Table) -> float:
+def followed_expected(instance: Instance, tables: list[Table]) -> float:
     """Follow the table's decisions through every state of the market."""
     terms = instance.terms
 
@@ -147,10 +152,9 @@ def followed_expected(instance: Instance, table: Table) -> float:
             return finish_late(instance, state, slot)
         quote = instance.quote(market)
         left = physics.lose(terms.terms, state, quote.spot_gpus)
-        states = np.full(terms.deadline_slots, market)
         now, following = slot * terms.slot_hours, (slot + 1) * terms.slot_hours
         sight = Sight(terms.terms, terms.tariff, slot, now, following, terms.slot_hours, left, quote, 0)
-        choice = look_up(table._replace(market=states), sight)
+        choice = look_up(tables[market], sight)
         after = live_slot(terms, left, slot, quote, choice.spot_gpus, choice.on_demand_gpus).state
         return sum(share * value(slot + 1, then, after) for then, share in instance.next_states(slot, market))
 
@@ -163,7 +167,7 @@ def test_decisions_are_as_good_as_enumeration(seed: int, hard: bool) -> None:
     instance = random_instance(seed, hard=hard)
     best = best_expected(instance)
     cells = round(8 * 2 * instance.terms.deadline_slots)  # a cell is a multiple of every step of progress
-    assert followed_expected(instance, table_of(instance, cells)) == pytest.approx(best, abs=1e-6)
+    assert followed_expected(instance, tables_of(instance, cells)) == pytest.approx(best, abs=1e-6)
 
 
 def certain(pool: Pool) -> expected.Chain:
@@ -198,7 +202,7 @@ def test_without_chance_it_is_the_clairvoyant(seed: int, hard: bool) -> None:
         worthless_after_hours=None if hard else 12.0,
     )
     instance = Instance(job, certain(pool), 0)
-    followed = followed_expected(instance, table_of(instance, 600))
+    followed = followed_expected(instance, tables_of(instance, 600))
     best = clairvoyant(job, pool).utility_usd
     assert followed <= best + 1e-6
     assert followed >= best - 0.01 * max(abs(best), 20.0)
@@ -211,9 +215,21 @@ def test_compiled_and_plain_decide_alike() -> None:
     slack = expected.slack_grid(terms, hard=True, cells=64)
     worth = expected.Worth(0.0, instance.job.deadline_hours, True, ON_DEMAND_USD)
     fast = expected.solve(terms, shape, instance.chain, worth, slack, now=0, slots=4)
-    plain = np.zeros_like(fast)
-    expected.induce(terms, shape, instance.chain, worth, slack, 0, plain)
-    assert (fast == plain).all()
+    states, lefts = len(instance.chain.gpus), len(shape.pauses.left_hours)
+    plain = np.zeros((4, states, *fast.along(np.zeros(1, np.int64)).shape[1:]), np.uint8)
+    values = np.empty((states, len(shape.spot), lefts, slack.cells))
+    until = terms.deadline_slots
+    expected.induce(terms, shape, instance.chain, worth, slack, 0, until, values, plain)
+    for state in range(states):
+        assert (fast.along(np.full(4, state)) == plain[:, state]).all()
+
+
+def test_slots_solved_a_few_at_a_time_are_decided_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = random_instance(5, hard=False)
+    whole = tables_of(instance, 64)
+    monkeypatch.setattr(expected, "BARE_BYTES", 1)
+    for one, other in zip(whole, tables_of(instance, 64), strict=True):
+        assert (one.actions == other.actions).all()
 
 
 def test_wide_jobs_are_planned_in_blocks() -> None:

@@ -28,19 +28,15 @@ from slacktide.types import Allocation, Job, Reason
 
 LONGEST_AGE = 256
 """Slots to look back for the age of a spell; older than the oldest bin."""
-MOST_ACTIONS = 30_000_000
-"""Bytes that one table of decisions may take; a longer job is solved in several stretches."""
 IDLE, SPOT, ON_DEMAND, BOTH = range(4)
 
 
 class Table(NamedTuple):
-    """The decisions of a stretch of slots, ready to be looked up."""
+    """The decisions for a stretch of slots whose market is known, ready to be looked up."""
 
     first: int
     """The job's slot in which the stretch begins."""
     actions: expected.Actions
-    market: Ints
-    """The market's state in each slot of the stretch, as far as it is known."""
     spot: Ints
     on_demand: Ints
     cell: Ints
@@ -57,14 +53,13 @@ def look_up(table: Table, sight: Sight) -> Choice:
     left = work_hours(terms, state.progress_gpu_hours, terms.fastest)
     slack = terms.deadline_hours - sight.now_hours - left
     down = math.ceil((table.most - slack) / table.step - 1e-6)
-    down = min(max(down, 0), table.actions.shape[4] - 1)
+    down = min(max(down, 0), table.actions.shape[3] - 1)
     pause = 0
     for at in range(len(table.pause)):
         if abs(table.pause[at] - state.pause_hours) < abs(table.pause[pause] - state.pause_hours):
             pause = at
     held = table.cell[state.spot_gpus // table.unit, state.on_demand_gpus // table.unit]
-    slot = sight.slot - table.first
-    best = table.actions[slot, table.market[slot], held, pause, down]
+    best = table.actions[sight.slot - table.first, held, pause, down]
     spot, on_demand = table.spot[best], table.on_demand[best]
     why = (
         BOTH if spot > 0 and on_demand > 0 else (SPOT if spot > 0 else (ON_DEMAND if on_demand > 0 else IDLE))
@@ -96,11 +91,11 @@ class StochasticHorizon:
         others = [view.past(at) for at in range(len(view.pools)) if at != view.pool]
         # The deadline of a job handed in inside a slot lies in a slot more; that one is taken for the last.
         slot = min(view.slot, deadline_slots(view.job, view.slot_hours) - 1)
-        first = slot - slot % _stretch(self, view.job, view.slot_hours)
+        first = slot - slot % _refit_slots(self, view.slot_hours)
         solved = _solved(self, view.job, own, others, len(own) - 1 - slot, first)
-        market = _market(solved, own)
-        table = solved.table._replace(first=view.slot, actions=solved.table.actions[slot - first :])
-        choice = look_up(table._replace(market=np.array([market])), sight(view))
+        taken = solved.decisions.along(np.array([_market(solved, own)]), slot - first)
+        table = solved.table._replace(first=view.slot, actions=taken)
+        choice = look_up(table, sight(view))
         reason = Reason(
             self.reasons()[choice.why], {**signals(view), "own_history_slots": solved.model.seen_slots}
         )
@@ -111,13 +106,12 @@ class StochasticHorizon:
 
     def prepared(self, job: Job, pool: Pool, start: int, neighbours: tuple[Pool, ...]) -> Prepared:
         """Return the same policy for one start, with every refit of the run solved ahead."""
-        stretch = _stretch(self, job, pool.slot_hours)
         slots = deadline_slots(job, pool.slot_hours)
         own = Past.of(pool, first_hours(pool, pool, start))
         others = [Past.of(other, first_hours(other, pool, start)) for other in neighbours]
         parts = [
             _filled_in(_solved(self, job, own, others, start, first), own, start)
-            for first in range(0, slots, stretch)
+            for first in range(0, slots, _refit_slots(self, pool.slot_hours))
         ]
         return Prepared(_joined(parts))
 
@@ -146,6 +140,8 @@ class Solved:
     levels: markov.Levels
     model: markov.Model
     table: Table
+    """How decisions are looked up, without any."""
+    decisions: expected.Decisions
 
 
 def _shape(policy: StochasticHorizon, job: Job, bare: Slotted) -> tuple[expected.Lattice, expected.Slack]:
@@ -156,16 +152,6 @@ def levels_of(job: Job, slot_hours: float) -> markov.Levels:
     """Return how availability is cut into levels for a job: what it could use."""
     shape = expected.lattice(slotted(job, slot_hours))
     return markov.Levels.of(tuple(int(gpus) for gpus in np.unique(shape.spot)))
-
-
-@lru_cache(maxsize=64)
-def _stretch(policy: StochasticHorizon, job: Job, slot_hours: float) -> int:
-    """Return how many slots one table of decisions serves: until the next refit, or as memory allows."""
-    shape, slack = _shape(policy, job, slotted(job, slot_hours))
-    levels = levels_of(job, slot_hours)
-    held = len(shape.spot) * len(shape.pauses.ahead_hours)
-    a_slot = len(levels.usable) * len(levels.bins) * 2 * held * slack.cells
-    return max(1, min(_refit_slots(policy, slot_hours), MOST_ACTIONS // a_slot))
 
 
 def _refit_slots(policy: StochasticHorizon, slot_hours: float) -> int:
@@ -182,8 +168,8 @@ def _solved(
     refit = _refit_slots(policy, own.slot_hours)
     learned = _learned(job, own, others, start + first - first % refit)
     hour = round(hour_of_day(own, start + first), 9)
-    table = _decisions(policy, job, own.slot_hours, first, hour, learned)
-    return Solved(learned.levels, learned.model, table)
+    table, decisions = _decisions(policy, job, own.slot_hours, first, hour, learned)
+    return Solved(learned.levels, learned.model, table, decisions)
 
 
 class Learned:
@@ -216,23 +202,25 @@ def _learn(job: Job, own: Past, others: Sequence[Past], at: int) -> Learned:
     return Learned(levels, model_of(levels, own, others, at), own[at].on_demand_usd_per_gpu_hour)
 
 
-@lru_cache(maxsize=12)
+@lru_cache(maxsize=24)
 def _decisions(
     policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: Learned
-) -> Table:
-    """Solve from the job's slot `first` on, which begins at this hour of the day."""
+) -> tuple[Table, expected.Decisions]:
+    """Solve from the job's slot `first` on, which begins at this hour of the day, until the next refit."""
     bare = slotted(job, slot_hours)
     shape, slack = _shape(policy, job, bare)
     hours = clock(hour, bare.deadline_slots - first, slot_hours)
     chain = _chain(learned.levels, learned.model, hours)
     worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
     worth = expected.Worth(job.value_usd, worthless, job.hard, learned.on_demand_usd)
-    slots = min(_stretch(policy, job, slot_hours), bare.deadline_slots - first)
-    actions = expected.solve(bare, shape, chain, worth, slack, now=first, slots=slots)
-    return Table(
-        first, actions, np.zeros(slots, np.int64), shape.spot, shape.on_demand, shape.cell, shape.unit,
+    slots = min(_refit_slots(policy, slot_hours), bare.deadline_slots - first)
+    decisions = expected.solve(bare, shape, chain, worth, slack, now=first, slots=slots)
+    none = np.zeros((0, len(shape.spot), len(shape.pauses.ahead_hours), slack.cells), np.uint8)
+    table = Table(
+        first, none, shape.spot, shape.on_demand, shape.cell, shape.unit,
         shape.pauses.ahead_hours, slack.step, slack.most,
     )  # fmt: skip
+    return table, decisions
 
 
 def model_of(levels: markov.Levels, own: Past, others: Sequence[Past], at: int) -> markov.Model:
@@ -283,18 +271,13 @@ def _market(solved: Solved, own: Past) -> int:
 
 
 def _filled_in(solved: Solved, own: Past, start: int) -> Table:
-    """Return a refit's decisions for the states that the market takes, where the whole series is known.
-
-    That is one state a slot: the decisions for all others are most of a table, and need not be handed on.
-    """
-    at, slots = start + solved.table.first, len(solved.table.actions)
-    seen = slice(max(0, at - LONGEST_AGE), at + slots)
+    """Return a refit's decisions for the states that the market takes, where the whole series is known."""
+    at = start + solved.table.first
+    seen = slice(max(0, at - LONGEST_AGE), at + len(solved.decisions))
     states = _states(solved, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])[at - seen.start :]
-    taken = solved.table.actions[np.arange(len(states)), states]
-    return solved.table._replace(actions=taken[:, np.newaxis], market=np.zeros_like(states))
+    return solved.table._replace(actions=solved.decisions.along(states))
 
 
 def _joined(parts: list[Table]) -> Table:
     """Put the decisions of all refits behind one another."""
-    actions = np.concatenate([part.actions for part in parts])
-    return parts[0]._replace(actions=actions, market=np.concatenate([part.market for part in parts]))
+    return parts[0]._replace(actions=np.concatenate([part.actions for part in parts]))

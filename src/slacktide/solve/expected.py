@@ -21,6 +21,7 @@ promised that a hard deadline forbids. Work lost with spot is taken at its mean,
 from __future__ import annotations
 
 import math
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,8 @@ WIDE_EFFORT = 40_000
 """Slots times levels times holdings up to which a job that is planned in blocks anyway may have more of them:
 a few seconds of CPU."""
 FEWEST_UNITS = 4
+BARE_BYTES = 16_000_000
+"""Bytes of decisions that are worked out at once, before they are packed."""
 
 Actions = npt.NDArray[np.uint8]
 
@@ -53,6 +56,28 @@ class Lattice(NamedTuple):
     """cell[spot // unit, on demand // unit] = holding."""
     unit: int
     pauses: Pauses
+
+
+class Decisions:
+    """The best holdings of some slots, each slot and market state packed by itself.
+
+    A run asks for one state a slot, and what it asks for is unpacked in a fraction of a millisecond.
+    """
+
+    def __init__(self, packed: list[list[bytes]], axes: tuple[int, int, int]) -> None:
+        self._packed, self._axes = packed, axes
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def along(self, states: Ints, first: int = 0) -> Actions:
+        """Return the decisions of the slots from `first` on, of one market state in each.
+
+        The axes: slot, what the market left of the holding, pause ahead, cell of slack.
+        """
+        slots = zip(self._packed[first:], states, strict=False)
+        bare = b"".join(zlib.decompress(slot[state]) for slot, state in slots)
+        return np.frombuffer(bare, np.uint8).reshape(-1, *self._axes).copy()
 
 
 class Chain(NamedTuple):
@@ -142,15 +167,24 @@ def slack_grid(terms: Slotted, *, hard: bool, cells: int) -> Slack:
 
 def solve(
     terms: Slotted, shape: Lattice, chain: Chain, worth: Worth, slack: Slack, *, now: int, slots: int
-) -> Actions:
+) -> Decisions:
     """Return the best holding for each of the `slots` slots from `now` on.
 
-    Its axes: slot, market state, what the market left of the holding, pause ahead, cell of slack.
+    Slots are solved some at a time, the last ones first, and packed: the bare decisions of a whole job on
+    16 GPUs would take hundreds of megabytes.
     """
-    shape_of = (slots, len(chain.gpus), len(shape.spot), len(shape.pauses.ahead_hours), slack.cells)
-    actions = np.zeros(shape_of, dtype=np.uint8)
-    compiled(induce)(terms, shape, chain, worth, slack, now, actions)
-    return actions
+    of_slot = (len(chain.gpus), len(shape.spot), len(shape.pauses.ahead_hours), slack.cells)
+    after = np.empty((*of_slot[:2], len(shape.pauses.left_hours), slack.cells))
+    at_once = max(1, BARE_BYTES // math.prod(of_slot))
+    packed: list[list[bytes]] = []
+    until, end = terms.deadline_slots, now + slots
+    for first in (*([end] if end < until else []), *reversed(range(now, end, at_once))):
+        actions = np.zeros((min(until, end) - first, *of_slot), dtype=np.uint8)
+        from_here = chain._replace(block=chain.block[first - now :])
+        compiled(induce)(terms, shape, from_here, worth, slack, first, until, after, actions)
+        packed[:0] = [[zlib.compress(state, level=1) for state in slot] for slot in actions]
+        until = first
+    return Decisions(packed, of_slot[1:])
 
 
 @compilable
@@ -237,9 +271,9 @@ def take_best(value: Floats, which: Actions, other: Floats, other_which: Actions
 
 @compilable
 def fill_expected(chain: Chain, shape: Lattice, block: int, state: int, nxt: Floats, out: Floats) -> None:
-    """Fill the expected value of every holding over the next market states."""
+    """Fill the expected value, over the next market states, of every holding that can be had now."""
     for holding in range(out.shape[0]):
-        if not shape.allowed[holding]:
+        if not shape.allowed[holding] or shape.spot[holding] > chain.gpus[state]:
             continue
         for rest in range(out.shape[1]):
             row = out[holding, rest]
@@ -256,14 +290,26 @@ def fill_expected(chain: Chain, shape: Lattice, block: int, state: int, nxt: Flo
 
 @compilable
 def induce(
-    terms: Slotted, shape: Lattice, chain: Chain, worth: Worth, slack: Slack, now: int, actions: Actions
+    terms: Slotted,
+    shape: Lattice,
+    chain: Chain,
+    worth: Worth,
+    slack: Slack,
+    now: int,
+    until: int,
+    values: Floats,
+    actions: Actions,
 ) -> None:
-    """Go backwards from the deadline to `now`; the slots that fit into `actions` are kept."""
+    """Go backwards from the slot before `until` to `now`; the slots that fit into `actions` are kept.
+
+    `values` are those of entering slot `until`, and are filled in here at the deadline; afterwards they are
+    those of entering slot `now`.
+    """
     restart = shape.pauses.restart
     lefts, pauses = len(shape.pauses.left_hours), len(shape.pauses.ahead_hours)
     holdings, cells = len(shape.spot), slack.cells
     states = len(chain.gpus)
-    after = np.empty((states, holdings, lefts, cells))
+    after = values
     before = np.empty((states, holdings, lefts, cells))
     expected = np.empty((holdings, lefts, cells))
     value = np.empty((pauses, holdings, cells))
@@ -272,8 +318,9 @@ def induce(
     subset_which = np.empty((pauses, holdings, cells), np.uint8)
     any_value = np.empty(cells)
     any_which = np.empty(cells, np.uint8)
-    for state in range(states):
-        fill_end(terms, shape, worth, slack, after[state])
+    if until == terms.deadline_slots:
+        for state in range(states):
+            fill_end(terms, shape, worth, slack, after[state])
     for pause in range(pauses):
         for holding in range(holdings):
             which[pause, holding, :] = holding
@@ -281,7 +328,7 @@ def induce(
     scrap = np.empty(cells, np.uint8)
     decided = np.empty((holdings, pauses, cells))
 
-    for slot in range(terms.deadline_slots - 1, now - 1, -1):
+    for slot in range(until - 1, now - 1, -1):
         for state in range(states):
             offered = chain.gpus[state]
             fill_expected(chain, shape, chain.block[slot - now], state, after, expected)
@@ -305,6 +352,8 @@ def induce(
             any_value[:] = NEVER
             any_which[:] = 0
             for holding in range(holdings):
+                if shape.spot[holding] > offered:
+                    continue
                 row, column = shape.spot[holding] // shape.unit, shape.on_demand[holding] // shape.unit
                 for pause in range(pauses):
                     best, best_which = subset[pause, holding], subset_which[pause, holding]
@@ -333,6 +382,8 @@ def induce(
                 if shape.allowed[holding]:
                     fill_before(terms, shape, offered, lost_cells, holding, decided, before[state, holding])
         after, before = before, after
+    if (until - now) % 2 == 1:
+        values[:] = after
 
 
 @compilable
