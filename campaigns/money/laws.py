@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from campaigns.finding import Finding
 from campaigns.lives.mixed import rented_gpu_hours, stretches
@@ -13,7 +14,8 @@ from slacktide import ledger
 from slacktide.backtesting import plain
 from slacktide.engine.bill import audit
 from slacktide.engine.lane import Lane
-from slacktide.events import ClusterSized
+from slacktide.events import ClusterSized, Decided, Kept
+from slacktide.events import Lived as LivedThrough
 from slacktide.ledger import Priced
 from slacktide.tariff import BY_THE_SECOND
 
@@ -58,10 +60,22 @@ def _all(lived: Lived, paid: list[Priced], counted_usd: float) -> None:
     checked = ledger.audit(paid, lambda payer: lanes[payer].tariff if payer in lanes else BY_THE_SECOND)
     _same("all: audit and recount", checked.cost_usd, counted_usd)
     _same("all: bill and recount", ledger.bill(paid).cost_usd, counted_usd)
-    if lived.life.absent:  # slots that nobody saw are paid as they were held
-        checked = dataclasses.replace(checked, oversold=())
+    # What nobody chose to hold is paid as it was held: slots that nobody saw, workers on their way out.
+    chosen = [] if lived.life.absent else [one.stretch for one in _chosen(lived)]
+    checked = dataclasses.replace(checked, oversold=tuple(ledger.oversold(chosen)))
     if not checked.clean:
         raise Finding(f"the audit of all is not clean: {checked}")
+
+
+def _chosen(lived: Lived) -> Iterator[Priced]:
+    """Yield what was held, but for that of jobs that were told to stop before the slot began."""
+    stopping = dict[str, bool]()
+    for record in lived.store.read():
+        match record.event:
+            case Decided(job=job, why=why):
+                stopping[job] = why == "stopping"
+            case LivedThrough() | Kept() as event if not stopping.get(event.job, False):
+                yield event.priced
 
 
 def _fleet(lived: Lived, paid: list[Priced]) -> None:

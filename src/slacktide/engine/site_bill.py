@@ -10,10 +10,13 @@ from typing import NamedTuple
 from slacktide import ledger
 from slacktide.engine.bill import at_market, left_out
 from slacktide.engine.pricing import Pricing
-from slacktide.engine.step import UNSEEN
+from slacktide.engine.step import STOPPING, UNSEEN
 from slacktide.events import ClockSet, Decided, Kept, Lived, Record, SiteOpened
 from slacktide.ledger import Audit
 from slacktide.tariff import BY_THE_SECOND
+
+NOBODYS = (UNSEEN.rule, STOPPING.rule)
+"""Reasons of what was held although nobody chose to hold it then."""
 
 
 class _Told(NamedTuple):
@@ -24,14 +27,15 @@ class _Told(NamedTuple):
     clock: int
     """How often the clock had been set: hours of two clocks do not lie on one line."""
     shared: bool
-    """Whether its slot was seen, on a market that all jobs shared: only there can spot be sold twice."""
+    """Whether its slot was seen and decided, on a market that all jobs shared: only there can spot be sold
+    twice."""
 
 
 def site_audit(pricing: Mapping[str, Pricing], records: Iterable[Record]) -> Audit:
     """Price every stretch of a journal again, and see that no spot was held by two.
 
-    Slots that nobody saw are paid as they were held, and blame nobody. `pricing` says of every job at which
-    quotes.
+    Slots that nobody saw, and workers on their way out, are paid as they were held, and blame nobody.
+    `pricing` says of every job at which quotes.
     """
     told = list(_told(records))
     found = [
@@ -70,7 +74,7 @@ def _told(records: Iterable[Record]) -> Iterator[_Told]:
             case Decided():
                 why[event.job] = event.why
             case Lived():
-                yield _Told(seq, event, clock, shared and why.get(event.job) != UNSEEN.rule)
+                yield _Told(seq, event, clock, shared and why.get(event.job) not in NOBODYS)
             case Kept():
                 yield _Told(seq, event, clock, shared)
 

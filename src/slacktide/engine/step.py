@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
 
 UNSEEN = Reason("unseen")
+STOPPING = Reason("stopping")
+"""Workers that were told to stop are held until they have ended, whatever the market offers meanwhile."""
 
 
 def take_step(engine: Engine, active: Sequence[Track], now_hours: float) -> None:
@@ -57,7 +59,7 @@ def _turn(engine: Engine, tracks: Sequence[Track], now_hours: float) -> list[Ask
     asked = [(track, one) for track, one in over if one is not None and track.ending is None]
     for track, one in over:
         if one is not None and track.ending is not None:
-            _go_on(engine, track, one, LEFT)
+            _go_on(engine, track, one, STOPPING)
     _lose(engine, [track for track, _ in asked], now_hours)
     asks = [_turned(engine, track, one) for track, one in asked]
     urgent = [ask for ask in asks if _is_pressing(engine, ask.track, now_hours)]

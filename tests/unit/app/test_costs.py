@@ -108,11 +108,13 @@ def more_spot(event: Event) -> Event:
 def test_spot_that_is_sold_twice_is_found_where_it_was_seen(two: MemoryStore) -> None:
     assert cost_of(changed(two, more_spot)).audit.oversold
 
-    def unseen(event: Event) -> Event:
-        event = more_spot(event)
-        return dataclasses.replace(event, why="unseen") if isinstance(event, Decided) else event
+    for why in ("unseen", "stopping"):
 
-    assert not cost_of(changed(two, unseen)).audit.oversold
+        def nobodys(event: Event, why: str = why) -> Event:
+            event = more_spot(event)
+            return dataclasses.replace(event, why=why) if isinstance(event, Decided) else event
+
+        assert not cost_of(changed(two, nobodys)).audit.oversold
 
 
 def test_the_command_prints_text_and_json_and_says_when_it_is_not_right(

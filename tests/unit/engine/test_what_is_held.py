@@ -13,6 +13,8 @@ from slacktide.backend.replay import Replay
 from slacktide.engine.bill import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane, make_lane
+from slacktide.engine.pricing import Pricing
+from slacktide.engine.site_bill import site_audit
 from slacktide.events import (
     CancellationAsked,
     Decided,
@@ -369,6 +371,27 @@ def test_a_market_that_takes_spot_at_the_border_is_heard_before_a_cancellation()
     stretches = [event.priced.stretch for event in bench.events(Lived)]  # type: ignore[attr-defined]
     assert all(one.spot_gpus <= one.quote.spot_gpus for one in stretches)
     assert bench.track.order.spot_gpus == 2
+
+
+def test_workers_still_on_their_way_out_when_the_market_takes_spot_are_paid_and_blame_nobody() -> None:
+    bench = Bench(lane("maximal-spot", widths=(1, 2, 4)))
+    pool = dataclasses.replace(
+        bench.lane.market_pool,
+        spot_gpus=[4, *[0] * (SLOTS - 1)],  # type: ignore[arg-type]
+    )
+    bench.lane = make_lane(bench.lane.job, Market((pool,)), pool, policies.make("maximal-spot"), 0)
+    bench.reopened()
+    bench.step(0.0)
+    bench.ask(CancellationAsked(job="job", at_hours=0.4, actor="user"))
+    bench.machine.says(gone=False, attempt=bench.track.attempt, spot_gpus=4)
+    bench.step(0.4, 0.51)
+    bench.machine.is_gone(0.52)
+    bench.step(0.53)
+    assert bench.track.status == "cancelled"
+    stretches = [event.priced.stretch for event in bench.events(Lived)]  # type: ignore[attr-defined]
+    assert any(one.spot_gpus == 4 and one.quote.spot_gpus == 0 for one in stretches), "held over the border"
+    pricing = {"job": Pricing(bench.lane.job, bench.lane.tariff, bench.lane.quote)}
+    assert site_audit(pricing, bench.store.read()).clean
 
 
 # ---------------------------------------------------------------- row: the reserve of max_cost
