@@ -35,7 +35,7 @@ def ask_fleet(
     fleet = run.fleet
     cluster.take_form(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
     wanted, asked = _carefully(engine, track, run, asks, cluster, now_hours)
-    gpus = cluster.ready * cluster.node_gpus - _being_let_go(engine, track)
+    gpus = cluster.ready * cluster.node_gpus - _being_let_go(engine, track, now_hours)
     widths = _granted(asks, wanted, gpus if run.owns_machines else UNLIMITED_GPUS)
     events: list[Event] = [*_remembered(track, run, now_hours), *asked]
     acts: list[tuple[Track, int | None]] = []
@@ -46,7 +46,7 @@ def ask_fleet(
         events += [*(ask.before if ask.inside else ()), *settled]
         acts.append((ask.track, ask.taken))
     engine.act(events, acts)
-    run.asked_hours, run.asked_about = now_hours, track.present
+    run.asked_hours, run.asked_about = now_hours, track.settled_at(now_hours)
 
 
 def _carefully(
@@ -71,13 +71,13 @@ def _decided(
     allocator, shown = run.allocator, _Showing(engine, track, run, asks, cluster, now_hours)
     if isinstance(allocator, Sizing):
         wanted_gpus = allocator.rent_gpus(shown.view(cluster.ready))
-        nodes = cluster.nodes_for(max(wanted_gpus, _being_let_go(engine, track)))
+        nodes = cluster.nodes_for(max(wanted_gpus, _being_let_go(engine, track, now_hours)))
         asked = _sized(track, run, cluster, nodes, now_hours)
         decision = allocator.decide(shown.view(min(cluster.ready, nodes)))
         return _wishes(decision, run, asks), asked
     wanted = _wishes(allocator.decide(shown.view(cluster.ready)), run, asks)
     # Machines of jobs that are being let go are in use until their workers have gone.
-    used_gpus = sum(wish.on_demand_gpus for wish in wanted) + _being_let_go(engine, track)
+    used_gpus = sum(wish.on_demand_gpus for wish in wanted) + _being_let_go(engine, track, now_hours)
     nodes = cluster.nodes_for(used_gpus)
     return wanted, _sized(track, run, cluster, nodes, now_hours)
 
@@ -143,10 +143,11 @@ def _open_gpu_hours(ask: Ask) -> float:
     return ask.track.order.gpus * max(0.0, ask.begun.from_hours - ask.track.begun.from_hours)
 
 
-def _being_let_go(engine: Engine, track: FleetTrack) -> int:
-    """Return the GPUs that jobs hold which are being let go."""
+def _being_let_go(engine: Engine, track: FleetTrack, now_hours: float) -> int:
+    """Return the GPUs that are in use by workers on their way out, or that went only after this moment."""
     jobs = (engine.world.jobs[name] for name in track.present)
-    return sum(job.order.on_demand_gpus for job in jobs if job.ending is not None and job.order is not None)
+    leaving = [job.order.on_demand_gpus for job in jobs if job.ending is not None and job.order is not None]
+    return sum(leaving) + track.held_after(now_hours)
 
 
 def _wishes(decision: Decision, run: FleetRun, asks: Sequence[Ask]) -> list[Allocation]:

@@ -64,13 +64,25 @@ class FleetTrack:
                 self._sized(event)
             case Remembered():
                 self.memory, self.memory_seq = event.memory or self.memory, seq
-                self.asked_hours, self.asked_about = event.at_hours, self.present
+                self.asked_hours, self.asked_about = event.at_hours, self.settled_at(event.at_hours)
 
     def _lived(self, event: Lived) -> None:
         one = event.priced.stretch
         self._paid(one.gpus * one.held_hours)
         if one.gpus and one.to_hours > self.accounted_hours:
             self.recent += (Span(one.from_hours, one.to_hours, one.on_demand_gpus),)
+
+    def held_after(self, hours: float) -> int:
+        """Return the GPUs of stretches that are over by now and were not at this moment.
+
+        A slot's border is decided about when it is seen, and workers may have gone between the two.
+        """
+        after = hours + TIME_TOLERANCE_HOURS
+        return sum(span.gpus for span in self.recent if span.from_hours <= after < span.to_hours)
+
+    def settled_at(self, hours: float) -> tuple[str, ...] | None:
+        """Return the jobs about which nothing is left to be asked; None where GPUs became free since."""
+        return None if self.held_after(hours) else self.present
 
     def _paid(self, gpu_hours: float) -> None:
         self.spent_gpu_hours += gpu_hours

@@ -7,7 +7,7 @@ written as one batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from slacktide import physics
@@ -15,6 +15,7 @@ from slacktide.allocate.each import Each
 from slacktide.engine.account import Account, account
 from slacktide.engine.careful import Careful
 from slacktide.engine.fleet_step import FleetStep
+from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.incidents import ASKED, LEFT, finish, pressing, watch
 from slacktide.engine.settling import settle
@@ -171,7 +172,7 @@ def _decide(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
         return  # nobody can be asked about jobs whose market is gone
     for track, run in engine.fleets:
         given = [ask for ask in asks if ask.track.fleet == track.key]
-        for hours, these in _by_moment(given, now_hours):
+        for hours, these in _by_moment(given, now_hours, track):
             step = FleetStep(engine, track, run, these, hours)
             if engine.releasing and not these:
                 step.let_go()
@@ -179,12 +180,20 @@ def _decide(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
                 step.take()
 
 
-def _by_moment(asks: Sequence[Ask], now_hours: float) -> list[tuple[float, list[Ask]]]:
-    """Return jobs with the moment at which they are decided about: a slot's border lies before it is seen."""
+def _by_moment(asks: Sequence[Ask], now_hours: float, fleet: FleetTrack) -> Iterator[tuple[float, list[Ask]]]:
+    """Yield jobs with the moment at which they are decided about: a slot's border lies before it is seen.
+
+    What became free between the two can be given only now.
+    """
     early = [ask for ask in asks if ask.begun.from_hours < now_hours - TIME_TOLERANCE_HOURS]
     late = [ask for ask in asks if ask.begun.from_hours >= now_hours - TIME_TOLERANCE_HOURS]
-    border = [(max(ask.begun.from_hours for ask in early), early)] if early else []
-    return border if border and not late else [*border, (now_hours, late)]
+    if early:
+        border = max(ask.begun.from_hours for ask in early)
+        went = fleet.held_after(border) > 0
+        yield border, early
+        if not late and not went:
+            return
+    yield now_hours, late
 
 
 def _decide_each(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:

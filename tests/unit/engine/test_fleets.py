@@ -16,7 +16,7 @@ from slacktide.deciding import FleetView
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleets import FleetRun, check_member, open_fleet
 from slacktide.errors import InputError, UnknownNameError
-from slacktide.events import ClusterSized, Decided, Kept, Lived, Opened, Submitted
+from slacktide.events import CancellationAsked, ClusterSized, Decided, Kept, Lived, Opened, Submitted
 from slacktide.jobfile.fleet import parse_fleet
 from slacktide.store.memory import MemoryStore
 from slacktide.tariff import tariff_of
@@ -275,3 +275,24 @@ def test_two_fleets_of_a_journal_keep_their_machines_apart() -> None:
     fleets = engine.world.fleets.values()
     assert [fleet.came for fleet in fleets] == [2, 2]
     assert sum(fleet.spent_gpu_hours for fleet in fleets) == pytest.approx(ledger.bill(stretches).gpu_hours)
+
+
+def test_gpus_of_workers_that_went_after_a_border_are_given_to_others_only_then() -> None:
+    store = MemoryStore()
+    engine = Engine(store, Replay())
+    for name in ("goes", "stays"):
+        engine.submit(replace(member(name, "wide", 0.0, work=40.0, policy="equi"), pool=pool_name()))
+    engine.step(0.0)
+    store.append([CancellationAsked(job="goes", at_hours=0.4)])
+    for now in (0.4, 0.53, 0.6, 1.0):
+        engine.step(now)
+    held = [
+        (one.from_hours, one.to_hours, one.on_demand_gpus, one.payer)
+        for one in (r.event.priced.stretch for r in store.read() if isinstance(r.event, Lived))
+    ]
+    assert max(until for _, until, _, payer in held if payer == "goes") == 0.53, (
+        "the scene: it goes after 0.5"
+    )
+    for moment in (0.2, 0.45, 0.51, 0.52, 0.55, 0.9):
+        assert sum(gpus for begin, until, gpus, _ in held if begin <= moment < until) <= 7
+    assert next(gpus for begin, until, gpus, payer in held if payer == "stays" and begin <= 0.55 < until) == 7
