@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from campaigns.faults.play import BYSTANDER, VICTIM, Play
+from campaigns.faults.play import BYSTANDER, ENDLESS, VICTIM, Play
 from campaigns.finding import Finding
 from campaigns.stage import laws, processes, told
 from campaigns.stage.arena import Task
@@ -59,7 +59,7 @@ def a_machine_is_lost(play: Play) -> None:
 
 def a_job_is_cancelled_while_nobody_is_in_charge(play: Play) -> None:
     """The request waits for the next controller, which ends the workers that went on."""
-    play.begin()
+    play.begin(play.task(VICTIM, units=ENDLESS))
     play.kill_controller()
     said = play.ask("cancel", VICTIM)
     if "controller" not in said.err:
@@ -71,7 +71,7 @@ def a_job_is_cancelled_while_nobody_is_in_charge(play: Play) -> None:
 
 def a_job_is_cancelled_at_any_moment(play: Play) -> None:
     """A request is heard whatever the job is doing, and ends it once."""
-    play.hand_in(play.task(VICTIM, units=100_000))
+    play.hand_in(play.task(VICTIM, units=ENDLESS))
     play.hand_in(play.task(BYSTANDER))
     play.arena.take_charge()
     wait_until(lambda: VICTIM in play.arena.statuses(), "a job to be taken in")

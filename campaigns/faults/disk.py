@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from campaigns.faults.machine import DISK_BROKEN, DISK_FULL
-from campaigns.faults.play import VICTIM, Play
+from campaigns.faults.play import ENDLESS, VICTIM, Play
 from campaigns.finding import Finding
 from campaigns.stage.commands import tail
 from campaigns.waiting import wait_until
@@ -41,7 +41,7 @@ def a_disk_is_slow(play: Play) -> None:
 
 def a_job_is_cancelled_on_a_slow_disk(play: Play) -> None:
     """A request is heard though every write takes a while."""
-    play.begin()
+    play.begin(play.task(VICTIM, units=ENDLESS))
     play.machine.disk(play.arena.folder, slow_ms=play.rng.choice([10, 40]))
     play.cancel(VICTIM)
     play.machine.heal()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from campaigns.faults.play import BYSTANDER, VICTIM, Play, with_more
+from campaigns.faults.play import BYSTANDER, ENDLESS, VICTIM, Play, with_more
 from campaigns.finding import Finding
 from campaigns.stage.arena import Task
 from campaigns.stage.commands import Command, tail
 from campaigns.stage.market import REHEARSAL, Offer
 from campaigns.waiting import wait_until
-
-ENDLESS_UNITS = 100_000
 
 
 def a_price_rises_when_the_money_ends(play: Play) -> None:
@@ -19,7 +17,7 @@ def a_price_rises_when_the_money_ends(play: Play) -> None:
     high_usd = play.rng.choice([4.0, 8.0])
     play.arena.offer([Offer(3, 2.0, 10.0), Offer(3, high_usd, 12.0)])
     max_cost_usd = play.rng.uniform(8.0, 30.0)
-    task = with_more(play.task(VICTIM, units=ENDLESS_UNITS), f"max_cost: {max_cost_usd:.2f} usd\n")
+    task = with_more(play.task(VICTIM, units=ENDLESS), f"max_cost: {max_cost_usd:.2f} usd\n")
     _to_the_end(play, task, max_cost_usd)
 
 
@@ -34,7 +32,7 @@ def _to_the_end(play: Play, task: Task, max_cost_usd: float) -> None:
 def the_money_ends_after_a_resume(play: Play) -> None:
     """A new controller knows what was spent before it came."""
     max_cost_usd = play.rng.uniform(20.0, 60.0)
-    task = with_more(play.task(VICTIM, units=ENDLESS_UNITS), f"max_cost: {max_cost_usd:.2f} usd\n")
+    task = with_more(play.task(VICTIM, units=ENDLESS), f"max_cost: {max_cost_usd:.2f} usd\n")
     play.hand_in(task)
     play.hand_in(play.task(BYSTANDER))
     play.arena.take_charge()
@@ -53,7 +51,7 @@ def slots_are_shorter_than_steps(play: Play) -> None:
     max_cost_usd = 400.0
     names = [f"fast-{number}" for number in range(4)]
     for name in names:
-        task = replace(play.task(name, units=ENDLESS_UNITS), policy="on-demand")
+        task = replace(play.task(name, units=ENDLESS), policy="on-demand")
         play.hand_in(with_more(task, f"max_cost: {max_cost_usd:.2f} usd\n"))
     if _refused(play, play.arena.take_charge()):
         return

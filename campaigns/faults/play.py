@@ -15,6 +15,8 @@ from campaigns.stage.record import boot_s
 from campaigns.waiting import wait_until
 
 VICTIM, BYSTANDER = "victim", "bystander"
+ENDLESS = 100_000
+"""Units of a job that is to be cancelled, or to run out of money, before it is done on any machine."""
 FIRST_UNITS = 30
 """What both jobs have done before anything goes wrong."""
 HIGHEST_USD = 12.0

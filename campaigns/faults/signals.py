@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-from campaigns.faults.play import BYSTANDER, VICTIM, Play
+from campaigns.faults.play import BYSTANDER, ENDLESS, VICTIM, Play
 from campaigns.finding import Finding
 from campaigns.stage import laws, processes
 from campaigns.waiting import wait_until
@@ -78,7 +78,7 @@ def workers_stand_still(play: Play) -> None:
 
 def a_job_that_stands_still_is_cancelled(play: Play) -> None:
     """Workers that cannot hear are killed when their grace is over."""
-    play.begin()
+    play.begin(play.task(VICTIM, units=ENDLESS))
     play.signal_workers(signal.SIGSTOP, VICTIM)
     stopped = [one for one in play.arena.workers(VICTIM) if not one.supervisor]
     play.ask("cancel", VICTIM)

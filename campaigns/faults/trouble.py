@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from campaigns.faults.play import BYSTANDER, VICTIM, Play, with_more
+from campaigns.faults.play import BYSTANDER, ENDLESS, VICTIM, Play, with_more
 from campaigns.finding import Finding
 from campaigns.stage.market import Offer
 
@@ -70,7 +70,7 @@ def _break(play: Play, folder: Path) -> None:
 
 def a_market_is_removed(play: Play) -> None:
     """The market's file goes while jobs run: they can be cancelled, and go on when it is back."""
-    play.begin()
+    play.begin(play.task(VICTIM, units=ENDLESS))
     hidden = play.arena.market.with_suffix(".hidden")
     play.arena.market.rename(hidden)
     play.pause(0.0, 1.5)
