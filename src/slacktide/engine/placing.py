@@ -32,6 +32,7 @@ def first_slot(submitted: Submitted, job: Job, pool: Pool, start: int | None) ->
     """Return the slot of the market at which the first job of all stands."""
     # A feed is at its present: its last row. A trace is replayed from some slot of its past.
     if on_feed(submitted):
+        _check_no_start(start)
         return len(pool) - 1
     return start or 0 if submitted.fleet else start_of(job, pool, start)
 
@@ -42,6 +43,8 @@ def placed(submitted: Submitted, job: Job, pool: Pool, start: int | None, site: 
     Raises InputError where the market does not reach to its deadline, or another start is asked for.
     """
     slot, origin_hours = standing(site, pool, submitted.at_hours)
+    if on_feed(submitted):
+        _check_no_start(start)
     began, _ = standing(site, pool, site.at_hours)
     if start not in (None, began):
         raise InputError(
@@ -56,6 +59,11 @@ def placed(submitted: Submitted, job: Job, pool: Pool, start: int | None, site: 
             f"got {max(0.0, left_hours):g} h of it from now on; use a nearer deadline, or {ANOTHER}"
         )
     return dataclasses.replace(submitted, start_slot=slot, origin_hours=origin_hours)
+
+
+def _check_no_start(start: int | None) -> None:
+    if start is not None:
+        raise InputError(f"start must be left out: a feed is joined at its last row, got {start}")
 
 
 def on_feed(submitted: Submitted) -> bool:

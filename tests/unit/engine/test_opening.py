@@ -104,6 +104,16 @@ def test_a_market_that_does_not_reach_to_the_deadline_is_refused(engine: Engine)
         ask(1.0, engine.world.site, start=11)
 
 
+def test_a_feed_is_joined_at_its_present_by_the_first_job_and_by_later_ones(tmp_path: Path) -> None:
+    rows = [f"2025-01-01T{hour:02}:00:00Z,zone,1.0,3.0,4" for hour in range(20)]
+    feed = tmp_path / "feed.csv"
+    head = "time_utc,pool,spot_usd_per_gpu_hour,on_demand_usd_per_gpu_hour,spot_gpus"
+    feed.write_text("\n".join([head, *rows, ""]), encoding="utf-8")
+    assert ask(0.0, None, source=f"feed:{feed}", start=None).start_slot == 19
+    with pytest.raises(InputError, match="start must be left out: a feed is joined at its last row, got 3"):
+        ask(0.0, None, source=f"feed:{feed}", start=3)
+
+
 def test_a_clock_that_is_set_anew_has_no_site_yet(engine: Engine) -> None:
     engine.write([ClockSet(at_hours=0.0, epoch_utc=NOW.isoformat(), speed=1.0)])
     assert engine.world.site is None
