@@ -69,16 +69,18 @@ def _decided(
 ) -> tuple[list[Allocation], list[ClusterSized]]:
     """Return what each job is to have, and the size of the cluster where that changes."""
     allocator, shown = run.allocator, _Showing(engine, track, run, asks, cluster, now_hours)
+    # Machines of jobs that are being let go are in use until their workers have gone.
+    leaving_gpus = _being_let_go(engine, track, now_hours)
     if isinstance(allocator, Sizing):
         wanted_gpus = allocator.rent_gpus(shown.view(cluster.ready))
-        nodes = cluster.nodes_for(max(wanted_gpus, _being_let_go(engine, track, now_hours)))
+        # They are kept beside those that are wanted, but none is rented for their sake.
+        beside = min(cluster.nodes_for(wanted_gpus + leaving_gpus), cluster.rented)
+        nodes = max(cluster.nodes_for(wanted_gpus), beside)
         asked = _sized(track, run, cluster, nodes, now_hours)
-        decision = allocator.decide(shown.view(min(cluster.ready, nodes)))
+        decision = allocator.decide(shown.view(min(cluster.ready, nodes), leaving_gpus))
         return _wishes(decision, run, asks), asked
     wanted = _wishes(allocator.decide(shown.view(cluster.ready)), run, asks)
-    # Machines of jobs that are being let go are in use until their workers have gone.
-    used_gpus = sum(wish.on_demand_gpus for wish in wanted) + _being_let_go(engine, track, now_hours)
-    nodes = cluster.nodes_for(used_gpus)
+    nodes = cluster.nodes_for(sum(wish.on_demand_gpus for wish in wanted) + leaving_gpus)
     return wanted, _sized(track, run, cluster, nodes, now_hours)
 
 
@@ -104,8 +106,8 @@ class _Showing:
     cluster: Cluster
     now_hours: float
 
-    def view(self, ready_nodes: int) -> FleetView:
-        """Return the view in which this many nodes can be used."""
+    def view(self, ready_nodes: int, leaving_gpus: int = 0) -> FleetView:
+        """Return the view in which this many nodes can be used, but for GPUs in use by workers that leave."""
         track, cluster, held = self.track, self.cluster, sum(ask.state.gpus for ask in self.asks)
         owns = self.run.owns_machines
         return FleetView(
@@ -113,7 +115,7 @@ class _Showing:
             fleet=self.run.fleet,
             jobs=self._columns(),
             due=range(len(self.asks)),
-            ready_gpus=ready_nodes * cluster.node_gpus if owns else held,
+            ready_gpus=max(0, ready_nodes * cluster.node_gpus - leaving_gpus) if owns else held,
             rented_gpus=cluster.rented * cluster.node_gpus if owns else held,
             spent_gpu_hours=track.spent_gpu_hours + sum(map(_open_gpu_hours, self.asks)),
             spot=self.engine.spot,

@@ -296,3 +296,24 @@ def test_gpus_of_workers_that_went_after_a_border_are_given_to_others_only_then(
     for moment in (0.2, 0.45, 0.51, 0.52, 0.55, 0.9):
         assert sum(gpus for begin, until, gpus, _ in held if begin <= moment < until) <= 7
     assert next(gpus for begin, until, gpus, payer in held if payer == "stays" and begin <= 0.55 < until) == 7
+
+
+@pytest.mark.parametrize(("policy", "work"), [("efficiency-band", 1.8), ("equi", 0.65)])
+def test_machines_that_workers_on_their_way_out_use_are_kept_beside_the_others(
+    policy: str, work: float
+) -> None:
+    store = MemoryStore()
+    engine = Engine(store, Replay())
+    for name in ("goes", "stays", "is-done"):
+        one = member(name, "wide", 0.0, work=work if name == "is-done" else 40.0, policy=policy)
+        engine.submit(replace(one, pool=pool_name()))
+    for now in (0.0, 0.1, 0.2):
+        engine.step(now)
+    before = engine.world.jobs["goes"].order.on_demand_gpus  # type: ignore[union-attr]
+    store.append([CancellationAsked(job="goes", at_hours=0.25)])
+    engine.step(0.45)
+    (fleet,) = engine.world.fleets.values()
+    assert engine.world.jobs["goes"].ending is not None, "the scene: it is on its way out"
+    assert engine.world.jobs["is-done"].ended is not None, "the scene: so the allocator was asked"
+    staying = engine.world.jobs["stays"].order.on_demand_gpus  # type: ignore[union-attr]
+    assert fleet.cluster.rented * fleet.cluster.node_gpus >= staying + before
