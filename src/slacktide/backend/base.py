@@ -109,6 +109,8 @@ class Facts(NamedTuple):
     until_hours: float = math.inf
     """When the last worker of this attempt had gone, on the market's clock: by its own note, else by the last
     sign of life. Infinite while one lives, and where nobody can say."""
+    before_until_hours: float = math.inf
+    """When the last worker of the attempt before this one had gone; infinite where nobody can say."""
     newest_attempt: int = 0
     """The highest attempt that was ever begun here: a new one must be higher."""
     trouble: str = ""

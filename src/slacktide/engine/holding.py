@@ -23,6 +23,7 @@ def note_held(engine: Engine, track: Track, facts: Facts, now_hours: float) -> N
     """
     if facts.finished is None or has_finished(track, facts):
         return
+    _note_older(engine, track, facts, now_hours)
     held = held_now(track, facts)
     if held == track.held:
         return
@@ -34,6 +35,7 @@ def note_begun(engine: Engine, track: Track, facts: Facts, by_hours: float) -> N
     """Say from when on a whole set was there, where nobody has: who started it was killed before."""
     order = track.order
     assert order is not None
+    _note_older(engine, track, facts, by_hours)
     whole = Holding(order.spot_gpus, order.on_demand_gpus)
     unsaid = facts.attempt == order.attempt and track.held is not None and track.held != whole
     there = (facts.spot_gpus, facts.on_demand_gpus) == whole
@@ -41,6 +43,16 @@ def note_begun(engine: Engine, track: Track, facts: Facts, by_hours: float) -> N
         there = _from_hours(track) + TIME_TOLERANCE_HOURS < facts.until_hours < math.inf
     if unsaid and there and not order.ending and facts.since_hours < min(by_hours, facts.until_hours):
         _cut(engine, track, facts, whole, max(_from_hours(track), facts.since_hours))
+
+
+def _note_older(engine: Engine, track: Track, facts: Facts, by_hours: float) -> None:
+    """Say when an older set had gone, where nobody has: who told it to, and began the new one, was killed."""
+    order, held = track.order, track.held or NOTHING
+    assert order is not None
+    older = facts.attempt == order.attempt and facts.attempt > track.held_attempt and held.gpus > 0
+    if older and facts.before_until_hours < min(by_hours, facts.since_hours):
+        at_hours = max(_from_hours(track), facts.before_until_hours)
+        _cut(engine, track, facts, NOTHING, at_hours, track.held_attempt)
 
 
 def _when(track: Track, held: Holding, facts: Facts, now_hours: float) -> float:
@@ -56,20 +68,26 @@ def _from_hours(track: Track) -> float:
     return track.begun.from_hours
 
 
-def _cut(engine: Engine, track: Track, facts: Facts, held: Holding, at_hours: float) -> None:
-    """End a stretch at a moment, from which on this is held."""
+def _cut(
+    engine: Engine, track: Track, facts: Facts, held: Holding, at_hours: float, attempt: int | None = None
+) -> None:
+    """End a stretch at a moment, from which on this is held, of the set that the facts tell of or another."""
     one = account(engine.lane(track), track, facts, at_hours)
     before: list[Event] = [lived(track, one)] if one.hours > TIME_TOLERANCE_HOURS else []
-    engine.write([*before, _held(track.job, held, at_hours, facts)])
+    of = facts.attempt if attempt is None else attempt
+    engine.write([*before, _held(track.job, held, at_hours, facts._replace(attempt=of))])
 
 
 def held_now(track: Track, facts: Facts) -> Holding:
-    """Return what is held: of what was ordered, no more than that; of an older set, less and less.
+    """Return what is held: of what was ordered, no more than that; of an older set, less and less, unless
+    nobody has said yet that it came.
 
     The machine of a worker that ended by itself is kept until its whole set is over.
     """
     order, known = track.order, track.held or NOTHING
     assert order is not None
+    if order.attempt > facts.attempt > track.held_attempt:
+        return Holding(facts.spot_gpus, facts.on_demand_gpus)
     if facts.attempt != order.attempt:
         return Holding(min(facts.spot_gpus, known.spot_gpus), min(facts.on_demand_gpus, known.on_demand_gpus))
     goes = facts.stopped or facts.gone or order.ending or track.held_attempt != order.attempt

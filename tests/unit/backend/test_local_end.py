@@ -163,6 +163,24 @@ def test_row_6_a_worker_that_we_saw_lived_when_we_saw_it(site: Site) -> None:
     assert seen.until_hours >= 100.0 - (boot.seconds() - killed_s) - (killed_s - seen_s)
 
 
+def test_the_end_of_the_attempt_before_is_known_to_the_next_controller(site: Site, uptime_s: float) -> None:
+    site.begin(f"{READY}; {FOREVER}", spot=1)
+    site.hold(attempt=2)
+    site.until_held(2)
+    before = site.root / "job" / "attempt-0001"
+    for path in before.iterdir():
+        age(path, 30.0)
+    note = before / "rank-0.exit"
+    note.write_text(f"143 1 {uptime_s - 20.0} {boot.boot_id()}\n", encoding="ascii")
+    site.restart(FOREVER, Order("job", 2, "here", 1, 0))
+    facts = site.until(lambda facts: facts.attempt == 2)
+    assert facts.before_until_hours == pytest.approx(80.0, abs=TICK_S)
+    note.unlink()  # a set that left no word lived until the last sign of it
+    site.restart(FOREVER, Order("job", 2, "here", 1, 0))
+    facts = site.until(lambda facts: facts.attempt == 2)
+    assert 70.0 - SLOW_S < facts.before_until_hours <= 70.0 + TICK_S
+
+
 def test_row_6_a_controller_leaves_a_sign_now_and_then(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "SIGN_S", 1e6)
     site.begin(f"{READY}; {FOREVER}")

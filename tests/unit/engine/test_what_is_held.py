@@ -24,6 +24,7 @@ from slacktide.events import (
     Lived,
     Lost,
     Preempted,
+    PreemptionAsked,
     Restarted,
     Submitted,
     WorkerFailed,
@@ -312,6 +313,26 @@ def test_what_came_slots_ago_is_billed_from_its_beginning() -> None:
     bench.reopened().recover()
     bench.step(3.0)
     assert bench.usd == pytest.approx(4 * 4.0 * 2.3)
+
+
+@pytest.mark.parametrize("seen", [0.9, 2.2])
+def test_an_older_set_that_nobody_saw_go_is_billed_to_its_end(seen: float) -> None:
+    bench = Bench(lane("maximal-spot", widths=(1, 2, 4)))
+    bench.step(0.0, 0.1)
+    bench.ask(PreemptionAsked(job="job", at_hours=0.2, actor="user", spot_gpus=2))
+    bench.machine.says(attempt=1, spot_gpus=4)
+    bench.step(0.2)  # two are to go on as a second set, and whoever begins it is killed
+    assert (bench.track.held, bench.track.order.attempt) == ((2, 0), 2)
+    bench.machine.says(attempt=2, spot_gpus=2, since_hours=0.8, before_until_hours=0.4)
+    bench.reopened().recover()
+    bench.step(seen)
+    bench.machine.is_gone(seen, attempt=2, stopped=True)
+    bench.step(seen + 0.01)
+    spot = sum(
+        event.priced.stretch.spot_gpus * event.priced.stretch.held_hours  # type: ignore[attr-defined]
+        for event in bench.events(Lived)
+    )
+    assert spot == pytest.approx(4 * 0.2 + 2 * 0.2 + 2 * (seen - 0.8))
 
 
 # ---------------------------------------------------------------- row: a step slower than a slot

@@ -143,6 +143,7 @@ class Local:
             stopped=seen.stopped,
             since_hours=self._since_hours(job, seen),
             until_hours=self._until_hours(job, seen),
+            before_until_hours=self._before_hours(seen),
             newest_attempt=seen.newest_attempt,
             trouble=seen.trouble,
         )
@@ -167,6 +168,12 @@ class Local:
             hours = self.place.now_hours() - ago_s * self.place.speed / 3600.0
             end = self._ends[job] = End(seen.attempt, seen.gone_s, hours)
         return end.until_hours
+
+    def _before_hours(self, seen: Sighting) -> float:
+        if seen.before_gone_s is None:
+            return math.inf
+        ago_s = max(0.0, boot.seconds() - seen.before_gone_s)
+        return self.place.now_hours() - ago_s * self.place.speed / 3600.0
 
     def _progress(self, seen: Sighting) -> Progress | None:
         if seen.said_s is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backend.local import environment, folder, ours
+from slacktide.backend.local import environment, folder, moments, ours
 from slacktide.backend.local.band import Band
 from slacktide.backend.local.launch import Kind, Launch
 from slacktide.backend.local.machine import MARKER
@@ -61,6 +61,8 @@ class Job:
         """What went wrong at the last step that was tried."""
         self.began_at = now
         """When the band was begun."""
+        self.before_gone_s: float | None = None
+        """When the attempt before the band had gone, where an earlier controller saw to both."""
         self.place, self.owner = place, owner
         self.prefix = f"{owner}/{place.name}"
         self.setup = Setup(place, f"{self.prefix}/setup/0")
@@ -115,10 +117,18 @@ class Job:
         self.intent, self.band = intent, self.band_of(intent)
         written_ns = folder.age_ns(folder.attempt_folder(self.place, attempt) / "attempt.json")
         self.began_at = now - max(0.0, time.time() - (written_ns or 0) / 1e9)
+        self.before_gone_s = self._before(attempt)
         self.moved = intent.home not in ("", os.path.realpath(self.place))
         if self.band.stopping or self.moved:
             self.band.stop(now)
         return True
+
+    def _before(self, attempt: int) -> float | None:
+        older = [one for one in folder.attempts(self.place) if one < attempt]
+        intent = folder.read_intent(self.place, older[-1]) if older else None
+        if intent is None:
+            return None
+        return moments.of_attempt(folder.attempt_folder(self.place, intent.attempt), len(intent.kinds))
 
     def not_adopted(self, attempt: int, *, lives: bool) -> None:
         """Tell apart an attempt that was never begun, and may be now, from one that nobody can read."""
@@ -220,6 +230,7 @@ class Job:
         ours.make_private(folder.attempt_folder(self.place, order.attempt))
         folder.write_intent(self.place, intent)
         self.newest = self._formed = order.attempt
+        self.before_gone_s = None
         self.band, self.intent, self.began_at = self.band_of(intent), intent, now
         self.moved = False
 

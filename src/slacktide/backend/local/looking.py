@@ -36,6 +36,7 @@ def sight(job: Job, now: float) -> Sighting:
         stopped=_stopped(job),
         gone=not job.going and _phase(job) in ("none", "exited"),
         gone_s=band.gone_s if band else None,
+        before_gone_s=job.before_gone_s,
         done_share=progress.done_share,
         checkpointed_share=progress.checkpointed_share,
         said_s=None if said_at is None else now - said_at,

@@ -37,6 +37,18 @@ def by_signs(stem: Path, process: Process | None, seen_s: float | None) -> float
     return min(last_s, _BOOTED_S) if process is not None and _of_another_boot(process) else last_s
 
 
+def of_attempt(home: Path, ranks: int) -> float:
+    """Return when the last worker of an attempt had gone, or the last sign of one, from its folder alone."""
+    found = [_BOOTED_S]
+    for stem in (home / f"rank-{rank}" for rank in range(ranks)):
+        note = folder.read_exit(stem)
+        # What the job reported may be the word of a later attempt.
+        signs = (Path(f"{stem}.pid"), Path(f"{stem}.log"), folder.seen_path(home))
+        written = [by_wall(written_ns) for path in signs if (written_ns := folder.age_ns(path))]
+        found += written if note is None else [by_note(stem, note)]
+    return max(found)
+
+
 def by_wall(written_ns: int | None) -> float:
     """Return when a file was written, never later than now."""
     ago_s = 0.0 if written_ns is None else max(0.0, time.time() - written_ns / 1e9)

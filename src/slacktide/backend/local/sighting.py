@@ -49,6 +49,8 @@ class Sighting(NamedTuple):
     """Nothing of the job is left on the machine."""
     gone_s: float | None
     """When the last worker of the attempt had gone, on the machine's own clock; None before."""
+    before_gone_s: float | None
+    """The same of the attempt before, where an earlier controller began this one."""
     done_share: float
     checkpointed_share: float
     said_s: float | None
