@@ -20,9 +20,10 @@ $(READY): pyproject.toml requirements.lock
 	@touch $(READY)
 
 $(TORCH_READY): $(READY) requirements-torch.lock
-	@echo "adding PyTorch for the tests of examples/lora (once: 0.2 GB where pip is offered a build for CPUs, else 2.7 GB)"
+	@echo "adding PyTorch, transformers and Lightning for the tests of the examples that use them"
+	@echo "(once: 0.3 GB where pip is offered a build of PyTorch for CPUs, else 2.8 GB)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-torch.lock \
-		&& touch $(TORCH_READY) || echo "PyTorch could not be installed: the tests of examples/lora will be skipped"
+		&& touch $(TORCH_READY) || echo "they could not be installed: the tests of these examples will be skipped"
 
 demo: $(READY)  ## train a real job on a replayed spot market: preempted for real, in time, with the bill
 	@$(BIN)/slacktide demo

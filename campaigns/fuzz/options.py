@@ -29,8 +29,8 @@ BASES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("speedup", "fit"): ("speedup.csv", "--group", "model"),
     ("submit",): ("job.yaml", "--no-wait", "--journal", "journal.db"),
 }
-"""Commands with arguments that are valid and soon done. `run`, `controller` and `demo` would start what they
-are given; they are the other campaigns'."""
+"""Commands with arguments that are valid and soon done. `run`, `controller`, `demo` and `measure` would start
+what they are given; they are the other campaigns'."""
 
 LEFT_OUT = {"--help", "--follow", "--check", "--examples", "--no-wait"}
 """Options that wait for more, or do as much work as they are told to."""

@@ -18,7 +18,6 @@ import argparse
 import hashlib
 import io
 import ipaddress
-import json
 import os
 import signal
 import socket
@@ -35,6 +34,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
+
+from slacktide import worker
 
 VOCABULARY, CONTEXT, WIDTH, HEADS, BLOCKS = 32, 32, 64, 4, 2
 RANK_OF_ADAPTERS, SCALE_OF_ADAPTERS = 8, 2.0
@@ -147,24 +148,13 @@ class Shelf:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        for draft in folder.glob(".step-*.tmp"):
-            draft.unlink()  # of a writer that was killed
 
     def save(self, step: int, content: dict[str, Any]) -> None:
         """Write a checkpoint; when this returns it outlives a power cut."""
         data = io.BytesIO()
         torch.save(content, data)
-        target = self._folder / f"step-{step:09}.pt"
-        draft = self._folder / f".{target.name}.{os.getpid()}.tmp"
-        with draft.open("wb") as file:
-            file.write(hashlib.sha256(data.getbuffer()).digest() + data.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
-        folder = os.open(self._folder, os.O_RDONLY)
-        os.fsync(folder)  # the new name too
-        os.close(folder)
+        whole = hashlib.sha256(data.getbuffer()).digest() + data.getbuffer()
+        worker.save(self._folder / f"step-{step:09}.pt", whole)
         for old in sorted(self._folder.glob("step-*.pt"))[:-2]:
             old.unlink(missing_ok=True)
 
@@ -177,16 +167,6 @@ class Shelf:
             print(f"{path.name} is broken and was removed; trying an older one", file=sys.stderr)
             path.unlink()
         return None
-
-
-def tell(line: dict[str, Any]) -> None:
-    """Append one line of progress, in one write, so that a kill leaves no half of it."""
-    text = json.dumps(line) + "\n"
-    if "SLACKTIDE_PROGRESS" not in os.environ:
-        print(text, end="", flush=True)
-        return
-    with open(os.environ["SLACKTIDE_PROGRESS"], "ab", buffering=0) as file:
-        file.write(text.encode())
 
 
 # --- the workers
@@ -265,7 +245,7 @@ class Training:
         share = options.parallel_share
         self.pace_s = options.step_seconds * (1 - share + share / width)  # Amdahl's law
         self.step = self.saved_step = 0
-        self.shelf = None if rank else Shelf(Path(os.environ.get("SLACKTIDE_CHECKPOINT_DIR", "checkpoints")))
+        self.shelf = None if rank else Shelf(worker.checkpoint_dir or Path("checkpoints"))
 
     def begin(self) -> None:
         """Go on from rank 0's newest checkpoint, if there is one; raises Refused when it is another job's."""
@@ -310,9 +290,9 @@ class Training:
     def tell(self) -> None:
         """Tell how far we are, with the loss on text that is never trained on."""
         if self.rank == 0:
-            steps = self.options.steps
-            shares = {"done": min(1.0, self.step / steps), "checkpointed": min(1.0, self.saved_step / steps)}
-            tell({**shares, "metrics": {"loss": self.held_out_loss()}})
+            done, loss = self.step / self.options.steps, self.held_out_loss()
+            worker.progress(done, checkpointed=self.saved_step / self.options.steps, loss=loss)
+            print(f"{done:.1%} done, loss {loss:.4f}", flush=True)
 
     @torch.no_grad()
     def held_out_loss(self) -> float:

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 PRODUCT, PAPERS = "slacktide", "slacktide_papers"
 
 ROWS: dict[str, int] = {
-    "arrays": 0, "errors": 0, "demo": 0,
+    "arrays": 0, "errors": 0, "demo": 0, "worker": 0,
     "types": 1, "speedup": 1, "units": 1, "files": 1, "boot": 1,
     "compiled": 2, "register": 2, "physics": 2, "tariff": 2, "ledger": 2, "events": 2,
     "market": 3, "forecast": 3, "solve": 3, "learn": 3, "budget": 3,

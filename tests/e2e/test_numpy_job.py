@@ -98,7 +98,7 @@ def test_broken_checkpoint_gives_way_to_the_one_before(training_job: Make, unint
     assert job.codes() == [0]
     newest = max(job.checkpoints.glob("step-*"))
     newest.write_bytes(newest.read_bytes()[:-100])
-    (job.checkpoints / ".step-000000999.ckpt.1.tmp").write_bytes(b"half")
+    (job.checkpoints / ".step-000000999.rank-0.draft.ckpt").write_bytes(b"half")
     job.start(3)
     assert job.codes() == [0, 0, 0], job.logs()
     assert "is broken" in job.logs()

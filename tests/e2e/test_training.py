@@ -22,6 +22,7 @@ NUMPY = (sys.executable, "-m", "slacktide.demo.train", "--steps", "400", "--chec
 LORA = (
     sys.executable, str(ROOT / "examples" / "lora" / "train.py"), "--steps", "60", "--checkpoint-every", "6",
 )  # fmt: skip
+LOOP = (sys.executable, str(ROOT / "examples" / "loop" / "train.py"), "--steps", "200", "--every", "10")
 PACE = ("--step-seconds", "0.02", "--parallel-share", "0.5")
 SLOW_PACE = ("--step-seconds", "0.2", "--parallel-share", "0.5")
 
@@ -61,7 +62,9 @@ def alone(command: tuple[str, ...], folder: Path) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("command", "pace", "tolerance"), [(NUMPY, PACE, 1e-9), (LORA, SLOW_PACE, 1e-4)], ids=["numpy", "lora"]
+    ("command", "pace", "tolerance"),
+    [(NUMPY, PACE, 1e-9), (LORA, SLOW_PACE, 1e-4), (LOOP, PACE[:2], 1e-9)],
+    ids=["numpy", "lora", "loop"],
 )
 def test_a_preempted_job_learns_what_one_that_was_not_does(
     command: tuple[str, ...], pace: tuple[str, ...], tolerance: float, journal: Path, tmp_path: Path

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from slacktide.app.backtest import DEFAULT_POLICIES
 from slacktide.app.feasible import check_feasible
 from slacktide.app.market import DEFAULT_MARKET, MarketSpec, as_market
+from slacktide.backtesting.checkpoints import advise
 from slacktide.backtesting.compare import Progress, label
 from slacktide.backtesting.outlook import look_ahead
 from slacktide.backtesting.selection import resolve_policy
@@ -37,7 +38,14 @@ def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobP
     file = read_job_file(request.path)
     market = planned_on(request.market, file.market).open(file.market)
     policy = file.policy if request.policy is None else request.policy
-    return plan(file.job, market, policy, pool=request.market.pool, progress=progress)
+    return plan(
+        file.job,
+        market,
+        policy,
+        pool=request.market.pool,
+        checkpoint_takes_hours=file.checkpoint_takes_hours,
+        progress=progress,
+    )
 
 
 def planned_on(market: MarketSpec, written: str | None) -> MarketSpec:
@@ -54,19 +62,23 @@ def plan(
     others: Sequence[Spec | Policy] = DEFAULT_POLICIES,
     pool: str | None = None,
     slot_hours: float | None = None,
+    checkpoint_takes_hours: float | None = None,
     progress: Progress | None = None,
 ) -> JobPlan:
     """Say what a job would probably cost and when it would be done, before anyone pays.
 
     Futures are drawn from a model that the market's past taught; recent starts of the market stand beside
-    them. Without `pool` the best pool of the market is chosen. Raises InfeasibleError when the job cannot be
+    them. Without `pool` the best pool of the market is chosen. How long a checkpoint takes is assumed for the
+    advice how often to save, unless it is given. Raises InfeasibleError when the job cannot be
     done in time, or not for its greatest cost.
     """
     check_feasible(job)
     made = {label(one): one for one in (resolve_policy(spec, key=job.name) for spec in (policy, *others))}
-    result = look_ahead(job, as_market(market, slot_hours), list(made.values()), pool=pool, progress=progress)
+    opened = as_market(market, slot_hours)
+    result = look_ahead(job, opened, list(made.values()), pool=pool, progress=progress)
     _check_affordable(job, result)
-    return result
+    advice = advise(job, opened.pool(result.pool), result.gpus, checkpoint_takes_hours)
+    return dataclasses.replace(result, checkpoints=advice)
 
 
 def _check_affordable(job: Job, plan: JobPlan) -> None:

@@ -71,7 +71,7 @@ class Submission:
         return cls(
             file=_without_values(file, path),
             text=without_secrets(text),
-            envs=_taken_over(file.envs),
+            envs=taken_over(file.envs),
             policy=policy,
             market=market or MarketSpec(),
             fleet=fleet,
@@ -147,7 +147,7 @@ def _without_values(file: JobFile, path: str) -> JobFile:
     return dataclasses.replace(file, path=str(Path(path).absolute()), secrets=dict.fromkeys(file.secrets))
 
 
-def _taken_over(envs: Mapping[str, str | None]) -> dict[str, str]:
+def taken_over(envs: Mapping[str, str | None]) -> dict[str, str]:
     """Return the variables that are to be as they are where the job is handed in."""
     found = {name: os.environ.get(name) for name, value in envs.items() if value is None}
     for name, value in found.items():

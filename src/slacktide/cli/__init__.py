@@ -29,6 +29,7 @@ COMMANDS = {
     "learn": "Show which policies were learned to be trusted, or teach them on a market's past.",
     "logs": "Print what the workers of a job printed.",
     "market": "Show, import and synthesize spot markets.",
+    "measure": "Run a job for minutes at each width; print its work, speedup and restart.",
     "plan": "Say what a job would cost and when it would be done; never spends.",
     "policies": "List the known policies, or check that one keeps the contract.",
     "preempt": "Take spot workers from a job, as the market would.",

@@ -1,6 +1,6 @@
 """Train a small network on as many workers as there are: an elastic job in one file.
 
-It needs Python and NumPy and nothing else, so it can be copied as the start of a job of one's own.
+It needs NumPy and `slacktide.worker` and nothing else, so it can be copied to begin a job of one's own.
 Start it once per GPU, as `python -m slacktide.demo.train` or by its path. Each process learns its place from
 RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and from SLACKTIDE_CHECKPOINT_DIR, SLACKTIDE_PROGRESS,
 SLACKTIDE_GRACE_SECONDS and SLACKTIDE_ATTEMPT; without them it trains alone.
@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
-import json
 import math
 import os
 import select
@@ -37,6 +36,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from slacktide import worker
 
 Vector = NDArray[np.float64]
 
@@ -355,32 +356,15 @@ class Shelf:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self._folder, self._label = folder, f"spirals, seed {seed}"
-        folder.mkdir(parents=True, exist_ok=True)
-        for draft in folder.glob(".step-*.tmp"):
-            draft.unlink()  # of a writer that was killed
 
     def save(self, state: State) -> None:
         """Write a checkpoint; when this returns it outlives a power cut."""
         content = io.BytesIO()
         np.savez(content, label=np.array(self._label), state=state.vector())
-        target = self._folder / f"step-{state.step:09}.ckpt"
-        draft = self._folder / f".{target.name}.{os.getpid()}.tmp"
-        with draft.open("wb") as file:
-            file.write(hashlib.sha256(content.getbuffer()).digest() + content.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
-        self._settle()
+        data = hashlib.sha256(content.getbuffer()).digest() + content.getbuffer()
+        worker.save(self._folder / f"step-{state.step:09}.ckpt", data)
         for old in sorted(self._folder.glob("step-*.ckpt"))[:-2]:
             old.unlink(missing_ok=True)
-
-    def _settle(self) -> None:
-        """Make the new name durable too."""
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     def newest(self) -> State | None:
         """Return the newest whole checkpoint; raises Refused when it is another job's."""
@@ -401,8 +385,7 @@ class Record:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._shelf = Shelf(Path(os.environ.get("SLACKTIDE_CHECKPOINT_DIR", "checkpoints")), options.seed)
-        self._progress = os.environ.get("SLACKTIDE_PROGRESS")
+        self._shelf = Shelf(worker.checkpoint_dir or Path("checkpoints"), options.seed)
         self._saved_step = 0
         self._told_s = -math.inf
 
@@ -429,18 +412,11 @@ class Record:
             self._tell(state)
 
     def _tell(self, state: State) -> None:
-        """Append one line of progress, in one write, so that a kill leaves no half of it."""
-        line = {
-            "done": min(1.0, state.step / self._options.steps),
-            "checkpointed": min(1.0, self._saved_step / self._options.steps),
-            "metrics": measured(state.weights, self._options.seed),
-        }
-        text = json.dumps(line)
-        if self._progress is None:
-            print(text, flush=True)
-        else:
-            with open(self._progress, "ab", buffering=0) as file:
-                file.write(text.encode() + b"\n")
+        """Tell how far it is and how far it is safe; alone, whoever reads the terminal."""
+        done, metrics = state.step / self._options.steps, measured(state.weights, self._options.seed)
+        worker.progress(done, checkpointed=self._saved_step / self._options.steps, **metrics)
+        if "SLACKTIDE_PROGRESS" not in os.environ:
+            print(f"{done:.1%} done, {metrics}", flush=True)
         self._told_s = time.monotonic()
 
 

@@ -114,6 +114,8 @@ class JobFile:
     secrets: dict[str, str | None] = field(default_factory=dict, repr=False)
     """The same, for values that must not be shown."""
     checkpoint_dir: str | None = None
+    checkpoint_takes_hours: float | None = None
+    """How long the job stands still to save itself; None where it does not say."""
     grace_hours: float = DEFAULT_GRACE_HOURS
     """From the request to stop to the kill."""
     retries: Retries = field(default_factory=Retries)
@@ -130,6 +132,7 @@ class _Checkpoint(NamedTuple):
     dir: str | None = None
     every_hours: float = 0.0
     grace_hours: float = DEFAULT_GRACE_HOURS
+    takes_hours: float | None = None
 
 
 def read_job_file(path: str | Path, *, now: datetime | None = None) -> JobFile:
@@ -171,6 +174,7 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         envs=fields.read("envs", keys.variables(mistakes), {}),
         secrets=fields.read("secrets", keys.secrets(mistakes), {}),
         checkpoint_dir=checkpoint.dir,
+        checkpoint_takes_hours=checkpoint.takes_hours,
         grace_hours=checkpoint.grace_hours,
         retries=fields.read("retries", lambda tree: _retries(tree, mistakes), Retries()),
         hang_after_hours=fields.read(
@@ -199,12 +203,13 @@ def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
     """Read how work survives a loss; `none` says that it does not."""
     if isinstance(tree, Scalar) and tree.text == "none":
         return _Checkpoint(every_hours=math.inf)
-    fields = Fields(section(tree), mistakes, ("dir", "every", "grace"), prefix="checkpoint.")
+    fields = Fields(section(tree), mistakes, ("dir", "every", "grace", "takes"), prefix="checkpoint.")
     default = _Checkpoint()
     return _Checkpoint(
         fields.read("dir", scalar(keys.words), default.dir),
         fields.read("every", scalar(parse_duration_hours), default.every_hours),
         fields.read("grace", scalar(parse_duration_hours), default.grace_hours),
+        fields.read("takes", scalar(keys.positive(parse_duration_hours)), default.takes_hours),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,8 +33,8 @@ COLUMNS = (
 
 def page(plan: JobPlan) -> str:
     """Return the plan as text: what will happen, why, the policies side by side, and the assumptions."""
-    parts = [_verdict(plan), _now(plan), _table(plan), _gpus(plan), _pools(plan), _assumptions(plan)]
-    return "\n\n".join(part for part in parts if part)
+    parts = (_verdict, _now, _table, _gpus, _pools, advice_words, _assumptions)
+    return "\n\n".join(filter(None, (part(plan) for part in parts)))
 
 
 def as_json(plan: JobPlan) -> dict[str, Any]:
@@ -56,6 +57,8 @@ def as_json(plan: JobPlan) -> dict[str, Any]:
     }
     if plan.clairvoyant_spare_usd is not None:
         document["clairvoyant_spare_usd"] = plan.clairvoyant_spare_usd
+    if plan.checkpoints is not None:
+        document["checkpoints"] = {**dataclasses.asdict(plan.checkpoints), "advice": advice_words(plan)}
     plain: dict[str, Any] = values.plain(document)
     return plain
 
@@ -154,6 +157,26 @@ def _pools(plan: JobPlan) -> str:
         return ""
     tried = ", ".join(f"{name} {usd:.2f}" for name, usd in plan.pools)
     return f"Pools by the median bill of recent starts (USD): {tried}."
+
+
+def advice_words(plan: JobPlan) -> str:
+    """Advise in a sentence how often to save; nothing where nothing would be lost."""
+    advice, job = plan.checkpoints, plan.job
+    if advice is None:
+        return ""
+    taken = f"some of {advice.spot_gpus} spot GPUs" if advice.spot_gpus > 1 else "a spot GPU"
+    saving = "is assumed to take" if advice.takes_assumed else "takes"
+    return (
+        f"Save a checkpoint about every {words.about(advice.every_hours)}: this market takes back {taken} "
+        f"every {words.about(advice.hours_between_losses)} on average, and saving {saving} "
+        f"{words.about(advice.takes_hours)}; the job file {_said_of_saving(job.checkpoint_hours)}."
+    )
+
+
+def _said_of_saving(every_hours: float) -> str:
+    if math.isinf(every_hours):
+        return "has no checkpoints"
+    return f"says every {format_duration(every_hours)}" if every_hours else "does not say how often"
 
 
 def _assumptions(plan: JobPlan) -> str:

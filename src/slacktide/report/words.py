@@ -31,6 +31,13 @@ def duration(hours: float) -> str:
     return format_duration(round(hours * 60) / 60 if 1 <= abs(hours) < math.inf else hours)
 
 
+def about(hours: float) -> str:
+    """Write hours that are only known roughly: to a tenth, in round seconds, minutes or hours."""
+    grains = (1, 5, 10, 60, 300, 600, 3600, 6 * 3600, 24 * 3600)
+    grain = max(each for each in grains if each == 1 or each <= abs(hours) * 360)
+    return format_duration(round(hours * 3600 / grain) * grain / 3600)
+
+
 def since(hours: float) -> str:
     """Write a time on a job's clock: to the minute from an hour up, to the second from a minute up."""
     seconds = abs(hours) * 3600

@@ -51,6 +51,21 @@ class HeldAt:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointAdvice:
+    """How often a job should save itself, and what that rests on."""
+
+    every_hours: float
+    spot_gpus: int
+    """The width at which losses were counted: what the plan usually holds."""
+    hours_between_losses: float
+    """How long that many spot GPUs last in the market's past, on average."""
+    takes_hours: float
+    """What a checkpoint costs."""
+    takes_assumed: bool
+    """Whether nobody has said what it costs."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobPlan:
     """What will probably happen to a job before anyone pays, and what that rests on."""
 
@@ -69,3 +84,5 @@ class JobPlan:
     assumptions: tuple[str, ...]
     clairvoyant_spare_usd: float | None = None
     """As in a comparison: by how much the clairvoyant's plans could be better, on average over futures."""
+    checkpoints: CheckpointAdvice | None = None
+    """None where no spot would be held, or where none was ever taken."""

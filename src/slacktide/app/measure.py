@@ -1,0 +1,214 @@
+"""Measuring a job: some minutes with real workers at each of some widths, apart from its real checkpoints."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slacktide.app.submission import taken_over
+from slacktide.backend.base import Backend, Facts, Order, Place
+from slacktide.backend.local import Local
+from slacktide.backend.local.environment import machine_devices
+from slacktide.engine.launching import launch_of, secrets_of
+from slacktide.errors import FileError, InputError, SlacktideError
+from slacktide.files import write_whole
+from slacktide.jobfile import JobFile, parse_job, read_job_file
+from slacktide.jobfile.rewriting import with_keys
+from slacktide.jobfile.tree import read_text
+from slacktide.results.measured import LEAST_REPORTS, Measurement, Report, WidthMeasured, measured_at
+from slacktide.units import format_duration
+
+POLL_S = 0.02
+FIRST_REPORT_S = 600.0
+"""How long workers may take until they first report, beside the minutes that are measured."""
+CHECKPOINT_METRIC = "checkpoint_seconds"
+"""What `slacktide.worker` calls the time that a checkpoint took."""
+POOL = "here"
+LAST_LINES = 5
+
+
+class Interrupted(SlacktideError):
+    """Somebody asked to stop measuring; all workers are gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureRequest:
+    """A job file to be measured."""
+
+    path: str
+    widths: tuple[int, ...] = ()
+    """Empty: the least, twice that, and so on, as far as the file allows."""
+    hours: float = 5 / 60
+    """How long at each width, by the wall clock."""
+    speed: float = 1.0
+    """How many times as fast as the wall's the clock runs that the job file counts in."""
+
+
+Tell = Callable[[str], None]
+
+
+def measure(
+    request: MeasureRequest,
+    *,
+    tell: Tell = lambda line: None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Measurement:
+    """Run a job at each width for a while and sum up what it reported; its own checkpoints are not touched.
+
+    Every width begins with the checkpoint that the one before left, as after a change of workers. Raises
+    InputError when the job cannot be measured, SlacktideError when it fails, Interrupted on `stopping`.
+    """
+    file = read_job_file(request.path)
+    widths = _widths(file, request.widths)
+    with tempfile.TemporaryDirectory(prefix="slacktide-measure-") as folder:
+        trial = Trial(file, Path(folder), request, stopping)
+        try:
+            found = [trial.run(width, tell) for width in widths]
+        finally:
+            trial.end()
+    return Measurement(file.job.name, tuple(found), len(machine_devices(os.environ)))
+
+
+def write_measured(path: str, values: Mapping[str, str]) -> None:
+    """Change keys of a job file, and nothing else of it; raises FileError."""
+    write_whole(path, with_keys(read_text(path), values, path).encode("utf-8"))
+
+
+def is_job(text: str) -> bool:
+    """Whether a text can be read as a job file."""
+    try:
+        parse_job(text)
+    except FileError:
+        return False
+    return True
+
+
+def _widths(file: JobFile, wanted: tuple[int, ...]) -> tuple[int, ...]:
+    allowed = file.job.widths
+    if len(file.job.parts) > 1:
+        raise InputError(f"{file.path}: a job must have one phase to be measured, got {len(file.job.parts)}")
+    if file.run is None:
+        raise InputError(
+            f"{file.path}: a job must say what to run, got no 'run'; write 'run: python train.py'"
+        )
+    doubled = [width for width in (allowed[0] << power for power in range(13)) if width in allowed]
+    for width in wanted:
+        if width not in allowed:
+            must = f"widths must be some of the job file's ({allowed[0]} to {allowed[-1]})"
+            raise InputError(f"{must}, got {width}; change 'accelerators' or --widths")
+    return tuple(sorted(set(wanted))) or tuple(doubled)
+
+
+class Trial:
+    """A job in a folder of its own, run at one width after another."""
+
+    def __init__(
+        self, file: JobFile, folder: Path, request: MeasureRequest, stopping: Callable[[], bool]
+    ) -> None:
+        self._file, self._request, self._stopping = file, request, stopping
+        self._kept = taken_over(file.envs)
+        self._local: Backend = Local(
+            Place(
+                folder=folder,
+                owner=secrets.token_hex(8),
+                now_hours=_now_hours,
+                secrets=lambda job: secrets_of(file, self._kept),
+            )
+        )
+        self._attempt, self._lives = 0, 0
+        self._safe_share = 0.0
+        self._job = ""
+
+    def run(self, width: int, tell: Tell) -> WidthMeasured:
+        """Run at a width until enough was seen, and let go of the workers again."""
+        if not self._job:
+            self._enter()
+        self._attempt += 1
+        self._local.hold(Order(self._job, self._attempt, POOL, 0, width))
+        reports = self._watch(width)
+        facts = self.end()
+        if len(reports) < LEAST_REPORTS:
+            minutes = format_duration(self._request.hours)
+            raise InputError(
+                f"a job must report growing progress at least {LEAST_REPORTS} times at each width, got "
+                f"{len(reports)} in {minutes} on {width} GPUs; report more often, or give more --minutes"
+            )
+        begun = self._safe_share if reports[0].done_share > self._safe_share else 0.0
+        self._safe_share = facts.progress.checkpointed_share if facts.progress else 0.0
+        if facts.progress and facts.progress.done_share >= 1.0:
+            self._job = ""  # all its work is done: the next width begins anew
+        took_s = facts.metrics.get(CHECKPOINT_METRIC)
+        took = None if took_s is None else took_s * self._request.speed / 3600.0
+        found = measured_at(width, reports, begun, took)
+        tell(f"{width} GPUs: {found.reports} reports, {found.pace.share_per_hour:.3g} of the work an hour")
+        return found
+
+    def end(self) -> Facts:
+        """Let go of all workers, wait until they have gone, and return what they left."""
+        if not (self._attempt and self._job):
+            return Facts()
+        self._local.hold(Order(self._job, self._attempt, POOL, 0, 0, ending=True))
+        while not (facts := self._look()).gone:
+            time.sleep(POLL_S)
+        return facts
+
+    def _enter(self) -> None:
+        """Make the job known, without the checkpoints of its real runs."""
+        self._lives += 1
+        self._job, self._safe_share = f"{self._file.job.name}-{self._lives}", 0.0
+        self._local.enter(replace(launch_of(self._job, self._file), checkpoint_dir=None))
+
+    def _watch(self, width: int) -> list[Report]:
+        """Gather reports until there was enough time for them, or the job is over."""
+        reports: list[Report] = []
+        give_up = time.monotonic() + FIRST_REPORT_S + self._request.hours * 3600.0
+        while True:
+            facts = self._look()
+            self._check(facts, width)
+            reports += self._news(facts, reports)
+            if facts.finished or facts.stopped:
+                return reports
+            seen = reports[-1].hours - reports[0].hours if reports else 0.0
+            if seen >= self._request.hours * self._request.speed or time.monotonic() > give_up:
+                return reports
+            time.sleep(POLL_S)
+
+    def _news(self, facts: Facts, before: list[Report]) -> Iterator[Report]:
+        """Yield what was reported, if it is more than before and by these workers."""
+        said = facts.progress
+        if said is None or said.at_hours < facts.since_hours or facts.attempt != self._attempt:
+            return
+        # What an attempt reports first is where it begins, not what it has done.
+        least = before[-1].done_share if before else self._safe_share
+        if said.done_share > least or (not before and said.done_share < self._safe_share):
+            yield Report((said.at_hours - facts.since_hours) * self._request.speed, said.done_share)
+
+    def _check(self, facts: Facts, width: int) -> None:
+        if self._stopping():
+            raise Interrupted("measuring was stopped")
+        if facts.trouble:
+            raise SlacktideError(facts.trouble)
+        if facts.failure is not None:
+            failure = facts.failure
+            what = failure.what or f"rank {failure.rank} ended with {failure.exit_code}"
+            last = self._last_words(failure.rank)
+            raise SlacktideError(f"the job must run on {width} GPUs to be measured, got: {what}{last}")
+
+    def _last_words(self, rank: int) -> str:
+        logs = [
+            log for log in self._local.logs(self._job) if (log.attempt, log.rank) == (self._attempt, rank)
+        ]
+        lines = [line.decode(errors="replace").rstrip() for log in logs for line in log.read(0)][-LAST_LINES:]
+        return "; it printed last:\n" + "\n".join(lines) if lines else ""
+
+    def _look(self) -> Facts:
+        return self._local.look([self._job])[self._job]
+
+
+def _now_hours() -> float:
+    return time.monotonic() / 3600.0

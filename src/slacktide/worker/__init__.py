@@ -1,0 +1,278 @@
+"""For training scripts: say how far the work is, save whole checkpoints, hear of a stop.
+
+    from slacktide import worker
+
+    start = load(path) if (path := worker.saved("model.pt")) else 0
+    for step in range(start, STEPS):
+        train(step)
+        if step % 100 == 99 or worker.stopping or step + 1 == STEPS:
+            worker.save("model.pt", write_model, done=(step + 1) / STEPS)
+        if worker.stopping:
+            break
+
+Outside of Slacktide the same script is a plain one: rank 0 of 1, no folder for checkpoints, progress goes
+nowhere. Nothing but the standard library is imported. Callbacks for `transformers` and Lightning, and
+functions for Accelerate, are in the modules of this package.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+REPORT_SECONDS = 0.2
+"""Progress between checkpoints is written no more often than this: nobody looks more often."""
+_ALMOST = 1e-6
+"""By how much a share may miss 0 or 1: sums of steps do."""
+
+rank: int
+"""Which worker this is, from 0; only rank 0 reports progress."""
+world_size: int
+"""How many workers there are."""
+attempt: int
+"""Which set of workers this is one of; 0 outside of Slacktide. Any change of the set begins a new one."""
+checkpoint_dir: Path | None
+"""Where checkpoints go, the same folder for all attempts; None outside of Slacktide."""
+grace_seconds: float
+"""How long a worker has from the request to stop until it is killed; infinite outside of Slacktide."""
+
+
+def __getattr__(name: str) -> Any:
+    """Read the variables when they are asked for: some launchers set them after the imports."""
+    if name in _READERS:
+        return _READERS[name]()
+    raise AttributeError(f"module 'slacktide.worker' has no attribute {name!r}")
+
+
+class Stopping:
+    """True once this process was told to stop with SIGTERM: save, and end.
+
+    The first look turns the signal from an end into a note, so that a script that never looks is ended by it
+    at once. That look has to be in the main thread. A handler that was there before is still called.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._process = 0
+        self._before: Any = None
+
+    def __bool__(self) -> bool:
+        self.heed()
+        return self._asked
+
+    def __repr__(self) -> str:
+        return f"<told to stop: {self._asked}>"
+
+    def heed(self) -> None:
+        """From now on take note of a stop and go on; raises RuntimeError where Python cannot do that."""
+        if self._process == os.getpid():
+            return
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError(
+                "worker.stopping must be looked at in the main thread first, got another thread; "
+                "call worker.stopping.heed() where the script begins"
+            )
+        before = signal.signal(signal.SIGTERM, self._note)
+        if before != self._note:  # in a process that was forked it is ours already
+            self._before = before
+        self._process = os.getpid()
+
+    def heed_alone(self) -> None:
+        """Take the signal back from a library that has taken it since, without what that would do."""
+        self.heed()
+        signal.signal(signal.SIGTERM, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._asked = True
+        if callable(self._before):
+            self._before(number, frame)
+
+
+stopping = Stopping()
+
+
+def outlive_stop(*_: object) -> None:
+    """Let a helper process hear of no stop: its parent saves first, and ends it then.
+
+    A stop is a signal to all processes of a worker. PyTorch takes a loader that ends by it for a crash, so
+    give `DataLoader(..., worker_init_fn=worker.outlive_stop)` where it has workers.
+    """
+    os.setpgid(0, 0)
+
+
+class _Reports:
+    """What this process has said of its progress."""
+
+    def __init__(self) -> None:
+        self.checkpointed: float | None = None
+        self.next_s = -math.inf
+
+    def tell(self, done: float, checkpointed: float | None, metrics: Mapping[str, float]) -> None:
+        """Append a line in one write, so that a kill leaves no half of it."""
+        path = os.environ.get("SLACKTIDE_PROGRESS")
+        if path is None or _rank() != 0:
+            return
+        line: dict[str, Any] = {"done": done}
+        if checkpointed is not None:
+            line["checkpointed"] = min(checkpointed, done)
+        if metrics:
+            line["metrics"] = {name: float(value) for name, value in metrics.items()}
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, json.dumps(line).encode() + b"\n")
+        finally:
+            os.close(handle)
+
+
+_reports = _Reports()
+_writing = threading.Lock()
+
+
+def progress(done: float, /, *, checkpointed: float | None = None, **metrics: float) -> None:
+    """Say which share of the work is done, from 0 to 1; does nothing at other ranks than 0.
+
+    `checkpointed` is the share that is safe in a checkpoint. Left out it is what `save` was last told; a job
+    that never says counts as safe with all that it has done. Metrics such as `loss=1.9` are shown. It may be
+    called at every step: more than a few lines a second are not written, the last one (1) always is. Raises
+    ValueError for what is no share.
+    """
+    share = _share("done", done)
+    if checkpointed is not None:
+        _reports.checkpointed = _share("checkpointed", checkpointed)
+    elif share < 1.0 and time.monotonic() < _reports.next_s:
+        return
+    _reports.next_s = time.monotonic() + REPORT_SECONDS
+    _reports.tell(share, _reports.checkpointed, metrics)
+
+
+def saved(name: str | os.PathLike[str]) -> Path | None:
+    """Return where a checkpoint lies, if there is one of this name."""
+    path = _target(name)
+    return path if path.exists() else None
+
+
+def save(
+    name: str | os.PathLike[str],
+    content: bytes | Callable[[Path], object],
+    /,
+    *,
+    done: float | None = None,
+    **metrics: float,
+) -> Path:
+    """Write a checkpoint whole or not at all, then say that `done` of the work is safe; return its path.
+
+    `content` is bytes, or a function that writes a file or a new folder at the path it is given. A relative
+    name lies in `checkpoint_dir`, outside of Slacktide in the folder of the process. When this returns, the
+    checkpoint outlives a loss of power; a kill in between leaves the one before. Every rank that calls it
+    writes, so let ranks have names of their own, or let rank 0 alone save.
+    """
+    share = None if done is None else _share("done", done)
+    began_s, target = time.monotonic(), _target(name)
+    with _writing:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = _draft(target)
+        try:
+            if callable(content):
+                content(draft)
+            else:
+                draft.write_bytes(content)
+            settle(draft, target)
+        finally:
+            remove(draft)
+    if share is not None:
+        took_s = time.monotonic() - began_s
+        progress(share, checkpointed=share, checkpoint_seconds=took_s, **metrics)
+    return target
+
+
+def settle(draft: Path, target: Path) -> None:
+    """Give what was written its name, and let both survive a loss of power; raises OSError."""
+    if not draft.exists():
+        raise FileNotFoundError(
+            f"the function given to worker.save must write to the path it is given, found nothing at {draft}"
+        )
+    if draft.is_dir() and target.exists():
+        raise FileExistsError(
+            f"a folder can only be saved under a new name, found {target}; put the step into the name"
+        )
+    keep(draft)
+    os.replace(draft, target)
+    _sync(target.parent)
+
+
+def keep(path: Path) -> None:
+    """Let a file, or a folder with all that is in it, survive a loss of power; raises OSError."""
+    for each in (*path.rglob("*"), path):
+        _sync(each)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _draft(target: Path) -> Path:
+    """Return where to write first, and clear away what a writer of this rank left that was killed.
+
+    The ending stays, for some libraries add one of their own where they do not find it.
+    """
+    mark = f".rank-{_rank()}.draft"
+    for left in target.parent.glob(f".*{mark}*"):
+        remove(left)
+    return target.parent / f".{target.stem}{mark}{target.suffix}"
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _target(name: str | os.PathLike[str]) -> Path:
+    return (_checkpoint_dir() or Path()) / name
+
+
+def _share(what: str, value: float) -> float:
+    number = float(value)
+    if not -_ALMOST <= number <= 1.0 + _ALMOST:
+        raise ValueError(f"{what} must be a share from 0 to 1, got {value}; divide by the number of steps")
+    return min(1.0, max(0.0, number))
+
+
+def _whole(variable: str, default: int) -> int:
+    text = os.environ.get(variable, "")
+    if text and not text.isdecimal():
+        raise ValueError(f"the variable {variable} must be a whole number, got {text!r}")
+    return int(text) if text else default
+
+
+def _rank() -> int:
+    return _whole("RANK", 0)
+
+
+def _checkpoint_dir() -> Path | None:
+    text = os.environ.get("SLACKTIDE_CHECKPOINT_DIR")
+    return Path(text).absolute() if text else None
+
+
+_READERS: dict[str, Callable[[], object]] = {
+    "rank": _rank,
+    "world_size": lambda: _whole("WORLD_SIZE", 1),
+    "attempt": lambda: _whole("SLACKTIDE_ATTEMPT", 0),
+    "checkpoint_dir": _checkpoint_dir,
+    "grace_seconds": lambda: float(os.environ.get("SLACKTIDE_GRACE_SECONDS") or math.inf),
+}
