@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "policy",
     multiple=True,
     metavar="A,B,...",
-    help="Policies to try, by name, or {name: {parameter: value}}.",
+    help="Policies to try, by name, module:Class or {name: {parameter: value}}.",
 )
 @click.option(
     "--starts",
@@ -46,7 +46,7 @@ def backtest(job: str, **given: Any) -> None:
     request = BacktestRequest(
         path=job,
         market=common.market_spec(given),
-        policies=common.parse_policies(given["policy"]),
+        policies=common.parse_policies(given["policy"], job),
         starts=common.parse_starts(given["starts"]),
     )
     with common.Bar("back-testing") as bar:

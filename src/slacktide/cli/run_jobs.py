@@ -29,7 +29,7 @@ CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled
 @click.command()
 @click.argument("job", type=click.Path(), metavar="JOB...", nargs=-1)
 @common.market_options
-@click.option("--policy", metavar="NAME", help="The policy to run with; otherwise the job file's.")
+@common.policy_option("The policy to run with; otherwise the job file's")
 @click.option("--fleet", type=click.Path(), metavar="FLEET", help="The jobs are of this fleet file's stream.")
 @click.option(
     "--start", type=int, metavar="SLOT", help="The market's slot to begin in; otherwise a late one."
@@ -54,7 +54,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
 
     if not job and not given["resume"]:
         raise InputError("a run must have a job, got none; name a job file, or give --resume")
-    journal, wanted = journal_path(given["journal"]), wanted_of(given)
+    journal, wanted = journal_path(given["journal"]), wanted_of({**given, "job": job})
     if not (given["yes"] or given["fleet"]) and asking.is_terminal():
         pool = asking.agreed(journal, [wanted.plan(path) for path in job])
         if pool is None:
