@@ -10,7 +10,7 @@ import pytest
 
 from slacktide.cli import run
 
-from .parts_of_runs import ROOT, SPEED, counting, world_of, write_job
+from .parts_of_runs import ROOT, counting, world_of, write_job
 
 EXAMPLE = ROOT / "examples" / "policy"
 FLEET = """\
@@ -50,7 +50,7 @@ def test_it_runs_a_job_and_the_journal_names_its_file(
     job.write_text(job.read_text().replace("policy: uniform-progress", "policy: patient:Patient"))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert run(["run", str(job), "-y", "--backend", "replay", "--speed", SPEED]) == 0
+    assert run(["run", str(job), "-y", "--backend", "replay", "--speed", "36000"]) == 0
     (track,) = world_of(journal).jobs.values()
     assert json.loads(track.submitted.policy) == f"{tmp_path / 'patient.py'}:Patient"
     assert "patient.py:Patient" in capsys.readouterr().out
@@ -65,6 +65,6 @@ def test_a_fleet_file_brings_its_own_allocator(
     assert run(["simulate", str(fleet), "--count", "30", "--policy", "mine:Mine,fifo", "-o", "csv"]) == 0
     assert "\nmine," in capsys.readouterr().out
     job = write_job(tmp_path, counting(40), more="class: small\n")
-    assert run(["run", job, "--fleet", str(fleet), "-y", "--backend", "replay", "--speed", SPEED]) == 0
+    assert run(["run", job, "--fleet", str(fleet), "-y", "--backend", "replay", "--speed", "36000"]) == 0
     (track,) = world_of(journal).jobs.values()
     assert json.loads(track.submitted.policy) == f"{tmp_path / 'mine.py'}:Mine"

@@ -25,6 +25,8 @@ COMMANDS = {
     "cost": "Print the bill of a job or of a whole journal, audited.",
     "demo": "Train a real job on a replayed spot market, in about a minute.",
     "events": "Tell what happened to a job, who did it and why.",
+    "examples": "List the examples that ship with Slacktide, or copy one.",
+    "init": "Write a commented job or fleet file to start from.",
     "jobs": "List the jobs of a journal and where they stand.",
     "learn": "Show which policies were learned to be trusted, or teach them on a market's past.",
     "logs": "Print what the workers of a job printed.",
