@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     metavar="N|every:2h",
     help="How many starts, evenly spread, or how often.",
 )
-@click.option("--report", "report", type=click.Path(), metavar="FILE.html", help="Write a report with plots.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Write a picture.")
+@common.report_option("Write a report with plots")
+@common.plot_option("Write a picture")
 @click.option("-v", "--verbose", is_flag=True, help="Also print each decision of one typical start, and why.")
 @common.output_option("table", "json", "csv")
 def backtest(job: str, **given: Any) -> None:

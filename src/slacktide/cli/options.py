@@ -82,6 +82,41 @@ def policy_option(meaning: str) -> Callable[[Command], Command]:
     )
 
 
+class FileEnding(click.Path):
+    """A file whose ending says in which format it is written; another one is refused before any work."""
+
+    def __init__(self, check: Callable[[str], object]) -> None:
+        super().__init__()
+        self._check = check
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        try:
+            self._check(str(path))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+        return path
+
+
+def plot_option(meaning: str) -> Callable[[Command], Command]:
+    """Add `--plot`, which writes a picture."""
+    from slacktide.report.endings import picture_format
+
+    return click.option(
+        "--plot",
+        type=FileEnding(picture_format),
+        metavar="FILE.png",
+        help=f"{meaning}; .svg and .pdf work too.",
+    )
+
+
+def report_option(meaning: str) -> Callable[[Command], Command]:
+    """Add `--report`, which writes a page."""
+    from slacktide.report.endings import check_page
+
+    return click.option("--report", type=FileEnding(check_page), metavar="FILE.html", help=f"{meaning}.")
+
+
 def output_option(*formats: str) -> Callable[[Command], Command]:
     """Add `-o`, which chooses between the table for people and formats for programs."""
     choice = click.Choice(formats)

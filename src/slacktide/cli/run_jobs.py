@@ -38,8 +38,8 @@ CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled
 @journal_option
 @click.option("--resume", is_flag=True, help="Take up jobs that have not ended: JOB, or all of the journal.")
 @click.option("-y", "--yes", is_flag=True, help="Begin without asking.")
-@click.option("--report", type=click.Path(), metavar="FILE.html", help="Write a page about the run.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Write a picture of the run.")
+@common.report_option("Write a page about the run")
+@common.plot_option("Write a picture of the run")
 @common.output_option("table", "json")
 def run(job: tuple[str, ...], **given: Any) -> int:
     """Run JOBs, in local processes unless told otherwise, on the GPUs that the policy rents.

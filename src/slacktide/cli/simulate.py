@@ -40,7 +40,7 @@ MAX_JOBS = 10_000_000
     "--provisioning", type=common.Duration(), help="From asking for a node until it is ready, e.g. 4m."
 )
 @click.option("--idle-grace", type=common.Duration(), help="How long an idle node is kept, e.g. 5m.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw a picture.")
+@common.plot_option("Also draw a picture")
 @common.output_option("table", "json", "csv")
 def simulate(fleet: str, **given: Any) -> None:
     """Run a stream of the jobs of FLEET under allocators, each beside the optimum that spends the same.
