@@ -117,6 +117,8 @@ def test_every_example_is_copied_with_all_it_reads_and_never_overwritten(
     for one in list_examples():
         assert run(["examples", one.name, "mine"]) == 0
         copy = file_of(here / "mine" / one.path.name)
+        if copy.suffix == ".md":
+            continue
         if "classes:" in copy.read_text(encoding="utf-8"):
             read_fleet_file(copy)
         else:

@@ -41,6 +41,7 @@ def list_examples() -> list[Example]:
     if not folder.is_dir():
         raise InputError(f"the examples must be in {folder}, got no such folder; install Slacktide again")
     found = {path.stem: path for path in folder.glob("*.yaml")}
+    found |= {path.parent.name: path.parent for path in folder.glob("*/README.md")}
     found |= {path.parent.name: path.parent for path in folder.glob("*/*.yaml")}
     return [Example(name, _summary(path), path) for name, path in sorted(found.items())]
 
@@ -75,10 +76,10 @@ def file_of(example: Path) -> Path:
     if not example.is_dir():
         return example
     job = example / "job.yaml"
-    return job if job.exists() else next(iter(sorted(example.glob("*.yaml"))))
+    return job if job.exists() else example / "README.md"
 
 
 def _summary(path: Path) -> str:
-    """Return the first sentence of an example's comment."""
+    """Return the first sentence of an example: of the comment in its file, or its title."""
     first = file_of(path).read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
     return first.split(". ")[0].rstrip(".") + "."

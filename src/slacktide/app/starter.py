@@ -85,7 +85,7 @@ def _job(wanted: Starter, name: str, gpus: Accelerators) -> str:
     if wanted.work is not None:
         _option("--work", parse_work_gpu_hours, wanted.work)
         work = wanted.work
-    text = _aligned(
+    text = aligned(
         texts.JOB.format(
             file=wanted.path,
             name=name,
@@ -107,7 +107,7 @@ def _fleet(wanted: Starter, name: str, gpus: Accelerators) -> str:
     text = texts.FLEET.format(file=wanted.path, name=name, widths=widths, budget="{budget}")
     asked = parse_fleet(text.replace("{budget}", "1 gpus"), path=wanted.path)
     budget = math.ceil(ROOM * least_budget_gpus(asked.classes))
-    return _aligned(text.replace("{budget}", f"{budget} gpus"))
+    return aligned(text.replace("{budget}", f"{budget} gpus"))
 
 
 def _option(name: str, read: Callable[[str], Value], text: str) -> Value:
@@ -136,7 +136,7 @@ def _market(gpu: str, hours: float) -> str:
     return f"synthetic:{named}" + (f"?days={days}" if days > USUAL_DAYS else "")
 
 
-def _aligned(text: str) -> str:
+def aligned(text: str) -> str:
     """Put the comments of a text into one column."""
     parts = (line.partition(" ## ") for line in text.splitlines())
     return "".join(

@@ -26,6 +26,7 @@ COMMANDS = {
     "demo": "Train a real job on a replayed spot market, in about a minute.",
     "events": "Tell what happened to a job, who did it and why.",
     "examples": "List the examples that ship with Slacktide, or copy one.",
+    "fleet": "Make a fleet file from a table of past jobs.",
     "init": "Write a commented job or fleet file to start from.",
     "jobs": "List the jobs of a journal and where they stand.",
     "learn": "Show which policies were learned to be trusted, or teach them on a market's past.",

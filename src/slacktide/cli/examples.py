@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from slacktide.cli import options as common
@@ -42,7 +44,9 @@ def _copy(name: str, folder: str, output: str) -> None:
     click.echo(f"next: {_next(file_of(written[0]))}", err=True)
 
 
-def _next(path: object) -> str:
+def _next(path: Path) -> str:
     """Return the command that shows what an example does."""
+    if path.suffix == ".md":
+        return f"read {path}"
     verb = "budget" if str(path).endswith("fleet.yaml") else "plan"
     return f"slacktide {verb} {path}"
