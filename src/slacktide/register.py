@@ -1,7 +1,8 @@
 """Names to classes: how plug-ins are found, made from a name or a mapping, and described.
 
 Built-in plug-ins are found by importing every module of their package, third parties' through
-the entry-point group of the same kind; both only when a name is first looked up.
+the entry-point group of the same kind; both only when a name is first looked up. A class of the user's own
+is named by its place, `module:Class`, where the register says what such a class must decide by.
 """
 
 from __future__ import annotations
@@ -13,20 +14,23 @@ import pkgutil
 import re
 from collections.abc import Iterator, Mapping
 from importlib import metadata
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from slacktide.errors import InputError, UnknownNameError, shown, unknown_name
+from slacktide.own_class import Spec, check_decides, is_place, load
 
 Plugin = TypeVar("Plugin")
-Spec: TypeAlias = str | Mapping[str, Any]
-"""A plug-in as users write it: `name`, or `{name: {parameter: value}}`."""
+REQUIRED = object()
+"""Stands for the default of a parameter that has none."""
 
 
 class Register(Generic[Plugin]):
     """The known plug-ins of one kind."""
 
-    def __init__(self, kind: str, *, package: str, entry_points: str) -> None:
+    def __init__(self, kind: str, *, package: str, entry_points: str, view: str = "") -> None:
+        """Make a register; `view` is what classes of users' own decide by, empty where none are taken."""
         self.kind = kind
+        self._view = view
         self._package = package
         self._entry_points = entry_points
         self._classes: dict[str, type[Any]] = {}
@@ -36,7 +40,9 @@ class Register(Generic[Plugin]):
         """Add a class under its own name: `UniformProgress` becomes `uniform-progress`."""
         name = kebab(cls.__name__)
         present = self._classes.get(name)
-        if present is not None and present.__qualname__ != cls.__qualname__:
+        if present is not None and (
+            present.__qualname__ != cls.__qualname__ or (self._ships(present) and not self._ships(cls))
+        ):
             raise InputError(f"{self.kind} names must be unique, got {shown(name)} twice")
         self._classes[name] = cls
         return cls
@@ -50,11 +56,19 @@ class Register(Generic[Plugin]):
         return name in self._classes
 
     def get(self, name: str) -> type[Any]:
-        """Return the class of this name; raises UnknownNameError with "did you mean"."""
+        """Return the class of this name or at this place; raises UnknownNameError with "did you mean"."""
+        if self._view and is_place(name):
+            return self._own(name)
         self._load()
         if name not in self._classes:
             raise UnknownNameError(self.kind, name, self._classes)
         return self._classes[name]
+
+    def _own(self, place: str) -> type[Any]:
+        """Return a class of the user's own, seen to decide as plug-ins of this kind do."""
+        cls = load(place, self.kind)
+        check_decides(cls, self.kind, self._view)
+        return cls
 
     def make(self, spec: Spec | Plugin) -> Plugin:
         """Make a plug-in from a name, from `{name: {parameter: value}}`, or pass one through."""
@@ -75,11 +89,11 @@ class Register(Generic[Plugin]):
 
     def _build(self, name: str, parameters: Mapping[str, Any]) -> Plugin:
         cls = self.get(name)
-        known = {field.name: field for field in dataclasses.fields(cls) if field.init}
+        known = _parameters_of(cls)
         for key in parameters:
             if key not in known:
                 raise InputError(f"{self.kind} {shown(name)}: {unknown_name('a parameter', str(key), known)}")
-        missing = [key for key, field in known.items() if key not in parameters and _required(field)]
+        missing = [key for key, usual in known.items() if key not in parameters and usual is REQUIRED]
         if missing:
             raise InputError(f"{self.kind} {shown(name)}: parameter {shown(missing[0])} must be given")
         try:
@@ -89,8 +103,26 @@ class Register(Generic[Plugin]):
         return plugin
 
     def name_of(self, plugin: Plugin) -> str:
-        """Return the name a plug-in is registered under, or the one its class would have."""
-        return kebab(type(plugin).__name__)
+        """Return the name a plug-in is registered under, or the one its class would have.
+
+        A class of the user's own that is called like one that ships is told apart from it.
+        """
+        cls = type(plugin)
+        name = kebab(cls.__name__)
+        known = self._classes.get(name)
+        taken = known is not None and known is not cls and self._ships(known)
+        return f"own-{name}" if taken else name
+
+    def changed(self, plugin: Plugin) -> dict[str, Any]:
+        """Return the parameters of a plug-in that are not at their defaults."""
+        if not dataclasses.is_dataclass(plugin):
+            return {}
+        usual = _parameters_of(type(plugin))
+        given = {key: getattr(plugin, key) for key in usual}
+        return {key: value for key, value in given.items() if usual[key] is REQUIRED or value != usual[key]}
+
+    def _ships(self, cls: type[Any]) -> bool:
+        return cls.__module__.startswith(f"{self._package}.")
 
     def summary(self, name: str) -> str:
         """Return the first sentence of a plug-in's documentation."""
@@ -99,8 +131,8 @@ class Register(Generic[Plugin]):
 
     def parameters(self, name: str) -> dict[str, Any]:
         """Return the parameters of a plug-in with their defaults; None where one must be given."""
-        fields = dataclasses.fields(self.get(name))
-        return {field.name: None if _required(field) else field.default for field in fields if field.init}
+        found = _parameters_of(self.get(name))
+        return {key: None if usual is REQUIRED else usual for key, usual in found.items()}
 
     def _load(self) -> None:
         if self._loaded:
@@ -124,5 +156,23 @@ def kebab(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
 
 
-def _required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+def _parameters_of(cls: type[Any]) -> dict[str, Any]:
+    """Return the parameters of a class with their defaults, REQUIRED where one must be given."""
+    if dataclasses.is_dataclass(cls):
+        return {field.name: _usual(field) for field in dataclasses.fields(cls) if field.init}
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    signature = inspect.signature(cls).parameters.values()
+    return {
+        one.name: REQUIRED if one.default is one.empty else one.default
+        for one in signature
+        if one.kind in named
+    }
+
+
+def _usual(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return REQUIRED if field.default is dataclasses.MISSING else field.default
+
+
+__all__ = ["REQUIRED", "Register", "Spec", "kebab"]

@@ -15,7 +15,7 @@ from slacktide.errors import InputError, shown
 from slacktide.register import Register
 
 allocators: Register[AnyAllocator] = Register(
-    "allocator", package="slacktide.allocate", entry_points="slacktide.allocators"
+    "allocator", package="slacktide.allocate", entry_points="slacktide.allocators", view="FleetView"
 )
 """All known allocators; `@allocators.register` adds one."""
 

@@ -18,6 +18,7 @@ from slacktide.engine.same_market import check_unchanged
 from slacktide.errors import InputError
 from slacktide.events import SiteOpened, Submitted
 from slacktide.jobfile import JobFile
+from slacktide.jobfile.fleet import parse_fleet
 from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
@@ -87,9 +88,10 @@ def _pool(
 
 def _member(told: Submitted, fleet: FleetText, policy: Spec | None) -> Submitted:
     """Make a job one of a fleet, whose allocator decides about all of them; raises InputError."""
+    written = parse_fleet(fleet.text, path=fleet.path).policy if policy is None else policy
     member = dataclasses.replace(
         told,
-        policy=json.dumps(DEFAULT_ALLOCATOR if policy is None else policy),
+        policy=json.dumps(DEFAULT_ALLOCATOR if written is None else written),
         learning=False,
         fleet=fleet.text,
         fleet_path=fleet.path,

@@ -71,6 +71,11 @@ def simulate(
     return compare_streams(stream, fleet, policies or list(DEFAULT_ALLOCATORS), progress=progress)
 
 
+def usual_allocators(own: Spec | None) -> list[Spec]:
+    """Return the common allocators and a fleet's own, each once."""
+    return [*DEFAULT_ALLOCATORS, *([] if own is None or own in DEFAULT_ALLOCATORS else [own])]
+
+
 def _check_enough(least_gpus: float, budget_gpus: float, usd_per_gpu_hour: float | None) -> None:
     """Raise InfeasibleError, in GPUs and money, when a budget is smaller than the least."""
     if budget_gpus >= least_gpus * (1 - 1e-12):

@@ -73,13 +73,9 @@ class Replay:
 def label(policy: Policy) -> str:
     """Return a policy's name with the parameters that are not at their defaults."""
     name = register.name_of(policy)
-    if not dataclasses.is_dataclass(policy) or name not in register:
-        return name
     if isinstance(policy, DeadlineGuard):
         return f"{name}({label(policy.inner)})"
-    usual = register.parameters(name)
-    given = {key: getattr(policy, key) for key in usual}
-    words = [f"{key}={value}" for key, value in given.items() if value != usual[key]]
+    words = [f"{key}={value}" for key, value in register.changed(policy).items()]
     return f"{name}({','.join(words)})" if words else name
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "policy",
     multiple=True,
     metavar="A,B,...",
-    help="Policies to try, by name, or {name: {parameter: value}}.",
+    help="Policies to try, by name, module:Class or {name: {parameter: value}}.",
 )
 @click.option(
     "--starts",
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     metavar="N|every:2h",
     help="How many starts, evenly spread, or how often.",
 )
-@click.option("--report", "report", type=click.Path(), metavar="FILE.html", help="Write a report with plots.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Write a picture.")
+@common.report_option("Write a report with plots")
+@common.plot_option("Write a picture")
 @click.option("-v", "--verbose", is_flag=True, help="Also print each decision of one typical start, and why.")
 @common.output_option("table", "json", "csv")
 def backtest(job: str, **given: Any) -> None:
@@ -46,7 +46,7 @@ def backtest(job: str, **given: Any) -> None:
     request = BacktestRequest(
         path=job,
         market=common.market_spec(given),
-        policies=common.parse_policies(given["policy"]),
+        policies=common.parse_policies(given["policy"], job),
         starts=common.parse_starts(given["starts"]),
     )
     with common.Bar("back-testing") as bar:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option("--continuous", is_flag=True, help="Let widths be any real number, as the theory does.")
 @click.option("--frontier", is_flag=True, help="Show what every budget buys, with the widths of every class.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw the frontier.")
+@common.plot_option("Also draw the frontier")
 @common.output_option("table", "json", "csv")
 def budget(fleet: str, **given: Any) -> None:
     """Say how wide each class of FLEET should run on its average budget, and what that buys.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @common.market_options
-@click.option("--policy", metavar="NAME", help="The policy of jobs whose submission names none.")
+@common.policy_option("The policy of jobs whose submission names none")
 @click.option(
     "--fleet", type=click.Path(), metavar="FLEET", help="Jobs that name a class are of this file's stream."
 )

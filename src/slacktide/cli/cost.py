@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("job", metavar="[JOB]", required=False)
-@click.option("--report", type=click.Path(), metavar="FILE.html", help="Write a page about the run of JOB.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Write a picture of the run of JOB.")
+@common.report_option("Write a page about the run of JOB")
+@common.plot_option("Write a picture of the run of JOB")
 @journal_option
 @common.output_option("table", "json")
 def cost(job: str | None, **given: Any) -> int:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 )
 @click.option("--reset", is_flag=True, help="Forget everything first.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before forgetting.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Write a picture.")
+@common.plot_option("Write a picture")
 @common.output_option("table", "json")
 def learn(job: str | None, **given: Any) -> None:
     """Show which policies were learned to be trusted, or teach them on a market's past.

@@ -62,7 +62,7 @@ def market() -> None:
 @click.argument("source", metavar="MARKET")
 @click.option("--pool", metavar="POOL", help="Only this pool.")
 @reading(gaps="hold")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw a picture.")
+@common.plot_option("Also draw a picture")
 @common.output_option("table", "json")
 def show(source: str, pool: str | None, plot: str | None, output: str, **given: Any) -> None:
     """Show how often spot is there in MARKET, how long it stays and what it costs."""
@@ -134,7 +134,7 @@ def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
     show_default=True,
     help="Share of the market that is learnt from before forecasts are scored.",
 )
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw a picture.")
+@common.plot_option("Also draw a picture")
 @common.output_option("table", "json")
 def forecast(
     source: str,

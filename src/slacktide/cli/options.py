@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -72,6 +73,50 @@ def market_options(command: Command) -> Command:
     return command
 
 
+def policy_option(meaning: str) -> Callable[[Command], Command]:
+    """Add `--policy`, which names one policy."""
+    return click.option(
+        "--policy",
+        metavar="NAME|MODULE:CLASS",
+        help=f"{meaning}. A class of your own may be in a file here.",
+    )
+
+
+class FileEnding(click.Path):
+    """A file whose ending says in which format it is written; another one is refused before any work."""
+
+    def __init__(self, check: Callable[[str], object]) -> None:
+        super().__init__()
+        self._check = check
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        try:
+            self._check(str(path))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+        return path
+
+
+def plot_option(meaning: str) -> Callable[[Command], Command]:
+    """Add `--plot`, which writes a picture."""
+    from slacktide.report.endings import picture_format
+
+    return click.option(
+        "--plot",
+        type=FileEnding(picture_format),
+        metavar="FILE.png",
+        help=f"{meaning}; .svg and .pdf work too.",
+    )
+
+
+def report_option(meaning: str) -> Callable[[Command], Command]:
+    """Add `--report`, which writes a page."""
+    from slacktide.report.endings import check_page
+
+    return click.option("--report", type=FileEnding(check_page), metavar="FILE.html", help=f"{meaning}.")
+
+
 def output_option(*formats: str) -> Callable[[Command], Command]:
     """Add `-o`, which chooses between the table for people and formats for programs."""
     choice = click.Choice(formats)
@@ -106,27 +151,33 @@ def parse_starts(text: str) -> Starts:
     return Starts(count=int(text))
 
 
-def parse_policies(texts: tuple[str, ...]) -> list[Spec]:
-    """Read `--policy`: names with commas between them, or `{name: {parameter: value}}`."""
+def parse_policies(texts: tuple[str, ...], beside: str | None = None) -> list[Spec]:
+    """Read `--policy`: names or `module:Class` with commas between them, or `{name: {parameter: value}}`.
+
+    A class of the user's own is sought in the present folder, then beside a file, then among what Python can
+    import.
+    """
+    from slacktide.own_class import found_beside
+
+    folders = [Path.cwd(), *([] if beside is None else [Path(beside).absolute().parent])]
+    return [found_beside(spec, *folders) for text in texts for spec in _specs(text)]
+
+
+def _specs(text: str) -> list[Spec]:
     import yaml
 
-    specs: list[Spec] = []
-    for text in texts:
-        if not text.lstrip().startswith("{"):
-            specs += [name.strip() for name in text.split(",") if name.strip()]
-            continue
-        try:
-            specs.append(yaml.safe_load(text))
-        except yaml.YAMLError as error:
-            raise InputError(
-                f"--policy must be names or {{name: {{parameter: value}}}}, got {shown(text)}"
-            ) from error
-    return specs
+    if not text.lstrip().startswith("{"):
+        return [name.strip() for name in text.split(",") if name.strip()]
+    try:
+        return [yaml.safe_load(text)]
+    except yaml.YAMLError as error:
+        must = "--policy must be names, module:Class or {name: {parameter: value}}"
+        raise InputError(f"{must}, got {shown(text)}") from error
 
 
-def parse_policy(text: str | None) -> Spec | None:
+def parse_policy(text: str | None, beside: str | None = None) -> Spec | None:
     """Read a `--policy` that names one; None where none is named."""
-    return next(iter(parse_policies((text,))), None) if text else None
+    return next(iter(parse_policies((text,), beside)), None) if text else None
 
 
 def echo_json(document: object) -> None:

@@ -12,7 +12,7 @@ from slacktide.cli import options as common
 @click.command()
 @click.argument("job", type=click.Path(), metavar="JOB")
 @common.market_options
-@click.option("--policy", metavar="NAME", help="The policy to plan with; otherwise the job file's.")
+@common.policy_option("The policy to plan with; otherwise the job file's")
 @common.output_option("table", "json")
 def plan(job: str, **given: Any) -> None:
     """Say what JOB would cost and when it would be done: over drawn futures and from recent starts.
@@ -22,7 +22,7 @@ def plan(job: str, **given: Any) -> None:
     from slacktide.app.plan import PlanRequest, make_plan
     from slacktide.report import plan as report
 
-    policy = common.parse_policy(given["policy"])
+    policy = common.parse_policy(given["policy"], job)
     request = PlanRequest(path=job, market=common.market_spec(given), policy=policy)
     with common.Bar("planning") as bar:
         result = make_plan(request, progress=bar)

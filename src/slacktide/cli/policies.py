@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
-from typing import TYPE_CHECKING
-
 import click
 
 from slacktide.cli import options as common
-from slacktide.errors import InputError, shown
-
-if TYPE_CHECKING:
-    from slacktide.deciding import Policy
+from slacktide.errors import InputError
 
 
 @click.command()
@@ -48,21 +40,9 @@ def _check(name: str, examples: int) -> None:
     from slacktide.checks import CheckFailed, check_policy
     from slacktide.policy.base import policies as register
 
-    policy = _load(name) if ":" in name else register.make(name)
+    (spec,) = common.parse_policies((name,)) or [name]
     try:
-        check_policy(policy, examples=examples)
+        check_policy(register.make(spec), examples=examples)
     except CheckFailed as error:
         raise InputError(f"{name} does not keep the contract: {error}") from error
     click.echo(f"{name} keeps the contract ({examples} random cases per check)")
-
-
-def _load(place: str) -> Policy:
-    module, _, attribute = place.partition(":")
-    sys.path.insert(0, os.getcwd())  # a policy in the user's own folder is meant to be found
-    try:
-        policy: Policy = getattr(importlib.import_module(module), attribute)()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise InputError(
-            f"--check must name a class as module:Class that needs no arguments, got {shown(place)}: {error}"
-        ) from error
-    return policy

@@ -29,7 +29,7 @@ CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled
 @click.command()
 @click.argument("job", type=click.Path(), metavar="JOB...", nargs=-1)
 @common.market_options
-@click.option("--policy", metavar="NAME", help="The policy to run with; otherwise the job file's.")
+@common.policy_option("The policy to run with; otherwise the job file's")
 @click.option("--fleet", type=click.Path(), metavar="FLEET", help="The jobs are of this fleet file's stream.")
 @click.option(
     "--start", type=int, metavar="SLOT", help="The market's slot to begin in; otherwise a late one."
@@ -38,8 +38,8 @@ CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled
 @journal_option
 @click.option("--resume", is_flag=True, help="Take up jobs that have not ended: JOB, or all of the journal.")
 @click.option("-y", "--yes", is_flag=True, help="Begin without asking.")
-@click.option("--report", type=click.Path(), metavar="FILE.html", help="Write a page about the run.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Write a picture of the run.")
+@common.report_option("Write a page about the run")
+@common.plot_option("Write a picture of the run")
 @common.output_option("table", "json")
 def run(job: tuple[str, ...], **given: Any) -> int:
     """Run JOBs, in local processes unless told otherwise, on the GPUs that the policy rents.
@@ -54,7 +54,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
 
     if not job and not given["resume"]:
         raise InputError("a run must have a job, got none; name a job file, or give --resume")
-    journal, wanted = journal_path(given["journal"]), wanted_of(given)
+    journal, wanted = journal_path(given["journal"]), wanted_of({**given, "job": job})
     if not (given["yes"] or given["fleet"]) and asking.is_terminal():
         pool = asking.agreed(journal, [wanted.plan(path) for path in job])
         if pool is None:

@@ -27,7 +27,7 @@ MAX_JOBS = 10_000_000
     "--policy",
     multiple=True,
     metavar="A,B,...",
-    help="Allocators to try, by name, or {name: {parameter: value}}; all without it.",
+    help="Allocators to try, by name, module:Class or {name: {parameter: value}}; all without it.",
 )
 @click.option("--arrivals", metavar="poisson|bursty", help="How jobs come, instead of what the file says.")
 @click.option(
@@ -40,7 +40,7 @@ MAX_JOBS = 10_000_000
     "--provisioning", type=common.Duration(), help="From asking for a node until it is ready, e.g. 4m."
 )
 @click.option("--idle-grace", type=common.Duration(), help="How long an idle node is kept, e.g. 5m.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw a picture.")
+@common.plot_option("Also draw a picture")
 @common.output_option("table", "json", "csv")
 def simulate(fleet: str, **given: Any) -> None:
     """Run a stream of the jobs of FLEET under allocators, each beside the optimum that spends the same.
@@ -49,14 +49,15 @@ def simulate(fleet: str, **given: Any) -> None:
     turned until it really spends the budget; one with parameters runs as it is given.
     """
     from slacktide.app.streams import simulate as run
+    from slacktide.app.streams import usual_allocators
     from slacktide.jobfile import read_fleet_file
     from slacktide.report.streams import Simulated
 
     file = read_fleet_file(fleet)
     stream, told = _stream(file, given)
-    policies = common.parse_policies(given["policy"])
+    policies = common.parse_policies(given["policy"], fleet) or usual_allocators(file.policy)
     with common.Bar("simulating") as bar:
-        found = run(stream, _fleet(file, given), policies or None, progress=bar)
+        found = run(stream, _fleet(file, given), policies, progress=bar)
     _print(found, Simulated(fleet, told, file.usd_per_gpu_hour), given["output"])
     if given["plot"] is not None:
         from slacktide.report.figures.stream import plot_streams

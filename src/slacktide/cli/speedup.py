@@ -28,7 +28,7 @@ def speedup() -> None:
 )
 @click.option("--rate", metavar="COLUMN", help="The column of rates, where its name does not tell.")
 @click.option("--time", metavar="COLUMN", help="The column of times to finish, which are inverted.")
-@click.option("--plot", type=click.Path(), metavar="FILE.png", help="Also draw a picture.")
+@common.plot_option("Also draw a picture")
 @common.output_option("table", "json")
 def fit(data: str, plot: str | None, output: str, **given: Any) -> None:
     """Fit Amdahl's law, a power and a line to DATA.csv, beside the table of its concave hull.

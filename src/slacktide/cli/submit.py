@@ -14,7 +14,7 @@ NOT_TAKEN_IN = 101
 
 @click.command()
 @click.argument("job", type=click.Path(), metavar="JOB")
-@click.option("--policy", metavar="NAME", help="The policy to run with; otherwise the controller's choice.")
+@common.policy_option("The policy to run with; otherwise the controller's choice")
 @click.option("--pool", metavar="POOL", help="The pool to run in; otherwise the cheapest one.")
 @click.option("--class", "job_class", metavar="CLASS", help="The class of the controller's fleet it is of.")
 @click.option("--key", metavar="KEY", help="Names the request: the same key twice is one job.")
@@ -32,7 +32,7 @@ def submit(job: str, **given: Any) -> int:
     from slacktide.app.market import MarketSpec
     from slacktide.app.submission import Submission
 
-    policy, market = common.parse_policy(given["policy"]), MarketSpec(pool=given["pool"])
+    policy, market = common.parse_policy(given["policy"], job), MarketSpec(pool=given["pool"])
     submission = Submission.read(job, policy=policy, market=market, key=given["key"] or "")
     with open_journal(journal_path(given["journal"]), create=True) as journal:
         key = journal.submit(submission, job_class=given["job_class"] or "")

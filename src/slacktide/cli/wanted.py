@@ -92,7 +92,8 @@ def wanted_of(given: dict[str, Any]) -> Wanted:
     from slacktide.app.submission import FleetText
 
     fleet = FleetText.read(given["fleet"]) if given["fleet"] else None
-    return Wanted(common.market_spec(given), common.parse_policy(given["policy"]), fleet)
+    named = next(iter(given.get("job", ())), given["fleet"])
+    return Wanted(common.market_spec(given), common.parse_policy(given["policy"], named), fleet)
 
 
 def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:

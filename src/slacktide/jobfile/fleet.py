@@ -12,13 +12,15 @@ from pathlib import Path
 
 from slacktide.budget.classes import JobClass
 from slacktide.errors import FileError, InputError
+from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, root, scalar
 from slacktide.jobfile.fleet_classes import class_list
 from slacktide.jobfile.fleet_keys import StreamSettings, price, stream_settings
 from slacktide.jobfile.tree import Mistakes, Section, parse_tree, read_text
+from slacktide.register import Spec
 from slacktide.units import Budget, parse_budget
 
-FLEET_KEYS = ("budget", "price", "classes", "stream")
+FLEET_KEYS = ("budget", "price", "classes", "stream", "policy")
 """All keys of a fleet file."""
 
 
@@ -34,6 +36,8 @@ class FleetFile:
     usd_per_gpu_hour: float | None = None
     """What a GPU-hour costs on average; None when the file names no price."""
     stream: StreamSettings = field(default_factory=StreamSettings)
+    policy: Spec | None = None
+    """The allocator that decides for the jobs of the fleet, as written; None where the file names none."""
     path: str = "<text>"
 
 
@@ -54,6 +58,7 @@ def parse_fleet(text: str, *, path: str | Path = "<text>") -> FleetFile:
     usd = fields.read("price", price(mistakes), math.nan if "price" in fields else None)
     classes = fields.read("classes", class_list(mistakes), ())
     stream = fields.read("stream", stream_settings(mistakes), StreamSettings())
+    policy = fields.read("policy", keys.allocator(Path(path).parent), None)
     gpus = math.nan
     if budget is not None:
         try:
@@ -62,7 +67,13 @@ def parse_fleet(text: str, *, path: str | Path = "<text>") -> FleetFile:
             fields.note("budget", str(error))
     mistakes.check()
     return FleetFile(
-        classes=classes, budget=written, budget_gpus=gpus, usd_per_gpu_hour=usd, stream=stream, path=str(path)
+        classes=classes,
+        budget=written,
+        budget_gpus=gpus,
+        usd_per_gpu_hour=usd,
+        stream=stream,
+        policy=policy,
+        path=str(path),
     )
 
 

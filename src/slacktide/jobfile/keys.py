@@ -7,17 +7,19 @@ called it knows the place.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from slacktide.allocate.base import allocators
 from slacktide.errors import InputError, shown, unknown_name
 from slacktide.jobfile.fields import plain, scalar, section
 from slacktide.jobfile.tree import Mistakes, Scalar, Section, Series, Tree, describe
 from slacktide.learn.pool import AUTO
+from slacktide.own_class import found_beside, is_place, one_of
 from slacktide.policy.base import policies
-from slacktide.register import Spec
+from slacktide.register import Register, Spec
 from slacktide.types import Billing
 from slacktide.units import (
     MAX_DURATION_HOURS,
@@ -27,8 +29,6 @@ from slacktide.units import (
     parse_duration_hours,
     parse_range,
 )
-
-"""The policy that is chosen by learning; whoever runs the job says which one that is."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -178,21 +178,50 @@ def _variable_value(key: str, tree: Tree) -> str | None:
     return None if tree.null else tree.text
 
 
-def policy(tree: Tree) -> Spec:
-    """Read a policy as `name` or `{name: {parameter: value}}`, and see that it can be made."""
+def policy(folder: Path) -> Callable[[Tree], Spec]:
+    """Return a reader of a policy as users write it; classes of their own are sought in this folder first."""
+
+    def read(tree: Tree) -> Spec:
+        spec = plugin_spec(tree)
+        if spec == AUTO:
+            return AUTO
+        named = spec if isinstance(spec, str) else next(iter(spec))
+        if named == AUTO:
+            raise InputError(f"{AUTO} must stand alone, got parameters; write 'policy: {AUTO}'")
+        return _made(spec, named, policies, [*policies, AUTO], folder)
+
+    return read
+
+
+def allocator(folder: Path) -> Callable[[Tree], Spec]:
+    """Return a reader of the allocator of a fleet, written as a policy is."""
+
+    def read(tree: Tree) -> Spec:
+        spec = plugin_spec(tree)
+        named = spec if isinstance(spec, str) else next(iter(spec))
+        return _made(spec, named, allocators, allocators, folder)
+
+    return read
+
+
+def plugin_spec(tree: Tree) -> Spec:
+    """Read `name`, `module:Class` or `{name: {parameter: value}}`."""
     spec: Any = plain(tree)
-    if spec == AUTO:
-        return AUTO
     if not isinstance(spec, str | dict) or not spec:
-        raise InputError(f"must be a name or {{name: {{parameter: value}}}}, got {describe(tree)}")
-    named = spec if isinstance(spec, str) else next(iter(spec))
-    if named == AUTO:
-        raise InputError(f"{AUTO} must stand alone, got parameters; write 'policy: {AUTO}'")
-    if named not in policies:
-        raise InputError(unknown_name("a policy", named, [*policies, AUTO]))
+        raise InputError(
+            f"must be a name, module:Class or {{name: {{parameter: value}}}}, got {describe(tree)}"
+        )
+    return spec
+
+
+def _made(spec: Spec, named: str, register: Register[Any], known: Iterable[str], folder: Path) -> Spec:
+    """Return a spec that was seen to make a plug-in."""
+    if not is_place(named) and named not in register:
+        raise InputError(unknown_name(one_of(register.kind), named, known))
+    whole = found_beside(spec, folder)
     try:
-        policies.make(spec)
+        register.make(whole)
     except (TypeError, ValueError, ArithmeticError) as error:
         # Plug-ins of others check their parameters in their own ways.
-        raise InputError(f"{named}: parameters must fit the policy, got: {error}") from error
-    return spec
+        raise InputError(f"{named}: parameters must fit the {register.kind}, got: {error}") from error
+    return whole

@@ -164,10 +164,11 @@ def _read(fields: Fields, now: datetime) -> JobFile:
     mistakes, text = fields.mistakes, scalar(keys.words)
     gpus = fields.read("resources", lambda tree: _resources(tree, mistakes), _ONE_GPU)
     checkpoint = fields.read("checkpoint", lambda tree: _checkpoint(tree, mistakes), _Checkpoint())
+    folder = Path(mistakes.path).parent
     return JobFile(
         gpu=gpus.gpu,
-        policy=fields.read("policy", keys.policy, DEFAULT_POLICY),
-        market=fields.read("market", scalar(keys.market(Path(mistakes.path).parent)), None),
+        policy=fields.read("policy", keys.policy(folder), DEFAULT_POLICY),
+        market=fields.read("market", scalar(keys.market(folder)), None),
         run=fields.read("run", text, None),
         setup=fields.read("setup", text, None),
         workdir=fields.read("workdir", text, None),

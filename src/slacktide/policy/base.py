@@ -17,7 +17,9 @@ from slacktide.register import Register
 from slacktide.tariff import Tariff, tariff_of
 from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Reason
 
-policies: Register[Policy] = Register("policy", package="slacktide.policy", entry_points="slacktide.policies")
+policies: Register[Policy] = Register(
+    "policy", package="slacktide.policy", entry_points="slacktide.policies", view="View"
+)
 """All known policies; `@policies.register` adds one."""
 
 

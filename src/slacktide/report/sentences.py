@@ -159,8 +159,13 @@ def policy_name(written: str) -> str:
     if isinstance(spec, dict) and len(spec) == 1:
         ((name, parameters),) = spec.items()
         inside = ", ".join(f"{key}={value}" for key, value in (parameters or {}).items())
-        return words.plain(f"{name}({inside})", 80)
-    return words.plain(str(spec), 60)
+        return words.plain(f"{_short_place(name)}({inside})", 80)
+    return words.plain(_short_place(str(spec)), 60)
+
+
+def _short_place(name: str) -> str:
+    """Return the name of a policy; of a class in a file only the file's own name, not its folders."""
+    return name.rpartition("/")[2] if ".py:" in name else name
 
 
 def _market(written: str) -> str:

@@ -7,7 +7,6 @@ stream at exactly what the baseline spent, and their mean responses are compared
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from slacktide.allocate.base import allocators
@@ -76,11 +75,7 @@ def _optimum_row(optimum: Tuner) -> StreamRow:
 def stream_label(allocator: AnyAllocator) -> str:
     """Return an allocator's name with the parameters that are not at their defaults."""
     name = allocators.name_of(allocator)
-    if not dataclasses.is_dataclass(allocator) or name not in allocators:
-        return name
-    usual = allocators.parameters(name)
-    given = {key: getattr(allocator, key) for key in usual}
-    words = [f"{key}={_short(value)}" for key, value in given.items() if value != usual[key]]
+    words = [f"{key}={_short(value)}" for key, value in allocators.changed(allocator).items()]
     return f"{name}({','.join(words)})" if words else name
 
 

@@ -26,7 +26,7 @@ def plot_backtest(comparison: Comparison, path: str | os.PathLike[str]) -> None:
     shown = scene(comparison.detail)
     with drawing():
         rows = [row for panel in PANELS for row in panel_rows(shown, panel)]
-        picture = sheet.as_png(stacked(shown, [*rows, *_bars(comparison)], _title(comparison)))
+        picture = sheet.as_picture(stacked(shown, [*rows, *_bars(comparison)], _title(comparison)), path)
     write_whole(path, picture)
 
 

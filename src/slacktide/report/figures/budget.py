@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slacktide.report import budget_words as say
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, looks, save_png
+from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, looks, save_picture
 from slacktide.units import HOURS_PER_MONTH, format_duration
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ MOST_TICKS = 9
 
 def plot_budget(answer: BudgetAnswer, asked: Asked, path: str | Path) -> None:
     """Draw the frontier into a PNG file; raises FileError when it cannot be written."""
-    save_png(lambda: _figure(answer, asked), path)
+    save_picture(lambda: _figure(answer, asked), path)
 
 
 def _figure(answer: BudgetAnswer, asked: Asked) -> Figure:

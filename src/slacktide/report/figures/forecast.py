@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slacktide.forecast.score import Score, Scores
-from slacktide.report.figures.style import GREY, INK, PALETTE, drawable, save_png, tick_hours
+from slacktide.report.figures.style import GREY, INK, PALETTE, drawable, save_picture, tick_hours
 from slacktide.report.forecast_verdict import skills, verdicts
 from slacktide.units import format_duration
 
@@ -21,7 +21,7 @@ LOWEST = -0.6
 
 def plot_forecasts(source: str, scores: Scores, path: str | Path) -> None:
     """Draw skill by horizon into a PNG file; raises FileError when it cannot be written."""
-    save_png(lambda: _figure(source, scores), path)
+    save_picture(lambda: _figure(source, scores), path)
 
 
 def _figure(source: str, scores: Scores) -> Figure:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slacktide.errors import InputError
-from slacktide.report.figures.style import FAINT, INK, drawable, looks, save_png
+from slacktide.report.figures.style import FAINT, INK, drawable, looks, save_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ def plot_learned(hedge: Hedge, path: str | Path) -> None:
     """
     if not hedge.trail.points:
         raise InputError("at least one job must have been learned from to draw it, got none; teach it first")
-    save_png(lambda: _figure(hedge), path)
+    save_picture(lambda: _figure(hedge), path)
 
 
 def _figure(hedge: Hedge) -> Figure:

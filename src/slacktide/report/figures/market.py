@@ -12,7 +12,7 @@ import numpy as np
 from slacktide.arrays import Floats
 from slacktide.market.base import Market, Pool
 from slacktide.market.statistics import describe, spells_of
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, save_png
+from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, save_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ _SPELL_TICKS = (
 
 def plot_market(market: Market, path: str | Path) -> None:
     """Draw a market into a PNG file; raises FileError when it cannot be written."""
-    save_png(lambda: _figure(market, market.pools[:MAX_POOLS]), path)
+    save_picture(lambda: _figure(market, market.pools[:MAX_POOLS]), path)
 
 
 def _figure(market: Market, shown: Sequence[Pool]) -> Figure:

@@ -42,7 +42,7 @@ def plot_run(runs: Sequence[RunResult], path: str | os.PathLike[str]) -> None:
     )
     with drawing():
         rows = [row for panel in PANELS for row in panel_rows(shown, panel)]
-        write_whole(path, sheet.as_png(stacked(shown, rows, titled(title, below))))
+        write_whole(path, sheet.as_picture(stacked(shown, rows, titled(title, below)), path))
 
 
 def panel_svg(runs: Sequence[RunResult], panel: str) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from slacktide.report.figures.style import FAINT, GREY, INK, PAPER, time_axis
+from slacktide.report.endings import picture_format
+from slacktide.report.figures.style import FAINT, GREY, INK, PAPER, drawn_as, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,12 +58,10 @@ def stack(rows: Sequence[Row], lines: list[str], *, start: datetime, end_hours: 
     return figure
 
 
-def as_png(figure: Figure) -> bytes:
-    """Return a picture as PNG on white paper."""
+def as_picture(figure: Figure, path: str | os.PathLike[str]) -> bytes:
+    """Return a picture on white paper, in the format that the file's ending says."""
     figure.set_facecolor(PAPER)
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=DOTS_PER_IN, metadata={"Software": "Slacktide"})
-    return out.getvalue()
+    return drawn_as(figure, picture_format(path), DOTS_PER_IN)
 
 
 def as_svg(figure: Figure, name: str, *, says: str) -> str:

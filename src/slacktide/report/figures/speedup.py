@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, save_png
+from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, save_picture
 from slacktide.report.speedups import Study, far_under
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _WIDE_SPAN = 24
 
 def plot_speedups(source: str, studies: Sequence[Study], path: str | Path) -> None:
     """Draw fitted speedups into a PNG file; raises FileError when it cannot be written."""
-    save_png(lambda: _figure(source, studies), path)
+    save_picture(lambda: _figure(source, studies), path)
 
 
 def _figure(source: str, studies: Sequence[Study]) -> Figure:

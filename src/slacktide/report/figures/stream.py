@@ -13,7 +13,7 @@ from slacktide.errors import InputError
 from slacktide.report import budget_words as say
 from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
-from slacktide.report.figures.style import FAINT, INK, Look, drawable, looks, save_png
+from slacktide.report.figures.style import FAINT, INK, Look, drawable, looks, save_picture
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def plot_streams(found: StreamComparison, path: str | Path) -> None:
     """Draw a comparison into a PNG file; raises FileError when it cannot be written."""
     if not found.rows:
         raise InputError("at least one policy must have run to be drawn, got none")
-    save_png(lambda: _figure(found), path)
+    save_picture(lambda: _figure(found), path)
 
 
 def _figure(found: StreamComparison) -> Figure:

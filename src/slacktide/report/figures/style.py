@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slacktide.files import write_whole
 from slacktide.report import words
+from slacktide.report.endings import picture_format
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE
 from slacktide.units import format_duration
 
@@ -94,16 +95,35 @@ def drawing() -> Iterator[None]:
         yield
 
 
-def save_png(make: Callable[[], Figure], path: str | Path) -> None:
-    """Draw a figure in our style into a PNG file; raises FileError when it cannot be written."""
+def save_picture(make: Callable[[], Figure], path: str | Path) -> None:
+    """Draw a figure in our style into a file of the format that its ending says.
+
+    Raises InputError for an ending that is not known, and FileError when the file cannot be written.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    buffer = io.BytesIO()
+    kind = picture_format(path)
     with drawing():
         figure = make()
         FigureCanvasAgg(figure)
-        figure.savefig(buffer, format="png", dpi=120, facecolor="white")
-    write_whole(path, buffer.getvalue())
+        figure.set_facecolor("white")
+        content = drawn_as(figure, kind, 120)
+    write_whole(path, content)
+
+
+NAMELESS = {
+    "png": {"Software": "Slacktide"},
+    "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
+    "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
+}
+"""What is said in a picture about how it was made: nothing that differs from one drawing to the next."""
+
+
+def drawn_as(figure: Figure, kind: str, dots_per_in: float) -> bytes:
+    """Return a figure as the content of a file of this kind."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=dots_per_in, metadata=NAMELESS[kind])
+    return buffer.getvalue()
 
 
 def drawable(text: str, limit: int = 0) -> str:
