@@ -11,7 +11,7 @@ from slacktide import ledger
 from slacktide.engine.bill import at_market, left_out
 from slacktide.engine.pricing import Pricing
 from slacktide.engine.step import STOPPING, UNSEEN
-from slacktide.events import ClockSet, Decided, Kept, Lived, Record, SiteOpened
+from slacktide.events import ClockSet, Decided, Held, Kept, Lived, Record, SiteOpened
 from slacktide.ledger import Audit
 from slacktide.tariff import BY_THE_SECOND
 
@@ -64,7 +64,8 @@ def _clock_audit(told: list[_Told], pricing: Mapping[str, Pricing]) -> Audit:
 
 def _told(records: Iterable[Record]) -> Iterator[_Told]:
     clock, shared = 0, False
-    why: dict[str, str] = {}
+    chosen: dict[str, Decided] = {}
+    older: dict[str, bool] = {}
     for seq, _, event in records:
         match event:
             case ClockSet():
@@ -72,11 +73,18 @@ def _told(records: Iterable[Record]) -> Iterator[_Told]:
             case SiteOpened():
                 shared = True
             case Decided():
-                why[event.job] = event.why
+                chosen[event.job] = event
+            case Held() if event.job in chosen:
+                older[event.job] = event.attempt < chosen[event.job].attempt
             case Lived():
-                yield _Told(seq, event, clock, shared and why.get(event.job) not in NOBODYS)
+                yield _Told(seq, event, clock, shared and _is_chosen(event.job, chosen, older))
             case Kept():
                 yield _Told(seq, event, clock, shared)
+
+
+def _is_chosen(job: str, chosen: Mapping[str, Decided], older: Mapping[str, bool]) -> bool:
+    """Whether a job holds what was decided: not what nobody chose, nor a set that is on its way out."""
+    return (job not in chosen or chosen[job].why not in NOBODYS) and not older.get(job, False)
 
 
 def _gaps(told: list[_Told]) -> list[str]:

@@ -13,7 +13,7 @@ from slacktide.app.costs import site_cost
 from slacktide.app.submission import Submission
 from slacktide.cli import run
 from slacktide.engine.snapshots import read_world
-from slacktide.events import ClockSet, Decided, Event, Kept, Lived
+from slacktide.events import ClockSet, Decided, Event, Held, Kept, Lived
 from slacktide.ledger import Priced, Stretch
 from slacktide.results.site_bill import SiteBill
 from slacktide.store.memory import MemoryStore
@@ -115,6 +115,24 @@ def test_spot_that_is_sold_twice_is_found_where_it_was_seen(two: MemoryStore) ->
             return dataclasses.replace(event, why=why) if isinstance(event, Decided) else event
 
         assert not cost_of(changed(two, nobodys)).audit.oversold
+
+
+def test_spot_of_sets_on_their_way_out_is_not_sold_twice(two: MemoryStore) -> None:
+    for attempt, found in ((0, False), (1_000, True)):
+        told = MemoryStore()
+        for record in changed(two, more_spot).read():
+            told.append([record.event])
+            if isinstance(record.event, Decided):
+                held = record.event.spot_gpus, record.event.on_demand_gpus
+                told.append(
+                    [
+                        Held(
+                            job=record.event.job, at_hours=record.event.at_hours, attempt=attempt,
+                            spot_gpus=held[0], on_demand_gpus=held[1], pending_gpus=0,
+                        )
+                    ]
+                )  # fmt: skip
+        assert bool(cost_of(told).audit.oversold) == found
 
 
 def test_the_command_prints_text_and_json_and_says_when_it_is_not_right(
