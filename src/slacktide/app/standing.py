@@ -9,8 +9,10 @@ from slacktide.engine.lane import Lane
 from slacktide.engine.world import Track
 from slacktide.ledger import added
 from slacktide.report.live.rows import Standing
-from slacktide.types import Quote
+from slacktide.types import Job, Quote
 
+LEAST_SHARE = 0.02
+"""Nothing is projected from less of the work than this."""
 SHOWN_SLOTS = 120
 """More slots of the past than most terminals have room for."""
 
@@ -30,6 +32,8 @@ class Standings:
         lane, one, facts = engine.lane(track), engine.account(track, now_hours), engine.facts.get(job)
         bill = track.bill if one is None else added(track.bill, one.priced)
         state, held = track.state if one is None else one.state, held_by(track)
+        hours, alone_usd = elapsed_hours(track, now_hours), self._whole_usd(job, lane)
+        projected = _projected(lane.job, hours, state.progress_gpu_hours, bill.cost_usd, alone_usd)
         return Standing(
             name=job,
             job=lane.job,
@@ -37,14 +41,16 @@ class Standings:
             pool=lane.market_pool.name,
             status=status_of(track, self._controller.world, in_charge=True),
             health=track.health,
-            hours=elapsed_hours(track, now_hours),
+            hours=hours,
+            projected_hours=projected[0],
+            projected_usd=projected[1],
             quotes=_quotes(lane, lane.slot(_shown_until(track, now_hours))),
             spot_gpus=held.spot_gpus,
             on_demand_gpus=held.on_demand_gpus,
             progress_gpu_hours=state.progress_gpu_hours,
             spot_usd=bill.spot_usd,
             on_demand_usd=bill.on_demand_usd,
-            on_demand_alone_usd=self._whole_usd(job, lane),
+            on_demand_alone_usd=alone_usd,
             metrics={} if facts is None else facts.metrics,
         )
 
@@ -54,6 +60,24 @@ class Standings:
             run = on_demand_alone(lane)
             self._alone_usd[job] = None if run is None else run.cost_usd
         return self._alone_usd[job]
+
+
+def _projected(
+    job: Job, hours: float, progress_gpu_hours: float, cost_usd: float, alone_usd: float | None
+) -> tuple[float | None, float | None]:
+    """Say when a job will be done and for how much, as it went so far; None while too little is done.
+
+    Where that would be after a hard deadline the guard rents on demand: then at the deadline, or as soon as
+    possible, with the rest of the work paid on demand.
+    """
+    share = progress_gpu_hours / job.work_gpu_hours
+    if not LEAST_SHARE <= share < 1:
+        return None, None
+    finish = hours / share
+    if not job.hard or finish <= job.deadline_hours or alone_usd is None:
+        return finish, cost_usd / share
+    soonest = hours + job.work_hours(job.fastest_width) * (1 - share)
+    return max(soonest, job.deadline_hours), cost_usd + alone_usd * (1 - share)
 
 
 def _shown_until(track: Track, now_hours: float) -> float:

@@ -40,6 +40,7 @@ COMMANDS = {
     "simulate": "Run a stream of jobs under allocators, compared at equal spending.",
     "speedup": "Fit speedups to measured throughput, for job and fleet files.",
     "submit": "Hand a job to the controller of a journal, from any process.",
+    "why": "Say in plain sentences why a job holds what it holds.",
 }
 """Our own commands with their sentences; `slacktide.cli.NAME` holds NAME, unless MODULES says otherwise."""
 

@@ -108,7 +108,7 @@ def show_live(controller: Controller, jobs: Sequence[str], stop: Stopping, *, pl
     screen = screen_for(sys.stderr if plain else sys.stdout)
     with told_that_workers_are_gone("slacktide run --resume"), screen:
         controller.run(
-            show=Watch(controller, jobs, screen, stop.note),
+            show=Watch(controller, jobs, screen, stop.note, after=controller.opened_seq),
             stopping=stop,
             complain=lambda error: screen.tell([f"trouble, trying again: {error}"]),
         )

@@ -47,6 +47,24 @@ def since(hours: float) -> str:
     return format_duration(math.copysign(round(seconds / grain) * grain / 3600, hours))
 
 
+def rounded(hours: float) -> str:
+    """Write a time as people say it: whole minutes from ten minutes up, below them as `since` does."""
+    return since(round(hours * 60) / 60 if 1 / 6 <= abs(hours) < math.inf else hours)
+
+
+STATES = {"budget_exhausted": "out-of-money", "deadline_missed": "late"}
+"""States whose names in the journal are not one plain word."""
+GOING = ("pending", "starting", "running", "recovering")
+"""States of a job that is under way; that it is late or at risk then says more than its state."""
+
+
+def state(status: str, health: str) -> str:
+    """Return the one word for where a job stands: its state, or its outlook where that is worse."""
+    if status in GOING and health != "on-time":
+        return health
+    return STATES.get(status, status)
+
+
 def gpu_hours(amount: float) -> str:
     """Write GPU-hours with one digit, without the unit."""
     return f"{amount:,.1f}"
@@ -182,6 +200,6 @@ def spare(spare_usd: float, cost_usd: float) -> str:
     """Say how far the clairvoyant's plan of a wide job may be from the best."""
     share = f" ({100 * spare_usd / cost_usd:.2g} % of its cost)" if cost_usd > 0 else ""
     return (
-        "not all plans of so wide a job were tried, and the best could be up to "
+        "not all plans of a job this wide were tried, and the best could be up to "
         f"{format_usd(spare_usd)}{share} better"
     )

@@ -24,11 +24,16 @@ class Teller:
         """Be told when a job began whose submission is not told."""
         self._began[job] = began_hours
 
+    @property
+    def _first_hours(self) -> float:
+        """When the first job began: what concerns no job is told on its clock, lest times go back."""
+        return min(self._began.values(), default=0.0)
+
     def line(self, event: Event) -> str:
         """Return the line of an event."""
         if isinstance(event, Submitted):
             self._began[event.job] = event.at_hours
-        hours = event.at_hours - self._began.get(event.job, 0.0)
+        hours = max(0.0, event.at_hours - self._began.get(event.job, self._first_hours))
         name = f"{words.plain(event.job, 24):<14}  " if self.named else ""
         return f"{words.since(hours):>8}  {name}{event.actor:<6}  {sentence(event)}"
 

@@ -18,8 +18,6 @@ SPOT_STYLE, ON_DEMAND_STYLE = "bright_cyan", "dark_orange"
 HEALTH_STYLE = {"on-time": "green", "at-risk": "yellow", "late": "bold red"}
 LABEL_WIDTH = 11
 SMALLEST_BAR = 8
-GOING = ("pending", "starting", "running", "recovering")
-"""States of a job that is under way; its outlook then says more than its state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +42,10 @@ class Standing:
     on_demand_alone_usd: float | None = None
     """What the whole work would cost all on demand."""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    projected_hours: float | None = None
+    """When the job will be done if it goes on as so far; None while nobody can say."""
+    projected_usd: float | None = None
+    """What it will have cost by then."""
 
     @property
     def share(self) -> float:
@@ -131,6 +133,20 @@ def _spend(one: Standing) -> tuple[str, Text]:
     return "spend", text
 
 
+def _projected(one: Standing) -> list[tuple[str, Text]]:
+    """Say when the job will be done and what it will cost, if it goes on as so far."""
+    from rich.text import Text
+
+    if one.projected_hours is None or one.projected_usd is None or one.status not in words.GOING:
+        return []
+    text = Text(f"done at about {words.rounded(one.projected_hours)}, {format_usd(one.projected_usd)}")
+    late = one.projected_hours - one.job.deadline_hours
+    if late > 0:
+        text.append(f", {words.rounded(late)} late", HEALTH_STYLE["late"])
+    how = "with on-demand GPUs from now on" if late >= 0 else "as it went so far"
+    return [("outlook", text.append(f" ({how})"))]
+
+
 def _beside(one: Standing, glyphs: Glyphs) -> list[tuple[str, Text]]:
     """Compare what was spent with what the same work would have cost on demand alone."""
     from rich.text import Text
@@ -168,11 +184,11 @@ def line_of(one: Standing, glyphs: Glyphs, width: int) -> Text:
     held = f"{one.spot_gpus}+{one.on_demand_gpus}"
     says = f" {words.percent(one.share):>5}  {held:>5} GPUs  {format_usd(one.cost_usd):>9}"
     says += f"  {words.since(one.hours):>7}"
-    state, style = (one.health, HEALTH_STYLE.get(one.health, "")) if one.status in GOING else (one.status, "")
-    room = width - len(says) - room_for_name - 14
+    style = HEALTH_STYLE.get(one.health, "") if one.status in words.GOING else ""
+    room = width - len(says) - room_for_name - 15
     text = Text.assemble(
         f" {name:<{room_for_name}} ",
-        (f"{state.replace('_', ' ')[:11]:<11} ", style),
+        (f"{words.state(one.status, one.health):<12} ", style),
         drawn_bar(one, glyphs, room) if room >= SMALLEST_BAR else "",
         says,
     )
@@ -183,7 +199,8 @@ def rows_of(one: Standing, glyphs: Glyphs, width: int) -> list[Text]:
     """Return a job in full: market, offer, GPUs held, progress, spend, and metrics if there are some."""
     room = width - LABEL_WIDTH
     rows = [_price(one, glyphs, room), _offer(one, glyphs, room), _held(one, glyphs, room)]
-    rows += [_progress(one, glyphs, room), _spend(one), *_beside(one, glyphs), *_metrics(one)]
+    rows += [_progress(one, glyphs, room), _spend(one), *_projected(one), *_beside(one, glyphs)]
+    rows += _metrics(one)
     return [_labelled(label, text) for label, text in rows]
 
 

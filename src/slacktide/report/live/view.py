@@ -76,14 +76,13 @@ def _whole(view: Frame, one: Standing, glyphs: Glyphs, width: int) -> Renderable
 def _title(one: Standing, glyphs: Glyphs) -> Text:
     from rich.text import Text
 
+    state = words.state(one.status, one.health)
     return Text.assemble(
         (words.plain(one.name, 30), "bold"),
         glyphs.dot,
         words.plain(one.policy, 40),
         glyphs.dot,
-        (one.status.replace("_", " "), STATUS_STYLE.get(one.status, "")),
-        glyphs.dot,
-        (one.health, HEALTH_STYLE.get(one.health, "")),
+        (state, STATUS_STYLE.get(one.status) or HEALTH_STYLE.get(one.health, "")),
     )
 
 

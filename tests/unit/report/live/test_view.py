@@ -71,7 +71,7 @@ def test_it_fits_every_terminal(name: str, width: int) -> None:
 def test_all_of_it_is_there(width: int) -> None:
     text = shown(frame([ONE], LINES[:1], speed=600.0), width)
     for words in (
-        "llama-lora · uniform-progress · running · on-time",
+        "llama-lora · uniform-progress · running",
         "4h of 8h, 600 times as fast",
         "$2.00 per GPU-hour, on demand $10.00",
         "3 GPUs on offer",
@@ -114,7 +114,7 @@ def test_several_jobs_have_a_row_each() -> None:
     two = [ONE, dataclasses.replace(ONE, name="other", status="failed")]
     rows = shown(frame(two, ()), 100).splitlines()
     assert len(rows) == 2
-    assert "on-time" in rows[0]
+    assert "running" in rows[0]
     assert "failed" in rows[1]
     assert "3+2 GPUs" in rows[0]
 
@@ -196,3 +196,14 @@ def test_a_reader_that_left_does_not_stop_the_run() -> None:
     screen = Lines(Gone())
     screen.tell(["one"])
     screen.tell(["two"])
+
+
+def test_the_outlook_is_a_finish_and_a_bill() -> None:
+    one = dataclasses.replace(ONE, projected_hours=6.6667, projected_usd=53.3)
+    assert "done at about 6h40m, $53.30 (as it went so far)" in shown(frame([one], ()), 100)
+    late = dataclasses.replace(ONE, projected_hours=9.0, projected_usd=80.0, health="late")
+    text = shown(frame([late], ()), 100)
+    assert "done at about 9h, $80.00, 1h late (with on-demand GPUs from now on)" in text
+    assert "· late ─" in text
+    over = dataclasses.replace(one, status="succeeded")
+    assert "done at about" not in shown(frame([over], ()), 100)

@@ -1,0 +1,136 @@
+"""Why a job holds what it holds, in plain sentences: where it stands, who decided, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from slacktide.events import Decided, Ended, Event, Preempted, Stalled, WorkerFailed
+from slacktide.report import words
+from slacktide.report.sentences import ENDINGS
+from slacktide.results.status import JobStatus
+from slacktide.units import format_usd
+
+RULES = {
+    "take-spot": "spot GPUs are on offer, and they are cheaper than on demand",
+    "take-all-spot": "spot GPUs are on offer, and this policy takes all it can use",
+    "cheap-spot": "spot is cheap now",
+    "bank-cheap-spot": "spot is cheap now, so work is done ahead of time",
+    "keep-held-spot": "the spot GPUs that it holds are still there, and a change would cost a restart",
+    "behind-cheap-spot": "it is behind its line, and spot is cheap",
+    "behind-dear-spot": "it is behind its line, and takes spot although it is expensive",
+    "behind-no-spot": "it is behind its line, and no spot GPUs are on offer",
+    "wait-for-spot": "no spot GPUs are on offer, and there is time to wait for them",
+    "wait-for-cheap-spot": "spot is expensive now, and there is time to wait for a lower price",
+    "ahead-and-idle": "it is ahead of its line, so it can afford to wait",
+    "ahead-of-line": "it is ahead of its line, so it can afford to wait for spot",
+    "behind-line": "it is behind its line and must catch up",
+    "catching-up": "it is catching up with its line",
+    "catch-up": "it is behind its line and must catch up",
+    "safety-net": "the time left is just enough on demand, so it must not wait any more",
+    "last-moment": "the time left is just enough on demand, so it must not wait any more",
+    "deadline-guard": "the time left is just enough on demand, so the deadline guard decides",
+    "line-out-of-reach": "its line cannot be reached any more, so it runs as fast as it can",
+    "deadline-out-of-reach": "the deadline cannot be met any more, so it runs as fast as it can",
+    "made-feasible": "what the plan asked for was not on offer, so it takes the nearest that is",
+    "smallest-width-in-time": "this is the fewest on-demand GPUs that are in time",
+    "past-deadline": "the deadline has passed, and the work is ended on demand",
+    "waiting-pays": "looking ahead, waiting is expected to cost the least",
+    "spot-pays": "looking ahead, spot now is expected to cost the least",
+    "on-demand-pays": "looking ahead, on-demand GPUs now are expected to cost the least",
+    "both-pay": "looking ahead, spot and on-demand GPUs together are expected to cost the least",
+    "what-is-left": "other jobs hold the rest of what is on offer",
+    "policy-failed": "the policy failed, so what it holds is kept",
+    "stopping": "the run is being stopped",
+}
+"""What the rules of our policies mean, as the end of a sentence that begins with `because`."""
+
+
+def why(status: JobStatus, events: Sequence[Event]) -> list[str]:
+    """Say why a job is as it is, by what its journal tells, the newest decision first."""
+    began = events[0].at_hours if events else 0.0
+    decided = [event for event in events if isinstance(event, Decided)]
+    ended = next((event for event in events if isinstance(event, Ended)), None)
+    said = [_standing(status)]
+    if ended is not None:
+        said.append(_ending(ended, began))
+    if decided:
+        said += _decision(decided, status, began, over=ended is not None)
+    else:
+        said.append("Nothing has been decided for it yet.")
+    if status.blocked:
+        said.append(f"It cannot go on: {words.plain(status.blocked)}.")
+    return [*said, *_losses(events, began)]
+
+
+def _standing(one: JobStatus) -> str:
+    state = words.state(one.status, one.health)
+    held = words.holding(one.spot_gpus, one.on_demand_gpus)
+    share = words.percent(one.progress_gpu_hours / one.work_gpu_hours)
+    done = f"{share} of its work is done and {format_usd(one.cost_usd)} is spent"
+    within = "" if one.deadline_hours is None else f" of {words.duration(one.deadline_hours)}"
+    after = f"{words.rounded(one.hours)}{within}"
+    return f"{words.plain(one.name, 60)} is {state} after {after}: it holds {held}, {done}."
+
+
+def _ending(event: Ended, began: float) -> str:
+    after = words.rounded(event.at_hours - began)
+    text = f"It {ENDINGS.get(event.status, words.plain(event.status))} after {after}"
+    return f"{text}: {words.plain(event.why)}." if event.why else f"{text}."
+
+
+def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, over: bool) -> list[str]:
+    last = same = decided[-1]
+    for event in reversed(decided):
+        if _told(event) != _told(last):
+            break
+        same = event
+    held = words.holding(last.spot_gpus, last.on_demand_gpus)
+    verb = "decided last" if over else "decided"
+    since = words.rounded(same.at_hours - began)
+    said = [f"{status.policy} {verb}, {since} after the start, to hold {held}, because {_because(last.why)}."]
+    said += _signals(last.signals)
+    wanted = last.wanted_spot_gpus, last.wanted_on_demand_gpus
+    if wanted != (last.spot_gpus, last.on_demand_gpus):
+        said.append(f"It wanted {words.holding(*wanted)}, but no more could be had.")
+    return said
+
+
+def _told(event: Decided) -> tuple[str, int, int]:
+    return event.why, event.spot_gpus, event.on_demand_gpus
+
+
+def _because(rule: str) -> str:
+    return RULES.get(rule, f"of its rule {words.plain(rule)!r}")
+
+
+def _signals(signals: Mapping[str, float]) -> list[str]:
+    """Say what the rule read: the work beside the line, the time left, and the market."""
+    said = []
+    if "progress_gpu_hours" in signals and "line_gpu_hours" in signals:
+        ahead = signals["progress_gpu_hours"] - signals["line_gpu_hours"]
+        side = "ahead of" if ahead >= 0 else "behind"
+        said.append(f"It was {words.gpu_hours(abs(ahead))} GPU-hours {side} an even pace to the deadline.")
+    if "hours_left" in signals:
+        said.append(f"{words.rounded(signals['hours_left'])} were left until the deadline.")
+    if "spot_gpus" in signals:
+        offered = words.count(round(signals["spot_gpus"]), "spot GPU")
+        price = signals.get("spot_usd_per_gpu_hour")
+        said.append(f"The market offered {offered}" + (f" at {format_usd(price)} an hour." if price else "."))
+    return said
+
+
+def _losses(events: Sequence[Event], began: float) -> list[str]:
+    taken = [event for event in events if isinstance(event, Preempted)]
+    failed = [event for event in events if isinstance(event, WorkerFailed | Stalled)]
+    said = []
+    if taken:
+        lost = sum(event.lost_gpu_hours for event in taken)
+        times = "once" if len(taken) == 1 else f"{len(taken)} times"
+        when = words.rounded(taken[-1].at_hours - began)
+        cost = f"{words.work(lost)} of work were lost" if lost > 0 else "no work was lost"
+        said.append(f"The market took spot GPUs {times}, last {when} after the start; {cost}.")
+    if failed:
+        times = "once" if len(failed) == 1 else f"{len(failed)} times"
+        job = words.plain(events[0].job)
+        said.append(f"Its workers failed {times}; `slacktide logs {job}` shows what they printed.")
+    return said
