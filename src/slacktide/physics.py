@@ -82,6 +82,24 @@ def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: float = 0.0) ->
 
 
 @inlined
+def with_rate(terms: Terms, rate: Floats) -> Terms:
+    """Return the terms of a job that goes at another pace."""
+    return Terms(
+        terms.work_gpu_hours,
+        terms.submitted_hours,
+        terms.deadline_hours,
+        terms.restart_hours,
+        terms.shrink_hours,
+        terms.checkpoint_hours,
+        terms.move_hours,
+        terms.fastest,
+        terms.phase_ends_gpu_hours,
+        rate,
+        terms.fit,
+    )
+
+
+@inlined
 def phase_of(terms: Terms, progress_gpu_hours: float) -> int:
     """Return the phase that a job with this progress is in."""
     phase = 0
