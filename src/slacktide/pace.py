@@ -17,7 +17,8 @@ import math
 from typing import NamedTuple
 
 from slacktide.compiled import compilable, inlined
-from slacktide.physics import Terms, with_rate, work_hours
+from slacktide.physics import Terms, carried, with_rate, work_hours
+from slacktide.types import JobState
 
 USUAL_SPREAD = math.exp(0.35) - 1.0
 """How far `work` may be off where its file does not say: a standard deviation, as a share."""
@@ -105,6 +106,21 @@ def see(pace: Pace, width: int, hours: float, ratio: float) -> Pace:
         pace.surprise if first else pace.surprise + off * off / expected,
         pace.surprises if first else pace.surprises + 1.0,
     )
+
+
+@compilable
+def learn(pace: Pace, told: Terms, before: JobState, after: JobState, productive_hours: float) -> Pace:
+    """Return what is believed after a stretch with the width held at its end, or until the work was done.
+
+    `told` are the terms of the file; `before` is the state in which the stretch began.
+    """
+    width = after.spot_gpus + after.on_demand_gpus
+    if pace.hours == math.inf or productive_hours <= LEAST_HOURS or width == 0:
+        return pace
+    changed = before.spot_gpus != after.spot_gpus or before.on_demand_gpus != after.on_demand_gpus
+    begun, _, _ = carried(told, before, changed or before.pool != after.pool)
+    file_hours = work_hours(told, begun, width) - work_hours(told, after.progress_gpu_hours, width)
+    return see(pace, width, productive_hours, file_hours / productive_hours)
 
 
 @inlined

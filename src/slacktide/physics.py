@@ -215,7 +215,7 @@ def pass_time(
     """
     width = spot + on_demand
     changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
-    progress, safe, since = _carried(terms, state, changed)
+    progress, safe, since = carried(terms, state, changed)
     if width == 0:
         return _idle(state, progress), Passed(hours, 0.0, 0.0)
     pause = pause_after(terms, state, spot, on_demand, pool)
@@ -246,7 +246,7 @@ def pass_time(
 
 
 @inlined
-def _carried(terms: Terms, state: JobState, changed: bool) -> tuple[float, float, float]:
+def carried(terms: Terms, state: JobState, changed: bool) -> tuple[float, float, float]:
     """Return progress, what of it is safe, and productive hours since, as a stretch begins.
 
     A planned change of workers is a graceful stop: the job checkpoints before it re-forms. One that has no
@@ -327,9 +327,10 @@ def rescue_width(terms: Terms, state: JobState, now_hours: float) -> int:
 
 
 @inlined
-def latest_start(terms: Terms, saved_gpu_hours: float) -> float:
-    """Return the last time at which starting afresh on demand still meets the deadline."""
-    return terms.deadline_hours - terms.restart_hours - work_hours(terms, saved_gpu_hours, terms.fastest)
+def latest_start(terms: Terms, saved_gpu_hours: float, pace: float = 1.0) -> float:
+    """Return the last time at which starting afresh on demand, at a share of the pace, meets the deadline."""
+    hours = work_hours(terms, saved_gpu_hours, terms.fastest) / pace
+    return terms.deadline_hours - terms.restart_hours - hours
 
 
 @compilable
