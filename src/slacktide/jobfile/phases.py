@@ -10,7 +10,7 @@ from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, scalar, section
 from slacktide.jobfile.scaling import speedup
 from slacktide.jobfile.tree import Mistakes, Scalar, Series, Tree, describe
-from slacktide.pace import UNKNOWN_SPREAD, USUAL_SPREAD
+from slacktide.pace import UNKNOWN_SPREAD
 from slacktide.speedup import Speedup
 from slacktide.types import Phase
 from slacktide.units import parse_work, parse_work_gpu_hours
@@ -41,17 +41,16 @@ def guessed_gpu_hours(scaling: Speedup, widths: Sequence[int], deadline_hours: f
 
 
 def work_spread(fields: Fields) -> float:
-    """Return how far the work of a job may be off; the mistakes in it were told by `phases`."""
+    """Return how far the work of a job may be off; 0 where nothing is said, and for mistakes told before."""
     entry = fields.section.entries.get("work")
     if entry is None or not isinstance(entry.value, Scalar):
-        return USUAL_SPREAD
+        return 0.0
     if entry.value.text == UNKNOWN:
         return UNKNOWN_SPREAD
     try:
-        said = parse_work(entry.value.text).spread
+        return parse_work(entry.value.text).spread or 0.0
     except InputError:
-        return USUAL_SPREAD
-    return USUAL_SPREAD if said is None else said
+        return 0.0
 
 
 def _phase_list(tree: Tree, scaling: Speedup, mistakes: Mistakes) -> tuple[Phase, ...]:
