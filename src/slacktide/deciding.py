@@ -16,6 +16,7 @@ from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.errors import InputError, shown
 from slacktide.market.tape import Past
+from slacktide.pace import KNOWN, Pace
 from slacktide.site.moment import Moment, PoolView
 from slacktide.site.spot import Spot
 from slacktide.types import Allocation, Job, JobState, Quote
@@ -50,6 +51,8 @@ class View:
     """Which of them the job is in."""
     memory: tuple[float, ...] = ()
     """What this policy put into its last allocation's memory; empty in the first slot."""
+    pace: Pace = KNOWN
+    """What is believed of the job's speed; `job` is what its file says, `policy.base.sight` has both."""
     known: Known | None = None
     """What `past` and `forecast` ask; None in a view made by hand that has neither."""
 
@@ -98,6 +101,7 @@ def look(
     slot_hours: float,
     memory: tuple[float, ...] = (),
     name: str = "",
+    pace: Pace = KNOWN,
 ) -> View:
     """Return what a policy may know in a slot of a job that stands at this moment of the market."""
     return View(
@@ -111,6 +115,7 @@ def look(
         pools=moment,
         pool=moment.own,
         memory=memory,
+        pace=pace,
         known=moment,
     )
 

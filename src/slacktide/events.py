@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 from slacktide.ledger import Priced
+from slacktide.pace import Pace
 from slacktide.types import JobState, Quote
 
 Actor: TypeAlias = Literal["engine", "market", "user", "worker"]
@@ -350,6 +351,18 @@ class Ended(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaceRevised(Event):
+    """A job's pace was measured; `why` says it in words."""
+
+    gpus: int
+    """The width on which it was measured."""
+    measured_hours: float
+    """How long."""
+    pace: Pace
+    """What is believed of it now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Learned(Event):
     """The choice among policies learned from a job that ended."""
 
@@ -364,7 +377,7 @@ KINDS: dict[str, type[Event]] = {
         JournalMade, ClockSet, ClockAnchored, Opened, Closed, SiteOpened, SubmissionAsked, SubmissionRefused,
         Submitted, Preempted, Decided, Held, Lived, Lost, Blocked, Unblocked, FeedTroubled, ClusterSized,
         Kept, Remembered, WorkerFailed, Stalled, Restarted, PreemptionAsked, CancellationAsked, HealthChanged,
-        Released, ClockJumped, Ended, Learned,
+        Released, ClockJumped, Ended, Learned, PaceRevised,
     )
 }  # fmt: skip
 """Every kind of event by its name, which is how a store writes it."""

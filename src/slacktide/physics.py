@@ -82,6 +82,24 @@ def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: float = 0.0) ->
 
 
 @inlined
+def with_rate(terms: Terms, rate: Floats) -> Terms:
+    """Return the terms of a job that goes at another pace."""
+    return Terms(
+        terms.work_gpu_hours,
+        terms.submitted_hours,
+        terms.deadline_hours,
+        terms.restart_hours,
+        terms.shrink_hours,
+        terms.checkpoint_hours,
+        terms.move_hours,
+        terms.fastest,
+        terms.phase_ends_gpu_hours,
+        rate,
+        terms.fit,
+    )
+
+
+@inlined
 def phase_of(terms: Terms, progress_gpu_hours: float) -> int:
     """Return the phase that a job with this progress is in."""
     phase = 0
@@ -197,7 +215,7 @@ def pass_time(
     """
     width = spot + on_demand
     changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
-    progress, safe, since = _carried(terms, state, changed)
+    progress, safe, since = carried(terms, state, changed)
     if width == 0:
         return _idle(state, progress), Passed(hours, 0.0, 0.0)
     pause = pause_after(terms, state, spot, on_demand, pool)
@@ -228,7 +246,7 @@ def pass_time(
 
 
 @inlined
-def _carried(terms: Terms, state: JobState, changed: bool) -> tuple[float, float, float]:
+def carried(terms: Terms, state: JobState, changed: bool) -> tuple[float, float, float]:
     """Return progress, what of it is safe, and productive hours since, as a stretch begins.
 
     A planned change of workers is a graceful stop: the job checkpoints before it re-forms. One that has no
@@ -309,9 +327,10 @@ def rescue_width(terms: Terms, state: JobState, now_hours: float) -> int:
 
 
 @inlined
-def latest_start(terms: Terms, saved_gpu_hours: float) -> float:
-    """Return the last time at which starting afresh on demand still meets the deadline."""
-    return terms.deadline_hours - terms.restart_hours - work_hours(terms, saved_gpu_hours, terms.fastest)
+def latest_start(terms: Terms, saved_gpu_hours: float, pace: float = 1.0) -> float:
+    """Return the last time at which starting afresh on demand, at a share of the pace, meets the deadline."""
+    hours = work_hours(terms, saved_gpu_hours, terms.fastest) / pace
+    return terms.deadline_hours - terms.restart_hours - hours
 
 
 @compilable

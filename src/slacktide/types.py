@@ -138,6 +138,9 @@ class Job:
     """When a late result is worth nothing; None makes the deadline hard."""
     max_cost_usd: float | None = None
     billing: Billing = "second"
+    work_spread: float = 0.0
+    """How far `work_gpu_hours` may be off, as a share: 0.3 for +-30 %. The pace is then measured as the job
+    runs, and the deadline is kept with a margin until it is known; 0: the work is as it says."""
 
     def __post_init__(self) -> None:
         if self.phases:
@@ -148,6 +151,7 @@ class Job:
                 f"deadline_hours must be > 0, got {self.deadline_hours:g}", field="deadline_hours"
             )
         _not_negative("restart_hours", self.restart_hours)
+        _not_negative("work_spread", self.work_spread)
         if not self.checkpoint_hours >= 0:
             raise InputError(
                 f"checkpoint_hours must be >= 0, got {self.checkpoint_hours:g}", field="checkpoint_hours"

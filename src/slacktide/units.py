@@ -19,6 +19,9 @@ MAX_DURATION_HOURS = 87_600.0
 MAX_WORK_GPU_HOURS = 1e9
 """More than the largest training runs known, by far."""
 
+MAX_SPREAD = 9.0
+"""Who is off by more than a factor of ten knows nothing."""
+
 MAX_USD = 1e12
 """More than anybody will spend here."""
 
@@ -44,6 +47,7 @@ _DURATION = re.compile(
 _CLOCK = re.compile(r"([0-9]{1,4}):([0-5][0-9])(?::00)?")
 _MONEY = re.compile(rf"\$\s*(?P<dollars>{_NUMBER})|(?P<usd>{_NUMBER})\s*usd", re.IGNORECASE)
 _WORK = re.compile(rf"(?P<work>{_NUMBER})\s*gpu[- ]?(?:hours|hour|h)", re.IGNORECASE)
+_PERCENT = re.compile(rf"(?P<percent>{_NUMBER})\s*%")
 _GPU_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9._+-]*")
 _SPAN = re.compile(r"(?P<low>[0-9]+)\s*\.\.\s*(?P<high>[0-9]+)")
 _SET = re.compile(r"\{(?P<items>[^{}]*)\}")
@@ -52,6 +56,7 @@ _GPUS = re.compile(rf"(?P<gpus>{_NUMBER})\s*gpus?", re.IGNORECASE)
 
 _DURATION_FORM = "a duration must be a number with its unit, such as 90s, 15m, 2h, 1d or 1h30m"
 _MONEY_FORM = "an amount of money must be a number with its unit, such as '600 usd' or $600"
+_SPREAD_FORM = "how far work may be off must be in 0..900 %, such as '40 gpu-hours +-30%'"
 _WORK_FORM = "work must be a number with its unit, such as '40 gpu-hours'"
 _RANGE_FORM = "a range of GPUs must be written 8, 1..8 or {1,2,4,8}"
 _BUDGET_FORM = "a budget must be an average, such as '16 gpus', '40 usd/hour' or '20000 usd/month'"
@@ -64,6 +69,14 @@ class Accelerators(NamedTuple):
 
     gpu: str
     widths: tuple[int, ...]
+
+
+class Work(NamedTuple):
+    """What a job has to do, as far as is known."""
+
+    gpu_hours: float
+    spread: float | None
+    """How far that may be off, as a share; None where nothing was said."""
 
 
 class Budget(NamedTuple):
@@ -100,6 +113,18 @@ def parse_work_gpu_hours(text: str) -> float:
     if not found:
         raise _refusal(_WORK_FORM, text, "write '{0} gpu-hours'")
     return _at_most(_number(found["work"]), MAX_WORK_GPU_HOURS, "work must be <= 1e9 gpu-hours", text)
+
+
+def parse_work(text: str) -> Work:
+    """Read work with how far it may be off, such as `40 gpu-hours +-30%`; without that it is not said."""
+    amount, sign, spread = text.replace("±", "+-").partition("+-")
+    hours = parse_work_gpu_hours(amount)
+    if not sign:
+        return Work(hours, None)
+    found = _PERCENT.fullmatch(spread.strip())
+    if not found or not 0.0 <= (share := _number(found["percent"]) / 100.0) <= MAX_SPREAD:
+        raise InputError(f"{_SPREAD_FORM}, got {shown(text)}")
+    return Work(hours, share)
 
 
 def parse_budget(text: str) -> Budget:

@@ -11,6 +11,7 @@ import pytest
 
 from slacktide import physics
 from slacktide.market.base import Pool
+from slacktide.pace import KNOWN
 from slacktide.policy.base import Sight
 from slacktide.policy.stochastic_horizon import Table, look_up
 from slacktide.solve import expected
@@ -153,7 +154,9 @@ def followed_expected(instance: Instance, tables: list[Table]) -> float:
         quote = instance.quote(market)
         left = physics.lose(terms.terms, state, quote.spot_gpus)
         now, following = slot * terms.slot_hours, (slot + 1) * terms.slot_hours
-        sight = Sight(terms.terms, terms.tariff, slot, now, following, terms.slot_hours, left, quote, 0)
+        sight = Sight(
+            terms.terms, terms.tariff, slot, now, following, terms.slot_hours, left, quote, 0, KNOWN
+        )
         choice = look_up(tables[market], sight)
         after = live_slot(terms, left, slot, quote, choice.spot_gpus, choice.on_demand_gpus).state
         return sum(share * value(slot + 1, then, after) for then, share in instance.next_states(slot, market))

@@ -16,6 +16,7 @@ from slacktide.deciding import Policy
 from slacktide.forecast.base import forecast_table
 from slacktide.ledger import live
 from slacktide.market.base import Pool
+from slacktide.pace import Pace, believed, learn, prior
 from slacktide.physics import Terms, cut, lose
 from slacktide.policy.base import Choice, Context, PreparedPolicy, RulePolicy, Sight, past_deadline
 from slacktide.policy.deadline_guard import DeadlineGuard
@@ -43,7 +44,9 @@ def rule(parameters: tuple[Any, ...], sight: Sight) -> Choice:
 @compilable
 def run_starts(
     parameters: tuple[Any, ...],
+    told: Terms,
     terms: Terms,
+    first_pace: Pace,
     tariff: Tariff,
     max_cost_usd: float,
     spot_usd: Floats,
@@ -52,13 +55,17 @@ def run_starts(
     starts: Ints,
     out: Floats,
 ) -> None:
-    """Run the job from each start; one row of `out` each, in the order of COLUMNS."""
+    """Run the job from each start; one row of `out` each, in the order of COLUMNS.
+
+    `told` is what the job says of itself, `terms` what it is.
+    """
     slots = len(spot_gpus)
     for row in range(len(starts)):
         state = JobState(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, np.inf, False)
         spot_hours = on_demand_hours = lost_work = 0.0
         preemptions = 0
         slot = 0
+        pace, mean = first_pace, told
         while state.finish_hours == np.inf and not state.exhausted:
             at = min(starts[row] + slot, slots - 1)
             offered = spot_gpus[at] if starts[row] + slot < slots else 0
@@ -70,7 +77,7 @@ def run_starts(
             now, hours = slot * tariff.slot_hours, tariff.slot_hours
             choice = Choice(0, terms.fastest, 0)
             if not past_deadline(terms, now):
-                sight = Sight(terms, tariff, slot, now, (slot + 1) * hours, hours, left, quote, at)
+                sight = Sight(mean, tariff, slot, now, (slot + 1) * hours, hours, left, quote, at, pace)
                 choice = rule(parameters, sight)
             spot, on_demand = cut(terms, quote, choice.spot_gpus, choice.on_demand_gpus)
             lived = live(
@@ -78,6 +85,11 @@ def run_starts(
                 spot, on_demand,
             )  # fmt: skip
             state = lived.state
+            learned = learn(pace, told, left, state, lived.passed.productive_hours)
+            moved = abs(learned.mean - pace.mean) + abs(learned.slope - pace.slope)
+            pace = learned
+            if moved > 0.0:
+                mean = believed(told, pace)
             spot_hours += spot * lived.passed.hours
             on_demand_hours += on_demand * lived.passed.hours
             slot += 1
@@ -118,18 +130,27 @@ def run_table(
     for start in (min(starts), max(starts)):
         plain.check_start(job, pool, start)
     context = Context(forecast_table(setting.forecaster, pool, setting.horizon))
-    return run_rule(job, physics.terms(job), pool, policy, context, starts)
+    told, terms = physics.terms(job), physics.terms(setting.truth.of(job))
+    return run_rule(job, told, terms, pool, policy, context, starts)
 
 
 def run_rule(
-    job: Job, terms: Terms, pool: Pool, policy: RulePolicy, context: Context, starts: Sequence[int]
+    job: Job,
+    told: Terms,
+    terms: Terms,
+    pool: Pool,
+    policy: RulePolicy,
+    context: Context,
+    starts: Sequence[int],
 ) -> Floats:
     """Do what `run_table` does with what many policies of a run share already made; starts are trusted."""
     function, parameters = policy.rule(context)
     out = np.empty((len(starts), len(COLUMNS)))
     compiled(run_starts, rule=function)(
         parameters,
+        told,
         terms,
+        prior(job.work_spread),
         tariff_of(job.billing, pool.slot_hours),
         float(job.money_usd),
         pool.spot_usd_per_gpu_hour,

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from slacktide import ledger, physics
 from slacktide.backtesting.playback import Playback
+from slacktide.backtesting.truth import AS_SAID, Truth
 from slacktide.deciding import Policy, look, stays_in
 from slacktide.errors import InputError, shown
 from slacktide.forecast.base import Forecaster
 from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Pool
+from slacktide.pace import learn, prior
 from slacktide.policy.base import LATE, past_deadline
 from slacktide.results.run import Run, SlotRecord
 from slacktide.solve.slotted import deadline_slots
@@ -46,6 +48,8 @@ class Setting:
     """How many slots ahead forecasts reach."""
     neighbours: tuple[Pool, ...] = ()
     """Other pools whose past may be known."""
+    truth: Truth = AS_SAID
+    """What the job really is; policies know only what it says and what was measured."""
 
 
 USUAL = Setting()
@@ -56,8 +60,9 @@ def run(
 ) -> Run:
     """Run a job from a slot of the market on, until it ends, and keep every slot's record."""
     check_start(job, pool, start)
-    terms, tariff = physics.terms(job), tariff_of(job.billing, pool.slot_hours)
-    state = JobState()
+    told, tariff = physics.terms(job), tariff_of(job.billing, pool.slot_hours)
+    terms = physics.terms(setting.truth.of(job))
+    state, pace = JobState(), prior(job.work_spread)
     records: list[SlotRecord] = []
     memory: tuple[float, ...] = ()
     market = played(pool, start, setting)
@@ -68,9 +73,10 @@ def run(
         if past_deadline(terms, slot * pool.slot_hours):
             wanted = Allocation(0, terms.fastest, reason=LATE)
         else:
-            wanted = policy.decide(look(job, market.at(slot), left, slot, pool.slot_hours, memory))
+            wanted = policy.decide(look(job, market.at(slot), left, slot, pool.slot_hours, memory, pace=pace))
         record = step(job, pool, terms, tariff, state, left, quote, wanted, slot)
         records.append(record)
+        pace = learn(pace, told, left, record.after, record.lived.stretch.productive_hours)
         state, memory = record.after, wanted.memory
     return summarise(job, pool, records, start=start, name=name)
 

@@ -38,13 +38,13 @@ def replay(
 ) -> Replayed:
     """Run every policy on a job's market path: compiled where it can be, behind the guard where it must."""
     plain.check_start(job, pool, start)
-    terms = physics.terms(job)
+    terms, true = physics.terms(job), physics.terms(setting.truth.of(job))
     context = Context(forecast_table(setting.forecaster, pool, setting.horizon))
     bills = np.empty((len(policies), 2))
     for row, policy in enumerate(policies.values()):
         acting = batch.prepare(guarded(policy, job), job, pool, start, setting)
         if batch.can_compile(acting) and isinstance(acting, RulePolicy):
-            bills[row] = batch.run_rule(job, terms, pool, acting, context, [start])[0, :2]
+            bills[row] = batch.run_rule(job, terms, true, pool, acting, context, [start])[0, :2]
         else:
             run = plain.run(job, pool, acting, start=start, setting=setting)
             bills[row] = run.cost_usd, run.finish_hours

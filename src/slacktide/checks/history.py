@@ -7,6 +7,7 @@ import math
 from slacktide import events
 from slacktide.events import Event
 from slacktide.ledger import Priced, Stretch
+from slacktide.pace import Pace
 from slacktide.tariff import Charge
 from slacktide.types import JobState, Quote
 
@@ -109,5 +110,13 @@ def _ending() -> list[Event]:
         events.Released(job="other", at_hours=9.1),
         events.Ended(job=JOB, at_hours=9.2, status="cancelled", finish_hours=math.inf),
         events.Learned(job=JOB, at_hours=9.2, policy="ahap", share=2 / 3),
+        events.PaceRevised(
+            job=JOB,
+            at_hours=9.3,
+            gpus=4,
+            measured_hours=0.5,
+            pace=Pace(-0.2, 0.01, 0.002, 0.0, 0.001, 0.5),
+            why="30 minutes on 4 GPUs: 0.82 times the pace of its file",
+        ),
         events.Closed(at_hours=9.3),
     ]

@@ -15,6 +15,7 @@ from slacktide.backend.base import Facts, Order, Progress
 from slacktide.engine.lane import Lane
 from slacktide.engine.world import NOTHING, Begun, Track
 from slacktide.ledger import Priced
+from slacktide.pace import mean_factor
 from slacktide.physics import Passed
 from slacktide.tariff import lasts_hours, price
 from slacktide.types import TIME_TOLERANCE_HOURS, JobState
@@ -154,7 +155,7 @@ def _estimated(lane: Lane, track: Track, from_hours: float, hours: float) -> tup
     """
     order, state, begun = track.order, track.state, from_hours
     assert order is not None
-    if not _all_there(track):
+    if not has_all(track):
         return state, Passed(hours, hours if order.gpus else 0.0, 0.0)
     if from_hours < track.attempt_hours <= from_hours + hours:
         safe = state.checkpointed_gpu_hours
@@ -184,9 +185,10 @@ def _reported(
     done = progress.done_share * terms.work_gpu_hours if spoken else safe
     waited = to_hours - track.attempt_hours
     rate = float(terms.rate[physics.phase_of(terms, before.progress_gpu_hours), order.gpus])
+    rate *= mean_factor(track.pace, order.gpus) if track.pace is not None and order.gpus else 1.0
     gained = max(0.0, done - before.progress_gpu_hours)
     productive = min(hours, gained / rate) if rate > 0 else 0.0
-    there = order if _all_there(track) else before
+    there = order if has_all(track) else before
     state = before._replace(
         spot_gpus=there.spot_gpus,
         on_demand_gpus=there.on_demand_gpus,
@@ -198,7 +200,7 @@ def _reported(
     return state, Passed(hours, hours - productive if order.gpus else 0.0, productive)
 
 
-def _all_there(track: Track) -> bool:
+def has_all(track: Track) -> bool:
     """Whether all that was ordered is held; the job does nothing before."""
     order, held = track.order, track.held
     assert order is not None

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from slacktide import physics
 from slacktide.events import Health
+from slacktide.pace import Pace, Z, is_measured, margin_factor
 from slacktide.types import TIME_TOLERANCE_HOURS, JobState
 
 
 def health(
-    terms: physics.Terms, state: JobState, now_hours: float, slot_hours: float, spot: int, on_demand: int
+    terms: physics.Terms,
+    pace: Pace,
+    state: JobState,
+    now_hours: float,
+    slot_hours: float,
+    spot: int,
+    on_demand: int,
 ) -> tuple[Health, str]:
     """Return on-time, at-risk or late for a job that is to hold these GPUs from now on, and why.
 
     Late: not even the fastest on-demand width from now on would meet the deadline. At-risk: it would,
-    but what is held would not, and less than a slot and a restart are left until it must begin.
+    but what is held would not, and less than a slot and a restart are left until it must begin, at a pace as
+    slow as the evidence leaves possible. `terms` are those at the pace that is believed.
     """
     limit = terms.deadline_hours + TIME_TOLERANCE_HOURS
     width = physics.rescue_width(terms, state, now_hours)
@@ -25,7 +33,9 @@ def health(
         return "late", f"the earliest end is hour {earliest:.2f}, the deadline {limit - began:.2f}"
     if as_held <= limit:
         return "on-time", f"what is held would be done at hour {as_held - began:.2f}"
-    spare = physics.latest_start(terms, state.checkpointed_gpu_hours) - now_hours
+    left = physics.work_hours(terms, state.progress_gpu_hours, terms.fastest)
+    slow = margin_factor(pace, terms.fastest, left, slot_hours, Z) if is_measured(pace) else 1.0
+    spare = physics.latest_start(terms, state.checkpointed_gpu_hours, slow) - now_hours
     if spare > slot_hours + terms.restart_hours:
         return "on-time", f"on demand need not begin for {spare:.2f} h"
     return "at-risk", f"on demand must begin within {max(spare, 0.0):.2f} h"

@@ -19,11 +19,13 @@ from slacktide.backtesting.playback import Playback
 from slacktide.deciding import Policy, View, look
 from slacktide.engine.feed import Feed, is_feed, shared_feed
 from slacktide.engine.patience import USUAL, Patience
+from slacktide.engine.world import Track
 from slacktide.events import Submitted
 from slacktide.jobfile import JobFile
 from slacktide.jobfile.reading import parse_job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
+from slacktide.pace import KNOWN, Pace, prior
 from slacktide.policy.base import policies
 from slacktide.site.moment import ALONE, Moment
 from slacktide.tariff import Tariff, tariff_of
@@ -92,10 +94,11 @@ class Lane:
         from_hours: float,
         memory: tuple[float, ...],
         by_others: Mapping[str, int] = ALONE,
+        pace: Pace = KNOWN,
     ) -> View:
         """Return what the policy may know at a moment of a slot; `by_others` is spot that others hold."""
         moment = self._moment(slot).beside(by_others)
-        view = look(self.job, moment, state, slot - self.start_slot, self.slot_hours, memory, name)
+        view = look(self.job, moment, state, slot - self.start_slot, self.slot_hours, memory, name, pace)
         return self._shortened(view, slot, from_hours)
 
     def _shortened(self, view: View, slot: int, from_hours: float) -> View:
@@ -112,6 +115,16 @@ class Lane:
             return self.feed.at(self.market_pool.name, slot)
         assert self.playback is not None
         return self.playback.at(slot - self.start_slot)
+
+
+def pace_of(lane: Lane, track: Track) -> Pace:
+    """Return what is believed of a job's pace: what its file says until something was measured.
+
+    A job of a fleet is taken at its word: its allocator decides by classes.
+    """
+    if track.fleet:
+        return KNOWN
+    return prior(lane.job.work_spread) if track.pace is None else track.pace
 
 
 def make_lane(

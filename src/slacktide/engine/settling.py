@@ -10,9 +10,10 @@ from slacktide.deciding import stays_in
 from slacktide.engine.health import health
 from slacktide.engine.holding import nothing_yet
 from slacktide.engine.incidents import next_attempt
-from slacktide.engine.showing import Ask
+from slacktide.engine.showing import Ask, believed_of
 from slacktide.engine.telling import decided
 from slacktide.events import Event, HealthChanged
+from slacktide.pace import believed
 from slacktide.site.moment import offer
 from slacktide.site.spot import Claim
 from slacktide.types import Allocation
@@ -46,7 +47,9 @@ def settle(engine: Engine, ask: Ask, wish: Allocation) -> list[Event]:
 def _health(engine: Engine, ask: Ask, order: Order) -> list[Event]:
     """Say so where the outlook of a job changes with what it is to hold."""
     lane, hours = engine.lane(ask.track), ask.begun.from_hours
-    word, why = health(lane.terms, ask.state, hours, lane.slot_hours, order.spot_gpus, order.on_demand_gpus)
+    pace = believed_of(lane, ask)
+    terms = believed(lane.terms, pace)
+    word, why = health(terms, pace, ask.state, hours, lane.slot_hours, order.spot_gpus, order.on_demand_gpus)
     if word == ask.track.health:
         return []
     return [HealthChanged(job=ask.track.job, at_hours=hours, health=word, why=why)]

@@ -10,9 +10,10 @@ import numpy as np
 from slacktide import physics
 from slacktide.arrays import Ints
 from slacktide.deciding import Columns, FleetView, View
-from slacktide.engine.lane import Lane
+from slacktide.engine.lane import Lane, pace_of
 from slacktide.engine.world import Begun, Track
 from slacktide.events import Event
+from slacktide.pace import Pace
 from slacktide.site.spot import Spot
 from slacktide.types import JobState
 
@@ -30,6 +31,8 @@ class Ask(NamedTuple):
     """How much spot the market left, where it took some."""
     inside: bool = False
     """Whether it is in the middle of a stretch, which may go on as it is."""
+    pace: Pace | None = None
+    """What was just learned of its speed; None where nothing was."""
 
 
 class Shown:
@@ -44,11 +47,17 @@ class Shown:
 
     def view(self, place: int, spot: Spot) -> View:
         """Return its view; what others hold by this account is gone from what it is offered."""
-        track, state, begun, *_ = self._asks[place]
-        by_others = spot.by_others(track.job)
-        return self._lane_of(track).view(
-            track.job, state, begun.slot, begun.from_hours, track.memory, by_others
-        )
+        ask = self._asks[place]
+        track, begun, lane = ask.track, ask.begun, self._lane_of(ask.track)
+        return lane.view(
+            track.job, ask.state, begun.slot, begun.from_hours, track.memory, spot.by_others(track.job),
+            believed_of(lane, ask),
+        )  # fmt: skip
+
+
+def believed_of(lane: Lane, ask: Ask) -> Pace:
+    """Return what is believed of a job's speed as it is decided about."""
+    return pace_of(lane, ask.track) if ask.pace is None else ask.pace
 
 
 def view_of_all(

@@ -18,6 +18,7 @@ from slacktide.engine.fleet_step import FleetStep
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.incidents import ASKED, LEFT, finish, pressing, watch
+from slacktide.engine.pacing import revised
 from slacktide.engine.settling import settle
 from slacktide.engine.showing import Ask, view_of_all
 from slacktide.engine.telling import decided, ended, lived, preempted
@@ -141,11 +142,14 @@ def _turned(engine: Engine, track: Track, one: Account) -> Ask:
     """Say where a job stands at the beginning of a slot, what the market takes already gone."""
     begun = _next_slot(engine, track, one)
     left = physics.lose(engine.lane(track).terms, one.state, engine.spot.held(track.job))
+    learned = revised(engine, track, one)
+    passed: tuple[Event, ...] = (lived(track, one), *([] if learned is None else [learned]))
+    pace = None if learned is None else learned.pace
     if left.spot_gpus >= one.state.spot_gpus:
-        return Ask(track, one.state, begun, (lived(track, one),))
+        return Ask(track, one.state, begun, passed, pace=pace)
     why = f"the market left {begun.quote.spot_gpus} spot GPUs"
     taken = preempted(track, begun.slot, begun.from_hours, one.state, left, why)
-    return Ask(track, left, begun, (lived(track, one), taken), left.spot_gpus)
+    return Ask(track, left, begun, (*passed, taken), left.spot_gpus, pace=pace)
 
 
 def _begin(engine: Engine, track: Track, now_hours: float) -> Ask | None:

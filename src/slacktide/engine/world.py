@@ -34,6 +34,7 @@ from slacktide.events import (
     Lived,
     Lost,
     Opened,
+    PaceRevised,
     Preempted,
     PreemptionAsked,
     Record,
@@ -47,6 +48,7 @@ from slacktide.events import (
     WorkerFailed,
 )
 from slacktide.ledger import Bill, added
+from slacktide.pace import Pace
 from slacktide.tariff import Meter, Tariff, price
 from slacktide.types import JobState, Quote
 
@@ -100,6 +102,8 @@ class Track:
     bill: Bill = field(default_factory=Bill)
     ending: Ending | None = None
     memory: tuple[float, ...] = ()
+    pace: Pace | None = None
+    """What is believed of its speed; None while nothing was measured."""
     attempt: int = 0
     attempt_hours: float = 0.0
     """When its present set of workers was ordered."""
@@ -289,6 +293,8 @@ def _tell(track: Track, event: Event) -> None:
             track.held, track.blocked = None, ""
         case Learned():
             track.learned = True
+        case PaceRevised():
+            track.pace = event.pace
         case _:
             pass
 

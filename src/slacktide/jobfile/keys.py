@@ -6,6 +6,7 @@ called it knows the place.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -28,6 +29,7 @@ from slacktide.units import (
     parse_accelerators,
     parse_duration_hours,
     parse_range,
+    parse_work,
 )
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -65,6 +67,19 @@ def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
         if (found := parse(text)) <= 0:
             raise InputError(f"must be > 0, got {shown(text)}")
         return found
+
+    return read
+
+
+def work(unknown_gpu_hours: float) -> Callable[[str], float]:
+    """Return a reader of a job's work; where it is unknown, this is taken for it."""
+
+    def read(text: str) -> float:
+        if text != "unknown":
+            return positive(lambda said: parse_work(said).gpu_hours)(text)
+        if math.isinf(unknown_gpu_hours):
+            raise InputError("work must be given where there is no deadline, got unknown")
+        return unknown_gpu_hours
 
     return read
 

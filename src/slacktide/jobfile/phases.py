@@ -3,30 +3,54 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 from slacktide.errors import InputError
 from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, scalar, section
 from slacktide.jobfile.scaling import speedup
-from slacktide.jobfile.tree import Mistakes, Series, Tree, describe
+from slacktide.jobfile.tree import Mistakes, Scalar, Series, Tree, describe
+from slacktide.pace import UNKNOWN_SPREAD
 from slacktide.speedup import Speedup
 from slacktide.types import Phase
-from slacktide.units import parse_work_gpu_hours
+from slacktide.units import parse_work, parse_work_gpu_hours
 
 PHASE_KEYS = ("work", "speedup")
 
+UNKNOWN = "unknown"
 _WORK = scalar(keys.positive(parse_work_gpu_hours))
 
 
-def phases(fields: Fields, scaling: Speedup) -> tuple[Phase, ...]:
-    """Read the work of a job or a class as its phases; none of them where there is a mistake."""
+def phases(fields: Fields, scaling: Speedup, read: Callable[[Tree], float] = _WORK) -> tuple[Phase, ...]:
+    """Read the work of a job or a class as its phases; none of them where there is a mistake.
+
+    `read` reads the work of one that names no phases.
+    """
     if "phases" in fields:
         if "work" in fields:
             fields.note("work", "must be given once, got phases too; leave work to the phases")
         return fields.read("phases", lambda tree: _phase_list(tree, scaling, fields.mistakes), ())
     fields.require("work", "4 gpu-hours")
-    work = fields.read("work", _WORK, math.nan)
+    work = fields.read("work", read, math.nan)
     return () if math.isnan(work) else (Phase(work, scaling),)
+
+
+def guessed_gpu_hours(scaling: Speedup, widths: Sequence[int], deadline_hours: float) -> float:
+    """Return the work of a job of which nobody knows it: half of what its deadline leaves time for."""
+    return 0.5 * deadline_hours * max(scaling(width) for width in widths)
+
+
+def work_spread(fields: Fields) -> float:
+    """Return how far the work of a job may be off; 0 where nothing is said, and for mistakes told before."""
+    entry = fields.section.entries.get("work")
+    if entry is None or not isinstance(entry.value, Scalar):
+        return 0.0
+    if entry.value.text == UNKNOWN:
+        return UNKNOWN_SPREAD
+    try:
+        return parse_work(entry.value.text).spread or 0.0
+    except InputError:
+        return 0.0
 
 
 def _phase_list(tree: Tree, scaling: Speedup, mistakes: Mistakes) -> tuple[Phase, ...]:

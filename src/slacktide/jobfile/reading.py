@@ -15,7 +15,7 @@ from typing import NamedTuple
 from slacktide.errors import FileError, InputError
 from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, root, scalar, section
-from slacktide.jobfile.phases import phases
+from slacktide.jobfile.phases import guessed_gpu_hours, phases, work_spread
 from slacktide.jobfile.scaling import speedup
 from slacktide.jobfile.secrecy import kept_secret
 from slacktide.jobfile.tree import Mistakes, Scalar, Tree, parse_tree, read_text
@@ -228,8 +228,9 @@ def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: 
     moment, duration = scalar(keys.moment(now)), scalar(parse_duration_hours)
     # A number that could not be read is not-a-number: no comparison with it complains again.
     scaling = fields.read("speedup", speedup(fields.mistakes), Linear())
-    parts = phases(fields, scaling)
     deadline = fields.read("deadline", moment, math.nan if "deadline" in fields else math.inf)
+    guess = guessed_gpu_hours(scaling, widths, deadline)
+    parts = phases(fields, scaling, scalar(keys.work(guess)))
     worthless_after = fields.read("worthless_after", moment, None)
     restart = fields.read("restart", duration, math.nan if "restart" in fields else 0.0)
     shrink = fields.read("shrink", duration, None)
@@ -256,6 +257,7 @@ def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: 
             worthless_after_hours=worthless_after,
             max_cost_usd=max_cost,
             billing=billed,
+            work_spread=work_spread(fields),
         )
     except InputError as error:
         raise _located(fields, error) from error

@@ -12,6 +12,7 @@ from slacktide.arrays import Floats
 from slacktide.compiled import inlined
 from slacktide.deciding import Policy, View
 from slacktide.market.base import Pool
+from slacktide.pace import KNOWN, Pace, believed
 from slacktide.physics import Terms, terms
 from slacktide.register import Register
 from slacktide.tariff import Tariff, tariff_of
@@ -29,6 +30,13 @@ LATE = Reason("past-deadline")
 terms_of = lru_cache(maxsize=256)(terms)
 """A job as bare numbers on its own clock, which begins when it is handed in."""
 _tariff = lru_cache(maxsize=64)(tariff_of)
+
+
+@lru_cache(maxsize=256)
+def believed_terms(job: Job, pace: Pace) -> Terms:
+    """Return a job as bare numbers at the pace that is believed."""
+    told = terms_of(job)
+    return told if pace == KNOWN else believed(told, pace)
 
 
 @inlined
@@ -66,6 +74,8 @@ class Sight(NamedTuple):
     quote: Quote
     at: int
     """Row of this slot in the forecasts."""
+    pace: Pace
+    """What is believed of the job's speed; `terms` are those at its mean."""
 
 
 class Context(NamedTuple):
@@ -117,11 +127,11 @@ class PreparedPolicy(Protocol):
 
 def sight(view: View) -> Sight:
     """Reduce a view to bare numbers."""
-    terms, tariff = terms_of(view.job), _tariff(view.job.billing, view.slot_hours)
+    terms, tariff = believed_terms(view.job, view.pace), _tariff(view.job.billing, view.slot_hours)
     now, following, hours = view.now_hours, view.next_hours, view.slot_hours
     if abs(following - now - hours) > TIME_TOLERANCE_HOURS:
         hours = following - now  # a job handed in inside a slot has a first one that is shorter
-    return Sight(terms, tariff, view.slot, now, following, hours, view.state, view.quote, 0)
+    return Sight(terms, tariff, view.slot, now, following, hours, view.state, view.quote, 0, view.pace)
 
 
 def decide_by_rule(policy: RulePolicy, view: View) -> Allocation:

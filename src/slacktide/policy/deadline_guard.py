@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from slacktide.compiled import compilable, compiled, inlined
 from slacktide.deciding import Policy, View
 from slacktide.errors import InputError, shown
-from slacktide.physics import can_still_wait, cut, latest_start, rescue_width
+from slacktide.pace import MEASURED_HOURS, Z, is_measured, margin_factor, safe
+from slacktide.physics import Terms, can_still_wait, cut, latest_start, rescue_width, work_hours
 from slacktide.policy.base import Choice, Context, RulePolicy, Sight, policies, sight, signals
 from slacktide.types import Allocation, Reason
 
-GUARDED = 1000
-"""Choice.why of a decision that the guard took; smaller numbers are the inner policy's."""
+GUARDED, MEASURING = 1000, 1001
+"""Choice.why of decisions that the guard took; smaller numbers are the inner policy's."""
+REASONS = {GUARDED: "deadline-guard", MEASURING: "measure-first"}
 
 
 @compilable
@@ -25,18 +30,74 @@ def inner(parameters: tuple[Any, ...], sight: Sight) -> Choice:
 
 @inlined
 def guarded(parameters: tuple[Any, ...], sight: Sight) -> Choice:
-    """Follow the inner rule while the deadline stays safe whatever the market does."""
+    """Measure the pace, then follow the inner rule while the deadline is safe whatever the market does."""
     choice = inner(parameters, sight)
+    if not is_measured(sight.pace):
+        choice = measuring(sight, choice)
     # Far from the deadline even an idle slot is safe; this keeps batches fast.
-    if sight.next_hours <= latest_start(sight.terms, sight.state.checkpointed_gpu_hours):
+    if sight.next_hours <= latest_start(sight.terms, sight.state.checkpointed_gpu_hours, margin(sight)):
         return choice
     return guard(sight, choice)
+
+
+@compilable
+def measuring(sight: Sight, choice: Choice) -> Choice:
+    """Hold at least the width on which the pace is measured: spot as it is offered, the rest on demand."""
+    wanted = measuring_width(sight.terms, sight.tariff.slot_hours)
+    if choice.spot_gpus + choice.on_demand_gpus >= wanted:
+        return choice
+    spot = min(sight.quote.spot_gpus, wanted)
+    return Choice(spot, wanted - spot, MEASURING)
+
+
+@compilable
+def measuring_width(terms: Terms, slot_hours: float) -> int:
+    """Return the least width if there is time for a job twice as slow, else the smallest one on the line."""
+    least = 1
+    while terms.fit[least] != least:
+        least += 1
+    given = terms.deadline_hours - terms.submitted_hours
+    twice = terms.restart_hours + 2.0 * work_hours(terms, 0.0, terms.fastest)
+    if given >= twice + to_spare(terms, slot_hours):
+        return least
+    width = least
+    while width < terms.fastest and (terms.fit[width] != width or work_hours(terms, 0.0, width) > given):
+        width += 1
+    return width
+
+
+@compilable
+def to_spare(terms: Terms, slot_hours: float) -> float:
+    """Return the hours that on demand from the start must have to spare for the promise to hold.
+
+    They pay for the measurement on the least width, for a restart to get there and one to leave it, and for
+    the work since a checkpoint.
+    """
+    least = 1
+    while terms.fit[least] != least:
+        least += 1
+    slots = math.ceil((terms.restart_hours + MEASURED_HOURS) / slot_hours - 1e-9)
+    lost = 1.0 - work_hours(terms, 0.0, terms.fastest) / work_hours(terms, 0.0, least)
+    checkpoint = terms.checkpoint_hours if terms.checkpoint_hours < np.inf else 0.0
+    return slots * slot_hours * lost + 2.0 * terms.restart_hours + checkpoint
+
+
+@inlined
+def margin(sight: Sight) -> float:
+    """Return how slow the widest holding may turn out to be, as a share of its believed pace."""
+    if not is_measured(sight.pace):
+        return 1.0
+    terms = sight.terms
+    left = work_hours(terms, sight.state.progress_gpu_hours, terms.fastest)
+    return margin_factor(sight.pace, terms.fastest, left, sight.tariff.slot_hours, Z)
 
 
 @compilable
 def guard(sight: Sight, choice: Choice) -> Choice:
     """Replace a choice after which the deadline could be missed by on-demand GPUs now."""
     terms, state = sight.terms, sight.state
+    if is_measured(sight.pace) and sight.pace.hours < np.inf:
+        terms = safe(terms, sight.pace, state.progress_gpu_hours, sight.tariff.slot_hours, Z)
     spot, on_demand = cut(terms, sight.quote, choice.spot_gpus, choice.on_demand_gpus)
     if can_still_wait(terms, state, sight.now_hours, sight.next_hours, sight.hours, spot, on_demand):
         return choice
@@ -49,7 +110,8 @@ class DeadlineGuard:
     """Follow another policy, but never let the last moment pass at which on demand is in time.
 
     If renting on demand from the start meets the deadline, a guarded policy is never late, on
-    any market. Every policy is wrapped in it when the deadline is hard.
+    any market. Every policy is wrapped in it when the deadline is hard. Where the work is not known for
+    certain, the pace is measured first, and the last moment is that of a pace slower than it seems.
     """
 
     inner: Policy = "uniform-progress"  # type: ignore[assignment]  # a name or mapping is looked up
@@ -61,11 +123,12 @@ class DeadlineGuard:
 
     def decide(self, view: View) -> Allocation:
         wanted = self.inner.decide(view)
-        kept = guard(sight(view), Choice(wanted.spot_gpus, wanted.on_demand_gpus, 0))
-        if kept.why != GUARDED:
+        seen, kept = sight(view), Choice(wanted.spot_gpus, wanted.on_demand_gpus, 0)
+        kept = guard(seen, kept if is_measured(view.pace) else measuring(seen, kept))
+        if kept.why not in REASONS:
             return wanted
-        reason = Reason("deadline-guard", signals(view))
-        return Allocation(0, int(kept.on_demand_gpus), wanted.pool, reason, wanted.memory)
+        reason = Reason(REASONS[kept.why], signals(view))
+        return Allocation(int(kept.spot_gpus), int(kept.on_demand_gpus), wanted.pool, reason, wanted.memory)
 
     def rule(self, context: Context) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
         """Return the compiled rule; raises TypeError when the inner policy has none."""

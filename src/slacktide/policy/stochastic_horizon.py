@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -28,6 +28,10 @@ from slacktide.types import Allocation, Job, Reason
 
 LONGEST_AGE = 256
 """Slots to look back for the age of a spell; older than the oldest bin."""
+LEAST_WORK = 0.5
+"""The share of the work for which tables are made where it is not known for certain."""
+MOST_CELLS = 400
+"""The most cells of slack that the room for a faster job is given."""
 IDLE, SPOT, ON_DEMAND, BOTH = range(4)
 
 
@@ -144,8 +148,25 @@ class Solved:
     decisions: expected.Decisions
 
 
+def _planned(job: Job) -> Job:
+    """Return the job that tables are made for: one with little work, where a job may turn out to be faster.
+
+    A table knows work only by the slack that it leaves, so any pace can be looked up in it.
+    """
+    if job.work_spread == 0.0:
+        return job
+    phases = tuple(replace(one, work_gpu_hours=LEAST_WORK * one.work_gpu_hours) for one in job.phases)
+    return replace(job, work_gpu_hours=LEAST_WORK * job.work_gpu_hours, phases=phases)
+
+
 def _shape(policy: StochasticHorizon, job: Job, bare: Slotted) -> tuple[expected.Lattice, expected.Slack]:
-    return expected.lattice(bare), expected.slack_grid(bare, hard=job.hard, cells=policy.cells)
+    """Lay out holdings, pauses and slack; as finely as for the job that its file tells of."""
+    cells = policy.cells
+    if job.work_spread > 0.0:
+        told = max(job.deadline_hours - job.work_hours(job.fastest_width), bare.slot_hours)
+        least = job.deadline_hours - LEAST_WORK * job.work_hours(job.fastest_width)
+        cells = max(cells, min(MOST_CELLS, round(cells * least / told)))
+    return expected.lattice(bare), expected.slack_grid(bare, hard=job.hard, cells=cells)
 
 
 def levels_of(job: Job, slot_hours: float) -> markov.Levels:
@@ -207,7 +228,7 @@ def _decisions(
     policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: Learned
 ) -> tuple[Table, expected.Decisions]:
     """Solve from the job's slot `first` on, which begins at this hour of the day, until the next refit."""
-    bare = slotted(job, slot_hours)
+    bare = slotted(_planned(job), slot_hours)
     shape, slack = _shape(policy, job, bare)
     hours = clock(hour, bare.deadline_slots - first, slot_hours)
     chain = _chain(learned.levels, learned.model, hours)

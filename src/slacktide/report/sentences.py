@@ -26,6 +26,7 @@ from slacktide.events import (
     Lived,
     Lost,
     Opened,
+    PaceRevised,
     Preempted,
     PreemptionAsked,
     Released,
@@ -231,6 +232,8 @@ def _others(event: Event) -> str:
             return f"noticed that the clock jumped, from hour {event.from_hours:.2f}"
         case Learned():
             return f"learned from the job: {words.plain(event.policy)} earned {event.share:.2f} of 1"
+        case PaceRevised():
+            return "measured the pace of the job"
     return type(event).__name__
 
 

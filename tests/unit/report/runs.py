@@ -14,6 +14,7 @@ from slacktide.engine.result import run_result
 from slacktide.events import Decided, Ended, Event, Lived, Preempted, Submitted
 from slacktide.ledger import Priced, Stretch
 from slacktide.market.base import Pool
+from slacktide.pace import Pace
 from slacktide.policy.base import policies
 from slacktide.results.bill import Bill
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, Run, RunResult, result_of
@@ -184,6 +185,14 @@ ONE_OF_EACH: list[Event] = [
     events.Blocked(job="job", at_hours=6.2, why="secret TOKEN must have a value, got none"),
     events.Unblocked(job="job", at_hours=6.3),
     events.FeedTroubled(at_hours=6.4, why="prices.csv must stay readable"),
+    events.PaceRevised(
+        job="job",
+        at_hours=10.0,
+        gpus=4,
+        measured_hours=0.5,
+        pace=Pace(-0.2, 0.01, 0.002, 0.0, 0.001, 0.5),
+        why="30 minutes on 4 GPUs: 0.82 times the pace of its file",
+    ),
 ]  # fmt: skip
 """An event of every kind."""
 
