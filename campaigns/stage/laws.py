@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from campaigns.finding import Finding
@@ -170,11 +171,27 @@ def only_what_was_held_is_billed(arena: Arena, job: str) -> None:
         )
         off_s = len(mine) * (START_S + LOST_SIGN_S + SLOW * arena.slowness.worst_s)
         less_s = off_s + max((life.rank + 1 for life in mine), default=0) * _waited_s(arena)
-        if not lived_s - less_s <= billed_s <= lived_s + off_s:
+        more_s = off_s + _starting_s(arena.folder / "journal.runs" / job)
+        if not lived_s - less_s <= billed_s <= lived_s + more_s:
             raise Finding(
                 f"{job}: {billed_s:.2f} GPU-seconds of {kind} are billed, but its {len(mine)} workers lived "
-                f"{lived_s:.2f} s, give {off_s:.2f} or take {less_s:.2f}"
+                f"{lived_s:.2f} s, give {more_s:.2f} or take {less_s:.2f}"
             )
+
+
+def _starting_s(folder: Path) -> float:
+    """Return how long workers were held before they could say that they lived, by the notes on the disk.
+
+    A machine that is busy takes a second from the start of a process to its first word, and who is killed
+    before that has said nothing.
+    """
+    total = 0.0
+    for log in folder.glob("attempt-*/rank-*.log"):
+        spoke = [note for note in (log.with_suffix(".pid"), log.with_name("seen")) if note.exists()]
+        begun = log.with_name("attempt.json")
+        if spoke and begun.exists():
+            total += max(0.0, spoke[0].stat().st_mtime - begun.stat().st_mtime - START_S)
+    return total
 
 
 def _waited_s(arena: Arena) -> float:

@@ -9,6 +9,7 @@ from slacktide.engine.world import NOTHING, Holding, Track, World
 from slacktide.jobfile import parse_job
 from slacktide.report.sentences import policy_name
 from slacktide.results.status import JobStatus
+from slacktide.types import TIME_TOLERANCE_HOURS
 
 UNATTENDED = "unattended"
 """The state of a job whose controller is gone without a word."""
@@ -24,7 +25,7 @@ def listed(track: Track, world: World, *, in_charge: bool) -> JobStatus:
         name=track.job,
         policy=policy_of(track),
         status=status_of(track, world, in_charge=in_charge),
-        health=track.health,
+        health=health_of(track, world.now_hours, deadline_hours),
         hours=elapsed_hours(track, world.now_hours),
         spot_gpus=held.spot_gpus,
         on_demand_gpus=held.on_demand_gpus,
@@ -63,6 +64,13 @@ def status_of(track: Track, world: World, *, in_charge: bool) -> str:
 def policy_of(track: Track) -> str:
     """Return the policy of a job as users write it."""
     return policy_name(track.submitted.policy)
+
+
+def health_of(track: Track, now_hours: float, deadline_hours: float) -> str:
+    """Return the outlook of a job: as it was last told, but late once its deadline has passed."""
+    done = track.ended is not None and track.ended.status == "succeeded"
+    late = elapsed_hours(track, now_hours) > deadline_hours + TIME_TOLERANCE_HOURS
+    return "late" if late and not done else track.health
 
 
 def elapsed_hours(track: Track, now_hours: float) -> float:

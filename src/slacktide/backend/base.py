@@ -28,6 +28,8 @@ class LaunchSpec:
     """Where checkpoints go; None: wherever the back end likes, the same place for all attempts."""
     grace_s: float = 0.0
     """How long a worker may take to checkpoint and end once it is told to, by the wall clock."""
+    worked: bool = False
+    """Whether it has done work already, which must not be lost where the back end keeps its checkpoints."""
 
 
 class Order(NamedTuple):

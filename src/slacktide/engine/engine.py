@@ -247,7 +247,8 @@ class Engine:
             del self._lanes[job]
 
     def _enter(self, track: Track) -> None:
-        self.backend.enter(launch_of(track.job, self.lane(track).file))
+        worked = track.state.progress_gpu_hours > 0
+        self.backend.enter(launch_of(track.job, self.lane(track).file, worked=worked))
 
     def _able(self) -> list[Track]:
         """Return the jobs that can go on; one without its market can be cancelled, at its last quote."""

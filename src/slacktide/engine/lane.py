@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -209,9 +210,23 @@ def market_of(written: str) -> Market | None:
     return None if is_feed(json.loads(written)["spec"]) else _recorded(written)
 
 
-@lru_cache(maxsize=8)
 def _recorded(written: str) -> Market:
+    """Open a recorded market; it is kept until its file changes."""
+    return _opened(written, _stamp(json.loads(written)["spec"]))
+
+
+@lru_cache(maxsize=8)
+def _opened(written: str, stamp: tuple[int, ...]) -> Market:
     return open_market(**json.loads(written))
+
+
+def _stamp(spec: str) -> tuple[int, ...]:
+    """Return what tells one state of a market's file from another; nothing for a market that has none."""
+    try:
+        now = os.stat(spec)
+    except (OSError, ValueError):
+        return ()
+    return now.st_ino, now.st_size, now.st_mtime_ns
 
 
 def _feed(written: str) -> Feed | None:

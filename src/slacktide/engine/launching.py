@@ -11,7 +11,7 @@ from slacktide.errors import InputError
 from slacktide.jobfile import JobFile, read_job_file
 
 
-def launch_of(job: str, file: JobFile | None) -> LaunchSpec:
+def launch_of(job: str, file: JobFile | None, *, worked: bool = False) -> LaunchSpec:
     """Return how a job's workers are started: paths from its file's folder, variables as it writes them.
 
     Secrets and variables that are taken over are named only; `secrets_of` knows their values. A job that came
@@ -29,6 +29,7 @@ def launch_of(job: str, file: JobFile | None) -> LaunchSpec:
         secrets=tuple(dict.fromkeys([*_taken_over(file), *file.secrets])),
         checkpoint_dir=str(folder / file.checkpoint_dir) if file.checkpoint_dir else None,
         grace_s=file.grace_hours * 3600.0,
+        worked=worked,
     )
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
 
 UNSEEN = Reason("unseen")
+BLOCKED = Reason("blocked")
 STOPPING = Reason("stopping")
 """Workers that were told to stop are held until they have ended, whatever the market offers meanwhile."""
 
@@ -73,12 +74,12 @@ def _is_pressing(engine: Engine, track: Track, now_hours: float) -> bool:
     return pressing(engine, track, engine.facts[track.job], now_hours) is not None
 
 
-def _keep_what_is_left(engine: Engine, asks: Sequence[Ask]) -> None:
+def _keep_what_is_left(engine: Engine, asks: Sequence[Ask], reason: Reason = LEFT) -> None:
     """Let jobs hold in the new slot what the market left them, without asking anybody."""
     events: list[Event] = []
     for ask in asks:
         state = ask.state
-        wish = Allocation(state.spot_gpus, state.on_demand_gpus, reason=LEFT, memory=ask.track.memory)
+        wish = Allocation(state.spot_gpus, state.on_demand_gpus, reason=reason, memory=ask.track.memory)
         events += (*ask.before, *settle(engine, ask, wish))
     if asks:
         engine.act(events, [(ask.track, ask.taken) for ask in asks])
@@ -201,7 +202,13 @@ def _by_moment(asks: Sequence[Ask], now_hours: float, fleet: FleetTrack) -> Iter
 
 
 def _decide_each(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
-    """Ask the policy of each job, and give it what it wants of what is there."""
+    """Ask the policy of each job, and give it what it wants of what is there.
+
+    Workers of a job that cannot be launched cannot be started: it keeps what it holds, and claims no more.
+    """
+    stuck = [ask for ask in asks if engine.troubles.has(ask.track.job, "launch")]
+    _keep_what_is_left(engine, stuck, BLOCKED)
+    asks = [ask for ask in asks if ask not in stuck]
     if not asks:
         return
     by_job = {ask.track.job: ask for ask in asks}

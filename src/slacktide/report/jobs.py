@@ -11,6 +11,8 @@ from slacktide.report.wire import values
 from slacktide.results.status import JobStatus
 from slacktide.units import format_usd
 
+OVER = ("failed", "cancelled", "budget_exhausted")
+"""States of jobs that are over without a result: whether that was in time nobody asks."""
 COLUMNS = (
     Column("job", right=False), Column("status", right=False), Column("health", right=False), Column("done"),
     Column("time"), Column("GPUs held", right=False), Column("spent"), Column("preempted"),
@@ -36,7 +38,7 @@ def _row(one: JobStatus) -> tuple[str, ...]:
     return (
         words.plain(one.name, 40),
         one.status.replace("_", " "),
-        one.health,
+        "–" if one.status in OVER else one.health,
         words.percent(one.progress_gpu_hours / one.work_gpu_hours),
         f"{words.since(one.hours)}{within}",
         words.holding(one.spot_gpus, one.on_demand_gpus),

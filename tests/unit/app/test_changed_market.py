@@ -14,7 +14,7 @@ from slacktide.backend.replay import Replay
 from slacktide.cli import run
 from slacktide.engine import feed
 from slacktide.engine.engine import Engine
-from slacktide.engine.lane import _recorded
+from slacktide.engine.lane import _opened
 from slacktide.errors import InputError
 from slacktide.events import SiteOpened
 from slacktide.market.digest import digest
@@ -42,7 +42,7 @@ def market(tmp_path: Path) -> Path:
 
 def in_another_process() -> None:
     """Forget the markets that this process has open."""
-    _recorded.cache_clear()
+    _opened.cache_clear()
     feed._shared.clear()
 
 
@@ -124,6 +124,24 @@ def test_row_14_no_job_goes_on_with_a_changed_market_in_silence(tmp_path: Path, 
     with SqliteStore(journal) as store:
         engine = Engine(store, Replay())
         engine.lane(engine.world.jobs["job"])
+
+
+def test_a_market_that_is_put_back_is_noticed_by_the_controller_that_refused_it(
+    tmp_path: Path, market: Path
+) -> None:
+    original = market.read_bytes()
+    with SqliteStore(tmp_path / "journal.db") as store:
+        begun(store, tmp_path, str(market)).engine.step(0.6)
+        edited(market)
+        in_another_process()
+        engine = Engine(store, Replay())
+        engine.recover()
+        engine.step(0.7)
+        assert engine.world.jobs["job"].blocked
+        market.write_bytes(original)
+        engine.retry()
+        engine.step(0.8)
+        assert not engine.world.jobs["job"].blocked
 
 
 def test_row_14_no_second_job_is_taken_in_on_a_changed_market(tmp_path: Path, market: Path) -> None:

@@ -181,6 +181,15 @@ def test_the_end_of_the_attempt_before_is_known_to_the_next_controller(site: Sit
     assert 70.0 - SLOW_S < facts.before_until_hours <= 70.0 + TICK_S
 
 
+def test_the_end_of_the_attempt_before_is_known_where_the_next_never_began(site: Site) -> None:
+    ended(site)
+    site.restart("true", Order("job", 2, "here", 1, 0, delay_s=1_000.0))
+    facts = site.until(lambda facts: facts.attempt == 2)
+    assert facts.before_until_hours < 100.0
+    site.restart(f"{READY}; {FOREVER}", Order("job", 1, "here", 1, 0))
+    assert site.until(lambda facts: facts.attempt == 1).before_until_hours == math.inf
+
+
 def test_row_6_a_controller_leaves_a_sign_now_and_then(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "SIGN_S", 1e6)
     site.begin(f"{READY}; {FOREVER}")

@@ -29,6 +29,16 @@ def test_row_1_a_job_told_to_stop_from_outside_has_not_succeeded(site: Site, num
     assert (seen.finished, seen.stopped, seen.failure) == (False, True, None)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_row_1_a_signal_to_the_training_process_alone_is_a_stop_too(
+    site: Site, number: signal.Signals
+) -> None:
+    site.begin(f"echo $$ > pid; {READY}; while :; do sleep 0.01; done")
+    os.kill(int((site.folder / "pid").read_text()), number)
+    seen = site.until(lambda facts: facts.gone)
+    assert (seen.finished, seen.stopped, seen.failure) == (False, True, None)
+
+
 def test_row_1_also_when_nobody_was_there_to_see_it(site: Site) -> None:
     site.begin(SAVES)
     os.killpg(site.supervisor(), signal.SIGTERM)

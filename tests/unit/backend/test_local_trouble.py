@@ -33,6 +33,15 @@ def recover(site: Site, *orders: Order) -> list[str]:
     return refused
 
 
+def test_a_job_that_worked_is_not_begun_anew_where_its_checkpoints_are_gone(site: Site) -> None:
+    with pytest.raises(InputError, match=r"journal.runs/job: the folder with the checkpoints of job 'job'"):
+        site.enter("true", worked=True)
+    (site.root / "job").mkdir(parents=True, mode=0o700)
+    site.enter("true", worked=True)
+    site.enter("true", job="other", worked=True, checkpoint_dir=str(site.folder / "elsewhere"))
+    site.enter("true", job="new")
+
+
 def test_row_7_a_job_without_its_secret_is_adopted_watched_and_ended(site: Site) -> None:
     site.begin(RUN, secrets=("TOKEN",))
     site.secrets = _Missing()

@@ -144,6 +144,29 @@ def test_a_missing_secret_blocks_one_job_only() -> None:
     assert (bench.status("bad"), bench.status("good")) == ("cancelled", "succeeded")
 
 
+def test_a_job_that_cannot_be_launched_claims_no_spot() -> None:
+    bench = Bench()
+    place = Pool("here", SLOT, [1.0] * SLOTS, [4.0] * SLOTS, [4] * SLOTS)  # type: ignore[arg-type]
+    job = Job(work_gpu_hours=12.0, deadline_hours=18.0, widths=(4,))
+    both = make_lane(job, Market((place,)), place, policies.make("maximal-spot"), 0)
+    bench.lanes = {"bad": both, "good": both}
+    bench.engine.release()
+    bench.engine.step(0.1)
+    bench.engine.step(0.2)
+    assert all(track.order is None for track in bench.engine.world.jobs.values()), "the scene: all let go"
+    bench.backend.refused.add("bad")
+    bench.opened().recover()
+    bench.engine.step(0.6)
+    bench.engine.step(1.1)
+    jobs = bench.engine.world.jobs
+    orders = {name: track.order for name, track in jobs.items()}
+    assert orders["good"] is not None
+    assert (orders["good"].spot_gpus, orders["good"].on_demand_gpus) == (4, 0)
+    assert orders["bad"] is not None
+    assert orders["bad"].gpus == 0
+    assert jobs["bad"].blocked
+
+
 def test_trouble_of_the_machine_with_one_job_is_told_and_passes() -> None:
     bench = Bench()
     bench.backend.troubled = {"bad": "its folder must be writable"}

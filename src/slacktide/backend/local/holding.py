@@ -111,6 +111,11 @@ class Local:
             )
         values = self.place.secrets(launch.job) if launch.secrets else {}
         own = self.place.folder / launch.job / "checkpoints"
+        if launch.worked and launch.checkpoint_dir is None and not own.parent.exists():
+            raise InputError(
+                f"{own.parent}: the folder with the checkpoints of job {launch.job!r} must be there, got "
+                "none; put it back, make an empty one to begin anew, or cancel the job"
+            )
         return Launch(
             job_id=launch.job,
             run=launch.run,

@@ -117,18 +117,19 @@ class Job:
         self.intent, self.band = intent, self.band_of(intent)
         written_ns = folder.age_ns(folder.attempt_folder(self.place, attempt) / "attempt.json")
         self.began_at = now - max(0.0, time.time() - (written_ns or 0) / 1e9)
-        self.before_gone_s = self._before(attempt)
+        self.note_before(attempt)
         self.moved = intent.home not in ("", os.path.realpath(self.place))
         if self.band.stopping or self.moved:
             self.band.stop(now)
         return True
 
-    def _before(self, attempt: int) -> float | None:
+    def note_before(self, attempt: int) -> None:
+        """Find out when the attempt before this one had gone; nothing of it may live any more."""
         older = [one for one in folder.attempts(self.place) if one < attempt]
         intent = folder.read_intent(self.place, older[-1]) if older else None
-        if intent is None:
-            return None
-        return moments.of_attempt(folder.attempt_folder(self.place, intent.attempt), len(intent.kinds))
+        if intent is not None:
+            home = folder.attempt_folder(self.place, intent.attempt)
+            self.before_gone_s = moments.of_attempt(home, len(intent.kinds))
 
     def not_adopted(self, attempt: int, *, lives: bool) -> None:
         """Tell apart an attempt that was never begun, and may be now, from one that nobody can read."""

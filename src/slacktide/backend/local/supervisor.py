@@ -48,6 +48,8 @@ printf '%s %s\n' "$$" "$slacktide_started" >"$slacktide_stem.pid" || exit 125
   exec "$slacktide_shell" -c "$slacktide_run"
 )
 slacktide_status=$?
+# A command that SIGHUP, SIGINT or SIGTERM ended was told to stop, though only it heard of that.
+case $slacktide_status in 129 | 130 | 143) slacktide_told=1 ;; esac
 { read -r slacktide_uptime slacktide_line </proc/uptime; } 2>/dev/null || slacktide_uptime=
 # Orphans of the command are below this shell (kin.py), and nowhere once it has ended: they are written down.
 slacktide_left=

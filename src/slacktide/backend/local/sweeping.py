@@ -56,6 +56,8 @@ def sweep(job: Job, kept: int | None, living: Marked, now: float) -> None:
                 explained.add(str(kept))
             else:
                 job.not_adopted(kept, lives=str(kept) in living)
+                if not any(part.isdecimal() for part in living):
+                    job.note_before(kept)
         left = _noted(job, living)
     except (OSError, InputError):
         _end_all(job, _marked_only(job, living), explained, now)
