@@ -197,7 +197,7 @@ def pass_time(
     """
     width = spot + on_demand
     changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
-    progress, safe, since = _carried(terms, state, changed)
+    progress, safe, since = carried(terms, state, changed)
     if width == 0:
         return _idle(state, progress), Passed(hours, 0.0, 0.0)
     pause = pause_after(terms, state, spot, on_demand, pool)
@@ -228,16 +228,24 @@ def pass_time(
 
 
 @inlined
-def _carried(terms: Terms, state: JobState, changed: bool) -> tuple[float, float, float]:
+def carried(terms: Terms, state: JobState, changed: bool) -> tuple[float, float, float]:
     """Return progress, what of it is safe, and productive hours since, as a stretch begins.
 
     A planned change of workers is a graceful stop: the job checkpoints before it re-forms. One that has no
-    checkpoints begins anew.
+    checkpoints begins anew, with what is known to be safe of it: nothing, unless it said so itself.
     """
     if not changed:
         return state.progress_gpu_hours, state.checkpointed_gpu_hours, state.since_checkpoint_hours
-    kept = 0.0 if terms.checkpoint_hours == np.inf else state.progress_gpu_hours
+    kept = state.progress_gpu_hours if terms.checkpoint_hours < np.inf else state.checkpointed_gpu_hours
     return kept, kept, 0.0
+
+
+@inlined
+def given_up(terms: Terms, state: JobState, spot: int, on_demand: int, pool: int) -> float:
+    """Return the work that is thrown away when a job is to hold these workers from now on."""
+    changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
+    kept, _, _ = carried(terms, state, changed)
+    return state.progress_gpu_hours - kept
 
 
 @inlined
@@ -291,11 +299,22 @@ def next_end_hours(terms: Terms, state: JobState) -> float:
     return ends_in_hours(left, terms.rate[phase, width], state.pause_hours)
 
 
+@inlined
+def finish_with(terms: Terms, state: JobState, now_hours: float, spot: int, on_demand: int) -> float:
+    """Return when the work is done if from now on these workers are held in the same pool."""
+    width = spot + on_demand
+    if width == 0:
+        return np.inf
+    pause = pause_after(terms, state, spot, on_demand, state.pool)
+    changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus
+    done, _, _ = carried(terms, state, changed)
+    return now_hours + pause + work_hours(terms, done, width)
+
+
 @compilable
 def on_demand_finish(terms: Terms, state: JobState, now_hours: float, width: int) -> float:
     """Return when the work is done if from now on just this width is held on demand."""
-    pause = pause_after(terms, state, 0, width, state.pool)
-    return now_hours + pause + work_hours(terms, state.progress_gpu_hours, width)
+    return finish_with(terms, state, now_hours, 0, width)
 
 
 @compilable

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from slacktide.register import Register
 
@@ -28,6 +28,9 @@ class LaunchSpec:
     """Where checkpoints go; None: wherever the back end likes, the same place for all attempts."""
     grace_s: float = 0.0
     """How long a worker may take to checkpoint and end once it is told to, by the wall clock."""
+    progress_log: str | None = None
+    """A pattern that finds progress in what rank 0 prints: one group is a share or per cent, two are done and
+    total. None: the job reports progress itself, or nobody does."""
 
 
 class Order(NamedTuple):
@@ -64,6 +67,11 @@ class Failure(NamedTuple):
     what: str = ""
 
 
+Saved: TypeAlias = Literal["said", "assumed", "unknown"]
+"""How it is known what a job has saved: it said so · it said how much is done, and nothing else · nobody did,
+for progress was read from what it printed."""
+
+
 class Progress(NamedTuple):
     """What a job says of its own work; the engine decides what that means in GPU-hours."""
 
@@ -72,6 +80,8 @@ class Progress(NamedTuple):
     """The part that a worker killed without notice would not lose."""
     at_hours: float = -math.inf
     """When the workers of this attempt last said so; minus infinity while only earlier ones have."""
+    saved: Saved = "said"
+    """How `checkpointed_share` is known."""
 
 
 class Facts(NamedTuple):
@@ -95,7 +105,7 @@ class Facts(NamedTuple):
     failure: Failure | None = None
     metrics: Mapping[str, float] = {}
     silent_s: float = 0.0
-    """Seconds of the wall clock since the last sign of progress."""
+    """Seconds of the wall clock since progress last grew or this attempt began; 0 while none was reported."""
     gone: bool = False
     """Whether no worker is left."""
     lost_on_demand_gpus: int = 0

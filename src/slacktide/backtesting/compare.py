@@ -17,6 +17,7 @@ from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies as register
 from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.policy.unbroken import keeping
 from slacktide.register import Spec
 from slacktide.results.comparison import Comparison, PolicySummary
 from slacktide.results.run import CLAIRVOYANT, Run, RunResult, result_of
@@ -84,10 +85,14 @@ def label(policy: Policy) -> str:
 
 
 def guarded(policy: Policy, job: Job) -> Policy:
-    """Return the policy as it will run: behind the deadline guard when the deadline is hard."""
-    if job.hard and not isinstance(policy, DeadlineGuard):
-        return DeadlineGuard(policy)
-    return policy
+    """Return the policy as it will run: behind the deadline guard when the deadline is hard.
+
+    For a job without checkpoints it keeps workers that have work to lose.
+    """
+    if isinstance(policy, DeadlineGuard):
+        return DeadlineGuard(keeping(policy.inner, job))
+    acting = keeping(policy, job)
+    return DeadlineGuard(acting) if job.hard else acting
 
 
 def compare(

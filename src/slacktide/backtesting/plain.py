@@ -98,7 +98,8 @@ def step(
     after, _, charge, passed = ledger.live(
         terms, tariff, job.money_usd, left, Meter(), slot, begin, hours, quote, left.pool, spot, on_demand
     )
-    gained = after.progress_gpu_hours - left.progress_gpu_hours
+    dropped = physics.given_up(terms, left, spot, on_demand, left.pool)
+    gained = after.progress_gpu_hours - (left.progress_gpu_hours - dropped)
     lived = ledger.priced(
         job.name, pool.name, slot, begin, quote, spot, on_demand, charge, passed, gained, estimated=True
     )
@@ -108,7 +109,7 @@ def step(
         wanted,
         left,
         state.spot_gpus - left.spot_gpus,
-        state.progress_gpu_hours - left.progress_gpu_hours,
+        state.progress_gpu_hours - left.progress_gpu_hours + dropped,
         lived,
         after,
     )

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 LEFT = Reason("what-is-left")
 ASKED = "a user asked for it"
 STOPS = "the controller stops"
+HANGS = (
+    "no new progress for {silent_s:.0f} s, and hang_after allows {patience_s:.0f} s; if it was still "
+    "working, report progress more often, or give hang_after a longer time or 'never' in the job file"
+)
 MOST_STOPS = 20
 """Whoever tells workers to stop this often, without any work between, does it for ever."""
 STOPPED_TOO_OFTEN = (
@@ -255,6 +259,7 @@ def _failed(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
         rank=failure.rank,
         exit_code=failure.exit_code,
         checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
+        lost_gpu_hours=_unsaved_gpu_hours(one),
     )
     _again(engine, track, failed, hopeless=failure.hopeless)
 
@@ -264,10 +269,11 @@ def _stalled(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
     stalled = Stalled(
         job=track.job,
         at_hours=one.to_hours,
-        why=f"no progress for {facts.silent_s:.0f} s",
+        why=HANGS.format(silent_s=facts.silent_s, patience_s=engine.lane(track).patience.silent_s),
         attempt=track.attempt,
         silent_s=facts.silent_s,
         checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
+        lost_gpu_hours=_unsaved_gpu_hours(one),
     )
     _again(engine, track, stalled, hopeless=False)
 

@@ -29,6 +29,7 @@ def launch_of(job: str, file: JobFile | None) -> LaunchSpec:
         secrets=tuple(dict.fromkeys([*_taken_over(file), *file.secrets])),
         checkpoint_dir=str(folder / file.checkpoint_dir) if file.checkpoint_dir else None,
         grace_s=file.grace_hours * 3600.0,
+        progress_log=file.progress_log,
     )
 
 

@@ -6,6 +6,7 @@ called it knows the place.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from datetime import datetime
@@ -74,6 +75,23 @@ def count(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text):
         raise InputError(f"must be a whole number >= 0, got {shown(text)}")
     return int(text)
+
+
+def patience(text: str) -> float:
+    """Read how long a job may make no progress, in hours; `never` is for ever."""
+    if text == "never":
+        return math.inf
+    try:
+        return positive(parse_duration_hours)(text)
+    except InputError as error:
+        raise InputError(f"{error}; or write 'never'") from error
+
+
+def yes_or_no(text: str) -> bool:
+    """Read `true` or `false`."""
+    if text.lower() not in ("true", "false"):
+        raise InputError(f"must be true or false, got {shown(text)}")
+    return text.lower() == "true"
 
 
 def accelerators(tree: Tree) -> Accelerators:

@@ -16,6 +16,7 @@ from slacktide.errors import FileError, InputError
 from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, root, scalar, section
 from slacktide.jobfile.phases import phases
+from slacktide.jobfile.reporting import progress
 from slacktide.jobfile.scaling import speedup
 from slacktide.jobfile.secrecy import kept_secret
 from slacktide.jobfile.tree import Mistakes, Scalar, Tree, parse_tree, read_text
@@ -59,6 +60,7 @@ JOB_KEYS = (
     "market",
     "retries",
     "hang_after",
+    "progress",
     "class",
 )
 """All keys of a job file."""
@@ -114,11 +116,15 @@ class JobFile:
     secrets: dict[str, str | None] = field(default_factory=dict, repr=False)
     """The same, for values that must not be shown."""
     checkpoint_dir: str | None = None
+    checkpoint_shared: bool = False
+    """Whether other jobs are meant to write into the same checkpoint folder."""
     grace_hours: float = DEFAULT_GRACE_HOURS
     """From the request to stop to the kill."""
     retries: Retries = field(default_factory=Retries)
     hang_after_hours: float = DEFAULT_HANG_HOURS
-    """Without progress for this long, by the wall clock, the job counts as hung."""
+    """Without new progress for this long, by the wall clock, a job that reports any counts as hung."""
+    progress_log: str | None = None
+    """The pattern that finds progress in what the job prints; None: the job reports it itself, or nobody."""
     fleet_class: str | None = None
     """The class of a job that is part of a stream; such a job needs no deadline."""
     dated: bool = False
@@ -130,6 +136,11 @@ class _Checkpoint(NamedTuple):
     dir: str | None = None
     every_hours: float = 0.0
     grace_hours: float = DEFAULT_GRACE_HOURS
+    shared: bool = False
+
+
+_NO_CHECKPOINT = _Checkpoint(every_hours=math.inf)
+"""What a file means that says nothing of checkpoints: nobody knows of any, so every loss begins it anew."""
 
 
 def read_job_file(path: str | Path, *, now: datetime | None = None) -> JobFile:
@@ -160,7 +171,9 @@ def _read(fields: Fields, now: datetime) -> JobFile:
             fields.require(key, example)
     mistakes, text = fields.mistakes, scalar(keys.words)
     gpus = fields.read("resources", lambda tree: _resources(tree, mistakes), _ONE_GPU)
-    checkpoint = fields.read("checkpoint", lambda tree: _checkpoint(tree, mistakes), _Checkpoint())
+    # Streams are planned as if jobs kept their work when their width changes, so theirs are taken to.
+    unsaid = _Checkpoint() if "class" in fields else _NO_CHECKPOINT
+    checkpoint = fields.read("checkpoint", lambda tree: _checkpoint(tree, mistakes), unsaid)
     return JobFile(
         gpu=gpus.gpu,
         policy=fields.read("policy", keys.policy, DEFAULT_POLICY),
@@ -171,11 +184,11 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         envs=fields.read("envs", keys.variables(mistakes), {}),
         secrets=fields.read("secrets", keys.secrets(mistakes), {}),
         checkpoint_dir=checkpoint.dir,
+        checkpoint_shared=checkpoint.shared,
         grace_hours=checkpoint.grace_hours,
         retries=fields.read("retries", lambda tree: _retries(tree, mistakes), Retries()),
-        hang_after_hours=fields.read(
-            "hang_after", scalar(keys.positive(parse_duration_hours)), DEFAULT_HANG_HOURS
-        ),
+        hang_after_hours=fields.read("hang_after", scalar(keys.patience), DEFAULT_HANG_HOURS),
+        progress_log=fields.read("progress", progress(mistakes), None),
         fleet_class=fields.read("class", scalar(keys.name), None),
         dated=any(_is_date(fields, key) for key in ("deadline", "worthless_after")),
         path=mistakes.path,
@@ -198,13 +211,14 @@ def _resources(tree: Tree, mistakes: Mistakes) -> Accelerators:
 def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
     """Read how work survives a loss; `none` says that it does not."""
     if isinstance(tree, Scalar) and tree.text == "none":
-        return _Checkpoint(every_hours=math.inf)
-    fields = Fields(section(tree), mistakes, ("dir", "every", "grace"), prefix="checkpoint.")
+        return _NO_CHECKPOINT
+    fields = Fields(section(tree), mistakes, ("dir", "every", "grace", "shared"), prefix="checkpoint.")
     default = _Checkpoint()
     return _Checkpoint(
         fields.read("dir", scalar(keys.words), default.dir),
         fields.read("every", scalar(parse_duration_hours), default.every_hours),
         fields.read("grace", scalar(parse_duration_hours), default.grace_hours),
+        fields.read("shared", scalar(keys.yes_or_no), default.shared),
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from slacktide.results.bill import Bill
 
 COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
+ESTIMATED = "estimated from time and width, and so is the work lost: the job reported none"
 AUDIT_KEYS = ("cost_usd", "gaps", "wrong")
 
 
@@ -71,6 +72,7 @@ def happenings(bill: Bill) -> list[tuple[str, str]]:
         ("preempted", f"{words.count(bill.preemptions, 'time')}, {lost}"),
         ("restarted", f"{words.count(bill.restarts, 'time')}{failures}"),
         ("work done", f"{bill.done_gpu_hours:,.1f} of {words.work(bill.work_gpu_hours)}"),
+        *([("progress", ESTIMATED)] if bill.progress_estimated else ()),
     ]
 
 

@@ -184,6 +184,10 @@ ONE_OF_EACH: list[Event] = [
     events.Blocked(job="job", at_hours=6.2, why="secret TOKEN must have a value, got none"),
     events.Unblocked(job="job", at_hours=6.3),
     events.FeedTroubled(at_hours=6.4, why="prices.csv must stay readable"),
+    events.Resumed(
+        job="job", at_hours=6.8, actor="worker", attempt=6, before_gpu_hours=5.2, after_gpu_hours=5.0,
+        lost_gpu_hours=0.2, expected_gpu_hours=0.4,
+    ),
 ]  # fmt: skip
 """An event of every kind."""
 

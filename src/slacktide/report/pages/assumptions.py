@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from slacktide.report import words
@@ -58,6 +59,8 @@ def _changes(job: Job) -> str:
         f"Adding workers costs {words.duration(job.restart_hours)} without progress, "
         f"only losing some {words.duration(shrink)}."
     )
+    if math.isinf(job.checkpoint_hours):
+        return f"{pause} The job has no checkpoints: whatever changes its workers begins its work anew."
     if job.checkpoint_hours > 0:
         every = words.duration(job.checkpoint_hours)
         return (
