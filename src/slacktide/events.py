@@ -191,7 +191,8 @@ class Decided(Event):
     attempt: int
     """Number of the set of workers; a new one begins whenever the set changes."""
     until_hours: float = math.inf
-    """When letting go must begin at the latest, because the money ends."""
+    """When letting go must begin at the latest, because the money ends, or the time of a job that stops at
+    its deadline."""
     ending: Ending | None = None
     """Set when the workers are being let go for good: what the job will be once they are gone."""
     lost_gpu_hours: float = 0.0

@@ -22,7 +22,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable, inlined
-from slacktide.types import TIME_TOLERANCE_HOURS, Job, JobState, Quote
+from slacktide.types import AFTER_DEADLINE, TIME_TOLERANCE_HOURS, Job, JobState, Quote
 
 WORK_TOLERANCE_HOURS = 1e-9
 
@@ -39,6 +39,8 @@ class Terms(NamedTuple):
     """Productive hours between checkpoints; 0: a loss costs no work; infinite: there are none."""
     move_hours: float
     """Added to a restart when the workers move to another pool."""
+    after_deadline: int
+    """What becomes of work left at the deadline: its place in `types.AFTER_DEADLINE`."""
     fastest: int
     """The width on which the work is done soonest."""
     phase_ends_gpu_hours: Floats
@@ -74,6 +76,7 @@ def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: float = 0.0) ->
         shrink_hours=float(job.restart_hours if job.shrink_hours is None else job.shrink_hours),
         checkpoint_hours=float(job.checkpoint_hours),
         move_hours=float(move_hours),
+        after_deadline=AFTER_DEADLINE.index(job.after_deadline),
         fastest=job.fastest_width,
         phase_ends_gpu_hours=ends,
         rate=rate,

@@ -17,6 +17,13 @@ from slacktide.speedup import CONCAVE, LEAST_RATE, MOST_RATE, Linear, Speedup, i
 
 Billing: TypeAlias = Literal["second", "slot"]
 
+AfterDeadline: TypeAlias = Literal["finish-fast", "finish-cheaply", "stop"]
+AFTER_DEADLINE: tuple[AfterDeadline, ...] = ("finish-fast", "finish-cheaply", "stop")
+"""What may become of work that is left at the deadline: it is done on the fastest width on demand; or on spot
+while there is some, else on the narrowest width on demand; or the job checkpoints and stops."""
+FINISH_FAST, FINISH_CHEAPLY, STOP = range(3)
+"""Their places, which is how compiled code knows them."""
+
 TIME_TOLERANCE_HOURS = 1e-6
 """Two times closer than this (3.6 ms) are the same time."""
 
@@ -82,7 +89,7 @@ class JobState(NamedTuple):
     finish_hours: float = math.inf
     """When the work was done; infinite while it is not."""
     exhausted: bool = False
-    """Whether the job was stopped because it would have passed its greatest cost."""
+    """Whether the job was stopped before its work was done: its money ended, or its time."""
 
     @property
     def gpus(self) -> int:
@@ -138,6 +145,8 @@ class Job:
     """When a late result is worth nothing; None makes the deadline hard."""
     max_cost_usd: float | None = None
     billing: Billing = "second"
+    after_deadline: AfterDeadline = "finish-fast"
+    """What becomes of work that is left at the deadline."""
 
     def __post_init__(self) -> None:
         if self.phases:
@@ -175,6 +184,13 @@ class Job:
         if self.billing not in ("second", "slot"):
             raise InputError(
                 f"billing must be 'second' or 'slot', got {shown(self.billing)}", field="billing"
+            )
+
+        if self.after_deadline not in AFTER_DEADLINE:
+            raise InputError(
+                f"after_deadline must be 'stop', 'finish-cheaply' or 'finish-fast', got "
+                f"{shown(self.after_deadline)}",
+                field="after_deadline",
             )
 
     def _check_widths(self) -> None:

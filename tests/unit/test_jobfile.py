@@ -42,7 +42,8 @@ def test_the_smallest_job_has_the_documented_defaults() -> None:
         12,
         tuple(range(1, 9)),
     )
-    assert (job.restart_hours, job.shrink_hours, job.checkpoint_hours, job.billing) == (0, None, 0, "second")
+    assert (job.restart_hours, job.shrink_hours, job.billing) == (0, None, "second")
+    assert (job.checkpoint_hours, job.after_deadline) == (math.inf, "stop")
     assert (job.value_usd, job.worthless_after_hours, job.max_cost_usd) == (0, None, None)
     assert job.speedup == Linear()
     assert job.hard
@@ -478,7 +479,7 @@ def test_progress_may_come_from_the_log() -> None:
         (r"((?:a|a)*)b", "must not repeat a group"),
         (r"(\d{1,9}){1,9}", "must not repeat a group"),
         (r"(\d+)(?=x)", "must not look around"),
-        (r"(\d+)/\1", "must not look around or refer back"),
+        (r"(\d+)/\1", "must not look around, refer back"),
         (r"(.*).*.*.*.*x", "at most 4 repeats, got 5"),
         ("(x" + "y" * 300 + ")", "at most 200 characters"),
     ],
@@ -486,3 +487,11 @@ def test_progress_may_come_from_the_log() -> None:
 def test_patterns_that_cannot_be_used_are_refused(pattern: str, answer: str) -> None:
     with pytest.raises(FileError, match=f"progress.log: .*{answer}"):
         small(f"progress: {{log: '{pattern}'}}")
+
+
+def test_after_a_hard_deadline_a_job_stops_unless_its_file_says_otherwise() -> None:
+    assert small("").job.after_deadline == "stop"
+    assert small("value: 9 usd\nworthless_after: 90h").job.after_deadline == "finish-fast"
+    assert small("after_deadline: finish-cheaply").job.after_deadline == "finish-cheaply"
+    with pytest.raises(FileError, match=r"after_deadline: must be 'stop', .* got 'wait'"):
+        small("after_deadline: wait")

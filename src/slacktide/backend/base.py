@@ -44,7 +44,7 @@ class Order(NamedTuple):
     spot_gpus: int
     on_demand_gpus: int
     until_hours: float = math.inf
-    """Held no longer than this without a new order, on the market's clock: then the money ends."""
+    """Held no longer than this without a new order, on the market's clock: then the money or time ends."""
     ending: bool = False
     """Whether all of it is being let go; it is paid for until it is gone."""
     delay_s: float = 0.0

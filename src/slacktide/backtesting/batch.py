@@ -18,7 +18,15 @@ from slacktide.forecast.base import forecast_table
 from slacktide.ledger import live
 from slacktide.market.base import Pool
 from slacktide.physics import Terms, cut, given_up, lose
-from slacktide.policy.base import Choice, Context, PreparedPolicy, RulePolicy, Sight, past_deadline
+from slacktide.policy.base import (
+    Choice,
+    Context,
+    PreparedPolicy,
+    RulePolicy,
+    Sight,
+    held_when_late,
+    past_deadline,
+)
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.unbroken import Unbroken
 from slacktide.results.run import Run
@@ -69,8 +77,10 @@ def run_starts(
             if state.spot_gpus > left.spot_gpus:
                 preemptions += 1
             now, hours = slot * tariff.slot_hours, tariff.slot_hours
-            choice = Choice(0, terms.fastest, 0)
-            if not past_deadline(terms, now):
+            if past_deadline(terms, now):
+                late_spot, late_on_demand = held_when_late(terms, left, quote)
+                choice = Choice(late_spot, late_on_demand, 0)
+            else:
                 sight = Sight(terms, tariff, slot, now, (slot + 1) * hours, hours, left, quote, at)
                 choice = rule(parameters, sight)
             spot, on_demand = cut(terms, quote, choice.spot_gpus, choice.on_demand_gpus)

@@ -203,7 +203,7 @@ def run_in_detail(
     """Run from one start, among so many, and keep every slot; no policy stands for the clairvoyant."""
     if policy is not None:
         return plain.run(job, pool, guarded(policy, job), start=start, name=name, setting=setting)
-    free = dataclasses.replace(job, checkpoint_hours=0.0, max_cost_usd=None)
+    free = dataclasses.replace(job, checkpoint_hours=0.0, max_cost_usd=None, after_deadline="finish-fast")
     return plain.run(free, pool, Replay(clairvoyant(job, pool, start, among=among)), start=start, name=name)
 
 

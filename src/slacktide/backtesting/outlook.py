@@ -28,6 +28,14 @@ FUTURES = 50
 """Futures that are drawn from the model."""
 TRIED_CHECKPOINT_HOURS = 10 / 60
 """The interval that is tried to say what a checkpoint would save a job that has none."""
+AFTER = {
+    "stop": "a job that is not done at its deadline checkpoints and stops (after_deadline: stop)",
+    "finish-cheaply": "work left at the deadline is done on spot while there is some, else on the narrowest "
+    "width on demand (after_deadline: finish-cheaply)",
+    "finish-fast": "work left at the deadline is done on demand, as fast as can be (after_deadline: "
+    "finish-fast)",
+}
+"""What becomes of work that is left at the deadline, as a plan says it."""
 SHOWN_FUTURES = 12
 """Futures that are run slot by slot, to show the GPUs held over time."""
 
@@ -76,6 +84,25 @@ def look_ahead(
         ),
         clairvoyant_spare_usd=spare,
     )
+
+
+def best_case(job: Job, market: Market, policy: Policy, *, pool: str | None) -> tuple[str, Outlook]:
+    """Return the pool that a plan with this policy would choose, and what the clairvoyant would pay there."""
+    places = market.pools if pool is None else (market.pool(pool),)
+    place = market.pool(_ranked(job, market, policy, places)[0][0]) if len(places) > 1 else places[0]
+    neighbours = tuple(other for other in market.pools if other is not place)
+    drawn, start = scenarios(job, place, neighbours, paths=FUTURES)
+    known, _ = _clairvoyant(job, place, drawn, start, lambda done: None)
+    return place.name, known
+
+
+def without_cap(job: Job, market: Market, policy: Policy, pool: str) -> Spread:
+    """Return how a policy would do over drawn futures if the job's money did not end."""
+    free, place = dataclasses.replace(job, max_cost_usd=None), market.pool(pool)
+    neighbours = tuple(other for other in market.pools if other is not place)
+    drawn, start = scenarios(free, place, neighbours, paths=FUTURES)
+    acting, setting = compare.guarded(_steady(policy), free), compare.setting_for(market, place, None)
+    return spread([_one(free, future, acting, start, setting) for future in drawn])
 
 
 def recent(pool: Pool, job: Job) -> Pool:
@@ -230,6 +257,7 @@ def _assumptions(
     ]
     if job.hard:
         words.append("the deadline is hard: every policy runs behind the deadline guard")
+    words.append(AFTER[job.after_deadline])
     if 0 < job.checkpoint_hours < math.inf:
         words.append(
             f"a loss of spot takes back the work since the last checkpoint, "

@@ -11,7 +11,7 @@ from slacktide.errors import InputError, shown
 from slacktide.forecast.base import Forecaster
 from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Pool
-from slacktide.policy.base import LATE, past_deadline
+from slacktide.policy.base import late, past_deadline
 from slacktide.results.run import Run, SlotRecord
 from slacktide.solve.slotted import deadline_slots
 from slacktide.tariff import Meter, Tariff, tariff_of
@@ -66,7 +66,7 @@ def run(
         quote = pool.quote(start + slot)
         left = physics.lose(terms, state, quote.spot_gpus)
         if past_deadline(terms, slot * pool.slot_hours):
-            wanted = Allocation(0, terms.fastest, reason=LATE)
+            wanted = late(terms, left, quote)
         else:
             wanted = policy.decide(look(job, market.at(slot), left, slot, pool.slot_hours, memory))
         record = step(job, pool, terms, tariff, state, left, quote, wanted, slot)

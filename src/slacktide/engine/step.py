@@ -16,7 +16,7 @@ from slacktide.engine.account import Account, account
 from slacktide.engine.careful import Careful
 from slacktide.engine.fleet_step import FleetStep
 from slacktide.engine.holding import note_begun, note_held
-from slacktide.engine.incidents import ASKED, LEFT, finish, pressing, watch
+from slacktide.engine.incidents import ASKED, LEFT, STOPS_LATE, finish, pressing, watch
 from slacktide.engine.resuming import note_resumed
 from slacktide.engine.settling import settle
 from slacktide.engine.showing import Ask, view_of_all
@@ -160,6 +160,9 @@ def _begin(engine: Engine, track: Track, now_hours: float) -> Ask | None:
             engine.write([Released(job=track.job, at_hours=now_hours, why="the controller stops")])
         return None
     lane = engine.lane(track)
+    if now_hours >= lane.stops_hours:
+        engine.write([ended(track, "deadline_missed", STOPS_LATE, now_hours)])
+        return None
     slot = lane.slot(now_hours)
     begins = lane.begins(slot)
     at_hours = begins if abs(now_hours - begins) < TIME_TOLERANCE_HOURS else now_hours

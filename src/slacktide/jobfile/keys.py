@@ -19,7 +19,7 @@ from slacktide.jobfile.tree import Mistakes, Scalar, Section, Series, Tree, desc
 from slacktide.learn.pool import AUTO
 from slacktide.policy.base import policies
 from slacktide.register import Spec
-from slacktide.types import Billing
+from slacktide.types import AFTER_DEADLINE, AfterDeadline, Billing
 from slacktide.units import (
     MAX_DURATION_HOURS,
     Accelerators,
@@ -109,6 +109,14 @@ def billing(text: str) -> Billing:
     if text == "slot":
         return "slot"
     raise InputError(f"must be 'second' or 'slot', got {shown(text)}")
+
+
+def after_deadline(text: str) -> AfterDeadline:
+    """Read what becomes of work that is left at the deadline."""
+    for word in AFTER_DEADLINE:
+        if text == word:
+            return word
+    raise InputError(f"must be 'stop', 'finish-cheaply' or 'finish-fast', got {shown(text)}")
 
 
 def moment(now: datetime) -> Callable[[str], float]:

@@ -22,7 +22,7 @@ from slacktide.jobfile.secrecy import kept_secret
 from slacktide.jobfile.tree import Mistakes, Scalar, Tree, parse_tree, read_text
 from slacktide.register import Spec
 from slacktide.speedup import Linear
-from slacktide.types import Billing, Job
+from slacktide.types import AfterDeadline, Billing, Job
 from slacktide.units import (
     Accelerators,
     format_duration,
@@ -51,6 +51,7 @@ JOB_KEYS = (
     "deadline",
     "value",
     "worthless_after",
+    "after_deadline",
     "restart",
     "shrink",
     "checkpoint",
@@ -76,6 +77,7 @@ _KEY_OF = {
     "value_usd": "value",
     "max_cost_usd": "max_cost",
     "billing": "billing",
+    "after_deadline": "after_deadline",
     "widths": "resources",
     "speedup": "speedup",
 }
@@ -245,6 +247,7 @@ def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: 
     value = fields.read("value", scalar(keys.positive(parse_money_usd)), 0.0)
     max_cost = fields.read("max_cost", scalar(keys.positive(parse_money_usd)), None)
     billed = fields.read("billing", scalar(keys.billing), DEFAULT_BILLING)
+    late = fields.read("after_deadline", scalar(keys.after_deadline), _usual_end(deadline, worthless_after))
 
     _check_worth(fields, deadline, worthless_after)
     _check_shrink(fields, restart, shrink)
@@ -264,9 +267,16 @@ def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: 
             worthless_after_hours=worthless_after,
             max_cost_usd=max_cost,
             billing=billed,
+            after_deadline=late,
         )
     except InputError as error:
         raise _located(fields, error) from error
+
+
+def _usual_end(deadline_hours: float, worthless_after_hours: float | None) -> AfterDeadline:
+    """Return what becomes of late work unless the file says so: after a hard deadline it is worth nothing."""
+    soft = worthless_after_hours is not None and worthless_after_hours > deadline_hours
+    return "finish-fast" if soft or math.isinf(deadline_hours) else "stop"
 
 
 def _check_worth(fields: Fields, deadline_hours: float, worthless_after_hours: float | None) -> None:

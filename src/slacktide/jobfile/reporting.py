@@ -18,8 +18,8 @@ MOST_REPEATS = 4
 """Repeats without an end in one pattern, such as `\\d+`: each makes the worst line slower."""
 
 _TOKEN = re.compile(
-    r"""(?P<escape>\\.) | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\]) | (?P<open>\((?:\?(?::|P<\w+>))?)
-    | (?P<odd>\(\?) | (?P<close>\)) | (?P<repeat>[*+?]|\{\d*,?\d*\}) | (?P<plain>.)""",
+    r"""(?P<escape>\\.) | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\]) | (?P<odd>\(\?(?!:|P<\w+>))
+    | (?P<open>\((?:\?(?::|P<\w+>))?) | (?P<close>\)) | (?P<repeat>[*+?]|\{\d*,?\d*\}) | (?P<plain>.)""",
     re.VERBOSE | re.DOTALL,
 )
 
@@ -58,7 +58,7 @@ def _check_bounded(text: str) -> None:
     for token in _TOKEN.finditer(text):
         kind, word = str(token.lastgroup), token.group()
         if kind == "odd" or (kind == "escape" and word[1].isdecimal() and word[1] != "0"):
-            raise InputError(f"a pattern must not look around or refer back, got {shown(text)}")
+            raise InputError(f"a pattern must not look around, refer back or set flags, got {shown(text)}")
         if kind == "repeat" and before == "repeat" and word != "?":
             raise InputError(f"a pattern must not repeat a repeat, got {shown(text)}")
         if kind == "repeat" and before == "close" and word != "?":

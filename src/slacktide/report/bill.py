@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from slacktide.events import Status
 from slacktide.report import grid, words
 from slacktide.report.grid import Column, Grid
-from slacktide.report.sentences import ENDINGS
+from slacktide.report.sentences import ending
 from slacktide.report.wire import values
 from slacktide.units import format_usd
 
@@ -30,7 +30,7 @@ def text(bill: Bill) -> str:
 def outcome(bill: Bill) -> str:
     """Say in one sentence how the job ended, when, and for how much."""
     ended = bill.status in get_args(Status)
-    status = ENDINGS[bill.status] if ended else f"has not ended ({bill.status})"
+    status = ending(bill.status, bill.finish_hours) if ended else f"has not ended ({bill.status})"
     return f"{words.plain(bill.job, 60)} {status}: {format_usd(bill.cost_usd)}, {finish(bill)}"
 
 

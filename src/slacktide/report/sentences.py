@@ -182,7 +182,14 @@ def _market(written: str) -> str:
 
 def _ended(event: Ended) -> str:
     when = f" after {words.since(event.finish_hours)}" if math.isfinite(event.finish_hours) else ""
-    return _with_why(f"the job {ENDINGS[event.status]}{when}", event.why)
+    return _with_why(f"the job {ending(event.status, event.finish_hours)}{when}", event.why)
+
+
+def ending(status: str, finish_hours: float) -> str:
+    """Say what became of a job; one that missed its deadline may have been stopped before it was done."""
+    if status == "deadline_missed" and not math.isfinite(finish_hours):
+        return "was stopped at its deadline, not done"
+    return ENDINGS[status]
 
 
 def _others(event: Event) -> str:

@@ -41,8 +41,7 @@ def assumptions(comparison: Comparison) -> list[str]:
 
 
 def _deadline(job: Job) -> str:
-    fastest = words.count(job.fastest_width, "on-demand GPU")
-    late = f"Work left at the deadline is done on {fastest}."
+    late = words.late(job)
     if job.hard:
         guard = (
             "The deadline is hard, so every policy ran behind the deadline guard: at the last moment at "
