@@ -192,9 +192,12 @@ class Decided(Event):
     attempt: int
     """Number of the set of workers; a new one begins whenever the set changes."""
     until_hours: float = math.inf
-    """When letting go must begin at the latest, because the money ends."""
+    """When letting go must begin at the latest, because the money ends, or the time of a job that stops at
+    its deadline."""
     ending: Ending | None = None
     """Set when the workers are being let go for good: what the job will be once they are gone."""
+    lost_gpu_hours: float = 0.0
+    """Work that is thrown away by changing the workers: a job without checkpoints begins anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +292,8 @@ class WorkerFailed(Event):
     """Negative: the signal that ended it."""
     checkpointed_gpu_hours: float
     """Work that was safe at that moment; failures without any in between count as one row of them."""
+    lost_gpu_hours: float = 0.0
+    """Work since the last checkpoint that has to be done again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,6 +303,8 @@ class Stalled(Event):
     attempt: int
     silent_s: float
     checkpointed_gpu_hours: float
+    lost_gpu_hours: float = 0.0
+    """Work since the last checkpoint that has to be done again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,13 +378,28 @@ class Learned(Event):
     """What it earned between the least and the most it could have, in [0, 1]."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed(Event):
+    """New workers reported where they go on: what was really lost since the last report."""
+
+    attempt: int
+    before_gpu_hours: float
+    """The most that was reported before."""
+    after_gpu_hours: float
+    """What these workers reported first."""
+    lost_gpu_hours: float
+    """The work in between, which was lost."""
+    expected_gpu_hours: float
+    """What losses since then had been expected to cost; the bill counts what was measured instead."""
+
+
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
         JournalMade, ClockSet, ClockAnchored, Opened, Closed, SiteOpened, SubmissionAsked, SubmissionRefused,
         Submitted, Preempted, Decided, Held, Lived, Lost, Blocked, Unblocked, FeedTroubled, ClusterSized,
         Kept, Remembered, WorkerFailed, Stalled, Restarted, PreemptionAsked, CancellationAsked, HealthChanged,
-        Released, ClockJumped, Ended, Learned, PaceRevised,
+        Released, ClockJumped, Ended, Learned, PaceRevised, Resumed,
     )
 }  # fmt: skip
 """Every kind of event by its name, which is how a store writes it."""

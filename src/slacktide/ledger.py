@@ -16,9 +16,9 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from slacktide.compiled import inlined
-from slacktide.physics import Passed, Terms, pass_time
+from slacktide.physics import Passed, Terms, next_end_hours, pass_time
 from slacktide.tariff import Charge, Meter, Tariff, price, reach_hours
-from slacktide.types import TIME_TOLERANCE_HOURS, JobState, Quote
+from slacktide.types import STOP, TIME_TOLERANCE_HOURS, JobState, Quote
 
 CENT_USD = 0.005
 """Two sums that differ by less than this are the same to the cent."""
@@ -89,17 +89,22 @@ def live(
 ) -> Outcome:
     """Let up to so many hours of one slot pass with one holding, and price them.
 
-    The stretch is shorter where the work ends in it, or the money: then the job checkpoints, stops and is
-    exhausted.
+    The stretch is shorter where the work ends in it, or the money, or the time of a job that stops at its
+    deadline: then the job checkpoints, stops and is exhausted.
     """
+    ends = terms.deadline_hours + TIME_TOLERANCE_HOURS - from_hours
+    last = terms.after_deadline == STOP and ends <= hours + 2 * TIME_TOLERANCE_HOURS
+    limit = min(hours, max(0.0, ends)) if last else hours
     reach = np.inf
     if max_cost_usd < np.inf:
         left = max_cost_usd - state.cost_usd
         reach = reach_hours(tariff, meter, slot, pool, quote, spot, on_demand, left)
-    after, passed = pass_time(terms, state, from_hours, min(hours, reach), pool, spot, on_demand)
+    after, passed = pass_time(terms, state, from_hours, min(limit, reach), pool, spot, on_demand)
     held = passed.hours if spot + on_demand > 0 else 0.0
     charge, meter = price(tariff, meter, slot, pool, quote, spot, on_demand, held, 0.0)
-    exhausted = reach < hours and after.finish_hours == np.inf
+    # Work that the tolerance lets end a moment after the deadline is in time, and is let end.
+    stops = reach < limit or (last and next_end_hours(terms, after) > TIME_TOLERANCE_HOURS)
+    exhausted = stops and after.finish_hours == np.inf
     return Outcome(_paid(after, charge, exhausted), meter, charge, passed)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable, inlined
-from slacktide.types import TIME_TOLERANCE_HOURS, Job, JobState, Quote
+from slacktide.types import AFTER_DEADLINE, TIME_TOLERANCE_HOURS, Job, JobState, Quote
 
 WORK_TOLERANCE_HOURS = 1e-9
 
@@ -39,6 +39,8 @@ class Terms(NamedTuple):
     """Productive hours between checkpoints; 0: a loss costs no work; infinite: there are none."""
     move_hours: float
     """Added to a restart when the workers move to another pool."""
+    after_deadline: int
+    """What becomes of work left at the deadline: its place in `types.AFTER_DEADLINE`."""
     fastest: int
     """The width on which the work is done soonest."""
     phase_ends_gpu_hours: Floats
@@ -74,6 +76,7 @@ def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: float = 0.0) ->
         shrink_hours=float(job.restart_hours if job.shrink_hours is None else job.shrink_hours),
         checkpoint_hours=float(job.checkpoint_hours),
         move_hours=float(move_hours),
+        after_deadline=AFTER_DEADLINE.index(job.after_deadline),
         fastest=job.fastest_width,
         phase_ends_gpu_hours=ends,
         rate=rate,
@@ -92,6 +95,7 @@ def with_rate(terms: Terms, rate: Floats) -> Terms:
         terms.shrink_hours,
         terms.checkpoint_hours,
         terms.move_hours,
+        terms.after_deadline,
         terms.fastest,
         terms.phase_ends_gpu_hours,
         rate,
@@ -250,12 +254,20 @@ def carried(terms: Terms, state: JobState, changed: bool) -> tuple[float, float,
     """Return progress, what of it is safe, and productive hours since, as a stretch begins.
 
     A planned change of workers is a graceful stop: the job checkpoints before it re-forms. One that has no
-    checkpoints begins anew.
+    checkpoints begins anew, with what is known to be safe of it: nothing, unless it said so itself.
     """
     if not changed:
         return state.progress_gpu_hours, state.checkpointed_gpu_hours, state.since_checkpoint_hours
-    kept = 0.0 if terms.checkpoint_hours == np.inf else state.progress_gpu_hours
+    kept = state.progress_gpu_hours if terms.checkpoint_hours < np.inf else state.checkpointed_gpu_hours
     return kept, kept, 0.0
+
+
+@inlined
+def given_up(terms: Terms, state: JobState, spot: int, on_demand: int, pool: int) -> float:
+    """Return the work that is thrown away when a job is to hold these workers from now on."""
+    changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
+    kept, _, _ = carried(terms, state, changed)
+    return state.progress_gpu_hours - kept
 
 
 @inlined
@@ -309,11 +321,22 @@ def next_end_hours(terms: Terms, state: JobState) -> float:
     return ends_in_hours(left, terms.rate[phase, width], state.pause_hours)
 
 
+@inlined
+def finish_with(terms: Terms, state: JobState, now_hours: float, spot: int, on_demand: int) -> float:
+    """Return when the work is done if from now on these workers are held in the same pool."""
+    width = spot + on_demand
+    if width == 0:
+        return np.inf
+    pause = pause_after(terms, state, spot, on_demand, state.pool)
+    changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus
+    done, _, _ = carried(terms, state, changed)
+    return now_hours + pause + work_hours(terms, done, width)
+
+
 @compilable
 def on_demand_finish(terms: Terms, state: JobState, now_hours: float, width: int) -> float:
     """Return when the work is done if from now on just this width is held on demand."""
-    pause = pause_after(terms, state, 0, width, state.pool)
-    return now_hours + pause + work_hours(terms, state.progress_gpu_hours, width)
+    return finish_with(terms, state, now_hours, 0, width)
 
 
 @compilable

@@ -17,6 +17,13 @@ from slacktide.speedup import CONCAVE, LEAST_RATE, MOST_RATE, Linear, Speedup, i
 
 Billing: TypeAlias = Literal["second", "slot"]
 
+AfterDeadline: TypeAlias = Literal["finish-fast", "finish-cheaply", "stop"]
+AFTER_DEADLINE: tuple[AfterDeadline, ...] = ("finish-fast", "finish-cheaply", "stop")
+"""What may become of work that is left at the deadline: it is done on the fastest width on demand; or on spot
+while there is some, else on the narrowest width on demand; or the job checkpoints and stops."""
+FINISH_FAST, FINISH_CHEAPLY, STOP = range(3)
+"""Their places, which is how compiled code knows them."""
+
 TIME_TOLERANCE_HOURS = 1e-6
 """Two times closer than this (3.6 ms) are the same time."""
 
@@ -82,7 +89,7 @@ class JobState(NamedTuple):
     finish_hours: float = math.inf
     """When the work was done; infinite while it is not."""
     exhausted: bool = False
-    """Whether the job was stopped because it would have passed its greatest cost."""
+    """Whether the job was stopped before its work was done: its money ended, or its time."""
 
     @property
     def gpus(self) -> int:
@@ -141,6 +148,8 @@ class Job:
     work_spread: float = 0.0
     """How far `work_gpu_hours` may be off, as a share: 0.3 for +-30 %. The pace is then measured as the job
     runs, and the deadline is kept with a margin until it is known; 0: the work is as it says."""
+    after_deadline: AfterDeadline = "finish-fast"
+    """What becomes of work that is left at the deadline."""
 
     def __post_init__(self) -> None:
         if self.phases:
@@ -179,6 +188,13 @@ class Job:
         if self.billing not in ("second", "slot"):
             raise InputError(
                 f"billing must be 'second' or 'slot', got {shown(self.billing)}", field="billing"
+            )
+
+        if self.after_deadline not in AFTER_DEADLINE:
+            raise InputError(
+                f"after_deadline must be 'stop', 'finish-cheaply' or 'finish-fast', got "
+                f"{shown(self.after_deadline)}",
+                field="after_deadline",
             )
 
     def _check_widths(self) -> None:

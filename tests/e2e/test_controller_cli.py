@@ -71,7 +71,7 @@ def test_jobs_of_other_processes_run_and_the_next_controller_goes_on(
     assert submitted(long, "--key", "k") == "long", "the same key is the same job"
     assert len(told(journal, SubmissionAsked)) == len(told(journal, Submitted)) == 3
     assert run(["submit", long]) == 2
-    assert "must run once at a time" in capsys.readouterr().err
+    assert "must be of one job at a time" in capsys.readouterr().err
     wait_until(lambda: {status_of(journal, name) for name in ("one", "two")} == {"succeeded"})
     assert run(["cancel", "long"]) == 0
     assert "no controller" not in capsys.readouterr().err

@@ -42,7 +42,8 @@ def test_the_smallest_job_has_the_documented_defaults() -> None:
         12,
         tuple(range(1, 9)),
     )
-    assert (job.restart_hours, job.shrink_hours, job.checkpoint_hours, job.billing) == (0, None, 0, "second")
+    assert (job.restart_hours, job.shrink_hours, job.billing) == (0, None, "second")
+    assert (job.checkpoint_hours, job.after_deadline) == (math.inf, "stop")
     assert (job.value_usd, job.worthless_after_hours, job.max_cost_usd) == (0, None, None)
     assert job.speedup == Linear()
     assert job.hard
@@ -447,3 +448,50 @@ def test_a_file_says_whether_its_hours_depend_on_when_it_is_read() -> None:
     text = "resources: {accelerators: H100:1..2}\nwork: 4 gpu-hours\n"
     assert not parse_job(f"{text}deadline: 12h\n").dated
     assert parse_job(f"{text}deadline: 2030-05-01T18:00:00Z\n", now=datetime(2030, 5, 1, tzinfo=UTC)).dated
+
+
+def test_without_a_word_of_checkpoints_a_job_has_none() -> None:
+    assert small("").job.checkpoint_hours == math.inf
+    assert small("checkpoint: {dir: ckpt}").job.checkpoint_hours == 0.0
+    assert small("checkpoint: {dir: ckpt, shared: true}").checkpoint_shared
+    with pytest.raises(FileError, match=r"checkpoint.shared: must be true or false, got 'maybe'"):
+        small("checkpoint: {shared: maybe}")
+
+
+def test_a_job_may_never_hang() -> None:
+    assert small("hang_after: never").hang_after_hours == math.inf
+    with pytest.raises(FileError, match=r"hang_after: .*got 'soon'; or write 'never'"):
+        small("hang_after: soon")
+
+
+def test_progress_may_come_from_the_log() -> None:
+    assert small(r"progress: {log: 'step (\d+)/(\d+)'}").progress_log == r"step (\d+)/(\d+)"
+    assert small(r"progress: {log: '(\d+)%'}").progress_log == r"(\d+)%"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "answer"),
+    [
+        ("step (", "must be a regular expression"),
+        (r"step \d+", r"must have one group .* or two .* got 0"),
+        (r"(\d+)/(\d+)/(\d+)", "got 3"),
+        (r"(a+)+b", "must not repeat a group"),
+        (r"((?:a|a)*)b", "must not repeat a group"),
+        (r"(\d{1,9}){1,9}", "must not repeat a group"),
+        (r"(\d+)(?=x)", "must not look around"),
+        (r"(\d+)/\1", "must not look around, refer back"),
+        (r"(.*).*.*.*.*x", "at most 4 repeats, got 5"),
+        ("(x" + "y" * 300 + ")", "at most 200 characters"),
+    ],
+)
+def test_patterns_that_cannot_be_used_are_refused(pattern: str, answer: str) -> None:
+    with pytest.raises(FileError, match=f"progress.log: .*{answer}"):
+        small(f"progress: {{log: '{pattern}'}}")
+
+
+def test_after_a_hard_deadline_a_job_stops_unless_its_file_says_otherwise() -> None:
+    assert small("").job.after_deadline == "stop"
+    assert small("value: 9 usd\nworthless_after: 90h").job.after_deadline == "finish-fast"
+    assert small("after_deadline: finish-cheaply").job.after_deadline == "finish-cheaply"
+    with pytest.raises(FileError, match=r"after_deadline: must be 'stop', .* got 'wait'"):
+        small("after_deadline: wait")

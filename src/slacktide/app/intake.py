@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from datetime import UTC, datetime
+from pathlib import Path
 
 from slacktide.app.entry import entry
 from slacktide.app.submission import Defaults, Submission
@@ -15,7 +17,7 @@ from slacktide.engine.placing import placed
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError, SlacktideError
 from slacktide.events import SubmissionRefused, Submitted
-from slacktide.jobfile import JobFile
+from slacktide.jobfile import JobFile, parse_job
 from slacktide.learn.saved import Saved
 from slacktide.market.base import Pool
 from slacktide.store.values import Values, job_values, request_values
@@ -108,14 +110,33 @@ def rehearse(lane: Lane, told: Submitted) -> None:
 
 
 def check_alone(submission: Submission, world: World) -> None:
-    """Raise InputError where another job of the same file is writing into the same checkpoint folder."""
+    """Raise InputError where another job is writing into the same checkpoint folder, unless that is meant."""
     file = submission.file
-    twin = active_of(world, file.path)
-    if twin is not None and file.checkpoint_dir is not None:
-        raise InputError(
-            f"{file.path}: a job with a checkpoint folder of its own must run once at a time, but {twin.job} "
-            "of the same file has not ended; wait for it, or leave out 'dir' under checkpoint"
-        )
+    folder = _checkpoint_folder(file)
+    if folder is None or file.checkpoint_shared:
+        return
+    for track in world.active:
+        if _checkpoint_folder_of(track) == folder:
+            raise InputError(
+                f"{file.path}: the checkpoint folder must be of one job at a time, but {track.job} has not "
+                f"ended and writes into {folder}, too; wait for it, give another 'dir' under checkpoint or "
+                "leave it out, or write 'shared: true' beside it if both are meant to use it"
+            )
+
+
+def _checkpoint_folder(file: JobFile) -> str | None:
+    """Return where a job writes its checkpoints, in one spelling; None where the back end chooses."""
+    if file.checkpoint_dir is None:
+        return None
+    return os.path.realpath(Path(file.path).absolute().parent / file.checkpoint_dir)
+
+
+def _checkpoint_folder_of(track: Track) -> str | None:
+    try:
+        now = datetime.fromisoformat(track.submitted.submitted_utc)
+        return _checkpoint_folder(parse_job(track.submitted.text, path=track.submitted.path, now=now))
+    except SlacktideError:  # a file of before that is not read any more is that job's own trouble
+        return None
 
 
 def active_of(world: World, path: str) -> Track | None:

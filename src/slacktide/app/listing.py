@@ -35,6 +35,7 @@ def listed(track: Track, world: World, *, in_charge: bool) -> JobStatus:
         submitted_utc=track.submitted.submitted_utc.replace("+00:00", "Z"),
         work_gpu_hours=work_gpu_hours,
         deadline_hours=deadline_hours if math.isfinite(deadline_hours) else None,
+        progress_estimated=track.estimated and track.active,
         blocked=track.blocked or None,
     )
 

@@ -11,7 +11,7 @@ from slacktide.app.feasible import check_feasible
 from slacktide.app.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.backtesting.checkpoints import advise
 from slacktide.backtesting.compare import Progress, label
-from slacktide.backtesting.outlook import look_ahead
+from slacktide.backtesting.outlook import best_case, look_ahead, without_cap
 from slacktide.backtesting.selection import resolve_policy
 from slacktide.deciding import Policy
 from slacktide.engine.feed import feed_path, is_feed
@@ -20,7 +20,7 @@ from slacktide.jobfile import read_job_file
 from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market, Pool
 from slacktide.register import Spec
-from slacktide.results.plan import JobPlan
+from slacktide.results.plan import JobPlan, Outlook
 from slacktide.types import Job
 
 
@@ -76,19 +76,46 @@ def plan(
     made = {label(one): one for one in (resolve_policy(spec, key=job.name) for spec in (policy, *others))}
     opened = as_market(market, slot_hours)
     result = look_ahead(job, opened, list(made.values()), pool=pool, progress=progress)
-    _check_affordable(job, result)
+    best = result.outlooks[-1]
+    _check_affordable(job, opened, next(iter(made.values())), result.pool, best, slot_hours)
     advice = advise(job, opened.pool(result.pool), result.gpus, checkpoint_takes_hours)
     return dataclasses.replace(result, checkpoints=advice)
 
 
-def _check_affordable(job: Job, plan: JobPlan) -> None:
+def check_plan(request: PlanRequest) -> None:
+    """Raise InfeasibleError where a plan of this job would be refused, without making all of it.
+
+    For whoever runs a job without looking at its plan first.
+    """
+    file = read_job_file(request.path)
+    check_feasible(file.job)
+    if file.job.max_cost_usd is None:
+        return
+    market = planned_on(request.market, file.market).open(file.market)
+    policy = resolve_policy(file.policy if request.policy is None else request.policy, key=file.job.name)
+    place, best = best_case(file.job, market, policy, pool=request.market.pool)
+    _check_affordable(file.job, market, policy, place, best, None)
+
+
+def _check_affordable(
+    job: Job,
+    market: Market | Pool | str,
+    policy: Policy,
+    pool: str,
+    best: Outlook,
+    slot_hours: float | None,
+) -> None:
+    """Raise InfeasibleError when not even one who knows the future could pay for the job on a good day.
+
+    What the policy would need is worked out as if money did not end, for else it would be what it may spend.
+    """
     if job.max_cost_usd is None:
         return
-    best = plan.outlooks[-1]
     cheapest = min(best.futures.cost_usd.p10, best.history.cost_usd.p10)
     if cheapest > job.max_cost_usd:
+        needed = without_cap(job, as_market(market, slot_hours), policy, pool).cost_usd.p90
         raise InfeasibleError(
             f"max_cost must allow at least {cheapest:.2f} USD, which is what one who knows the future would "
-            f"pay on a good day (p10), got {job.max_cost_usd:.2f} USD; {plan.policy} would need "
-            f"{plan.outlooks[0].futures.cost_usd.p90:.2f} USD (p90)"
+            f"pay on a good day (p10), got {job.max_cost_usd:.2f} USD; {label(policy)} would need "
+            f"{needed:.2f} USD (p90) if there were no max_cost"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slacktide.app.controller import Controller
 from slacktide.app.listing import elapsed_hours, held_by, policy_of, status_of
+from slacktide.engine.account import Account
 from slacktide.engine.bill import on_demand_alone
 from slacktide.engine.lane import Lane
 from slacktide.engine.world import Track
@@ -48,6 +49,7 @@ class Standings:
             spot_gpus=held.spot_gpus,
             on_demand_gpus=held.on_demand_gpus,
             progress_gpu_hours=state.progress_gpu_hours,
+            estimated=track.estimated if one is None else _is_estimate(track, one),
             spot_usd=bill.spot_usd,
             on_demand_usd=bill.on_demand_usd,
             on_demand_alone_usd=alone_usd,
@@ -78,6 +80,11 @@ def _projected(
         return finish, cost_usd / share
     soonest = hours + job.work_hours(job.fastest_width) * (1 - share)
     return max(soonest, job.deadline_hours), cost_usd + alone_usd * (1 - share)
+
+
+def _is_estimate(track: Track, one: Account) -> bool:
+    """Whether real workers never reported how much is done; in a dry run nobody does."""
+    return one.priced.stretch.estimated and track.held is not None
 
 
 def _shown_until(track: Track, now_hours: float) -> float:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from slacktide.register import Register
 
@@ -30,6 +30,9 @@ class LaunchSpec:
     """How long a worker may take to checkpoint and end once it is told to, by the wall clock."""
     worked: bool = False
     """Whether it has done work already, which must not be lost where the back end keeps its checkpoints."""
+    progress_log: str | None = None
+    """A pattern that finds progress in what rank 0 prints: one group is a share or per cent, two are done and
+    total. None: the job reports progress itself, or nobody does."""
 
 
 class Order(NamedTuple):
@@ -43,7 +46,7 @@ class Order(NamedTuple):
     spot_gpus: int
     on_demand_gpus: int
     until_hours: float = math.inf
-    """Held no longer than this without a new order, on the market's clock: then the money ends."""
+    """Held no longer than this without a new order, on the market's clock: then the money or time ends."""
     ending: bool = False
     """Whether all of it is being let go; it is paid for until it is gone."""
     delay_s: float = 0.0
@@ -66,6 +69,11 @@ class Failure(NamedTuple):
     what: str = ""
 
 
+Saved: TypeAlias = Literal["said", "assumed", "unknown"]
+"""How it is known what a job has saved: it said so · it said how much is done, and nothing else · nobody did,
+for progress was read from what it printed."""
+
+
 class Progress(NamedTuple):
     """What a job says of its own work; the engine decides what that means in GPU-hours."""
 
@@ -74,6 +82,8 @@ class Progress(NamedTuple):
     """The part that a worker killed without notice would not lose."""
     at_hours: float = -math.inf
     """When the workers of this attempt last said so; minus infinity while only earlier ones have."""
+    saved: Saved = "said"
+    """How `checkpointed_share` is known."""
 
 
 class Facts(NamedTuple):
@@ -97,7 +107,7 @@ class Facts(NamedTuple):
     failure: Failure | None = None
     metrics: Mapping[str, float] = {}
     silent_s: float = 0.0
-    """Seconds of the wall clock since the last sign of progress."""
+    """Seconds of the wall clock since progress last grew or this attempt began; 0 while none was reported."""
     gone: bool = False
     """Whether no worker is left."""
     lost_on_demand_gpus: int = 0

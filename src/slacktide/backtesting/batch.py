@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,9 +18,18 @@ from slacktide.forecast.base import forecast_table
 from slacktide.ledger import live
 from slacktide.market.base import Pool
 from slacktide.pace import Pace, believed, learn, prior
-from slacktide.physics import Terms, cut, lose
-from slacktide.policy.base import Choice, Context, PreparedPolicy, RulePolicy, Sight, past_deadline
+from slacktide.physics import Terms, cut, given_up, lose
+from slacktide.policy.base import (
+    Choice,
+    Context,
+    PreparedPolicy,
+    RulePolicy,
+    Sight,
+    held_when_late,
+    past_deadline,
+)
 from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.policy.unbroken import Unbroken
 from slacktide.results.run import Run
 from slacktide.tariff import Meter, Tariff, tariff_of
 from slacktide.types import Job, JobState, Quote
@@ -73,13 +83,16 @@ def run_starts(
             left = lose(terms, state, offered)
             if state.spot_gpus > left.spot_gpus:
                 preemptions += 1
-                lost_work += state.progress_gpu_hours - left.progress_gpu_hours
             now, hours = slot * tariff.slot_hours, tariff.slot_hours
-            choice = Choice(0, terms.fastest, 0)
-            if not past_deadline(terms, now):
+            if past_deadline(terms, now):
+                late_spot, late_on_demand = held_when_late(terms, left, quote)
+                choice = Choice(late_spot, late_on_demand, 0)
+            else:
                 sight = Sight(mean, tariff, slot, now, (slot + 1) * hours, hours, left, quote, at, pace)
                 choice = rule(parameters, sight)
             spot, on_demand = cut(terms, quote, choice.spot_gpus, choice.on_demand_gpus)
+            dropped = given_up(terms, left, spot, on_demand, left.pool)
+            lost_work += state.progress_gpu_hours - left.progress_gpu_hours + dropped
             lived = live(
                 terms, tariff, max_cost_usd, left, Meter(-1, -1, 0, 0), slot, now, hours, quote, left.pool,
                 spot, on_demand,
@@ -104,23 +117,24 @@ def run_starts(
 
 def can_compile(policy: Policy) -> bool:
     """Whether a policy, and any policy it wraps, is a rule that can be compiled."""
-    if isinstance(policy, DeadlineGuard):
+    if isinstance(policy, DeadlineGuard | Unbroken):
         return can_compile(policy.inner)
     return isinstance(policy, RulePolicy | PreparedPolicy)
 
 
 def prepare(policy: Policy, job: Job, pool: Pool, start: int, setting: Setting) -> Policy:
     """Return a policy with everything worked out that a run from this start needs."""
-    if isinstance(policy, DeadlineGuard):
-        return DeadlineGuard(prepare(policy.inner, job, pool, start, setting))
+    if isinstance(policy, DeadlineGuard | Unbroken):
+        return dataclasses.replace(policy, inner=prepare(policy.inner, job, pool, start, setting))
     if isinstance(policy, PreparedPolicy):
         return policy.prepared(job, pool, start, setting.neighbours)
     return policy
 
 
 def _needs_preparing(policy: Policy) -> bool:
-    inner = policy.inner if isinstance(policy, DeadlineGuard) else policy
-    return isinstance(inner, PreparedPolicy)
+    if isinstance(policy, DeadlineGuard | Unbroken):
+        return _needs_preparing(policy.inner)
+    return isinstance(policy, PreparedPolicy)
 
 
 def run_table(

@@ -17,6 +17,7 @@ from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies as register
 from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.policy.unbroken import keeping
 from slacktide.register import Spec
 from slacktide.results.comparison import Comparison, PolicySummary
 from slacktide.results.run import CLAIRVOYANT, Run, RunResult, result_of
@@ -80,10 +81,14 @@ def label(policy: Policy) -> str:
 
 
 def guarded(policy: Policy, job: Job) -> Policy:
-    """Return the policy as it will run: behind the deadline guard when the deadline is hard."""
-    if job.hard and not isinstance(policy, DeadlineGuard):
-        return DeadlineGuard(policy)
-    return policy
+    """Return the policy as it will run: behind the deadline guard when the deadline is hard.
+
+    For a job without checkpoints it keeps workers that have work to lose.
+    """
+    if isinstance(policy, DeadlineGuard):
+        return DeadlineGuard(keeping(policy.inner, job))
+    acting = keeping(policy, job)
+    return DeadlineGuard(acting) if job.hard else acting
 
 
 def compare(
@@ -194,7 +199,7 @@ def run_in_detail(
     """Run from one start, among so many, and keep every slot; no policy stands for the clairvoyant."""
     if policy is not None:
         return plain.run(job, pool, guarded(policy, job), start=start, name=name, setting=setting)
-    free = dataclasses.replace(job, checkpoint_hours=0.0, max_cost_usd=None)
+    free = dataclasses.replace(job, checkpoint_hours=0.0, max_cost_usd=None, after_deadline="finish-fast")
     return plain.run(free, pool, Replay(clairvoyant(job, pool, start, among=among)), start=start, name=name)
 
 

@@ -26,6 +26,16 @@ POOL_STARTS = 8
 """Starts per pool when the best one is looked for."""
 FUTURES = 50
 """Futures that are drawn from the model."""
+TRIED_CHECKPOINT_HOURS = 10 / 60
+"""The interval that is tried to say what a checkpoint would save a job that has none."""
+AFTER = {
+    "stop": "a job that is not done at its deadline checkpoints and stops (after_deadline: stop)",
+    "finish-cheaply": "work left at the deadline is done on spot while there is some, else on the narrowest "
+    "width on demand (after_deadline: finish-cheaply)",
+    "finish-fast": "work left at the deadline is done on demand, as fast as can be (after_deadline: "
+    "finish-fast)",
+}
+"""What becomes of work that is left at the deadline, as a plan says it."""
 SHOWN_FUTURES = 12
 """Futures that are run slot by slot, to show the GPUs held over time."""
 
@@ -68,9 +78,31 @@ def look_ahead(
         pools=pools or ((place.name, outlooks[0].history.cost_usd.p50),),
         first=_first(job, policies[0], drawn[0], start, setting),
         gpus=_held(job, policies[0], drawn[:SHOWN_FUTURES], start, setting),
-        assumptions=_assumptions(job, market, place, neighbours, outlooks[0]),
+        assumptions=(
+            *_without_checkpoints(job, policies[0], drawn, start, setting, outlooks[0]),
+            *_assumptions(job, market, place, neighbours, outlooks[0]),
+        ),
         clairvoyant_spare_usd=spare,
     )
+
+
+def best_case(job: Job, market: Market, policy: Policy, *, pool: str | None) -> tuple[str, Outlook]:
+    """Return the pool that a plan with this policy would choose, and what the clairvoyant would pay there."""
+    places = market.pools if pool is None else (market.pool(pool),)
+    place = market.pool(_ranked(job, market, policy, places)[0][0]) if len(places) > 1 else places[0]
+    neighbours = tuple(other for other in market.pools if other is not place)
+    drawn, start = scenarios(job, place, neighbours, paths=FUTURES)
+    known, _ = _clairvoyant(job, place, drawn, start, lambda done: None)
+    return place.name, known
+
+
+def without_cap(job: Job, market: Market, policy: Policy, pool: str) -> Spread:
+    """Return how a policy would do over drawn futures if the job's money did not end."""
+    free, place = dataclasses.replace(job, max_cost_usd=None), market.pool(pool)
+    neighbours = tuple(other for other in market.pools if other is not place)
+    drawn, start = scenarios(free, place, neighbours, paths=FUTURES)
+    acting, setting = compare.guarded(_steady(policy), free), compare.setting_for(market, place, None)
+    return spread([_one(free, future, acting, start, setting) for future in drawn])
 
 
 def recent(pool: Pool, job: Job) -> Pool:
@@ -189,6 +221,27 @@ def _held(
     )
 
 
+def _without_checkpoints(
+    job: Job, policy: Policy, drawn: Sequence[Pool], start: int, setting: Setting, chosen: Outlook
+) -> tuple[str, ...]:
+    """Say first what it means that a job has no checkpoints, and what one would save."""
+    if not math.isinf(job.checkpoint_hours):
+        return ()
+    safer = dataclasses.replace(job, checkpoint_hours=TRIED_CHECKPOINT_HOURS)
+    acting = compare.guarded(_steady(policy), safer)
+    kept = spread([_one(safer, future, acting, start, setting) for future in drawn])
+    mean, saved = chosen.futures.mean_cost_usd, chosen.futures.mean_cost_usd - kept.mean_cost_usd
+    less = f"save {saved:.2f} USD of {mean:.2f} USD" if saved > 0 else "save nothing"
+    return (
+        "the job has no checkpoints, for its file has no 'checkpoint:': whenever a worker is lost, or the "
+        "workers change, all work since the attempt began is lost; a checkpoint every "
+        f"{TRIED_CHECKPOINT_HOURS * 60:g} min would on average {less}, with {kept.on_time_share:.0%} of the "
+        f"drawn futures in time instead of {chosen.futures.on_time_share:.0%}",
+        "the clairvoyant's figure is a bound that this job cannot reach: it is worked out as if work could "
+        "be saved just before each loss",
+    )
+
+
 def _assumptions(
     job: Job, market: Market, place: Pool, neighbours: Sequence[Pool], chosen: Outlook
 ) -> tuple[str, ...]:
@@ -204,7 +257,8 @@ def _assumptions(
     ]
     if job.hard:
         words.append("the deadline is hard: every policy runs behind the deadline guard")
-    if job.checkpoint_hours > 0:
+    words.append(AFTER[job.after_deadline])
+    if 0 < job.checkpoint_hours < math.inf:
         words.append(
             f"a loss of spot takes back the work since the last checkpoint, "
             f"at most {job.checkpoint_hours * 60:g} min of it"

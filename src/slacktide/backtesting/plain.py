@@ -13,7 +13,7 @@ from slacktide.forecast.base import Forecaster
 from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Pool
 from slacktide.pace import learn, prior
-from slacktide.policy.base import LATE, past_deadline
+from slacktide.policy.base import late, past_deadline
 from slacktide.results.run import Run, SlotRecord
 from slacktide.solve.slotted import deadline_slots
 from slacktide.tariff import Meter, Tariff, tariff_of
@@ -71,7 +71,7 @@ def run(
         quote = pool.quote(start + slot)
         left = physics.lose(terms, state, quote.spot_gpus)
         if past_deadline(terms, slot * pool.slot_hours):
-            wanted = Allocation(0, terms.fastest, reason=LATE)
+            wanted = late(terms, left, quote)
         else:
             wanted = policy.decide(look(job, market.at(slot), left, slot, pool.slot_hours, memory, pace=pace))
         record = step(job, pool, terms, tariff, state, left, quote, wanted, slot)
@@ -104,7 +104,8 @@ def step(
     after, _, charge, passed = ledger.live(
         terms, tariff, job.money_usd, left, Meter(), slot, begin, hours, quote, left.pool, spot, on_demand
     )
-    gained = after.progress_gpu_hours - left.progress_gpu_hours
+    dropped = physics.given_up(terms, left, spot, on_demand, left.pool)
+    gained = after.progress_gpu_hours - (left.progress_gpu_hours - dropped)
     lived = ledger.priced(
         job.name, pool.name, slot, begin, quote, spot, on_demand, charge, passed, gained, estimated=True
     )
@@ -114,7 +115,7 @@ def step(
         wanted,
         left,
         state.spot_gpus - left.spot_gpus,
-        state.progress_gpu_hours - left.progress_gpu_hours,
+        state.progress_gpu_hours - left.progress_gpu_hours + dropped,
         lived,
         after,
     )

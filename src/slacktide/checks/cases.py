@@ -52,7 +52,7 @@ def random_job(rng: np.random.Generator, slot_hours: float, slots: int, *, hard:
         speedup=speedup,
         restart_hours=restart,
         shrink_hours=restart * float(rng.choice([0.0, 0.5, 1.0])),
-        checkpoint_hours=slot_hours * float(rng.choice([0.0, 0.0, 0.4, 1.5])),
+        checkpoint_hours=slot_hours * float(rng.choice([0.0, 0.0, 0.4, 1.5, np.inf])),
         value_usd=0.0 if hard else float(rng.integers(1, 300)),
         worthless_after_hours=None if hard else deadline * float(rng.choice([1.2, 2.0])),
         billing="slot" if rng.random() < 0.2 else "second",

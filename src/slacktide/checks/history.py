@@ -100,6 +100,16 @@ def _troubles() -> list[Event]:
         events.FeedTroubled(at_hours=1.1, why="prices.csv, line 7: a price must be >= 0"),
         events.Restarted(job=JOB, at_hours=1.1, attempt=3, delay_s=2.0),
         events.Stalled(job=JOB, at_hours=1.2, attempt=3, silent_s=600.5, checkpointed_gpu_hours=0.5),
+        events.Resumed(
+            job=JOB,
+            at_hours=1.3,
+            actor="worker",
+            attempt=4,
+            before_gpu_hours=0.1 + 0.2,
+            after_gpu_hours=5e-324,
+            lost_gpu_hours=0.3,
+            expected_gpu_hours=0.0,
+        ),
         events.ClockJumped(at_hours=9.0, from_hours=1.3),
     ]
 

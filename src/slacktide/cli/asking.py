@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
     from slacktide.app.journal import unfinished_files
 
     begun, paths = unfinished_files(journal), {str(Path(one.path).absolute()) for one in wanted}
-    fresh = [one for one in wanted if str(Path(one.path).absolute()) not in begun]
+    fresh = _fresh(wanted, begun)
     if not fresh:
         return ""
     pools = [_show_plan(one) for one in fresh]
@@ -40,6 +40,19 @@ def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
     if not click.confirm("Begin?"):
         return None
     return pools[0] if len(pools) == 1 else ""
+
+
+def check(journal: Path, wanted: Sequence[PlanRequest]) -> None:
+    """Refuse, without asking anybody, jobs not begun before whose plan would be refused."""
+    from slacktide.app.journal import unfinished_files
+    from slacktide.app.plan import check_plan
+
+    for one in _fresh(wanted, unfinished_files(journal)):
+        check_plan(one)
+
+
+def _fresh(wanted: Sequence[PlanRequest], begun: Collection[str]) -> list[PlanRequest]:
+    return [one for one in wanted if str(Path(one.path).absolute()) not in begun]
 
 
 def _show_plan(request: PlanRequest) -> str:

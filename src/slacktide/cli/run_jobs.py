@@ -46,7 +46,8 @@ def run(job: tuple[str, ...], **given: Any) -> int:
 
     Ctrl-C, SIGTERM or a closed terminal lets the workers checkpoint and lets go of all GPUs; the same command
     takes the jobs up again. Ends with the bill. Exits with 0 when all succeeded, 100 when one failed or was
-    late, 101 when one did not finish, 103 when one was cancelled.
+    late, 101 when one did not finish, 103 when one was cancelled, and 3, before anything is rented, for a job
+    that `slacktide plan` refuses.
     """
     from slacktide.app.controller import Controller
     from slacktide.cli.steady import steady_output
@@ -61,6 +62,8 @@ def run(job: tuple[str, ...], **given: Any) -> int:
             click.echo("nothing was started", err=True)
             return CANCELLED
         wanted = wanted.on_pool(pool)
+    elif not (given["fleet"] or given["resume"]):
+        asking.check(journal, [wanted.plan(path) for path in job])
     setup = setup_of(given, wanted.for_others())
     with Stopping(given["on_hangup"]) as stop, Controller(journal, setup) as controller:
         with steady_output():

@@ -181,10 +181,10 @@ def _reported(
     """Return a job as its workers report it; until they do, only what is checkpointed counts."""
     terms, order, before = lane.terms, track.order, track.state
     assert order is not None
-    safe = progress.checkpointed_share * terms.work_gpu_hours
+    rate = float(terms.rate[physics.phase_of(terms, before.progress_gpu_hours), order.gpus])
+    safe = _safe_gpu_hours(terms, before, progress, rate, spoken=spoken)
     done = progress.done_share * terms.work_gpu_hours if spoken else safe
     waited = to_hours - track.attempt_hours
-    rate = float(terms.rate[physics.phase_of(terms, before.progress_gpu_hours), order.gpus])
     rate *= mean_factor(track.pace, order.gpus) if track.pace is not None and order.gpus else 1.0
     gained = max(0.0, done - before.progress_gpu_hours)
     productive = min(hours, gained / rate) if rate > 0 else 0.0
@@ -198,6 +198,23 @@ def _reported(
         since_checkpoint_hours=(done - safe) / rate if rate > 0 else 0.0,
     )
     return state, Passed(hours, hours - productive if order.gpus else 0.0, productive)
+
+
+def _safe_gpu_hours(
+    terms: physics.Terms, before: JobState, progress: Progress, rate: float, *, spoken: bool
+) -> float:
+    """Return the work that would survive a loss now: what was said, else what the job's file promises.
+
+    A job without checkpoints that only says how much is done has nothing safe. Where progress was read from
+    what a job prints, it is at most one interval of checkpoints behind that.
+    """
+    done = progress.done_share * terms.work_gpu_hours
+    known = min(before.checkpointed_gpu_hours, done)
+    if progress.saved == "said" or (progress.saved == "assumed" and terms.checkpoint_hours < math.inf):
+        return progress.checkpointed_share * terms.work_gpu_hours
+    if progress.saved == "assumed" or not spoken or math.isinf(terms.checkpoint_hours):
+        return known
+    return max(known, done - terms.checkpoint_hours * rate)
 
 
 def has_all(track: Track) -> bool:

@@ -55,6 +55,7 @@ def own_bill(track: Track, job: Job) -> Bill:
         lost_gpu_hours=track.lost_gpu_hours,
         on_demand_alone_usd=None,
         clairvoyant_usd=None,
+        progress_estimated=track.estimated,
     )
 
 

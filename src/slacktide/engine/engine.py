@@ -225,13 +225,16 @@ class Engine:
             self._acted.add(track.job)
 
     def lasting(self, track: Track, state: JobState, begun: Begun, order: Order) -> Order:
-        """Return an order that ends early enough for all to be gone before the money is."""
+        """Return an order that ends early enough for all to be gone before the money is.
+
+        That of a job that stops at its deadline ends there at the latest.
+        """
         stop_hours = self.backend.stop_hours(track.job)
         if self.facts.get(track.job, Facts()).finished is not None:
             # It is noticed a step late, or two. A machine that slept once is no measure of that.
             stop_hours += STEPS_IN_RESERVE * median_low(self._gaps)
         ends = money_ends(self.lane(track), track, state, begun, order, stop_hours)
-        return order._replace(until_hours=ends)
+        return order._replace(until_hours=min(ends, self.lane(track).stops_hours))
 
     def keep(self) -> None:
         """Leave a snapshot in the journal, so that whoever reads it next need not begin at its beginning."""

@@ -26,7 +26,7 @@ def health(
     limit = terms.deadline_hours + TIME_TOLERANCE_HOURS
     width = physics.rescue_width(terms, state, now_hours)
     rescue = physics.on_demand_finish(terms, state, now_hours, width)
-    as_held = _finish_as_held(terms, state, now_hours, spot, on_demand)
+    as_held = float(physics.finish_with(terms, state, now_hours, spot, on_demand))
     began = terms.submitted_hours
     if min(rescue, as_held) > limit:
         earliest = min(rescue, as_held) - began
@@ -39,13 +39,3 @@ def health(
     if spare > slot_hours + terms.restart_hours:
         return "on-time", f"on demand need not begin for {spare:.2f} h"
     return "at-risk", f"on demand must begin within {max(spare, 0.0):.2f} h"
-
-
-def _finish_as_held(
-    terms: physics.Terms, state: JobState, now_hours: float, spot: int, on_demand: int
-) -> float:
-    """Return when the work is done if what is held stays."""
-    if spot + on_demand == 0:
-        return float("inf")
-    pause = physics.pause_after(terms, state, spot, on_demand, state.pool)
-    return float(now_hours + pause + physics.work_hours(terms, state.progress_gpu_hours, spot + on_demand))

@@ -13,7 +13,8 @@ from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.telling import decided, ended, lived, preempted
 from slacktide.engine.world import Track
 from slacktide.events import Ending, Event, Held, Lost, Released, Restarted, Stalled, Status, WorkerFailed
-from slacktide.types import Allocation, Reason
+from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Reason
+from slacktide.units import format_usd
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 LEFT = Reason("what-is-left")
 ASKED = "a user asked for it"
 STOPS = "the controller stops"
+STOPS_LATE = "its deadline has come and after_deadline is 'stop'"
+HANGS = (
+    "no new progress for {silent_s:.0f} s, and hang_after allows {patience_s:.0f} s; if it was still "
+    "working, report progress more often, or give hang_after a longer time or 'never' in the job file"
+)
 MOST_STOPS = 20
 """Whoever tells workers to stop this often, without any work between, does it for ever."""
 STOPPED_TOO_OFTEN = (
@@ -92,7 +98,12 @@ def finish(engine: Engine, track: Track, one: Account) -> None:
         status = "budget_exhausted"
     elif not job.on_time(own_hours) and (job.hard or job.value_at(own_hours) <= 0.0):
         status = "deadline_missed"
-    engine.write([lived(track, one), ended(track, status, "", one.to_hours, one.state.finish_hours)])
+    why = ""
+    if one.state.exhausted and one.to_hours >= engine.lane(track).stops_hours - TIME_TOLERANCE_HOURS:
+        status, why = "deadline_missed", STOPS_LATE
+    elif one.state.exhausted:
+        why = spent(job.money_usd, one.state.cost_usd)
+    engine.write([lived(track, one), ended(track, status, why, one.to_hours, one.state.finish_hours)])
     engine.backend.hold(order._replace(ending=True))
 
 
@@ -119,7 +130,18 @@ def _release(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
 
 
 def _stop_in_time(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
-    let_go(engine, track, "budget_exhausted", "max_cost would be passed")
+    lane = engine.lane(track)
+    if one.to_hours >= lane.stops_hours - TIME_TOLERANCE_HOURS:
+        let_go(engine, track, "deadline_missed", STOPS_LATE)
+        return
+    let_go(engine, track, "budget_exhausted", spent(lane.job.money_usd, one.state.cost_usd))
+
+
+def spent(limit_usd: float, spent_usd: float) -> str:
+    """Say why a job is stopped at its greatest cost: the limit, what was spent, and what is kept back."""
+    reserve = limit_usd - spent_usd
+    kept = f"; the other {format_usd(reserve)} are the reserve for letting go" if reserve >= 0.005 else ""
+    return f"max_cost allows {format_usd(limit_usd)}, and {format_usd(spent_usd)} was spent{kept}"
 
 
 def _give_up(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
@@ -133,8 +155,18 @@ def _gone(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
         events.append(Released(job=track.job, at_hours=one.to_hours, why=STOPS))
     else:
         assert track.ending is not None
-        events.append(ended(track, track.ending, "", one.to_hours))
+        events.append(ended(track, track.ending, _why_ended(engine, track, one), one.to_hours))
     engine.write(events)
+
+
+def _why_ended(engine: Engine, track: Track, one: Account) -> str:
+    """Say what ended a job that was to be let go, with the figures as they are now."""
+    if track.ending == "deadline_missed":
+        return STOPS_LATE
+    limit = engine.lane(track).job.money_usd
+    if track.ending != "budget_exhausted" or math.isinf(limit):
+        return ""
+    return f"max_cost allows {format_usd(limit)}, and {format_usd(one.state.cost_usd)} was spent"
 
 
 def _preempt(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
@@ -255,6 +287,7 @@ def _failed(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
         rank=failure.rank,
         exit_code=failure.exit_code,
         checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
+        lost_gpu_hours=_unsaved_gpu_hours(one),
     )
     _again(engine, track, failed, hopeless=failure.hopeless)
 
@@ -264,10 +297,11 @@ def _stalled(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
     stalled = Stalled(
         job=track.job,
         at_hours=one.to_hours,
-        why=f"no progress for {facts.silent_s:.0f} s",
+        why=HANGS.format(silent_s=facts.silent_s, patience_s=engine.lane(track).patience.silent_s),
         attempt=track.attempt,
         silent_s=facts.silent_s,
         checkpointed_gpu_hours=known_safe_gpu_hours(facts, one.state),
+        lost_gpu_hours=_unsaved_gpu_hours(one),
     )
     _again(engine, track, stalled, hopeless=False)
 

@@ -66,6 +66,11 @@ class Lane:
         """How long a slot of the market is."""
         return self.tariff.slot_hours
 
+    @property
+    def stops_hours(self) -> float:
+        """When the job is stopped, whatever is left of it; infinite for one that is finished late."""
+        return self.terms.deadline_hours if self.job.after_deadline == "stop" else math.inf
+
     def slot(self, now_hours: float) -> int:
         """Return the market's slot that a time falls in."""
         return self.start_slot + math.floor((now_hours - self.origin_hours) / self.slot_hours + 1e-9)

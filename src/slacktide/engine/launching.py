@@ -30,6 +30,7 @@ def launch_of(job: str, file: JobFile | None, *, worked: bool = False) -> Launch
         checkpoint_dir=str(folder / file.checkpoint_dir) if file.checkpoint_dir else None,
         grace_s=file.grace_hours * 3600.0,
         worked=worked,
+        progress_log=file.progress_log,
     )
 
 

@@ -41,7 +41,8 @@ def settle(engine: Engine, ask: Ask, wish: Allocation) -> list[Event]:
     engine.spot.hold(Claim(track.job, pool, wanted.spot_gpus, begun.from_hours))
     order = engine.lasting(track, state, begun, wanted)
     none = nothing_yet(track, engine.facts.get(track.job, Facts()), attempt, begun.from_hours, order.gpus)
-    return [decided(begun, state, order, wish), *none, *_health(engine, ask, order)]
+    lost = physics.given_up(lane.terms, state, order.spot_gpus, order.on_demand_gpus, state.pool)
+    return [decided(begun, state, order, wish, lost_gpu_hours=lost), *none, *_health(engine, ask, order)]
 
 
 def _health(engine: Engine, ask: Ask, order: Order) -> list[Event]:

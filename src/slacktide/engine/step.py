@@ -17,8 +17,9 @@ from slacktide.engine.careful import Careful
 from slacktide.engine.fleet_step import FleetStep
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.holding import note_begun, note_held
-from slacktide.engine.incidents import ASKED, LEFT, finish, pressing, watch
+from slacktide.engine.incidents import ASKED, LEFT, STOPS_LATE, finish, pressing, watch
 from slacktide.engine.pacing import revised
+from slacktide.engine.resuming import note_resumed
 from slacktide.engine.settling import settle
 from slacktide.engine.showing import Ask, view_of_all
 from slacktide.engine.telling import decided, ended, lived, preempted
@@ -37,6 +38,8 @@ STOPPING = Reason("stopping")
 
 def take_step(engine: Engine, active: Sequence[Track], now_hours: float) -> None:
     """Do all that is due for these jobs at this time of the market clock."""
+    for track in active:
+        note_resumed(engine, track, engine.facts[track.job], now_hours)
     due = [track for track in active if _is_due(engine, track, now_hours)]
     asks = _turn(engine, due, now_hours)
     turned = {ask.track.job for ask in asks}
@@ -163,6 +166,9 @@ def _begin(engine: Engine, track: Track, now_hours: float) -> Ask | None:
             engine.write([Released(job=track.job, at_hours=now_hours, why="the controller stops")])
         return None
     lane = engine.lane(track)
+    if now_hours >= lane.stops_hours:
+        engine.write([ended(track, "deadline_missed", STOPS_LATE, now_hours)])
+        return None
     slot = lane.slot(now_hours)
     begins = lane.begins(slot)
     at_hours = begins if abs(now_hours - begins) < TIME_TOLERANCE_HOURS else now_hours

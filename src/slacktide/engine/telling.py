@@ -12,7 +12,12 @@ from slacktide.types import Allocation, JobState
 
 
 def decided(
-    begun: Begun, state: JobState, order: Order, wish: Allocation, ending: Ending | None = None
+    begun: Begun,
+    state: JobState,
+    order: Order,
+    wish: Allocation,
+    ending: Ending | None = None,
+    lost_gpu_hours: float = 0.0,
 ) -> Decided:
     """Say what is to be held, what was wished for, and why."""
     return Decided(
@@ -32,6 +37,7 @@ def decided(
         attempt=order.attempt,
         until_hours=order.until_hours,
         ending=ending,
+        lost_gpu_hours=float(lost_gpu_hours),
     )
 
 

@@ -41,6 +41,7 @@ from slacktide.events import (
     Released,
     Remembered,
     Restarted,
+    Resumed,
     SiteOpened,
     Stalled,
     Submitted,
@@ -114,6 +115,15 @@ class Track:
     preemption_asked: PreemptionAsked | None = None
     preemptions: int = 0
     lost_gpu_hours: float = 0.0
+    """Work that was lost, as it was measured where the job reports, else as physics expects it."""
+    expected_lost_gpu_hours: float = 0.0
+    """What of it is not measured yet."""
+    told_gpu_hours: float = 0.0
+    """The most that the job reported to have done, since it last went on with new workers."""
+    unheard: bool = False
+    """Whether workers are at work of whom nobody knows yet where they went on."""
+    estimated: bool = False
+    """Whether its progress is an estimate: workers are real, and have never reported any."""
     failures: int = 0
     failures_in_row: int = 0
     safe_at_failure_gpu_hours: float = -1.0
@@ -263,7 +273,7 @@ def _tell(track: Track, event: Event) -> None:
             _lived(track, event)
         case Preempted():
             track.preemptions += event.spot_left < event.spot_before
-            track.lost_gpu_hours += event.lost_gpu_hours
+            _lose(track, event.lost_gpu_hours)
             track.preemption_asked = None
             if track.held is not None:  # what the market took is not held any more, also while it ends
                 track.held = track.held._replace(spot_gpus=min(track.held.spot_gpus, event.spot_left))
@@ -274,7 +284,12 @@ def _tell(track: Track, event: Event) -> None:
         case Blocked() | Unblocked():
             track.blocked = event.why if isinstance(event, Blocked) else ""
         case WorkerFailed() | Stalled():
+            _lose(track, event.lost_gpu_hours, event.checkpointed_gpu_hours)
             _failed(track, event.checkpointed_gpu_hours)
+        case Resumed():
+            track.lost_gpu_hours += event.lost_gpu_hours - event.expected_gpu_hours
+            track.told_gpu_hours, track.expected_lost_gpu_hours = event.after_gpu_hours, 0.0
+            track.unheard = False
         case Restarted() if track.order is not None:
             _new_attempt(track, event.attempt, event.at_hours)
             track.order = track.order._replace(attempt=event.attempt, delay_s=event.delay_s)
@@ -305,6 +320,7 @@ def _decided(track: Track, event: Decided) -> None:
     _new_attempt(track, event.attempt, event.at_hours)
     if event.spot_gpus > event.state.spot_gpus:
         track.spot_added_hours = event.at_hours
+    _lose(track, event.lost_gpu_hours)
     track.memory = event.memory
     track.ending = event.ending
     track.state = event.state
@@ -324,11 +340,25 @@ def _decided(track: Track, event: Decided) -> None:
 def _new_attempt(track: Track, attempt: int, at_hours: float) -> None:
     if attempt != track.attempt:
         track.attempt, track.attempt_hours = attempt, at_hours
+        track.unheard = track.told_gpu_hours > 0.0
+
+
+def _lose(track: Track, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> None:
+    """Count work as lost; what was safe beside it had been done before, too."""
+    track.lost_gpu_hours += lost_gpu_hours
+    track.expected_lost_gpu_hours += lost_gpu_hours
+    if track.told_gpu_hours > 0.0:
+        track.told_gpu_hours = max(track.told_gpu_hours, safe_gpu_hours + lost_gpu_hours)
 
 
 def _lived(track: Track, event: Lived) -> None:
     one = event.priced.stretch
     track.state = event.state
+    if one.estimated:
+        track.estimated = track.held is not None
+    else:
+        track.estimated = False
+        track.told_gpu_hours = max(track.told_gpu_hours, event.state.progress_gpu_hours)
     if track.begun is not None:  # what is held goes on from here, unless a decision follows
         track.begun = track.begun._replace(from_hours=event.at_hours)
     track.bill = added(track.bill, event.priced)
@@ -348,6 +378,6 @@ def _failed(track: Track, safe_gpu_hours: float) -> None:
 def _lost(track: Track, event: Lost) -> None:
     safe = event.checkpointed_gpu_hours
     moved = safe > track.safe_at_loss_gpu_hours + 1e-9
-    track.lost_gpu_hours += event.lost_gpu_hours
+    _lose(track, event.lost_gpu_hours, safe)
     track.losses_in_row = 1 if moved else track.losses_in_row + 1
     track.safe_at_loss_gpu_hours = safe

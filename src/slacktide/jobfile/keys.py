@@ -21,7 +21,7 @@ from slacktide.learn.pool import AUTO
 from slacktide.own_class import found_beside, is_place, one_of
 from slacktide.policy.base import policies
 from slacktide.register import Register, Spec
-from slacktide.types import Billing
+from slacktide.types import AFTER_DEADLINE, AfterDeadline, Billing
 from slacktide.units import (
     MAX_DURATION_HOURS,
     Accelerators,
@@ -91,6 +91,23 @@ def count(text: str) -> int:
     return int(text)
 
 
+def patience(text: str) -> float:
+    """Read how long a job may make no progress, in hours; `never` is for ever."""
+    if text == "never":
+        return math.inf
+    try:
+        return positive(parse_duration_hours)(text)
+    except InputError as error:
+        raise InputError(f"{error}; or write 'never'") from error
+
+
+def yes_or_no(text: str) -> bool:
+    """Read `true` or `false`."""
+    if text.lower() not in ("true", "false"):
+        raise InputError(f"must be true or false, got {shown(text)}")
+    return text.lower() == "true"
+
+
 def accelerators(tree: Tree) -> Accelerators:
     """Read `H100:1..8` and its kin, or the mapping `{H100: 8}`."""
     if isinstance(tree, Section) and len(tree.entries) == 1:
@@ -106,6 +123,14 @@ def billing(text: str) -> Billing:
     if text == "slot":
         return "slot"
     raise InputError(f"must be 'second' or 'slot', got {shown(text)}")
+
+
+def after_deadline(text: str) -> AfterDeadline:
+    """Read what becomes of work that is left at the deadline."""
+    for word in AFTER_DEADLINE:
+        if text == word:
+            return word
+    raise InputError(f"must be 'stop', 'finish-cheaply' or 'finish-fast', got {shown(text)}")
 
 
 def moment(now: datetime) -> Callable[[str], float]:

@@ -16,12 +16,13 @@ from slacktide.errors import FileError, InputError
 from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, root, scalar, section
 from slacktide.jobfile.phases import guessed_gpu_hours, phases, work_spread
+from slacktide.jobfile.reporting import progress
 from slacktide.jobfile.scaling import speedup
 from slacktide.jobfile.secrecy import kept_secret
 from slacktide.jobfile.tree import Mistakes, Scalar, Tree, parse_tree, read_text
 from slacktide.register import Spec
 from slacktide.speedup import Linear
-from slacktide.types import Billing, Job
+from slacktide.types import AfterDeadline, Billing, Job
 from slacktide.units import (
     Accelerators,
     format_duration,
@@ -50,6 +51,7 @@ JOB_KEYS = (
     "deadline",
     "value",
     "worthless_after",
+    "after_deadline",
     "restart",
     "shrink",
     "checkpoint",
@@ -59,6 +61,7 @@ JOB_KEYS = (
     "market",
     "retries",
     "hang_after",
+    "progress",
     "class",
 )
 """All keys of a job file."""
@@ -74,6 +77,7 @@ _KEY_OF = {
     "value_usd": "value",
     "max_cost_usd": "max_cost",
     "billing": "billing",
+    "after_deadline": "after_deadline",
     "widths": "resources",
     "speedup": "speedup",
 }
@@ -116,11 +120,15 @@ class JobFile:
     checkpoint_dir: str | None = None
     checkpoint_takes_hours: float | None = None
     """How long the job stands still to save itself; None where it does not say."""
+    checkpoint_shared: bool = False
+    """Whether other jobs are meant to write into the same checkpoint folder."""
     grace_hours: float = DEFAULT_GRACE_HOURS
     """From the request to stop to the kill."""
     retries: Retries = field(default_factory=Retries)
     hang_after_hours: float = DEFAULT_HANG_HOURS
-    """Without progress for this long, by the wall clock, the job counts as hung."""
+    """Without new progress for this long, by the wall clock, a job that reports any counts as hung."""
+    progress_log: str | None = None
+    """The pattern that finds progress in what the job prints; None: the job reports it itself, or nobody."""
     fleet_class: str | None = None
     """The class of a job that is part of a stream; such a job needs no deadline."""
     dated: bool = False
@@ -133,6 +141,11 @@ class _Checkpoint(NamedTuple):
     every_hours: float = 0.0
     grace_hours: float = DEFAULT_GRACE_HOURS
     takes_hours: float | None = None
+    shared: bool = False
+
+
+_NO_CHECKPOINT = _Checkpoint(every_hours=math.inf)
+"""What a file means that says nothing of checkpoints: nobody knows of any, so every loss begins it anew."""
 
 
 def read_job_file(path: str | Path, *, now: datetime | None = None) -> JobFile:
@@ -163,7 +176,9 @@ def _read(fields: Fields, now: datetime) -> JobFile:
             fields.require(key, example)
     mistakes, text = fields.mistakes, scalar(keys.words)
     gpus = fields.read("resources", lambda tree: _resources(tree, mistakes), _ONE_GPU)
-    checkpoint = fields.read("checkpoint", lambda tree: _checkpoint(tree, mistakes), _Checkpoint())
+    # Streams are planned as if jobs kept their work when their width changes, so theirs are taken to.
+    unsaid = _Checkpoint() if "class" in fields else _NO_CHECKPOINT
+    checkpoint = fields.read("checkpoint", lambda tree: _checkpoint(tree, mistakes), unsaid)
     folder = Path(mistakes.path).parent
     return JobFile(
         gpu=gpus.gpu,
@@ -176,11 +191,11 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         secrets=fields.read("secrets", keys.secrets(mistakes), {}),
         checkpoint_dir=checkpoint.dir,
         checkpoint_takes_hours=checkpoint.takes_hours,
+        checkpoint_shared=checkpoint.shared,
         grace_hours=checkpoint.grace_hours,
         retries=fields.read("retries", lambda tree: _retries(tree, mistakes), Retries()),
-        hang_after_hours=fields.read(
-            "hang_after", scalar(keys.positive(parse_duration_hours)), DEFAULT_HANG_HOURS
-        ),
+        hang_after_hours=fields.read("hang_after", scalar(keys.patience), DEFAULT_HANG_HOURS),
+        progress_log=fields.read("progress", progress(mistakes), None),
         fleet_class=fields.read("class", scalar(keys.name), None),
         dated=any(_is_date(fields, key) for key in ("deadline", "worthless_after")),
         path=mistakes.path,
@@ -203,14 +218,16 @@ def _resources(tree: Tree, mistakes: Mistakes) -> Accelerators:
 def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
     """Read how work survives a loss; `none` says that it does not."""
     if isinstance(tree, Scalar) and tree.text == "none":
-        return _Checkpoint(every_hours=math.inf)
-    fields = Fields(section(tree), mistakes, ("dir", "every", "grace", "takes"), prefix="checkpoint.")
+        return _NO_CHECKPOINT
+    known = ("dir", "every", "grace", "takes", "shared")
+    fields = Fields(section(tree), mistakes, known, prefix="checkpoint.")
     default = _Checkpoint()
     return _Checkpoint(
         fields.read("dir", scalar(keys.words), default.dir),
         fields.read("every", scalar(parse_duration_hours), default.every_hours),
         fields.read("grace", scalar(parse_duration_hours), default.grace_hours),
         fields.read("takes", scalar(keys.positive(parse_duration_hours)), default.takes_hours),
+        fields.read("shared", scalar(keys.yes_or_no), default.shared),
     )
 
 
@@ -238,6 +255,7 @@ def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: 
     value = fields.read("value", scalar(keys.positive(parse_money_usd)), 0.0)
     max_cost = fields.read("max_cost", scalar(keys.positive(parse_money_usd)), None)
     billed = fields.read("billing", scalar(keys.billing), DEFAULT_BILLING)
+    late = fields.read("after_deadline", scalar(keys.after_deadline), _usual_end(deadline, worthless_after))
 
     _check_worth(fields, deadline, worthless_after)
     _check_shrink(fields, restart, shrink)
@@ -258,9 +276,16 @@ def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: 
             max_cost_usd=max_cost,
             billing=billed,
             work_spread=work_spread(fields),
+            after_deadline=late,
         )
     except InputError as error:
         raise _located(fields, error) from error
+
+
+def _usual_end(deadline_hours: float, worthless_after_hours: float | None) -> AfterDeadline:
+    """Return what becomes of late work unless the file says so: after a hard deadline it is worth nothing."""
+    soft = worthless_after_hours is not None and worthless_after_hours > deadline_hours
+    return "finish-fast" if soft or math.isinf(deadline_hours) else "stop"
 
 
 def _check_worth(fields: Fields, deadline_hours: float, worthless_after_hours: float | None) -> None:

@@ -16,7 +16,16 @@ from slacktide.pace import KNOWN, Pace, believed
 from slacktide.physics import Terms, terms
 from slacktide.register import Register
 from slacktide.tariff import Tariff, tariff_of
-from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Reason
+from slacktide.types import (
+    FINISH_FAST,
+    STOP,
+    TIME_TOLERANCE_HOURS,
+    Allocation,
+    Job,
+    JobState,
+    Quote,
+    Reason,
+)
 
 policies: Register[Policy] = Register(
     "policy", package="slacktide.policy", entry_points="slacktide.policies", view="View"
@@ -25,7 +34,7 @@ policies: Register[Policy] = Register(
 
 
 LATE = Reason("past-deadline")
-"""Why a job that missed its deadline holds its fastest width on demand: no policy is asked any more."""
+"""Why a job that missed its deadline holds what it holds: no policy is asked any more."""
 
 terms_of = lru_cache(maxsize=256)(terms)
 """A job as bare numbers on its own clock, which begins when it is handed in."""
@@ -41,14 +50,42 @@ def believed_terms(job: Job, pace: Pace) -> Terms:
 
 @inlined
 def past_deadline(terms: Terms, now_hours: float) -> bool:
-    """Whether the deadline has come: from then on the work is ended on demand, whatever a policy says."""
+    """Whether the deadline has come: from then on no policy is asked, the job's file says what is done."""
     return now_hours >= terms.deadline_hours - TIME_TOLERANCE_HOURS
+
+
+@inlined
+def held_when_late(terms: Terms, state: JobState, quote: Quote) -> tuple[int, int]:
+    """Return the spot and on-demand GPUs that a job holds once its deadline has come.
+
+    Fast: the fastest width on demand. Cheaply: spot while there is some that is not more expensive, else the
+    narrowest width on demand, so that there is progress on any market; who has no checkpoints keeps what
+    there is. A job that stops holds what it holds for the moment that is left to it.
+    """
+    if terms.after_deadline == FINISH_FAST:
+        return 0, terms.fastest
+    held = state.spot_gpus + state.on_demand_gpus
+    if terms.after_deadline == STOP or (held > 0 and terms.checkpoint_hours == np.inf):
+        return state.spot_gpus, state.on_demand_gpus
+    spot = terms.fit[min(quote.spot_gpus, len(terms.fit) - 1)]
+    if spot > 0 and quote.spot_usd_per_gpu_hour <= quote.on_demand_usd_per_gpu_hour:
+        return spot, 0
+    narrowest = 1
+    while terms.fit[narrowest] == 0:
+        narrowest += 1
+    return 0, narrowest
 
 
 def after_deadline(view: View) -> Allocation | None:
     """Return what a job holds once its deadline has come, None before: asked before any policy."""
     terms = terms_of(view.job)
-    return Allocation(0, terms.fastest, reason=LATE) if past_deadline(terms, view.now_hours) else None
+    return late(terms, view.state, view.quote) if past_deadline(terms, view.now_hours) else None
+
+
+def late(terms: Terms, state: JobState, quote: Quote) -> Allocation:
+    """Return the decision about a job whose deadline has come."""
+    spot, on_demand = held_when_late(terms, state, quote)
+    return Allocation(int(spot), int(on_demand), reason=LATE)
 
 
 @inlined

@@ -65,6 +65,9 @@ def look_up(table: Table, sight: Sight) -> Choice:
     held = table.cell[state.spot_gpus // table.unit, state.on_demand_gpus // table.unit]
     best = table.actions[sight.slot - table.first, held, pause, down]
     spot, on_demand = table.spot[best], table.on_demand[best]
+    if terms.fit[spot + on_demand] != spot + on_demand:
+        # No plan is in time from here, so the table holds what the market left, which may be no width.
+        spot, on_demand = 0, terms.fastest
     why = (
         BOTH if spot > 0 and on_demand > 0 else (SPOT if spot > 0 else (ON_DEMAND if on_demand > 0 else IDLE))
     )

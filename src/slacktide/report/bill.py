@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from slacktide.events import Status
 from slacktide.report import grid, words
 from slacktide.report.grid import Column, Grid
-from slacktide.report.sentences import ENDINGS
+from slacktide.report.sentences import ending
 from slacktide.report.wire import values
 from slacktide.units import format_usd
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from slacktide.results.bill import Bill
 
 COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
+ESTIMATED = "estimated from time and width, and so is the work lost: the job reported none"
 AUDIT_KEYS = ("cost_usd", "gaps", "wrong")
 
 
@@ -29,7 +30,7 @@ def text(bill: Bill) -> str:
 def outcome(bill: Bill) -> str:
     """Say in one sentence how the job ended, when, and for how much."""
     ended = bill.status in get_args(Status)
-    status = ENDINGS[bill.status] if ended else f"has not ended ({bill.status})"
+    status = ending(bill.status, bill.finish_hours) if ended else f"has not ended ({bill.status})"
     return f"{words.plain(bill.job, 60)} {status}: {format_usd(bill.cost_usd)}, {finish(bill)}"
 
 
@@ -71,6 +72,7 @@ def happenings(bill: Bill) -> list[tuple[str, str]]:
         ("preempted", f"{words.count(bill.preemptions, 'time')}, {lost}"),
         ("restarted", f"{words.count(bill.restarts, 'time')}{failures}"),
         ("work done", f"{bill.done_gpu_hours:,.1f} of {words.work(bill.work_gpu_hours)}"),
+        *([("progress", ESTIMATED)] if bill.progress_estimated else ()),
     ]
 
 

@@ -32,6 +32,7 @@ from slacktide.events import (
     Released,
     Remembered,
     Restarted,
+    Resumed,
     SiteOpened,
     Stalled,
     SubmissionAsked,
@@ -80,7 +81,8 @@ def _decided(event: Decided) -> str:
     why, before = reason(event.why, event.signals), event.state
     spot, on_demand = event.spot_gpus - before.spot_gpus, event.on_demand_gpus - before.on_demand_gpus
     if spot or on_demand:
-        return f"{_move(spot, on_demand)} {held} ({words.change(spot, on_demand)}{_short(event)}): {why}"
+        told = f"{words.change(spot, on_demand)}{_short(event)}{_thrown_away(event)}"
+        return f"{_move(spot, on_demand)} {held} ({told}): {why}"
     return f"keeps {held}: {why}" if before.gpus else f"waits and holds nothing: {why}"
 
 
@@ -99,6 +101,12 @@ def _short(event: Decided) -> str:
     if wanted == (event.spot_gpus, event.on_demand_gpus):
         return ""
     return f"; wanted {words.holding(*wanted)}"
+
+
+def _thrown_away(event: Decided) -> str:
+    """Say what a change of workers costs a job that has no checkpoints."""
+    lost = event.lost_gpu_hours
+    return f"; begins anew without a checkpoint, {words.work(lost)} of work lost" if lost > 0 else ""
 
 
 def _lived(event: Lived) -> str:
@@ -128,7 +136,8 @@ def _failure(event: WorkerFailed | Stalled | Restarted) -> str:
                 f"rank {event.rank} of attempt {event.attempt} {_exit(event.exit_code)}", event.why
             )
         case Stalled():
-            return f"attempt {event.attempt} hangs: no progress for {event.silent_s:.0f} s"
+            why = event.why or f"no progress for {event.silent_s:.0f} s"
+            return f"attempt {event.attempt} hangs: {words.plain(why)}"
     later = f" after {event.delay_s:.1f} s" if event.delay_s > 0 else ""
     return _with_why(f"starts the workers again{later}, attempt {event.attempt}", event.why)
 
@@ -179,7 +188,14 @@ def _market(written: str) -> str:
 
 def _ended(event: Ended) -> str:
     when = f" after {words.since(event.finish_hours)}" if math.isfinite(event.finish_hours) else ""
-    return _with_why(f"the job {ENDINGS[event.status]}{when}", event.why)
+    return _with_why(f"the job {ending(event.status, event.finish_hours)}{when}", event.why)
+
+
+def ending(status: str, finish_hours: float) -> str:
+    """Say what became of a job; one that missed its deadline may have been stopped before it was done."""
+    if status == "deadline_missed" and not math.isfinite(finish_hours):
+        return "was stopped at its deadline, not done"
+    return ENDINGS[status]
 
 
 def _others(event: Event) -> str:
@@ -230,11 +246,21 @@ def _others(event: Event) -> str:
             return "holds nothing any more; the job has not ended"
         case ClockJumped():
             return f"noticed that the clock jumped, from hour {event.from_hours:.2f}"
+        case Resumed():
+            return _resumed(event)
         case Learned():
             return f"learned from the job: {words.plain(event.policy)} earned {event.share:.2f} of 1"
         case PaceRevised():
             return "measured the pace of the job"
     return type(event).__name__
+
+
+def _resumed(event: Resumed) -> str:
+    lost = f"{words.work(event.lost_gpu_hours)} lost" if event.lost_gpu_hours > 0 else "nothing lost"
+    return (
+        f"attempt {event.attempt} goes on at {words.work(event.after_gpu_hours)} of work; "
+        f"{words.gpu_hours(event.before_gpu_hours)} had been reported before: {lost}"
+    )
 
 
 def _really_held(event: Held) -> str:

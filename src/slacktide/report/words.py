@@ -154,6 +154,16 @@ def task(job: Job) -> str:
     return f"{job.work_gpu_hours:,g} GPU-hours of work{within} on {widths(job)} {noun}"
 
 
+def late(job: Job) -> str:
+    """Say what becomes of work that is left at the deadline."""
+    if job.after_deadline == "stop":
+        return "A job that is not done at its deadline checkpoints and stops."
+    if job.after_deadline == "finish-cheaply":
+        narrowest = count(job.widths[0], "on-demand GPU")
+        return f"Work left at the deadline is done on spot while there is some, else on {narrowest}."
+    return f"Work left at the deadline is done on {count(job.fastest_width, 'on-demand GPU')}."
+
+
 def finish(job: Job, hours: float) -> str:
     """Say when a run was done, and how late when it was."""
     if not math.isfinite(hours):

@@ -26,10 +26,12 @@ class Bill:
     restarts: int
     failures: int
     lost_gpu_hours: float
-    """Work that preemptions took back."""
+    """Work that had to be done again: as the job's own reports measured it, else as physics expects it."""
     on_demand_alone_usd: float | None
     """What the same work would have cost all on demand; None when the market does not reach that far."""
     clairvoyant_usd: float | None
     """What one who knew the market would have paid."""
+    progress_estimated: bool = False
+    """Whether work done and lost are estimates, from time and width: the job reported no progress."""
     clairvoyant_spare_usd: float | None = None
     """How much less the best plan could have cost at the most; None where the plan is the best."""

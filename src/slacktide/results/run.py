@@ -14,7 +14,7 @@ from typing import NamedTuple
 from slacktide import ledger
 from slacktide.events import Ending, Status
 from slacktide.market.base import Pool
-from slacktide.types import Allocation, Job, JobState, Quote, Reason
+from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Reason
 
 CLAIRVOYANT = "clairvoyant"
 ON_DEMAND_ALONE = "on demand alone"
@@ -174,9 +174,16 @@ def result_of(run: Run, job: Job, pool: Pool) -> RunResult:
         start_slot=run.start_slot,
         decisions=tuple(_decision(record) for record in run.slots),
         restarts=tuple(_restarts(run.slots)),
-        status=done if math.isfinite(finish) else "budget_exhausted",
+        status=done if math.isfinite(finish) else _stopped(run, job),
         finish_hours=finish,
     )
+
+
+def _stopped(run: Run, job: Job) -> Status:
+    """Say what stopped a job before its work was done: its deadline, or its money."""
+    ends = run.slots[-1].lived.stretch.to_hours if run.slots else 0.0
+    out_of_time = job.after_deadline == "stop" and ends >= job.deadline_hours - TIME_TOLERANCE_HOURS
+    return "deadline_missed" if out_of_time else "budget_exhausted"
 
 
 def _restarts(records: Iterable[SlotRecord]) -> list[float]:

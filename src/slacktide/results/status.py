@@ -24,5 +24,7 @@ class JobStatus:
     work_gpu_hours: float
     deadline_hours: float | None
     """None for a job without a deadline."""
+    progress_estimated: bool = False
+    """Whether progress is estimated from time and width, because the job reports none."""
     blocked: str | None = None
     """What keeps it from going on; None when nothing does."""

@@ -324,7 +324,9 @@ def induce(
     for pause in range(pauses):
         for holding in range(holdings):
             which[pause, holding, :] = holding
-    lost_cells = 0.5 * terms.checkpoint_hours / (terms.rate[terms.fastest] * slack.step)
+    # Half an interval on average; without checkpoints half of all the work, which no cell can tell apart.
+    interval_hours = min(terms.checkpoint_hours, terms.work_gpu_hours / terms.rate[terms.fastest])
+    lost_cells = 0.5 * interval_hours / (terms.rate[terms.fastest] * slack.step)
     scrap = np.empty(cells, np.uint8)
     decided = np.empty((holdings, pauses, cells))
 

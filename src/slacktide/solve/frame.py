@@ -23,7 +23,7 @@ from slacktide.errors import InputError
 from slacktide.physics import WORK_TOLERANCE_HOURS
 from slacktide.solve.lattice import Pauses, list_holdings, list_pauses
 from slacktide.solve.slotted import Slotted, slotted
-from slacktide.types import Job
+from slacktide.types import FINISH_FAST, Job
 
 GRID_TOLERANCE = 1e-6
 """Grid positions closer than this share of a cell are the same."""
@@ -143,12 +143,14 @@ def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = 
 def without_losses(job: Job, slot_hours: float) -> Slotted:
     """Lay a job on slots as one who knows the future lives it; raises InputError if there is no slot for it.
 
-    Who knows the future checkpoints just before each loss, and does not run out of money.
+    Who knows the future checkpoints just before each loss, does not run out of money, and ends late work as
+    fast as can be.
     """
     bare = slotted(job, slot_hours)
     if bare.deadline_slots < 1:
         raise InputError(f"deadline_hours must reach beyond the first instant, got {job.deadline_hours:g}")
-    return bare._replace(checkpoint_hours=0.0, terms=bare.terms._replace(checkpoint_hours=0.0))
+    free = bare.terms._replace(checkpoint_hours=0.0, after_deadline=FINISH_FAST)
+    return bare._replace(checkpoint_hours=0.0, terms=free)
 
 
 def check_pauses(terms: Slotted) -> None:

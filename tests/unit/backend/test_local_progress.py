@@ -43,7 +43,7 @@ def test_shares(fact: object, done: float, checkpointed: float) -> None:
 def test_metrics_stay_until_they_are_said_anew() -> None:
     first = said(b'{"done": 0.1, "metrics": {"loss": 2, "rate": 5}}', Progress())
     second = said(b'{"metrics": {"loss": 1.5, "bad": NaN, "word": "x", "yes": true}}', first)
-    assert second == Progress(0.1, 0.1, {"loss": 1.5, "rate": 5.0}, reports=1)
+    assert second == Progress(0.1, 0.1, {"loss": 1.5, "rate": 5.0}, reports=1, saved="assumed")
 
 
 BROKEN = [
@@ -107,9 +107,19 @@ def test_growth_is_dated_by_our_clock_and_what_was_there_by_the_file(path: Path)
     assert 399 < tail.grown_at < 401
     tail.poll(1010.0)
     assert tail.grown_at < 401
-    say(path, '{"do')
+    say(path, '{"metrics": {"loss": 1}}\n{"done": 0.5}\n')
     tail.poll(1020.0)
-    assert tail.grown_at == 1020.0
+    assert tail.grown_at < 401, "only progress that grows counts"
+    say(path, '{"done": 0.6}\n')
+    tail.poll(1030.0)
+    assert tail.grown_at == 1030.0
+    tail.begin_anew()
+    say(path, '{"done": 0.4}\n')
+    tail.poll(1040.0)
+    assert tail.grown_at == 1040.0, "new workers may have to do again what was done"
+    say(path, '{"done": 0.3}\n{"done": 0.4}\n')
+    tail.poll(1050.0)
+    assert tail.grown_at == 1040.0, "to and fro is no progress"
 
 
 def test_a_line_without_an_end_does_not_fill_the_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

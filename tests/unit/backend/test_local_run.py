@@ -209,17 +209,29 @@ def test_jobs_do_not_disturb_each_other(stage: Stage) -> None:
     assert stage.until_phase("running").failed_rank is None
 
 
-def test_silence_is_counted_from_the_last_word(stage: Stage) -> None:
-    stage.register(f'until [ -e speak ]; do :; done; echo "{{}}" >> "$SLACKTIDE_PROGRESS"; {FOREVER}')
+def test_silence_is_counted_from_the_first_word_on(stage: Stage) -> None:
+    says = """echo '{"done": 0.1}' >> "$SLACKTIDE_PROGRESS\""""
+    stage.register(f"until [ -e speak ]; do :; done; {says}; {FOREVER}")
     stage.hold(1, ["spot"])
     stage.until_phase("running")
-    began_s = stage.time_s
-    stage.time_s += 50
-    assert stage.look().silent_s == stage.time_s - began_s
+    stage.time_s += 5000
+    assert stage.look().silent_s == 0, "who never reports cannot fall silent"
     (stage.folder / "speak").touch()
-    stage.until(lambda: stage.look().silent_s == 0)
+    stage.until(lambda: stage.look().said_s is not None)
     stage.time_s += 7
     assert stage.look().silent_s == 7
+
+
+def test_progress_is_read_from_what_the_job_prints(stage: Stage) -> None:
+    text = "echo 'epoch 1 step 5/10'; until [ -e go ]; do :; done; printf 'step 9/10\\rstep 10/1'"
+    stage.register(text, progress_log=r"step (\d+)/(\d+)")
+    stage.hold(1, ["spot"])
+    stage.until(lambda: stage.look().done_share == 0.5)
+    seen = stage.look()
+    assert (seen.spoken, seen.saved, seen.checkpointed_share) == (True, "unknown", 0.0)
+    (stage.folder / "go").touch()
+    seen = stage.until_phase("exited")
+    assert (seen.done_share, seen.finished) == (0.9, True), "what is printed need not reach its end"
 
 
 def test_what_a_job_says_is_seen(stage: Stage) -> None:

@@ -193,6 +193,10 @@ ONE_OF_EACH: list[Event] = [
         pace=Pace(-0.2, 0.01, 0.002, 0.0, 0.001, 0.5),
         why="30 minutes on 4 GPUs: 0.82 times the pace of its file",
     ),
+    events.Resumed(
+        job="job", at_hours=6.8, actor="worker", attempt=6, before_gpu_hours=5.2, after_gpu_hours=5.0,
+        lost_gpu_hours=0.2, expected_gpu_hours=0.4,
+    ),
 ]  # fmt: skip
 """An event of every kind."""
 

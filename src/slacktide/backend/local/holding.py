@@ -123,6 +123,7 @@ class Local:
             workdir=Path(launch.workdir),
             checkpoint_dir=own if launch.checkpoint_dir is None else Path(launch.checkpoint_dir),
             grace_s=launch.grace_s,
+            progress_log=launch.progress_log,
             envs=launch.env,
             secrets={name: values[name] for name in launch.secrets},
         )
@@ -185,7 +186,7 @@ class Local:
             return None
         market_hours = self.place.now_hours() - seen.said_s * self.place.speed / 3600.0
         at_hours = market_hours if seen.spoken else -math.inf
-        return Progress(seen.done_share, seen.checkpointed_share, at_hours)
+        return Progress(seen.done_share, seen.checkpointed_share, at_hours, seen.saved)
 
 
 def _failure(seen: Sighting) -> Failure | None:

@@ -13,6 +13,7 @@ from slacktide.backend.local import environment, folder, moments, ours
 from slacktide.backend.local.band import Band
 from slacktide.backend.local.launch import Kind, Launch
 from slacktide.backend.local.machine import MARKER
+from slacktide.backend.local.printed import Printed
 from slacktide.backend.local.progress import Tail
 from slacktide.backend.local.setup import Setup
 from slacktide.backend.local.supervisor import spawn
@@ -53,6 +54,8 @@ class Job:
         """What an earlier controller left behind and nobody wants."""
         self.tail: Tail | None = None
         """What the job says of itself; None until its folder was found to be ours."""
+        self.printed: Printed | None = None
+        """What it prints, where a pattern finds progress in that."""
         self.newest = 0
         """The highest attempt that was ever begun here."""
         self.damaged: int | None = None
@@ -81,6 +84,10 @@ class Job:
     def enter(self, launch: Launch) -> None:
         """Learn what is to be started, from the next start on; what could not be started is tried at once."""
         self.launch, self._retry_at = launch, -math.inf
+        if launch.progress_log is None:
+            self.printed = None
+        elif self.printed is None or self.printed.pattern != launch.progress_log:
+            self.printed = Printed(launch.progress_log)
 
     def hold(self, order: Order) -> None:
         """Take a new order."""
@@ -168,6 +175,11 @@ class Job:
         self.going = [band for band in self.going if not band.gone]
         if self.tail:
             self.tail.poll(now)
+        if self.printed:
+            if self.band and self.band.attempt:
+                home = folder.attempt_folder(self.place, self.band.attempt)
+                self.printed.follow(home / "rank-0.log", now)
+            self.printed.poll(now)
         if self.band and self.band.present and now >= self._sign_at:
             folder.touch(folder.seen_path(folder.attempt_folder(self.place, self.band.attempt)))
             self._sign_at = now + SIGN_S
@@ -234,6 +246,8 @@ class Job:
         self.before_gone_s = None
         self.band, self.intent, self.began_at = self.band_of(intent), intent, now
         self.moved = False
+        if self.tail:
+            self.tail.begin_anew()
 
     def _fill(self, launch: Launch, variables: Mapping[str, str]) -> None:
         """Start the workers of whom nothing is known; one who comes late finds the place taken and leaves."""

@@ -38,6 +38,8 @@ class Launch:
     """Made when it is missing; the same for all attempts."""
     grace_s: float
     """How long a worker may take to end after SIGTERM before SIGKILL ends it."""
+    progress_log: str | None = None
+    """The pattern that finds progress in what rank 0 prints."""
     envs: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables like `envs`, but never printed and never written to disk."""

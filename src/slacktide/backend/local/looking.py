@@ -16,11 +16,13 @@ def sight(job: Job, now: float) -> Sighting:
     band, order, tail = job.band, job.order, job.tail
     workers = band.workers if band else ()
     present, lost = _present(job), [worker.kind for worker in workers if worker.lost]
-    progress, said_at = (tail.progress, tail.said_at) if tail else (Progress(), None)
-    heard_at = max(job.began_at, tail.grown_at) if tail else job.began_at
+    source = job.printed or tail
+    progress, said_at = (source.progress, source.said_at) if source else (Progress(), None)
+    heard_at = now if source is None or said_at is None else max(job.began_at, source.grown_at)
     never = (None,) * len(order.kinds) if order and not band else ()
     ended_well = _ended_well(job)
-    done = said_at is None or progress.done_share >= DONE_SHARE
+    # What is printed need not reach its end: only a job that reports itself is held to its word.
+    done = said_at is None or job.printed is not None or progress.done_share >= DONE_SHARE
     return Sighting(
         attempt=band.attempt if band else order.attempt if order else 0,
         phase=_phase(job),
@@ -39,6 +41,7 @@ def sight(job: Job, now: float) -> Sighting:
         before_gone_s=job.before_gone_s,
         done_share=progress.done_share,
         checkpointed_share=progress.checkpointed_share,
+        saved=progress.saved,
         said_s=None if said_at is None else now - said_at,
         spoken=band is not None and said_at is not None and said_at >= job.began_at,
         metrics=tail.metrics if tail else {},

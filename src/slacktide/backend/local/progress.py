@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from slacktide.backend.base import Saved
+
 LONGEST_LINE_BYTES = 1 << 16
 """Longer lines are not read."""
 AT_MOST_BYTES = 1 << 20
@@ -42,6 +44,8 @@ class Progress(NamedTuple):
     metrics: Mapping[str, float] = {}
     reports: int = 0
     """How many lines told how much is done, as far as they were read."""
+    saved: Saved = "said"
+    """How the checkpointed share is known."""
 
 
 class Tail:
@@ -55,11 +59,12 @@ class Tail:
         self.skipped_bytes = 0
         """What came faster than it could be read."""
         self.grown_at = -math.inf
-        """When the file was last found longer, on the caller's clock."""
+        """When more was last found to be done than ever in this attempt, on the caller's clock."""
         self.said_at: float | None = None
         """When it was last found to say how much is done; None while it never has."""
         self.behind = False
         """Whether the file was longer than what was read of it."""
+        self._most_share = -1.0
         self._inode = 0
         self._offset = 0
         self._rest = b""
@@ -76,15 +81,19 @@ class Tail:
 
     def poll(self, now: float) -> None:
         """Read what was added; a last line without its end waits for it."""
-        before, reports = self._offset, self.progress.reports
+        reports = self.progress.reports
         try:
             self._read_on()
         except OSError:  # it is missing, or the job keeps it from being read
             return
-        if self._offset != before:
-            self.grown_at = now
         if self.progress.reports > reports:
             self.said_at = now
+            if self.progress.done_share > self._most_share:
+                self.grown_at, self._most_share = now, self.progress.done_share
+
+    def begin_anew(self) -> None:
+        """Expect a new set of workers, who may have to do again what was done."""
+        self._most_share = -1.0
 
     def _catch_up(self, now: float) -> None:
         """Read what was there before us, and date it by the file: a restart is no sign of life."""
@@ -93,8 +102,8 @@ class Tail:
         except OSError:
             return
         self.poll(now)
-        self.grown_at = now - silent_s
-        self.said_at = None if self.said_at is None else self.grown_at
+        self.grown_at = min(self.grown_at, now - silent_s)
+        self.said_at = None if self.said_at is None else now - silent_s
 
     def _read_on(self) -> None:
         state = self.path.stat()
@@ -195,7 +204,9 @@ def said(line: bytes, before: Progress) -> Progress:
     if "done" not in fact:
         return before._replace(metrics=metrics)
     done = _share(fact["done"])
-    return Progress(done, min(done, _share(fact.get("checkpointed", done))), metrics, before.reports + 1)
+    saved: Saved = "said" if "checkpointed" in fact else "assumed"
+    safe = min(done, _share(fact.get("checkpointed", done)))
+    return Progress(done, safe, metrics, before.reports + 1, saved)
 
 
 def _with(known: Mapping[str, float], told: Mapping[str, object]) -> Mapping[str, float]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from slacktide.backend.base import PIECE_BYTES
+from slacktide.backend.base import PIECE_BYTES, Saved
 from slacktide.errors import BackendError
 
 Phase: TypeAlias = Literal["none", "setting-up", "starting", "running", "stopping", "exited"]
@@ -53,6 +53,8 @@ class Sighting(NamedTuple):
     """The same of the attempt before, where an earlier controller began this one."""
     done_share: float
     checkpointed_share: float
+    saved: Saved
+    """How that is known."""
     said_s: float | None
     """Seconds since the job last said how much is done; None when it never has."""
     spoken: bool
@@ -61,7 +63,8 @@ class Sighting(NamedTuple):
     began_s: float | None
     """Seconds since the attempt's workers were started; None when they were not."""
     silent_s: float
-    """Seconds since the progress file last grew or the attempt's workers were started, whichever is less."""
+    """Seconds since reported progress last grew or the attempt's workers were started, whichever is less; 0
+    while the job has never reported any."""
     setup_exit: int | None
     """How the set-up ended by itself; None when it has not, or when there is none."""
     broken_lines: int

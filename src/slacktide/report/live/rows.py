@@ -37,6 +37,8 @@ class Standing:
     spot_gpus: int = 0
     on_demand_gpus: int = 0
     progress_gpu_hours: float = 0.0
+    estimated: bool = False
+    """Whether progress is estimated from time and width, because the job reports none."""
     spot_usd: float = 0.0
     on_demand_usd: float = 0.0
     on_demand_alone_usd: float | None = None
@@ -104,7 +106,8 @@ def _progress(one: Standing, glyphs: Glyphs, room: int) -> tuple[str, Text]:
     ahead = one.progress_gpu_hours - one.job.line_gpu_hours(one.hours)
     side = "ahead of" if ahead >= 0 else "behind"
     to_line = f", {words.gpu_hours(abs(ahead))} GPU-hours {side} the line"
-    says = words.percent(one.share) + ("" if words.open_ended(one.job) else to_line)
+    says = words.percent(one.share) + (" (estimated)" if one.estimated else "")
+    says += "" if words.open_ended(one.job) else to_line
     drawn = drawn_bar(one, glyphs, max(SMALLEST_BAR, room - len(says) - 2))
     return "progress", Text.assemble(drawn, f"  {says}")
 
@@ -182,7 +185,8 @@ def line_of(one: Standing, glyphs: Glyphs, width: int) -> Text:
     room_for_name = 18 if width >= 72 else 10
     name = words.plain(one.name, room_for_name)
     held = f"{one.spot_gpus}+{one.on_demand_gpus}"
-    says = f" {words.percent(one.share):>5}  {held:>5} GPUs  {format_usd(one.cost_usd):>9}"
+    share = f"{'~' if one.estimated else ''}{words.percent(one.share)}"
+    says = f" {share:>5}  {held:>5} GPUs  {format_usd(one.cost_usd):>9}"
     says += f"  {words.since(one.hours):>7}"
     style = HEALTH_STYLE.get(one.health, "") if one.status in words.GOING else ""
     room = width - len(says) - room_for_name - 15

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from slacktide.report import words
@@ -40,8 +41,7 @@ def assumptions(comparison: Comparison) -> list[str]:
 
 
 def _deadline(job: Job) -> str:
-    fastest = words.count(job.fastest_width, "on-demand GPU")
-    late = f"Work left at the deadline is done on {fastest}."
+    late = words.late(job)
     if job.hard:
         guard = (
             "The deadline is hard, so every policy ran behind the deadline guard: at the last moment at "
@@ -58,6 +58,8 @@ def _changes(job: Job) -> str:
         f"Adding workers costs {words.duration(job.restart_hours)} without progress, "
         f"only losing some {words.duration(shrink)}."
     )
+    if math.isinf(job.checkpoint_hours):
+        return f"{pause} The job has no checkpoints: whatever changes its workers begins its work anew."
     if job.checkpoint_hours > 0:
         every = words.duration(job.checkpoint_hours)
         return (

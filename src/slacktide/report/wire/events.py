@@ -55,6 +55,7 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
                 **{name: own[name] for name in ("signals", "memory", "attempt", "ending")},
                 "slot": event.slot - first,
                 "state": _own_state(event.state, began),
+                **({"lost_gpu_hours": event.lost_gpu_hours} if event.lost_gpu_hours else {}),
             }
         case Kept():
             own = {"fleet": event.fleet, "use": event.priced.stretch.use, **_paid(event.priced, began, first)}

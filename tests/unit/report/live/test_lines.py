@@ -120,8 +120,13 @@ def test_letting_go_is_news_and_says_why() -> None:
 
 @pytest.mark.parametrize("status", sorted(set(ENDINGS) - {"released"}))
 def test_every_ending_has_words(status: str) -> None:
-    ended = Ended(job="job", at_hours=4.0, status=status, finish_hours=math.inf)  # type: ignore[arg-type]
-    assert sentence(ended) == f"the job {ENDINGS[status]}"
+    ended = Ended(job="job", at_hours=4.0, status=status, finish_hours=4.0)  # type: ignore[arg-type]
+    assert sentence(ended) == f"the job {ENDINGS[status]} after 4h"
+
+
+def test_who_missed_the_deadline_may_not_be_done_at_all() -> None:
+    ended = Ended(job="job", at_hours=4.0, status="deadline_missed", finish_hours=math.inf)
+    assert sentence(ended) == "the job was stopped at its deadline, not done"
 
 
 def test_signals_and_exit_codes_are_named() -> None:

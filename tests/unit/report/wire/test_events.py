@@ -16,7 +16,7 @@ PAID = ("slot", "from_hours", "to_hours", "spot_gpus", "on_demand_gpus", "spot_u
 SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
     "Opened": ({"backend"}, set()),
     "Submitted": ({"origin_hours", "work_gpu_hours", "deadline_hours", "key", "fleet_class"}, set()),
-    "Decided": ({"pool", "until_hours"}, {"from_hours"}),
+    "Decided": ({"pool", "until_hours", "lost_gpu_hours"}, {"from_hours"}),
     "Lived": ({"priced"}, {*PAID, "pause_hours", "productive_hours"}),
     "Kept": ({"priced"}, {*PAID, "use"}),
 }
