@@ -119,8 +119,16 @@ def learn(pace: Pace, told: Terms, before: JobState, after: JobState, productive
         return pace
     changed = before.spot_gpus != after.spot_gpus or before.on_demand_gpus != after.on_demand_gpus
     begun, _, _ = carried(told, before, changed or before.pool != after.pool)
-    file_hours = work_hours(told, begun, width) - work_hours(told, after.progress_gpu_hours, width)
-    return see(pace, width, productive_hours, file_hours / productive_hours)
+    return measure(pace, told, width, productive_hours, begun, after.progress_gpu_hours)
+
+
+@inlined
+def measure(
+    pace: Pace, told: Terms, width: int, hours: float, from_gpu_hours: float, to_gpu_hours: float
+) -> Pace:
+    """Return what is believed after some productive hours on a width brought the work from here to there."""
+    file_hours = work_hours(told, from_gpu_hours, width) - work_hours(told, to_gpu_hours, width)
+    return see(pace, width, hours, file_hours / hours)
 
 
 @inlined
@@ -150,7 +158,9 @@ def margin_factor(pace: Pace, width: int, left_hours: float, slot_hours: float, 
 
 @compilable
 def believed(terms: Terms, pace: Pace) -> Terms:
-    """Return a job's terms at the mean pace; `terms` are the file's."""
+    """Return a job's terms at the mean pace; `terms` are the file's, and stay where it is believed."""
+    if pace.hours == math.inf:
+        return terms
     rate = terms.rate.copy()
     for width in range(1, rate.shape[1]):
         factor = mean_factor(pace, width)

@@ -217,7 +217,7 @@ def test_a_fleet_of_many_classes_still_fits(tmp_path: Path, capsys: pytest.Captu
         ([FLEET, "--budget", "12 gpus", "--response", "2h"], "one of --budget and --response"),
         ([FLEET, "--response", "2"], "write 2h for hours"),
         ([FLEET, "--response", "0s"], "must be a finite number > 0, got 0"),
-        ([FLEET, "--plot", str(ROOT)], "must be written to a file, got a folder"),
+        ([FLEET, "--plot", str(ROOT)], "must be written to a file that ends in"),
         ([FLEET, "-o", "yaml"], "yaml"),
         ([FLEET, "--frontiers"], "--frontier"),
     ],

@@ -182,7 +182,7 @@ TRY = ["backtest", JOB, "--market", MARKET]
         (["backtest", JOB, "-o", "xml"], "xml"),
         (["backtest"], "JOB"),
         (["policies", "--check", "nobody"], "policy must be one of the known names"),
-        (["policies", "--check", "no.module:Class"], "module:Class"),
+        (["policies", "--check", "no.module:Class"], "the policy's module 'no.module' must load"),
         (["plan", JOB, "--policy", "nobody", "--market", MARKET], "known: "),
     ],
 )  # fmt: skip

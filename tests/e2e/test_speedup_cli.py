@@ -91,7 +91,7 @@ def test_a_group_with_one_width_is_left_out_aloud(tmp_path: Path, capsys: pytest
         ([DATA, "--group", "model", "--rate", "gpus", "--time", "gpus"], "got both"),
         ([DATA, "--group", "model,gpus"], "at least two widths must be measured"),
         ([str(ROOT / "pyproject.toml")], "a row must have 1 cells like the header"),
-        ([DATA, "--group", "model", "--plot", str(ROOT)], "must be written to a file, got a folder"),
+        ([DATA, "--group", "model", "--plot", str(ROOT)], "must be written to a file that ends in"),
     ],
 )
 def test_mistakes_are_answered(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:

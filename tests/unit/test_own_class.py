@@ -125,7 +125,7 @@ def test_one_called_like_ours_is_told_apart_and_does_not_replace_it(folder: Path
         ("own:Deaf", "must take self and a view"),
         ("own:ForFleets", "a policy must decide by a View, got ForFleets, an allocator"),
         ("other:Waits", "module 'other' must load, got ModuleNotFoundError"),
-        ("other.py:Waits", "other.py' must load, got FileNotFoundError"),
+        ("other.py:Waits", "must load, got FileNotFoundError"),
         (":Waits", "must be named module:Class"),
     ],
 )

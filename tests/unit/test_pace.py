@@ -13,7 +13,6 @@ from slacktide.speedup import Amdahl
 from slacktide.types import Job
 
 SLOT_HOURS = 0.5
-HALF_HOUR_AT_8 = (8, 0.5)
 
 
 def after(*seen: tuple[int, float, float]) -> Pace:

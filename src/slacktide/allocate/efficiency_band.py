@@ -21,7 +21,7 @@ from slacktide.errors import InputError
 @allocators.register
 @dataclass(frozen=True, slots=True)
 class EfficiencyBand:
-    """Rent so many GPUs that their mean efficiency stays in a band, each where it speeds up most.
+    """Rent as many GPUs as keep their mean efficiency in a band, each where it speeds up most.
 
     Efficiency is the sum of speedups over the GPUs rented. When it leaves the band, the cluster takes the
     size at which it is in the middle (the autoscaling of Pollux, OSDI 2021, with speedups for goodput).

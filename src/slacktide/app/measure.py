@@ -15,9 +15,9 @@ from slacktide.backend.base import Backend, Facts, Order, Place
 from slacktide.backend.local import Local
 from slacktide.backend.local.environment import machine_devices
 from slacktide.engine.launching import launch_of, secrets_of
-from slacktide.errors import FileError, InputError, SlacktideError
+from slacktide.errors import InputError, SlacktideError
 from slacktide.files import write_whole
-from slacktide.jobfile import JobFile, parse_job, read_job_file
+from slacktide.jobfile import JobFile, read_job_file
 from slacktide.jobfile.rewriting import with_keys
 from slacktide.jobfile.tree import read_text
 from slacktide.results.measured import LEAST_REPORTS, Measurement, Report, WidthMeasured, measured_at
@@ -77,15 +77,6 @@ def measure(
 def write_measured(path: str, values: Mapping[str, str]) -> None:
     """Change keys of a job file, and nothing else of it; raises FileError."""
     write_whole(path, with_keys(read_text(path), values, path).encode("utf-8"))
-
-
-def is_job(text: str) -> bool:
-    """Whether a text can be read as a job file."""
-    try:
-        parse_job(text)
-    except FileError:
-        return False
-    return True
 
 
 def _widths(file: JobFile, wanted: tuple[int, ...]) -> tuple[int, ...]:

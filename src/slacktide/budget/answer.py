@@ -57,7 +57,7 @@ class BudgetAnswer:
         return self.plan.budget_gpus >= self.useful_budget_gpus * (1 - 1e-9)
 
     def usd_per_month(self, gpus: float) -> float:
-        """Return what so many GPUs cost in a month; not-a-number where no price is known."""
+        """Return what this many GPUs cost in a month; not-a-number where no price is known."""
         return math.nan if self.usd_per_gpu_hour is None else gpus * self.usd_per_gpu_hour * HOURS_PER_MONTH
 
     def steps(self) -> tuple[Step, ...]:

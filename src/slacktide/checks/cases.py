@@ -72,7 +72,7 @@ def random_speedup(rng: np.random.Generator) -> Speedup:
 
 
 def random_pool(rng: np.random.Generator, slot_hours: float, slots: int, gpus: int) -> Pool:
-    """Make a market of spells of random levels; sometimes without spot, sometimes with dear or free spot."""
+    """Make a market of spells of random levels; at times without spot, or with expensive or free spot."""
     levels = rng.integers(0, gpus + 3, slots)
     keep = rng.random(slots) < float(rng.choice([0.0, 0.6, 0.9]))
     spot_gpus = levels.copy()

@@ -49,21 +49,13 @@ def measure(job: str, widths: str, minutes: float, speed: float, write: bool, ou
             found = measured(request, tell=lambda line: click.echo(line, err=True), stopping=stop)
     except Interrupted as error:
         raise click.exceptions.Abort from error
-    spread = takes_spread()
     if output == "json":
-        common.echo_json(report.as_json(found, spread=spread))
+        common.echo_json(report.as_json(found))
     else:
-        click.echo(f"{report.page(found)}\n\n{report.lines(found, spread=spread)}")
+        click.echo(f"{report.page(found)}\n\n{report.lines(found)}")
     if write:
-        write_measured(job, report.keys(found, spread=spread))
+        write_measured(job, report.keys(found))
         click.echo(f"wrote work, speedup and restart into {job}", err=True)
-
-
-def takes_spread() -> bool:
-    """Whether a job file may say how sure its work is."""
-    from slacktide.app.measure import is_job
-
-    return is_job("resources: {accelerators: H100}\nwork: 1 gpu-hours +-5%\ndeadline: 2h\n")
 
 
 def _widths(text: str) -> tuple[int, ...]:

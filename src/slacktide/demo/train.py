@@ -109,7 +109,7 @@ class Options(NamedTuple):
         return cls(**vars(parser.parse_args()))
 
     def pace_s(self, width: int) -> float:
-        """Return how long a step takes on so many GPUs, by Amdahl's law."""
+        """Return how long a step takes on this many GPUs, by Amdahl's law."""
         return self.step_seconds * (1 - self.parallel_share + self.parallel_share / width)
 
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from slacktide import physics
 from slacktide.engine.account import Account, has_all
 from slacktide.engine.lane import Lane, pace_of
 from slacktide.engine.world import Track
 from slacktide.events import PaceRevised
-from slacktide.pace import LEAST_HOURS, Pace, learn, mean_factor, see
+from slacktide.pace import LEAST_HOURS, Pace, learn, mean_factor, measure
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
-
-NOTABLE = 0.02
-"""A revision that moves the pace by less than this share says nothing new."""
 
 
 class Sighting(NamedTuple):
@@ -35,7 +31,7 @@ def revised(engine: Engine, track: Track, one: Account) -> PaceRevised | None:
     """
     lane, facts = engine.lane(track), engine.facts[track.job]
     before = pace_of(lane, track)
-    if math.isinf(before.hours) or track.fleet or track.order is None:
+    if math.isinf(before.hours) or track.order is None:
         return None
     width = track.order.gpus
     if facts.finished is None:
@@ -75,11 +71,8 @@ def _measured(engine: Engine, track: Track, lane: Lane, before: Pace) -> tuple[P
     if hours <= LEAST_HOURS or now.done_gpu_hours == last.done_gpu_hours:
         return before, 0.0
     engine.sightings[track.job] = now
-    terms = lane.terms
-    file_hours = physics.work_hours(terms, last.done_gpu_hours, order.gpus) - physics.work_hours(
-        terms, now.done_gpu_hours, order.gpus
-    )
-    return see(before, order.gpus, hours, file_hours / hours), hours
+    after = measure(before, lane.terms, order.gpus, hours, last.done_gpu_hours, now.done_gpu_hours)
+    return after, hours
 
 
 def _why(lane: Lane, after: Pace, ratio: float, width: int, hours: float) -> str:

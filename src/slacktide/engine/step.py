@@ -184,11 +184,20 @@ def _decide(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
     for track, run in engine.fleets:
         given = [ask for ask in asks if ask.track.fleet == track.key]
         for hours, these in _by_moment(given, now_hours, track):
+            _finish_ended(engine, track, hours)
             step = FleetStep(engine, track, run, these, hours)
             if engine.releasing and not these:
                 step.let_go()
             else:
                 step.take()
+
+
+def _finish_ended(engine: Engine, fleet: FleetTrack, now_hours: float) -> None:
+    """End jobs that were decided about at a border and have ended since: nobody is asked about them."""
+    for track in [engine.world.jobs[name] for name in fleet.present]:
+        one = None if track.ending is not None else engine.account(track, now_hours)
+        if one is not None and one.state.ended:
+            finish(engine, track, one)
 
 
 def _by_moment(asks: Sequence[Ask], now_hours: float, fleet: FleetTrack) -> Iterator[tuple[float, list[Ask]]]:

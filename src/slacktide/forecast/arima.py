@@ -93,7 +93,7 @@ class _Pair:
 
 @lru_cache(maxsize=32)
 def _walk(how: Arima, pool: Pool, horizon: int) -> tuple[Floats, tuple[str, ...]]:
-    """Fill the table of a pool and tell what happened on the way; fits are dear, so both are kept."""
+    """Fill the table of a pool and tell what happened on the way; fits are expensive, so both are kept."""
     pair = how.begin(pool.slot_hours, hour_of_day(pool))
     table = np.empty((len(pool), horizon, 3))
     for slot in range(len(pool)):

@@ -71,11 +71,15 @@ def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
     return read
 
 
+UNKNOWN = "unknown"
+"""What a file says of work that nobody knows."""
+
+
 def work(unknown_gpu_hours: float) -> Callable[[str], float]:
     """Return a reader of a job's work; where it is unknown, this is taken for it."""
 
     def read(text: str) -> float:
-        if text != "unknown":
+        if text != UNKNOWN:
             return positive(lambda said: parse_work(said).gpu_hours)(text)
         if math.isinf(unknown_gpu_hours):
             raise InputError("work must be given where there is no deadline, got unknown")

@@ -42,7 +42,7 @@ class Choice:
 
 
 class Rate(NamedTuple):
-    """How fast a job ran on so many GPUs, in whatever unit, and the line that says so."""
+    """How fast a job ran on this many GPUs, in whatever unit, and the line that says so."""
 
     gpus: int
     rate: float

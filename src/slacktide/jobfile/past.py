@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.errors import FileError, listed, shown
+from slacktide.jobfile.tree import read_bytes
 
 MAX_BYTES = 200_000_000
 KIND = ("class", "application", "jobname", "group", "name")
@@ -92,14 +93,7 @@ def read_past(path: str | Path, by: str | None = None) -> PastJobs:
 
 
 def _text(path: str | Path) -> str:
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise FileError(f"must be a readable file, got: {reason}", path=path) from error
-    if len(data) > MAX_BYTES:
-        raise FileError(f"must be at most {MAX_BYTES // 1_000_000} MB, got more", path=path)
+    data = read_bytes(path, MAX_BYTES, f"{MAX_BYTES // 1_000_000} MB")
     return data.decode("utf-8", errors="replace")
 
 

@@ -17,7 +17,6 @@ from slacktide.units import parse_work, parse_work_gpu_hours
 
 PHASE_KEYS = ("work", "speedup")
 
-UNKNOWN = "unknown"
 _WORK = scalar(keys.positive(parse_work_gpu_hours))
 
 
@@ -45,7 +44,7 @@ def work_spread(fields: Fields) -> float:
     entry = fields.section.entries.get("work")
     if entry is None or not isinstance(entry.value, Scalar):
         return 0.0
-    if entry.value.text == UNKNOWN:
+    if entry.value.text == keys.UNKNOWN:
         return UNKNOWN_SPREAD
     try:
         return parse_work(entry.value.text).spread or 0.0

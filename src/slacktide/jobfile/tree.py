@@ -112,16 +112,22 @@ def describe(tree: Tree) -> str:
     return "a mapping" if tree.entries else "an empty mapping"
 
 
-def read_text(path: str | Path) -> str:
-    """Return the text of a file; raises FileError unless it is a small, readable UTF-8 file."""
+def read_bytes(path: str | Path, most: int, said: str) -> bytes:
+    """Return the content of a file of at most so many bytes, which is `said` in words; raises FileError."""
     try:
         with Path(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(most + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise FileError(f"must be a readable file, got: {reason}", path=path) from error
-    if len(data) > MAX_BYTES:
-        raise FileError(f"must be at most {MAX_BYTES} bytes, got more", path=path)
+    if len(data) > most:
+        raise FileError(f"must be at most {said}, got more", path=path)
+    return data
+
+
+def read_text(path: str | Path) -> str:
+    """Return the text of a file; raises FileError unless it is a small, readable UTF-8 file."""
+    data = read_bytes(path, MAX_BYTES, f"{MAX_BYTES} bytes")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

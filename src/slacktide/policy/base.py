@@ -12,7 +12,7 @@ from slacktide.arrays import Floats
 from slacktide.compiled import inlined
 from slacktide.deciding import Policy, View
 from slacktide.market.base import Pool
-from slacktide.pace import KNOWN, Pace, believed
+from slacktide.pace import Pace, believed
 from slacktide.physics import Terms, terms
 from slacktide.register import Register
 from slacktide.tariff import Tariff, tariff_of
@@ -44,8 +44,7 @@ _tariff = lru_cache(maxsize=64)(tariff_of)
 @lru_cache(maxsize=256)
 def believed_terms(job: Job, pace: Pace) -> Terms:
     """Return a job as bare numbers at the pace that is believed."""
-    told = terms_of(job)
-    return told if pace == KNOWN else believed(told, pace)
+    return believed(terms_of(job), pace)
 
 
 @inlined

@@ -53,15 +53,22 @@ def measuring(sight: Sight, choice: Choice) -> Choice:
 @compilable
 def measuring_width(terms: Terms, slot_hours: float) -> int:
     """Return the least width if there is time for a job twice as slow, else the smallest one on the line."""
-    least = 1
-    while terms.fit[least] != least:
-        least += 1
+    least = least_width(terms)
     given = terms.deadline_hours - terms.submitted_hours
     twice = terms.restart_hours + 2.0 * work_hours(terms, 0.0, terms.fastest)
     if given >= twice + to_spare(terms, slot_hours):
         return least
     width = least
     while width < terms.fastest and (terms.fit[width] != width or work_hours(terms, 0.0, width) > given):
+        width += 1
+    return width
+
+
+@inlined
+def least_width(terms: Terms) -> int:
+    """Return the smallest width that the job may have."""
+    width = 1
+    while terms.fit[width] != width:
         width += 1
     return width
 
@@ -73,9 +80,7 @@ def to_spare(terms: Terms, slot_hours: float) -> float:
     They pay for the measurement on the least width, for a restart to get there and one to leave it, and for
     the work since a checkpoint.
     """
-    least = 1
-    while terms.fit[least] != least:
-        least += 1
+    least = least_width(terms)
     slots = math.ceil((terms.restart_hours + MEASURED_HOURS) / slot_hours - 1e-9)
     lost = 1.0 - work_hours(terms, 0.0, terms.fastest) / work_hours(terms, 0.0, least)
     checkpoint = terms.checkpoint_hours if terms.checkpoint_hours < np.inf else 0.0

@@ -317,3 +317,24 @@ def test_machines_that_workers_on_their_way_out_use_are_kept_beside_the_others(
     assert engine.world.jobs["is-done"].ended is not None, "the scene: so the allocator was asked"
     staying = engine.world.jobs["stays"].order.on_demand_gpus  # type: ignore[union-attr]
     assert fleet.cluster.rented * fleet.cluster.node_gpus >= staying + before
+
+
+def test_a_job_that_ended_between_a_border_and_the_late_look_at_it_is_over_and_not_asked_about() -> None:
+    store = MemoryStore()
+    engine = Engine(store, Replay())
+    for name, work in (("is-done", 1.76), ("stays", 40.0)):
+        engine.submit(replace(member(name, "wide", 0.0, work=work, policy="equi"), pool=pool_name()))
+    engine.step(0.0)
+    engine.submit(replace(member("comes", "wide", 0.53, work=40.0, policy="equi"), pool=pool_name()))
+    engine.step(0.53)
+    end = engine.world.jobs["is-done"].ended
+    assert end is not None
+    assert 0.5 < end.at_hours < 0.53, "the scene: it ends after the border and before the look"
+    events = [record.event for record in store.read()]
+    assert not [one for one in events if isinstance(one, Decided) and one.job == "is-done" and one.slot == 1][
+        1:
+    ]
+    engine.step(0.6)
+    held = [r.event.priced.stretch for r in store.read() if isinstance(r.event, Lived | Kept)]
+    for moment in (0.502, 0.52, 0.529):
+        assert sum(one.gpus for one in held if one.from_hours <= moment < one.to_hours) <= 7

@@ -168,8 +168,13 @@ def touch(path: Path) -> None:
 def signs(stem: Path) -> tuple[Path, ...]:
     """Return the files whose age tells when a worker last lived: its notes, what it printed and reported."""
     home = stem.parent
-    noted = (Path(f"{stem}.pid"), Path(f"{stem}.log"), seen_path(home))
-    return (*noted, progress_path(home.parent)) if home.name.startswith(_ATTEMPT) else noted
+    own = own_signs(stem)
+    return (*own, progress_path(home.parent)) if home.name.startswith(_ATTEMPT) else own
+
+
+def own_signs(stem: Path) -> tuple[Path, ...]:
+    """Return those that no worker of another attempt writes."""
+    return Path(f"{stem}.pid"), Path(f"{stem}.log"), seen_path(stem.parent)
 
 
 def seen_path(home: Path) -> Path:

@@ -32,8 +32,7 @@ def by_signs(stem: Path, process: Process | None, seen_s: float | None) -> float
 
     `seen_s` is when we saw it ourselves. What it printed and reported tells more when we did not look.
     """
-    signs_s = [by_wall(written_ns) for path in folder.signs(stem) if (written_ns := folder.age_ns(path))]
-    last_s = max([*signs_s, *_given(seen_s)], default=boot.seconds())
+    last_s = max([*_ages(folder.signs(stem)), *_given(seen_s)], default=boot.seconds())
     return min(last_s, _BOOTED_S) if process is not None and _of_another_boot(process) else last_s
 
 
@@ -43,9 +42,7 @@ def of_attempt(home: Path, ranks: int) -> float:
     for stem in (home / f"rank-{rank}" for rank in range(ranks)):
         note = folder.read_exit(stem)
         # What the job reported may be the word of a later attempt.
-        signs = (Path(f"{stem}.pid"), Path(f"{stem}.log"), folder.seen_path(home))
-        written = [by_wall(written_ns) for path in signs if (written_ns := folder.age_ns(path))]
-        found += written if note is None else [by_note(stem, note)]
+        found += _ages(folder.own_signs(stem)) if note is None else [by_note(stem, note)]
     return max(found)
 
 
@@ -53,6 +50,11 @@ def by_wall(written_ns: int | None) -> float:
     """Return when a file was written, never later than now."""
     ago_s = 0.0 if written_ns is None else max(0.0, time.time() - written_ns / 1e9)
     return boot.seconds() - ago_s
+
+
+def _ages(signs: Iterable[Path]) -> list[float]:
+    """Return when those of these files were written that there are."""
+    return [by_wall(written_ns) for path in signs if (written_ns := folder.age_ns(path))]
 
 
 def _given(seen_s: float | None) -> Iterable[float]:
