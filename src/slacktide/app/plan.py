@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from slacktide.app.backtest import DEFAULT_POLICIES
 from slacktide.app.feasible import check_feasible
 from slacktide.app.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.backtesting.compare import Progress, label
-from slacktide.backtesting.outlook import look_ahead
+from slacktide.backtesting.outlook import Begin, look_ahead
 from slacktide.backtesting.selection import resolve_policy
 from slacktide.deciding import Policy
 from slacktide.engine.feed import feed_path, is_feed
-from slacktide.errors import InfeasibleError
+from slacktide.engine.placing import cheapest, pool_bills, start_of
+from slacktide.errors import InfeasibleError, InputError
 from slacktide.jobfile import read_job_file
 from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market, Pool
 from slacktide.register import Spec
 from slacktide.results.plan import JobPlan
 from slacktide.types import Job
+
+AT_THE_END = -1
+"""The start of a job on a market that is still being written: its last row is the present."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +44,9 @@ def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobP
     file = read_job_file(request.path)
     market = planned_on(request.market, file.market).open(file.market)
     policy = file.policy if request.policy is None else request.policy
-    return plan(file.job, market, policy, pool=request.market.pool, progress=progress)
+    feed = is_feed(request.market.source or file.market or "")
+    start = AT_THE_END if feed else request.market.start
+    return plan(file.job, market, policy, pool=request.market.pool, start=start, progress=progress)
 
 
 def planned_on(market: MarketSpec, written: str | None) -> MarketSpec:
@@ -54,17 +63,29 @@ def plan(
     others: Sequence[Spec | Policy] = DEFAULT_POLICIES,
     pool: str | None = None,
     slot_hours: float | None = None,
+    start: int | None = None,
     progress: Progress | None = None,
 ) -> JobPlan:
     """Say what a job would probably cost and when it would be done, before anyone pays.
 
     Futures are drawn from a model that the market's past taught; recent starts of the market stand beside
-    them. Without `pool` the best pool of the market is chosen. Raises InfeasibleError when the job cannot be
-    done in time, or not for its greatest cost.
+    them. Without `pool` it is the pool that a run would choose, and without `start` the slot of it in which a
+    run would begin: what the market does afterwards is not known to the plan. Raises InfeasibleError when the
+    job cannot be done in time, or not for its greatest cost.
     """
     check_feasible(job)
+    if math.isinf(job.deadline_hours):
+        raise InputError("a plan is for a job with a deadline, got one without; add `deadline:` to its file")
     made = {label(one): one for one in (resolve_policy(spec, key=job.name) for spec in (policy, *others))}
-    result = look_ahead(job, as_market(market, slot_hours), list(made.values()), pool=pool, progress=progress)
+    opened = as_market(market, slot_hours)
+    begins = None if start == AT_THE_END else start
+    bills = {} if pool is not None else pool_bills(job, opened, lambda each: begins)
+    place = opened.pool(pool) if pool is not None else cheapest(opened, bills)
+    slot = len(place) - 1 if start == AT_THE_END else start_of(job, place, start)
+    medians = [(name, float(np.median(usd))) for name, usd in bills.items()]
+    ranked = sorted(medians, key=lambda found: (found[0] != place.name, found[1]))
+    begin = Begin.at(opened, place.name, slot)
+    result = look_ahead(job, begin, list(made.values()), pools=ranked, progress=progress)
     _check_affordable(job, result)
     return result
 

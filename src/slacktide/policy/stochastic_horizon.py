@@ -28,6 +28,7 @@ from slacktide.types import Allocation, Job, Reason
 
 LONGEST_AGE = 256
 """Slots to look back for the age of a spell; older than the oldest bin."""
+FEWEST_CELLS = 10
 NEVER_HOURS = 1e6
 """Hours between two refits of who does not learn any more."""
 IDLE, SPOT, ON_DEMAND, BOTH = range(4)
@@ -85,8 +86,8 @@ class StochasticHorizon:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.refit_hours) and self.refit_hours > 0):
             raise InputError(f"refit_hours must be > 0, got {self.refit_hours:g}")
-        if not 10 <= self.cells <= 10_000:
-            raise InputError(f"cells must be in 10..10000, got {self.cells}")
+        if not FEWEST_CELLS <= self.cells <= 10_000:
+            raise InputError(f"cells must be in {FEWEST_CELLS}..10000, got {self.cells}")
 
     def decide(self, view: View) -> Allocation:
         own = view.past()
@@ -115,6 +116,19 @@ class StochasticHorizon:
         So it learns nothing after the start: what else it learned would differ from future to future.
         """
         return _prepared(replace(self, refit_hours=NEVER_HOURS), job, futures, start, neighbours)
+
+    def effort(self, job: Job, slot_hours: float) -> float:
+        """Return how many values are worked out for a start, all refits together, at two levels of price."""
+        bare = slotted(job, slot_hours)
+        shape, slack = _shape(self, job, bare)
+        levels = levels_of(job, slot_hours)
+        of_slot = 2 * len(levels.usable) * len(levels.bins) * len(shape.spot) * len(shape.pauses.ahead_hours)
+        refits = range(0, bare.deadline_slots, _refit_slots(self, slot_hours))
+        return float(sum(bare.deadline_slots - first for first in refits) * of_slot * slack.cells)
+
+    def coarser(self) -> StochasticHorizon:
+        """Return it with half as many cells of slack."""
+        return replace(self, cells=max(FEWEST_CELLS, self.cells // 2))
 
 
 class Prepared:
@@ -325,4 +339,6 @@ def _states_ahead(learned: Learned, own: Past, at: int, slots: int) -> Ints:
 
 def _joined(parts: Sequence[Table]) -> Table:
     """Put the decisions of all refits behind one another."""
+    if len(parts) == 1:
+        return parts[0]
     return parts[0]._replace(actions=np.concatenate([part.actions for part in parts]))

@@ -82,7 +82,7 @@ class Decisions:
         """
         slots = zip(self._packed[first:], states, strict=False)
         bare = b"".join(self._unpack(slot[state]) for slot, state in slots)
-        return np.frombuffer(bare, np.uint8).reshape(-1, *self._axes).copy()
+        return np.frombuffer(bytearray(bare), np.uint8).reshape(-1, *self._axes)
 
 
 class Chain(NamedTuple):
