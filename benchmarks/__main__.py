@@ -20,6 +20,7 @@ NAMES = (
     "horizon",
     "deadline",
     "selection",
+    "calibration",
     "budget_solver",
     "engine",
     "snapshots",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from benchmarks.timing import best
-from slacktide.backtesting import batch, plain
+from slacktide.backtesting import batch, compare, plain
 from slacktide.backtesting.compare import label
 from slacktide.market.source import open_market
 from slacktide.policy.base import RulePolicy, policies
@@ -11,6 +13,7 @@ from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.types import Job
 
 JOB = Job(work_gpu_hours=100.0, deadline_hours=24.0, widths=tuple(range(1, 9)), restart_hours=0.05)
+LONG_JOB = Job(work_gpu_hours=200.0, deadline_hours=48.0, widths=tuple(range(1, 9)), restart_hours=0.05)
 PLAIN_STARTS = 20
 
 
@@ -32,6 +35,28 @@ def main() -> None:
             rate = table[:, batch.COLUMNS.index("slots")].sum() / fast
             reference = sum(len(run.slots) for run in runs) / slow
             print(f"{label(policy):<36} {rate:14,.0f} {reference:14,.0f} {rate / reference:7.0f}")
+    whole_path()
+
+
+def whole_path() -> None:
+    """Print how many simulations a CPU second holds, results included: summed up, and one by one."""
+    pool = open_market("synthetic:h100?days=365&slot=10m").pools[0]
+    policy = DeadlineGuard(policies.make("uniform-progress"))
+    starts = list(range(len(pool) - 288))
+    batch.run_table(LONG_JOB, pool, policy, starts[:2])
+    made = 0.0
+    for what, work in (
+        ("with their summary", lambda runs: compare.summaries([runs], ["guarded"])),
+        ("each made an object", list),
+    ):
+        began = time.process_time()
+        work(batch.run_many(LONG_JOB, pool, policy, starts, name="guarded"))
+        made = len(starts) / (time.process_time() - began)
+        print(f"48-h job at 10-min slots, results {what}: {made:,.0f} simulations per CPU second")
+    began = time.process_time()
+    for start in starts[:PLAIN_STARTS]:
+        plain.run(LONG_JOB, pool, policy, start=start)
+    print(f"the same, plain: {PLAIN_STARTS / (time.process_time() - began):,.0f} per CPU second; aim: 50,000")
 
 
 if __name__ == "__main__":

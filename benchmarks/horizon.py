@@ -54,9 +54,10 @@ def main() -> None:
     took, _ = best(lambda: expected.solve(terms, shape, market, worth, slack, now=0, slots=SLOTS))
     print(f"{SLOTS} slots, 8 GPUs, 9 levels, {slack.cells} cells of slack: {took:.3f} s")
     coarse = expected.slack_grid(terms, hard=True, cells=10)
-    actions = np.zeros((1, 9, len(shape.spot), len(shape.pauses.ahead_hours), coarse.cells), np.uint8)
+    rows = np.arange(9)[None, :]
+    actions = np.zeros((9, len(shape.spot), len(shape.pauses.ahead_hours), coarse.cells), np.uint8)
     values = np.empty((9, len(shape.spot), len(shape.pauses.left_hours), coarse.cells))
-    last = (terms, shape, market, worth, coarse, SLOTS - 1, SLOTS, values, actions)
+    last = (terms, shape, market, worth, coarse, SLOTS - 1, SLOTS, values, rows, actions)
     slow, _ = best(lambda: expected.induce(*last), tries=1)
     fast, _ = best(lambda: compiled(expected.induce)(*last))
     ratio = f"plain {slow:.2f} s, compiled {fast * 1e3:.2f} ms: {slow / fast:,.0f} x"

@@ -116,7 +116,7 @@ def test_plan_prints_ranges_and_assumptions(capsys: pytest.CaptureFixture[str]) 
     out = capsys.readouterr().out
     assert "probably" in out
     assert "GPUs held over time" in out
-    assert "Begun now it would hold" in out
+    assert "it would hold" in out
     assert "This assumes that" in out
 
 
@@ -210,3 +210,41 @@ def test_module_runs_and_pipes_may_close() -> None:
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True)
     assert done.stdout.strip() in policies
     assert done.stderr == ""
+
+
+def test_a_plan_is_drawn_and_written_as_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture, page = tmp_path / "plan.png", tmp_path / "plan.html"
+    words = ["plan", JOB, "--market", MARKET, "--plot", str(picture), "--report", str(page)]
+    assert run(words) == 0
+    said = capsys.readouterr().out
+    assert "What would change the cost" in said
+    assert " would save " in said or " would cost " in said
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("option", ["--plot", "--report"])
+def test_a_plan_is_not_written_in_a_format_nobody_knows(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", JOB, "--market", MARKET, option, str(tmp_path / "plan.doc")]) == 2
+    assert "file that ends in" in capsys.readouterr().err
+
+
+def test_a_plan_begins_where_it_is_told_to_and_knows_nothing_of_what_follows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = tmp_path / "whole.csv"
+    assert run(["market", "synthesize", "h100", str(whole), "--days", "6", "--slot", "30m"]) == 0
+    lines = whole.read_text(encoding="utf-8").splitlines(keepends=True)
+    cut = tmp_path / "cut.csv"
+    cut.write_text("".join(lines[:-60]), encoding="utf-8")
+    capsys.readouterr()
+    told = []
+    for market in (whole, cut):
+        words = ["plan", JOB, "--market", str(market), "--start", "190", "-o", "json"]
+        assert run(words) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    assert [one["begin"]["slot"] for one in told] == [190, 190]
+    assert told[0]["outlooks"] == told[1]["outlooks"]
+    assert told[0]["cost_by_deadline"] == told[1]["cost_by_deadline"]

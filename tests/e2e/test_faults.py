@@ -123,7 +123,8 @@ def test_a_job_that_outlives_its_trace_goes_on_on_demand_and_is_late(journal: Pa
 
 
 def test_a_hung_job_is_noticed(journal: Path, tmp_path: Path) -> None:
-    job = write_job(tmp_path, "sleep 600", more="hang_after: 1s\nretries: {failures: 0}\n")
+    reports_once = r"""printf '{"done":0.1}\n' >> "$SLACKTIDE_PROGRESS"; sleep 600"""
+    job = write_job(tmp_path, reports_once, more="hang_after: 1s\nretries: {failures: 0}\n")
     assert run(["run", job, "--speed", "600"]) == 100
     assert told(journal, Stalled)
     assert only(journal).status == "failed"

@@ -219,12 +219,32 @@ def test_compiled_and_plain_decide_alike() -> None:
     worth = expected.Worth(0.0, instance.job.deadline_hours, True, ON_DEMAND_USD)
     fast = expected.solve(terms, shape, instance.chain, worth, slack, now=0, slots=4)
     states, lefts = len(instance.chain.gpus), len(shape.pauses.left_hours)
-    plain = np.zeros((4, states, *fast.along(np.zeros(1, np.int64)).shape[1:]), np.uint8)
+    plain = np.zeros((4 * states, *fast.along(np.zeros(1, np.int64)).shape[1:]), np.uint8)
+    rows = np.arange(4 * states).reshape(4, states)
     values = np.empty((states, len(shape.spot), lefts, slack.cells))
     until = terms.deadline_slots
-    expected.induce(terms, shape, instance.chain, worth, slack, 0, until, values, plain)
+    expected.induce(terms, shape, instance.chain, worth, slack, 0, until, values, rows, plain)
     for state in range(states):
-        assert (fast.along(np.full(4, state)) == plain[:, state]).all()
+        assert (fast.along(np.full(4, state)) == plain[rows[:, state]]).all()
+
+
+@pytest.mark.parametrize("hard", [True, False], ids=["hard", "soft"])
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_wanted_alone_is_decided_as_among_all(seed: int, hard: bool) -> None:
+    instance = random_instance(seed, hard=hard)
+    terms, job = instance.terms, instance.job
+    shape = expected.lattice(terms)
+    slack = expected.slack_grid(terms, hard=hard, cells=64)
+    worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
+    worth = expected.Worth(job.value_usd, worthless, hard, ON_DEMAND_USD)
+    given = terms, shape, instance.chain, worth, slack
+    slots, states = terms.deadline_slots, len(instance.chain.gpus)
+    path = np.random.default_rng(seed).integers(0, states, slots)
+    wanted = np.zeros((slots, states), bool)
+    wanted[np.arange(slots), path] = True
+    every = expected.solve(*given, now=0, slots=slots)
+    some = expected.solve(*given, now=0, slots=slots, wanted=wanted)
+    assert (some.along(path) == every.along(path)).all()
 
 
 def test_slots_solved_a_few_at_a_time_are_decided_alike(monkeypatch: pytest.MonkeyPatch) -> None:

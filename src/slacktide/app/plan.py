@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from slacktide.app.backtest import DEFAULT_POLICIES
 from slacktide.app.feasible import check_feasible
 from slacktide.app.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.backtesting.checkpoints import advise
 from slacktide.backtesting.compare import Progress, label
-from slacktide.backtesting.outlook import best_case, look_ahead, without_cap
+from slacktide.backtesting.outlook import Begin, best_case, look_ahead, without_cap
 from slacktide.backtesting.selection import resolve_policy
 from slacktide.deciding import Policy
 from slacktide.engine.feed import feed_path, is_feed
-from slacktide.errors import InfeasibleError
+from slacktide.engine.placing import cheapest, pool_bills, start_of
+from slacktide.errors import InfeasibleError, InputError
 from slacktide.jobfile import read_job_file
 from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market, Pool
 from slacktide.register import Spec
 from slacktide.results.plan import JobPlan, Outlook
 from slacktide.types import Job
+
+AT_THE_END = -1
+"""The start of a job on a market that is still being written: its last row is the present."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +50,15 @@ def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobP
         market,
         policy,
         pool=request.market.pool,
+        start=_asked_start(request, file.market),
         checkpoint_takes_hours=file.checkpoint_takes_hours,
         progress=progress,
     )
+
+
+def _asked_start(request: PlanRequest, written: str | None) -> int | None:
+    """Return the slot in which the job is to begin, if anybody said so."""
+    return AT_THE_END if is_feed(request.market.source or written or "") else request.market.start
 
 
 def planned_on(market: MarketSpec, written: str | None) -> MarketSpec:
@@ -62,24 +75,41 @@ def plan(
     others: Sequence[Spec | Policy] = DEFAULT_POLICIES,
     pool: str | None = None,
     slot_hours: float | None = None,
+    start: int | None = None,
     checkpoint_takes_hours: float | None = None,
     progress: Progress | None = None,
 ) -> JobPlan:
     """Say what a job would probably cost and when it would be done, before anyone pays.
 
     Futures are drawn from a model that the market's past taught; recent starts of the market stand beside
-    them. Without `pool` the best pool of the market is chosen. How long a checkpoint takes is assumed for the
-    advice how often to save, unless it is given. Raises InfeasibleError when the job cannot be
-    done in time, or not for its greatest cost.
+    them. Without `pool` it is the pool that a run would choose, and without `start` the slot of it in which a
+    run would begin: what the market does afterwards is not known to the plan. How long a checkpoint takes is
+    assumed for the advice how often to save, unless it is given. Raises InfeasibleError when the job cannot
+    be done in time, or not for its greatest cost.
     """
     check_feasible(job)
+    if math.isinf(job.deadline_hours):
+        raise InputError("a plan is for a job with a deadline, got one without; add `deadline:` to its file")
     made = {label(one): one for one in (resolve_policy(spec, key=job.name) for spec in (policy, *others))}
     opened = as_market(market, slot_hours)
-    result = look_ahead(job, opened, list(made.values()), pool=pool, progress=progress)
-    best = result.outlooks[-1]
-    _check_affordable(job, opened, next(iter(made.values())), result.pool, best, slot_hours)
-    advice = advise(job, opened.pool(result.pool), result.gpus, checkpoint_takes_hours)
+    begin, bills = _begin(job, opened, pool, start)
+    medians = [(name, float(np.median(usd))) for name, usd in bills.items()]
+    ranked = sorted(medians, key=lambda found: (found[0] != begin.pool, found[1]))
+    result = look_ahead(job, begin, list(made.values()), pools=ranked, progress=progress)
+    _check_affordable(job, begin, next(iter(made.values())), result.outlooks[-1])
+    advice = advise(job, begin.place, result.gpus, checkpoint_takes_hours)
     return dataclasses.replace(result, checkpoints=advice)
+
+
+def _begin(
+    job: Job, market: Market, pool: str | None, start: int | None
+) -> tuple[Begin, dict[str, list[float]]]:
+    """Return where a job would begin, and its bills in all pools where one must be chosen."""
+    asked = None if start == AT_THE_END else start
+    bills = {} if pool is not None else pool_bills(job, market, lambda each: asked)
+    place = market.pool(pool) if pool is not None else cheapest(market, bills)
+    slot = len(place) - 1 if start == AT_THE_END else start_of(job, place, start)
+    return Begin.at(market, place.name, slot), bills
 
 
 def check_plan(request: PlanRequest) -> None:
@@ -93,18 +123,11 @@ def check_plan(request: PlanRequest) -> None:
         return
     market = planned_on(request.market, file.market).open(file.market)
     policy = resolve_policy(file.policy if request.policy is None else request.policy, key=file.job.name)
-    place, best = best_case(file.job, market, policy, pool=request.market.pool)
-    _check_affordable(file.job, market, policy, place, best, None)
+    begin, _ = _begin(file.job, market, request.market.pool, _asked_start(request, file.market))
+    _check_affordable(file.job, begin, policy, best_case(file.job, begin))
 
 
-def _check_affordable(
-    job: Job,
-    market: Market | Pool | str,
-    policy: Policy,
-    pool: str,
-    best: Outlook,
-    slot_hours: float | None,
-) -> None:
+def _check_affordable(job: Job, begin: Begin, policy: Policy, best: Outlook) -> None:
     """Raise InfeasibleError when not even one who knows the future could pay for the job on a good day.
 
     What the policy would need is worked out as if money did not end, for else it would be what it may spend.
@@ -113,7 +136,7 @@ def _check_affordable(
         return
     cheapest = min(best.futures.cost_usd.p10, best.history.cost_usd.p10)
     if cheapest > job.max_cost_usd:
-        needed = without_cap(job, as_market(market, slot_hours), policy, pool).cost_usd.p90
+        needed = without_cap(job, begin, policy).cost_usd.p90
         raise InfeasibleError(
             f"max_cost must allow at least {cheapest:.2f} USD, which is what one who knows the future would "
             f"pay on a good day (p10), got {job.max_cost_usd:.2f} USD; {label(policy)} would need "

@@ -22,6 +22,7 @@ from slacktide.physics import Terms, cut, given_up, lose
 from slacktide.policy.base import (
     Choice,
     Context,
+    ForeseeingPolicy,
     PreparedPolicy,
     RulePolicy,
     Sight,
@@ -31,6 +32,7 @@ from slacktide.policy.base import (
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.unbroken import Unbroken
 from slacktide.results.run import Run
+from slacktide.results.runs import Runs
 from slacktide.tariff import Meter, Tariff, tariff_of
 from slacktide.types import Job, JobState, Quote
 
@@ -131,10 +133,51 @@ def prepare(policy: Policy, job: Job, pool: Pool, start: int, setting: Setting) 
     return policy
 
 
-def _needs_preparing(policy: Policy) -> bool:
+def prepare_together(
+    policy: Policy, job: Job, futures: Sequence[Pool], start: int, setting: Setting
+) -> list[Policy]:
+    """Return a policy for each of some futures of one past, with everything worked out that can be.
+
+    A policy that solves does it once for all of them, and learns nothing after the start.
+    """
     if isinstance(policy, DeadlineGuard | Unbroken):
-        return _needs_preparing(policy.inner)
-    return isinstance(policy, PreparedPolicy)
+        inner = prepare_together(policy.inner, job, futures, start, setting)
+        return [dataclasses.replace(policy, inner=ready) for ready in inner]
+    if isinstance(policy, ForeseeingPolicy):
+        return list(policy.prepared_together(job, futures, start, setting.neighbours))
+    return [prepare(policy, job, future, start, setting) for future in futures]
+
+
+def run_futures(
+    job: Job, futures: Sequence[Pool], policy: Policy, start: int, *, setting: Setting = USUAL
+) -> Sequence[Run]:
+    """Run a policy from one start of some futures that share their past."""
+    ready = prepare_together(policy, job, futures, start, setting)
+    return run_ready(job, futures, ready, start, setting=setting)
+
+
+def run_ready(
+    job: Job, futures: Sequence[Pool], ready: Sequence[Policy], start: int, *, setting: Setting = USUAL
+) -> Sequence[Run]:
+    """Run from one start of each future the policy that was prepared for it."""
+    if not can_compile(ready[0]):
+        pairs = zip(futures, ready, strict=True)
+        return [plain.run(job, future, policy, start=start, setting=setting) for future, policy in pairs]
+    rows = []
+    for future, policy in zip(futures, ready, strict=True):
+        assert isinstance(policy, RulePolicy)
+        rows.append(run_table(job, future, policy, [start], setting=setting))
+    return runs_of(job, futures[0], [start] * len(rows), np.concatenate(rows), name="")
+
+
+def needs_preparing(policy: Policy) -> bool:
+    """Whether a policy, or the one that it wraps, must be worked out for each start."""
+    return isinstance(innermost(policy), PreparedPolicy)
+
+
+def innermost(policy: Policy) -> Policy:
+    """Return the policy that others are wrapped around."""
+    return innermost(policy.inner) if isinstance(policy, DeadlineGuard | Unbroken) else policy
 
 
 def run_table(
@@ -184,9 +227,9 @@ def run_many(
     *,
     name: str = "",
     setting: Setting = USUAL,
-) -> list[Run]:
+) -> Runs:
     """Run a policy that `can_compile` from many starts, compiled."""
-    if _needs_preparing(policy):
+    if needs_preparing(policy):
         rows = []
         for start in starts:
             ready = prepare(policy, job, pool, start, setting)
@@ -197,23 +240,6 @@ def run_many(
     return runs_of(job, pool, starts, run_table(job, pool, policy, starts, setting=setting), name=name)
 
 
-def runs_of(job: Job, pool: Pool, starts: Sequence[int], table: Floats, *, name: str) -> list[Run]:
-    """Write the rows of a table as runs without their slots."""
-    return [
-        Run(
-            policy=name,
-            pool=pool.name,
-            start_slot=int(start),
-            cost_usd=cost,
-            utility_usd=job.value_at(finish) - cost,
-            finish_hours=finish,
-            on_time=job.on_time(finish),
-            spot_gpu_hours=spot,
-            on_demand_gpu_hours=on_demand,
-            preemptions=int(preemptions),
-            lost_gpu_hours=lost,
-        )
-        for start, (cost, finish, spot, on_demand, preemptions, lost, _) in zip(
-            starts, table.tolist(), strict=True
-        )
-    ]
+def runs_of(job: Job, pool: Pool, starts: Sequence[int], table: Floats, *, name: str) -> Runs:
+    """Return the rows of a table as runs without their slots."""
+    return Runs(job, name, pool.name, starts, table)

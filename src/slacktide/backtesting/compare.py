@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.backtesting import batch, plain
 from slacktide.backtesting.plain import Setting
 from slacktide.deciding import Policy, View
@@ -21,6 +22,7 @@ from slacktide.policy.unbroken import keeping
 from slacktide.register import Spec
 from slacktide.results.comparison import Comparison, PolicySummary
 from slacktide.results.run import CLAIRVOYANT, Run, RunResult, result_of
+from slacktide.results.runs import AllRuns, Runs, column
 from slacktide.solve.clairvoyant import Plan, clairvoyant, yardstick
 from slacktide.types import Allocation, Job, Reason
 
@@ -113,22 +115,23 @@ def compare(
     }
     starts_in_all = sum(len(slots) for slots in plans.values())
     total = starts_in_all * (len(makers) + 1)
-    runs: list[Run] = []
+    parts: list[Sequence[Run]] = []
+    done = 0
     spares: list[float] = []
     for place in pools:
         for name, policy in makers.items():
             setting = setting_for(market, place, forecaster)
-            runs += run_many(job, place, policy, plans[place.name], name=name, setting=setting)
-            report(len(runs), total)
+            parts.append(run_many(job, place, policy, plans[place.name], name=name, setting=setting))
+            done += len(parts[-1])
+            report(done, total)
         best, spare = run_yardstick(
-            job, place, plans[place.name], among=starts_in_all, tell=_after(report, len(runs), total)
+            job, place, plans[place.name], among=starts_in_all, tell=_after(report, done, total)
         )
-        runs, spares = [*runs, *best], [*spares, *spare]
-    names = [*makers, CLAIRVOYANT]
-    summary = tuple(_summarise(name, runs) for name in names)
-    detail = _typical(job, market, pools, makers, runs, forecaster)
+        parts, spares, done = [*parts, best], [*spares, *spare], done + len(best)
+    summary = tuple(summaries(parts, [*makers, CLAIRVOYANT]))
+    detail = _typical(job, market, pools, makers, parts, forecaster)
     spared = float(np.mean(spares)) if spares else None
-    return Comparison(job, market.source, pools, market.assumptions, tuple(runs), summary, detail, spared)
+    return Comparison(job, market.source, pools, market.assumptions, AllRuns(parts), summary, detail, spared)
 
 
 def setting_for(market: Market, pool: Pool, forecaster: Forecaster | None) -> Setting:
@@ -145,10 +148,11 @@ def run_many(
     *,
     name: str,
     setting: Setting = plain.USUAL,
-) -> list[Run]:
+) -> Sequence[Run]:
     """Run one policy from many starts: compiled where it can be, plain where it cannot."""
     acting = guarded(policy, job)
-    if len(starts) < COMPILE_FROM or not batch.can_compile(acting):
+    few = len(starts) < COMPILE_FROM and not batch.needs_preparing(acting)
+    if few or not batch.can_compile(acting):
         return [
             dataclasses.replace(
                 plain.run(job, pool, acting, start=start, name=name, setting=setting), slots=()
@@ -163,7 +167,7 @@ def _after(report: Progress, before: int, total: int) -> Callable[[int], None]:
     return lambda done: report(before + done, total)
 
 
-def run_clairvoyant(job: Job, pool: Pool, starts: Sequence[int]) -> list[Run]:
+def run_clairvoyant(job: Job, pool: Pool, starts: Sequence[int]) -> Runs:
     """Run the plan of one who knows the future from many starts."""
     return run_yardstick(job, pool, starts)[0]
 
@@ -175,7 +179,7 @@ def run_yardstick(
     *,
     among: int | None = None,
     tell: Callable[[int], None] | None = None,
-) -> tuple[list[Run], list[float]]:
+) -> tuple[Runs, list[float]]:
     """Run the plan of one who knows the future from many starts, which may be some among more.
 
     Returns beside the runs what the best plan could gain from each start, where the job is too wide to be
@@ -198,7 +202,8 @@ def run_in_detail(
 ) -> Run:
     """Run from one start, among so many, and keep every slot; no policy stands for the clairvoyant."""
     if policy is not None:
-        return plain.run(job, pool, guarded(policy, job), start=start, name=name, setting=setting)
+        ready = batch.prepare(guarded(policy, job), job, pool, start, setting)
+        return plain.run(job, pool, ready, start=start, name=name, setting=setting)
     free = dataclasses.replace(job, checkpoint_hours=0.0, max_cost_usd=None, after_deadline="finish-fast")
     return plain.run(free, pool, Replay(clairvoyant(job, pool, start, among=among)), start=start, name=name)
 
@@ -213,25 +218,38 @@ def _named(policies: Sequence[Spec | Policy]) -> dict[str, Policy]:
     return named
 
 
-def _summarise(name: str, runs: Sequence[Run]) -> PolicySummary:
-    mine = [run for run in runs if run.policy == name]
-    yardstick = sum(run.cost_usd for run in runs if run.policy == CLAIRVOYANT)
-    paid = sum(run.cost_usd for run in mine)
+def summaries(parts: Sequence[Sequence[Run]], names: Sequence[str]) -> list[PolicySummary]:
+    """Sum up the runs of each of these policies; each part is of one policy in one pool."""
+    best = sum(usd for part in parts if _of(part) == CLAIRVOYANT for usd in column(part, "cost_usd").tolist())
+    return [_summarise(name, [part for part in parts if _of(part) == name], best) for name in names]
+
+
+def _of(part: Sequence[Run]) -> str:
+    """Return whose runs these are."""
+    return part.policy if isinstance(part, Runs) else part[0].policy
+
+
+def _summarise(name: str, mine: Sequence[Sequence[Run]], yardstick: float) -> PolicySummary:
+    def all_of(figure: str) -> Floats:
+        return np.concatenate([column(part, figure) for part in mine])
+
+    costs = all_of("cost_usd")
+    paid = sum(costs.tolist())
     over = paid / yardstick if yardstick > 0 else (1.0 if paid <= 0 else math.inf)
-    p10, p50, p90 = np.percentile([run.cost_usd for run in mine], (10, 50, 90))
+    p10, p50, p90 = np.percentile(costs, (10, 50, 90))
     return PolicySummary(
         policy=name,
-        mean_cost_usd=paid / len(mine),
-        mean_utility_usd=float(np.mean([run.utility_usd for run in mine])),
-        on_time_share=float(np.mean([run.on_time for run in mine])),
+        mean_cost_usd=paid / len(costs),
+        mean_utility_usd=float(np.mean(all_of("utility_usd"))),
+        on_time_share=float(np.mean(all_of("on_time"))),
         cost_over_clairvoyant=over,
         p10_cost_usd=float(p10),
         p50_cost_usd=float(p50),
         p90_cost_usd=float(p90),
-        mean_finish_hours=float(np.mean([run.finish_hours for run in mine])),
-        mean_spot_gpu_hours=float(np.mean([run.spot_gpu_hours for run in mine])),
-        mean_on_demand_gpu_hours=float(np.mean([run.on_demand_gpu_hours for run in mine])),
-        mean_preemptions=float(np.mean([run.preemptions for run in mine])),
+        mean_finish_hours=float(np.mean(all_of("finish_hours"))),
+        mean_spot_gpu_hours=float(np.mean(all_of("spot_gpu_hours"))),
+        mean_on_demand_gpu_hours=float(np.mean(all_of("on_demand_gpu_hours"))),
+        mean_preemptions=float(np.mean(all_of("preemptions"))),
     )
 
 
@@ -240,12 +258,13 @@ def _typical(
     market: Market,
     pools: Sequence[Pool],
     makers: dict[str, Policy],
-    runs: Sequence[Run],
+    parts: Sequence[Sequence[Run]],
     forecaster: Forecaster | None,
 ) -> tuple[RunResult, ...]:
     """Run in detail the start where the last policy's bill is the median of its bills."""
-    last = [run for run in runs if run.policy == list(makers)[-1]]
-    middle = sorted(last, key=lambda run: run.cost_usd)[len(last) // 2]
+    last = AllRuns([part for part in parts if _of(part) == list(makers)[-1]])
+    costs = np.concatenate([column(part, "cost_usd") for part in last.parts])
+    middle = last[int(np.argsort(costs, kind="stable")[len(last) // 2])]
     place = next(pool for pool in pools if pool.name == middle.pool)
     every: dict[str, Policy | None] = {**makers, CLAIRVOYANT: None}
     setting = setting_for(market, place, forecaster)

@@ -5,25 +5,30 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.arrays import Floats
 from slacktide.backtesting import batch, compare, plain
 from slacktide.backtesting.compare import Progress, Starts, label
+from slacktide.backtesting.curves import against_deadline, against_width
 from slacktide.backtesting.plain import Setting
 from slacktide.backtesting.scenarios import scenarios
 from slacktide.deciding import Policy, look
 from slacktide.market.base import Market, Pool
-from slacktide.policy.stochastic_horizon import StochasticHorizon
+from slacktide.policy.base import ForeseeingPolicy
 from slacktide.results.plan import HeldAt, JobPlan, Outlook, Range, Spread
 from slacktide.results.run import CLAIRVOYANT, Run
+from slacktide.results.runs import column
 from slacktide.types import Allocation, Job, JobState
 
 RECENT_HOURS = 14 * 24.0
 """How far back recent starts reach."""
-RECENT_STARTS = 24
-POOL_STARTS = 8
-"""Starts per pool when the best one is looked for."""
+RECENT_STARTS, FEWEST_STARTS = 24, 6
+RECENT_EFFORT = 1e9
+"""What solving for all recent starts together may take, in values worked out: a second or two of CPU.
+A policy that takes more is run from fewer of them, and from FEWEST_STARTS at the least."""
 FUTURES = 50
 """Futures that are drawn from the model."""
 TRIED_CHECKPOINT_HOURS = 10 / 60
@@ -40,69 +45,110 @@ SHOWN_FUTURES = 12
 """Futures that are run slot by slot, to show the GPUs held over time."""
 
 
+class Begin(NamedTuple):
+    """Where a job would begin: its pool, at which of its slots, and what the market's past is there."""
+
+    market: Market
+    """The whole record."""
+    past: Market
+    """What of it is known in the slot in which the job begins: that slot's quote is the last."""
+    pool: str
+    slot: int
+
+    @classmethod
+    def at(cls, market: Market, pool: str, slot: int) -> Begin:
+        """Cut a market off after the slot in which a job begins."""
+        now = market.pool(pool).time(slot)
+        pools = [
+            (one, math.floor((now - one.start).total_seconds() / 3600 / one.slot_hours + 1e-6))
+            for one in market.pools
+        ]
+        known = tuple(one.window(0, min(at + 1, len(one))) for one, at in pools if at >= 0)
+        return cls(market, Market(known, market.source, market.assumptions), pool, slot)
+
+    @property
+    def place(self) -> Pool:
+        """The pool's past."""
+        return self.past.pool(self.pool)
+
+    @property
+    def neighbours(self) -> tuple[Pool, ...]:
+        """The other pools' past."""
+        return tuple(other for other in self.past.pools if other.name != self.pool)
+
+    def reaches_back(self, job: Job) -> bool:
+        """Whether the past covers the job's deadline at all, so that there are recent starts in it."""
+        return plain.last_start(job, self.place) >= 0
+
+    def recent(self, job: Job) -> Begin:
+        """Return where recent starts are looked for: in the past, or in the whole record."""
+        return self if self.reaches_back(job) else Begin(self.market, self.market, self.pool, self.slot)
+
+
 def look_ahead(
     job: Job,
-    market: Market,
+    begin: Begin,
     policies: Sequence[Policy],
     *,
-    pool: str | None,
+    pools: Sequence[tuple[str, float]] = (),
     progress: Progress | None = None,
 ) -> JobPlan:
-    """Plan a job with the first of these policies, the others beside it, in one pool or in the best one."""
+    """Plan a job with the first of these policies, the others beside it, from where it would begin."""
     report = progress or (lambda done, total: None)
-    steps = len(policies) + 2
+    steps = len(policies) + 3
     solved = FUTURES + RECENT_STARTS
-    places = market.pools if pool is None else (market.pool(pool),)
-    pools = _ranked(job, market, policies[0], places) if len(places) > 1 else ()
-    place = market.pool(pools[0][0]) if pools else places[0]
-    neighbours = tuple(other for other in market.pools if other is not place)
-    drawn, start = scenarios(job, place, neighbours, paths=FUTURES)
+    drawn, start = scenarios(job, begin.place, begin.neighbours, paths=FUTURES)
     report(1, steps)
-    outlooks = []
+    outlooks, shown = list[Outlook](), list[Policy]()
+    setting = Setting(neighbours=begin.neighbours)
     for done, policy in enumerate(policies):
-        outlooks.append(_outlook(job, market, place, policy, drawn, start))
+        acting = compare.guarded(policy, job)
+        ready = batch.prepare_together(acting, job, drawn, start, setting)
+        shown = shown or ready[:SHOWN_FUTURES]
+        runs = batch.run_ready(job, drawn, ready, start, setting=setting)
+        outlooks.append(Outlook(label(policy), spread(runs), spread(_from_history(job, begin, policy))))
         report(done + 2, steps)
     # The clairvoyant of a wide job takes longest, and is told by its starts.
     known, spare = _clairvoyant(
-        job, place, drawn, start, lambda done: report((steps - 1) * solved + done, steps * solved)
+        job, begin, drawn, start, lambda done: report((steps - 2) * solved + done, steps * solved)
     )
     outlooks.append(known)
+    where = job, begin.place, begin.neighbours, policies[0]
     report(steps, steps)
-    setting = Setting(neighbours=neighbours)
     return JobPlan(
         job=job,
-        market=market.source,
-        pool=place.name,
+        market=begin.market.source,
+        pool=begin.pool,
         policy=label(policies[0]),
         outlooks=tuple(outlooks),
-        pools=pools or ((place.name, outlooks[0].history.cost_usd.p50),),
-        first=_first(job, policies[0], drawn[0], start, setting),
-        gpus=_held(job, policies[0], drawn[:SHOWN_FUTURES], start, setting),
+        pools=tuple(pools) or ((begin.pool, outlooks[0].history.cost_usd.p50),),
+        first=_first(job, shown[0], drawn[0], start, setting),
+        gpus=_held(job, shown, drawn, start, setting),
         assumptions=(
             *_without_checkpoints(job, policies[0], drawn, start, setting, outlooks[0]),
-            *_assumptions(job, market, place, neighbours, outlooks[0]),
+            *_assumptions(job, begin, outlooks[0]),
         ),
         clairvoyant_spare_usd=spare,
+        begin_slot=begin.slot,
+        begin_utc=begin.place.time(begin.slot),
+        by_deadline=against_deadline(*where),
+        by_width=against_width(*where),
     )
 
 
-def best_case(job: Job, market: Market, policy: Policy, *, pool: str | None) -> tuple[str, Outlook]:
-    """Return the pool that a plan with this policy would choose, and what the clairvoyant would pay there."""
-    places = market.pools if pool is None else (market.pool(pool),)
-    place = market.pool(_ranked(job, market, policy, places)[0][0]) if len(places) > 1 else places[0]
-    neighbours = tuple(other for other in market.pools if other is not place)
-    drawn, start = scenarios(job, place, neighbours, paths=FUTURES)
-    known, _ = _clairvoyant(job, place, drawn, start, lambda done: None)
-    return place.name, known
+def best_case(job: Job, begin: Begin) -> Outlook:
+    """Return what the clairvoyant would pay from where a job would begin."""
+    drawn, start = scenarios(job, begin.place, begin.neighbours, paths=FUTURES)
+    known, _ = _clairvoyant(job, begin, drawn, start, lambda done: None)
+    return known
 
 
-def without_cap(job: Job, market: Market, policy: Policy, pool: str) -> Spread:
+def without_cap(job: Job, begin: Begin, policy: Policy) -> Spread:
     """Return how a policy would do over drawn futures if the job's money did not end."""
-    free, place = dataclasses.replace(job, max_cost_usd=None), market.pool(pool)
-    neighbours = tuple(other for other in market.pools if other is not place)
-    drawn, start = scenarios(free, place, neighbours, paths=FUTURES)
-    acting, setting = compare.guarded(_steady(policy), free), compare.setting_for(market, place, None)
-    return spread([_one(free, future, acting, start, setting) for future in drawn])
+    free = dataclasses.replace(job, max_cost_usd=None)
+    drawn, start = scenarios(free, begin.place, begin.neighbours, paths=FUTURES)
+    setting = Setting(neighbours=begin.neighbours)
+    return spread(batch.run_futures(free, drawn, compare.guarded(policy, free), start, setting=setting))
 
 
 def recent(pool: Pool, job: Job) -> Pool:
@@ -111,59 +157,35 @@ def recent(pool: Pool, job: Job) -> Pool:
     return pool.window(max(0, len(pool) - slots), len(pool))
 
 
-def _ranked(
-    job: Job, market: Market, policy: Policy, places: Sequence[Pool]
-) -> tuple[tuple[str, float], ...]:
-    """Return pools with the median bill of some recent starts, the best one first."""
-    bills = {place.name: _from_history(job, market, place, policy, POOL_STARTS) for place in places}
-    ranked = sorted(bills, key=lambda name: _value(bills[name]))
-    return tuple((name, float(np.median([run.cost_usd for run in bills[name]]))) for name in ranked)
+def recent_starts(job: Job, policy: Policy | None, slot_hours: float) -> int:
+    """Return from how many recent starts a policy is run: fewer, where each of them must be solved anew."""
+    inner = None if policy is None else batch.innermost(policy)
+    if not isinstance(inner, ForeseeingPolicy):
+        return RECENT_STARTS
+    affordable = int(RECENT_EFFORT / inner.effort(job, slot_hours))
+    return min(RECENT_STARTS, max(FEWEST_STARTS, affordable))
 
 
-def _value(runs: Sequence[Run]) -> tuple[float, float]:
-    """Rank by being in time, then by utility."""
-    return -float(np.mean([run.on_time for run in runs])), -float(
-        np.median([run.utility_usd for run in runs])
-    )
-
-
-def _from_history(job: Job, market: Market, place: Pool, policy: Policy, count: int) -> list[Run]:
+def _from_history(job: Job, begin: Begin, policy: Policy) -> Sequence[Run]:
     # Starts lie in the recent part, but what is known at each is the whole past before it.
+    where = begin.recent(job)
+    place = where.place
     first = len(place) - len(recent(place, job))
+    count = recent_starts(job, policy, place.slot_hours)
     starts = [first + start for start in Starts(count).of(job, recent(place, job))]
-    setting = compare.setting_for(market, place, None)
+    setting = Setting(neighbours=where.neighbours)
+    acting = compare.guarded(policy, job)
+    # Drawn futures have its machine code loaded anyway.
+    if batch.can_compile(acting):
+        return batch.run_many(job, place, acting, starts, name=label(policy), setting=setting)
     return compare.run_many(job, place, policy, starts, name=label(policy), setting=setting)
 
 
-def _outlook(
-    job: Job, market: Market, place: Pool, policy: Policy, drawn: Sequence[Pool], start: int
-) -> Outlook:
-    setting = compare.setting_for(market, place, None)
-    acting = compare.guarded(_steady(policy), job)
-    runs = [_one(job, future, acting, start, setting) for future in drawn]
-    return Outlook(
-        label(policy), spread(runs), spread(_from_history(job, market, place, policy, RECENT_STARTS))
-    )
-
-
-def _steady(policy: Policy) -> Policy:
-    """Return a policy that learns up to the start only, so that all futures share what was learned."""
-    if isinstance(policy, StochasticHorizon):
-        return dataclasses.replace(policy, refit_hours=1e6)
-    return policy
-
-
-def _one(job: Job, future: Pool, acting: Policy, start: int, setting: Setting) -> Run:
-    if batch.can_compile(acting):
-        return batch.run_many(job, future, acting, [start], setting=setting)[0]
-    return plain.run(job, future, acting, start=start, setting=setting)
-
-
 def _clairvoyant(
-    job: Job, place: Pool, drawn: Sequence[Pool], start: int, tell: Callable[[int], None]
+    job: Job, begin: Begin, drawn: Sequence[Pool], start: int, tell: Callable[[int], None]
 ) -> tuple[Outlook, float | None]:
     """Return what one who knows the future would pay, and what the best plan could gain on average."""
-    runs, spares, window = list[Run](), list[float](), recent(place, job)
+    runs, spares, window = list[Run](), list[float](), recent(begin.recent(job).place, job)
     starts = Starts(RECENT_STARTS).of(job, window)
     among = len(drawn) + len(starts)
     for future in drawn:
@@ -179,42 +201,54 @@ def _clairvoyant(
 
 def spread(runs: Sequence[Run]) -> Spread:
     """Sum up runs."""
+    costs = column(runs, "cost_usd")
     return Spread(
         runs=len(runs),
-        cost_usd=_range([run.cost_usd for run in runs]),
-        finish_hours=_range([run.finish_hours for run in runs]),
-        on_time_share=float(np.mean([run.on_time for run in runs])),
-        mean_cost_usd=float(np.mean([run.cost_usd for run in runs])),
-        mean_spot_gpu_hours=float(np.mean([run.spot_gpu_hours for run in runs])),
-        mean_on_demand_gpu_hours=float(np.mean([run.on_demand_gpu_hours for run in runs])),
-        mean_preemptions=float(np.mean([run.preemptions for run in runs])),
+        cost_usd=foretold(costs),
+        finish_hours=foretold(column(runs, "finish_hours")),
+        on_time_share=float(np.mean(column(runs, "on_time"))),
+        mean_cost_usd=float(np.mean(costs)),
+        mean_spot_gpu_hours=float(np.mean(column(runs, "spot_gpu_hours"))),
+        mean_on_demand_gpu_hours=float(np.mean(column(runs, "on_demand_gpu_hours"))),
+        mean_preemptions=float(np.mean(column(runs, "preemptions"))),
+        mean_cost_error_usd=standard_error(costs),
     )
 
 
-def _range(values: Sequence[float]) -> Range:
-    # "nearest" keeps an unfinished run's infinity from spoiling its finite neighbours.
-    return Range(*(float(value) for value in np.percentile(values, (10, 50, 90), method="nearest")))
+def standard_error(values: Floats) -> float:
+    """Return the standard error of the mean of values, as if they were independent."""
+    return float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
-def _first(job: Job, policy: Policy, future: Pool, start: int, setting: Setting) -> Allocation:
+def foretold(values: Floats) -> Range:
+    """Return between which values one more of the same kind falls below in 10, 50 and 90 % of cases.
+
+    One more value is equally likely to fall into any of the n + 1 gaps between n of them, so its percentile q
+    is at place q (n + 1) of the sorted ones; the percentiles of the sample itself lie closer together (77 %
+    of what comes lies between the p10 and the p90 of fifty). A place between two is rounded, so that
+    an unfinished run's infinity does not spoil its finite neighbours.
+    """
+    ordered = np.sort(values)
+    places = (min(max(round(share * (len(ordered) + 1)), 1), len(ordered)) for share in (0.1, 0.5, 0.9))
+    return Range(*(float(ordered[place - 1]) for place in places))
+
+
+def _first(job: Job, ready: Policy, future: Pool, start: int, setting: Setting) -> Allocation:
     now = plain.played(future, start, setting).at(0)
-    view = look(job, now, JobState(), 0, future.slot_hours)
-    return compare.guarded(_steady(policy), job).decide(view)
+    return ready.decide(look(job, now, JobState(), 0, future.slot_hours))
 
 
 def _held(
-    job: Job, policy: Policy, drawn: Sequence[Pool], start: int, setting: Setting
+    job: Job, ready: Sequence[Policy], drawn: Sequence[Pool], start: int, setting: Setting
 ) -> tuple[HeldAt, ...]:
-    """Return the mean GPUs held in each slot until the deadline."""
-    acting = compare.guarded(_steady(policy), job)
+    """Return the mean GPUs held in each slot until the deadline, in as many futures as there are policies."""
     slots = math.ceil(job.deadline_hours / drawn[0].slot_hours - 1e-6)
     held = np.zeros((2, slots))
-    for future in drawn:
-        ready = batch.prepare(acting, job, future, start, setting)
-        for record in plain.run(job, future, ready, start=start, setting=setting).slots[:slots]:
+    for future, acting in zip(drawn, ready, strict=False):
+        for record in plain.run(job, future, acting, start=start, setting=setting).slots[:slots]:
             share = record.lived.stretch.held_hours / future.slot_hours
             held[:, record.slot] += np.array([record.spot_gpus, record.on_demand_gpus]) * share
-    held /= len(drawn)
+    held /= len(ready)
     return tuple(
         HeldAt(slot * drawn[0].slot_hours, float(held[0, slot]), float(held[1, slot]))
         for slot in range(slots)
@@ -228,8 +262,7 @@ def _without_checkpoints(
     if not math.isinf(job.checkpoint_hours):
         return ()
     safer = dataclasses.replace(job, checkpoint_hours=TRIED_CHECKPOINT_HOURS)
-    acting = compare.guarded(_steady(policy), safer)
-    kept = spread([_one(safer, future, acting, start, setting) for future in drawn])
+    kept = spread(batch.run_futures(safer, drawn, compare.guarded(policy, safer), start, setting=setting))
     mean, saved = chosen.futures.mean_cost_usd, chosen.futures.mean_cost_usd - kept.mean_cost_usd
     less = f"save {saved:.2f} USD of {mean:.2f} USD" if saved > 0 else "save nothing"
     return (
@@ -242,10 +275,9 @@ def _without_checkpoints(
     )
 
 
-def _assumptions(
-    job: Job, market: Market, place: Pool, neighbours: Sequence[Pool], chosen: Outlook
-) -> tuple[str, ...]:
-    window = recent(place, job)
+def _assumptions(job: Job, begin: Begin, chosen: Outlook) -> tuple[str, ...]:
+    place, neighbours = begin.place, begin.neighbours
+    window = recent(begin.recent(job).place, job)
     words = [
         f"futures go on as pool {place.name!r} and {len(neighbours)} other pools did up to "
         f"{place.end:%Y-%m-%d %H:%M} UTC: {place.hours / 24:.3g} days of own history, "
@@ -253,8 +285,14 @@ def _assumptions(
         f"the {chosen.history.runs} recent starts lie in the last {window.hours / 24:.3g} days and overlap: "
         f"they are worth about {max(1, int(window.hours / job.deadline_hours))} independent ones",
         f"after workers are added nothing is done for {job.restart_hours * 60:g} min, and it is paid",
-        "on-demand GPUs can always be had at the last price seen",
+        "on-demand GPUs can always be had, at the last price seen: this market does not record when they ran "
+        "out, so the risk of that is not in these figures",
     ]
+    if not begin.reaches_back(job):
+        words.append(
+            "the market's record before the start is shorter than the deadline: the recent starts lie in the "
+            "whole record, what comes after the start included"
+        )
     if job.hard:
         words.append("the deadline is hard: every policy runs behind the deadline guard")
     words.append(AFTER[job.after_deadline])
@@ -263,4 +301,4 @@ def _assumptions(
             f"a loss of spot takes back the work since the last checkpoint, "
             f"at most {job.checkpoint_hours * 60:g} min of it"
         )
-    return (*words, *market.assumptions)
+    return (*words, *begin.market.assumptions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,11 +12,13 @@ from slacktide.forecast import markov
 from slacktide.forecast.base import clock, hour_of_day
 from slacktide.market.base import Pool
 from slacktide.market.tape import Past, first_hours
-from slacktide.policy.stochastic_horizon import levels_of, model_of
+from slacktide.policy.stochastic_horizon import levels_of
 from slacktide.solve.slotted import deadline_slots
 from slacktide.types import Job
 
-PAST_HOURS = 14 * 24.0
+MODELS = 10
+"""Models from which futures are drawn, each learned from the same history weighted anew."""
+PAST_HOURS = 60 * 24.0
 """How much of the real past a scenario carries with it, for policies that look back."""
 
 
@@ -28,19 +31,73 @@ def scenarios(
     """
     levels = levels_of(job, pool.slot_hours)
     at = len(pool) - 1
-    others = [Past.of(other, first_hours(other, pool, 0)) for other in neighbours]
-    model = model_of(levels, Past.of(pool), others, at)
     slots = deadline_slots(job, pool.slot_hours)
-    hours = clock(hour_of_day(pool, at), slots, pool.slot_hours)
-    level, price = markov.simulate(
-        levels, model, _now(levels, model, pool, at), markov.block_of(hours), paths=paths, seed=seed
-    )
+    blocks = markov.block_of(clock(hour_of_day(pool, at), slots, pool.slot_hours))
     first = max(0, at - math.ceil(PAST_HOURS / pool.slot_hours))
     usable = np.array(levels.usable)
-    drawn = [
-        _continued(pool, first, at, usable[level[path]], model.prices[price[path]]) for path in range(paths)
-    ]
+    rng = np.random.default_rng([seed, 1])
+    history = _history(levels, pool, neighbours)
+    drawn: list[Pool] = []
+    for number, few in enumerate(np.array_split(np.arange(paths), min(MODELS, paths))):
+        model = history.resampled(rng)
+        now = _now(levels, model, pool, at)
+        level, price = markov.simulate(
+            levels, model, now, blocks, paths=len(few), seed=seed * MODELS + number
+        )
+        drawn += [
+            _continued(pool, first, at, usable[level[path]], model.prices[price[path]])
+            for path in range(len(few))
+        ]
     return drawn, at - first
+
+
+class _History(NamedTuple):
+    """What is known of a pool and its neighbours, from which models are learned that may be true."""
+
+    levels: markov.Levels
+    pools: tuple[tuple[Ints, Floats], ...]
+    """Of each pool, its own first: the spot GPUs offered, and the hours of the day."""
+    slot_hours: float
+    prices: Floats
+    usd: float
+    likeness: float
+
+    def resampled(self, rng: np.random.Generator) -> markov.Model:
+        """Learn from history with days weighted at random: the Bayesian bootstrap.
+
+        One model, taken for certain, would make futures too much alike: how long spells last is known from
+        few of them. Weights go by whole days, since the slots of a day are no independent witnesses.
+        """
+        counts = [
+            markov.count(self.levels, gpus, hours, self._weights(len(gpus), rng))
+            for gpus, hours in self.pools
+        ]
+        return markov.fit(
+            self.levels, counts[0], markov.together(counts),
+            self.prices, self.usd, self.slot_hours, self.likeness,
+        )  # fmt: skip
+
+    def _weights(self, slots: int, rng: np.random.Generator) -> Floats:
+        day = (np.arange(slots) * (self.slot_hours / 24.0)).astype(np.int64)
+        weights = rng.exponential(size=int(day[-1]) + 1 if slots else 1)
+        of_slot: Floats = (weights / weights.mean())[day]
+        return of_slot
+
+
+def _history(levels: markov.Levels, pool: Pool, neighbours: tuple[Pool, ...]) -> _History:
+    own, at = Past.of(pool), len(pool) - 1
+    others = [Past.of(other, first_hours(other, pool, 0)) for other in neighbours]
+    now = own.begin_hours(at)
+    alike = [other for other in others if abs(other.slot_hours / own.slot_hours - 1.0) < 1e-6]
+    until = [(own, at), *((other, other.slots_before(now)) for other in alike)]
+    pools = tuple(
+        (past.spot_gpus[:slots], clock(hour_of_day(past), slots, past.slot_hours)) for past, slots in until
+    )
+    week = math.ceil(168 / own.slot_hours)
+    prices = own.spot_usd_per_gpu_hour[max(0, at - week) : at]
+    counts = [markov.count(levels, gpus, hours) for gpus, hours in pools]
+    usd = own[at].spot_usd_per_gpu_hour
+    return _History(levels, pools, own.slot_hours, prices, usd, markov.likeness(counts))
 
 
 def _now(levels: markov.Levels, model: markov.Model, pool: Pool, at: int) -> markov.Now:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from slacktide.cli import options as common
+
+if TYPE_CHECKING:
+    from slacktide.results.plan import JobPlan
 
 
 @click.command()
 @click.argument("job", type=click.Path(), metavar="JOB")
 @common.market_options
 @common.policy_option("The policy to plan with; otherwise the job file's")
+@click.option(
+    "--start", type=int, metavar="SLOT", help="The market's slot to begin in; otherwise that of a run."
+)
+@common.plot_option("Write a picture")
+@common.report_option("Write a page with the picture")
 @common.output_option("table", "json")
 def plan(job: str, **given: Any) -> None:
     """Say what JOB would cost and when it would be done: over drawn futures and from recent starts.
@@ -30,3 +39,17 @@ def plan(job: str, **given: Any) -> None:
         common.echo_json(report.as_json(result))
     else:
         click.echo(report.page(result))
+    _write(result, given["plot"], given["report"])
+
+
+def _write(result: JobPlan, plot: str | None, page: str | None) -> None:
+    if plot is not None:
+        from slacktide.report.figures.plan import plot_plan
+
+        plot_plan(result, Path(plot))
+        click.echo(f"wrote {plot}", err=True)
+    if page is not None:
+        from slacktide.report.pages.plan import write_plan
+
+        write_plan(result, Path(page))
+        click.echo(f"wrote {page}", err=True)

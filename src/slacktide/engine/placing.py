@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -106,9 +106,22 @@ def best_pool(job: Job, market: Market, start: Callable[[Pool], int | None]) -> 
     `start` says where it stands in a pool; None: as late as leaves it room. The first pool where no past
     reaches that far.
     """
-    if math.isinf(job.deadline_hours):
-        return market.pools[0]
-    costs: dict[str, float] = {}
+    return cheapest(market, pool_bills(job, market, start))
+
+
+def cheapest(market: Market, bills: Mapping[str, Sequence[float]]) -> Pool:
+    """Return the pool of the lowest mean bill, or the first one where nothing is known of any."""
+    return market.pool(min(bills, key=lambda name: float(np.mean(bills[name])))) if bills else market.pools[0]
+
+
+def pool_bills(job: Job, market: Market, start: Callable[[Pool], int | None]) -> dict[str, list[float]]:
+    """Return what jobs like this one cost in each pool from recent starts before its own, where known.
+
+    They are run by a simple policy, whose order of the pools is that of the others, in a moment.
+    """
+    if math.isinf(job.deadline_hours) or len(market.pools) == 1:
+        return {}
+    bills: dict[str, list[float]] = {}
     for pool in market.pools[:MOST_POOLS]:
         begins = start(pool)
         last = last_start(job, pool) if begins is None else min(begins, len(pool))
@@ -117,7 +130,5 @@ def best_pool(job: Job, market: Market, start: Callable[[Pool], int | None]) -> 
             continue
         policy = guarded(policies.make("uniform-progress"), job)
         past = sorted({round(slot) for slot in np.linspace(ended // 2, ended, RECENT_STARTS)})
-        costs[pool.name] = float(
-            np.mean([plain.run(job, pool, policy, start=slot).cost_usd for slot in past])
-        )
-    return market.pool(min(costs, key=lambda name: costs[name])) if costs else market.pools[0]
+        bills[pool.name] = [plain.run(job, pool, policy, start=slot).cost_usd for slot in past]
+    return bills

@@ -25,6 +25,8 @@ PRIOR_HAZARD_SHARE, PRIOR_HAZARD_HOURS = 0.5, 0.3
 """The prior hazard at age a hours is share / (a + hours) per hour."""
 PRIOR_EVENTS, POOLED_EVENTS, BLOCK_EVENTS, JUMP_EVENTS = 3.0, 8.0, 30.0, 5.0
 """How many observed events the prior, the pooled figures, the day's mean and pooled jumps count for."""
+LIKENESS_RANGE = (0.5, POOLED_EVENTS)
+"""Between these `likeness` stays: pools teach each other something, and never more than a plan supposes."""
 PRICE_SPREAD = 0.2
 """Prices closer than this share are one level."""
 
@@ -92,8 +94,8 @@ def block_of(hours_of_day: Floats) -> Ints:
     return block
 
 
-def count(levels: Levels, spot_gpus: Ints, hours_of_day: Floats) -> Counts:
-    """Count one pool's history."""
+def count(levels: Levels, spot_gpus: Ints, hours_of_day: Floats, weights: Floats | float = 1.0) -> Counts:
+    """Count one pool's history, each slot by its weight."""
     size = len(levels.usable)
     seen = np.zeros((size, len(levels.bins), BLOCKS))
     ended, jumps = seen.copy(), np.zeros((size, size))
@@ -102,9 +104,10 @@ def count(levels: Levels, spot_gpus: Ints, hours_of_day: Floats) -> Counts:
         now, then = level[:-1], level[1:]
         left = now != then
         where = (now, levels.bin(ages(level))[:-1], block_of(hours_of_day)[:-1])
-        np.add.at(seen, where, 1.0)
-        np.add.at(ended, tuple(axis[left] for axis in where), 1.0)
-        np.add.at(jumps, (now[left], then[left]), 1.0)
+        weight = np.broadcast_to(weights, len(level))[:-1]
+        np.add.at(seen, where, weight)
+        np.add.at(ended, tuple(axis[left] for axis in where), weight[left])
+        np.add.at(jumps, (now[left], then[left]), weight[left])
     return Counts(seen, ended, jumps)
 
 
@@ -113,11 +116,33 @@ def together(counts: list[Counts]) -> Counts:
     return Counts(*(np.sum(parts, axis=0) for parts in zip(*counts, strict=True)))
 
 
+def likeness(counts: list[Counts]) -> float:
+    """Return for how many events of its own what all pools show should count for a pool.
+
+    Were pools alike, the ends of spells in each would scatter around what all of them make likely no more
+    than chance does. What they scatter beyond that is how different pools are: with hazards that vary from
+    pool to pool as a gamma of shape k around the common ones, their variance is expected + expected² / k.
+    """
+    all_of_them = together(counts)
+    common = all_of_them.ended.sum(2) / np.maximum(all_of_them.seen.sum(2), 1.0)
+    expected = np.array([(one.seen.sum(2) * common).sum(1) for one in counts])
+    ended = np.array([one.ended.sum((1, 2)) for one in counts])
+    beyond = float(((ended - expected) ** 2 - expected).sum())
+    most = float((expected**2).sum())
+    return float(np.clip(most / beyond, *LIKENESS_RANGE)) if beyond > 0 else LIKENESS_RANGE[1]
+
+
 def fit(
-    levels: Levels, own: Counts, pooled: Counts, prices: Floats, now_usd: float, slot_hours: float
+    levels: Levels,
+    own: Counts,
+    pooled: Counts,
+    prices: Floats,
+    now_usd: float,
+    slot_hours: float,
+    pooled_events: float = POOLED_EVENTS,
 ) -> Model:
     """Blend a pool's own counts with all pools' and the prior; `pooled` includes the own ones."""
-    hazard, factor = _hazards(levels, own, pooled, slot_hours)
+    hazard, factor = _hazards(levels, own, pooled, slot_hours, pooled_events)
     centres = price_levels(prices, now_usd)
     return Model(
         np.clip(hazard[:, :, None] * factor[:, None, :], 1e-5, 0.95),
@@ -128,12 +153,14 @@ def fit(
     )
 
 
-def _hazards(levels: Levels, own: Counts, pooled: Counts, slot_hours: float) -> tuple[Floats, Floats]:
+def _hazards(
+    levels: Levels, own: Counts, pooled: Counts, slot_hours: float, pooled_events: float
+) -> tuple[Floats, Floats]:
     """Return the chance to end by level and bin, and how each part of the day changes it."""
     age_hours = (np.array(levels.bins) - 0.5) * slot_hours
     prior = np.minimum(0.5, PRIOR_HAZARD_SHARE * slot_hours / (age_hours + PRIOR_HAZARD_HOURS))
     common = (pooled.ended.sum(2) + PRIOR_EVENTS) / (pooled.seen.sum(2) + PRIOR_EVENTS / prior)
-    hazard = (own.ended.sum(2) + POOLED_EVENTS) / (own.seen.sum(2) + POOLED_EVENTS / common)
+    hazard = (own.ended.sum(2) + pooled_events) / (own.seen.sum(2) + pooled_events / common)
     usual = (pooled.seen * common[:, :, None]).sum(1)
     factor = (pooled.ended.sum(1) + BLOCK_EVENTS) / (usual + BLOCK_EVENTS)
     return hazard, factor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -158,6 +158,25 @@ class PreparedPolicy(Protocol):
 
     def prepared(self, job: Job, pool: Pool, start: int, neighbours: tuple[Pool, ...]) -> Policy:
         """Return a rule policy that decides the same for a run from this start."""
+        ...
+
+
+@runtime_checkable
+class ForeseeingPolicy(PreparedPolicy, Protocol):
+    """A policy that solves for each start, and can share that among futures that begin alike."""
+
+    def prepared_together(
+        self, job: Job, futures: Sequence[Pool], start: int, neighbours: tuple[Pool, ...]
+    ) -> Sequence[Policy]:
+        """Return a rule policy for each of some futures of one past; it learns nothing after the start."""
+        ...
+
+    def effort(self, job: Job, slot_hours: float) -> float:
+        """Return how much work one start is: about how many values are worked out."""
+        ...
+
+    def coarser(self) -> Policy:
+        """Return a quicker form of it that decides nearly as well."""
         ...
 
 

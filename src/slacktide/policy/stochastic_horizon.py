@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Floats, Ints
+from slacktide.arrays import Bools, Floats, Ints
 from slacktide.compiled import inlined
 from slacktide.deciding import View
 from slacktide.errors import InputError
@@ -32,6 +32,9 @@ LEAST_WORK = 0.5
 """The share of the work for which tables are made where it is not known for certain."""
 MOST_CELLS = 400
 """The most cells of slack that the room for a faster job is given."""
+FEWEST_CELLS = 10
+NEVER_HOURS = 1e6
+"""Hours between two refits of who does not learn any more."""
 IDLE, SPOT, ON_DEMAND, BOTH = range(4)
 
 
@@ -90,8 +93,8 @@ class StochasticHorizon:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.refit_hours) and self.refit_hours > 0):
             raise InputError(f"refit_hours must be > 0, got {self.refit_hours:g}")
-        if not 10 <= self.cells <= 10_000:
-            raise InputError(f"cells must be in 10..10000, got {self.cells}")
+        if not FEWEST_CELLS <= self.cells <= 10_000:
+            raise InputError(f"cells must be in {FEWEST_CELLS}..10000, got {self.cells}")
 
     def decide(self, view: View) -> Allocation:
         own = view.past()
@@ -100,38 +103,49 @@ class StochasticHorizon:
         slot = min(view.slot, deadline_slots(view.job, view.slot_hours) - 1)
         first = slot - slot % _refit_slots(self, view.slot_hours)
         solved = _solved(self, view.job, own, others, len(own) - 1 - slot, first)
-        taken = solved.decisions.along(np.array([_market(solved, own)]), slot - first)
+        taken = solved.decisions.along(np.array([_market(solved.learned, own)]), slot - first)
         table = solved.table._replace(first=view.slot, actions=taken)
-        choice = look_up(table, sight(view))
-        reason = Reason(
-            self.reasons()[choice.why], {**signals(view), "own_history_slots": solved.model.seen_slots}
-        )
-        return Allocation(int(choice.spot_gpus), int(choice.on_demand_gpus), reason=reason)
+        return _chosen(table, view, solved.learned.model.seen_slots)
 
     def reasons(self) -> tuple[str, ...]:
         return ("waiting-pays", "spot-pays", "on-demand-pays", "both-pay")
 
     def prepared(self, job: Job, pool: Pool, start: int, neighbours: tuple[Pool, ...]) -> Prepared:
         """Return the same policy for one start, with every refit of the run solved ahead."""
-        slots = deadline_slots(job, pool.slot_hours)
-        own = Past.of(pool, first_hours(pool, pool, start))
-        others = [Past.of(other, first_hours(other, pool, start)) for other in neighbours]
-        parts = [
-            _filled_in(_solved(self, job, own, others, start, first), own, start)
-            for first in range(0, slots, _refit_slots(self, pool.slot_hours))
-        ]
-        return Prepared(_joined(parts))
+        (made,) = _prepared(self, job, [pool], start, neighbours)
+        return made
+
+    def prepared_together(
+        self, job: Job, futures: Sequence[Pool], start: int, neighbours: tuple[Pool, ...]
+    ) -> list[Prepared]:
+        """Return the same policy for one start of futures that share their past, solved once for all.
+
+        So it learns nothing after the start: what else it learned would differ from future to future.
+        """
+        return _prepared(replace(self, refit_hours=NEVER_HOURS), job, futures, start, neighbours)
+
+    def effort(self, job: Job, slot_hours: float) -> float:
+        """Return how many values are worked out for a start, all refits together, at two levels of price."""
+        bare = slotted(job, slot_hours)
+        shape, slack = _shape(self, job, bare)
+        levels = levels_of(job, slot_hours)
+        of_slot = 2 * len(levels.usable) * len(levels.bins) * len(shape.spot) * len(shape.pauses.ahead_hours)
+        refits = range(0, bare.deadline_slots, _refit_slots(self, slot_hours))
+        return float(sum(bare.deadline_slots - first for first in refits) * of_slot * slack.cells)
+
+    def coarser(self) -> StochasticHorizon:
+        """Return it with half as many cells of slack."""
+        return replace(self, cells=max(FEWEST_CELLS, self.cells // 2))
 
 
 class Prepared:
     """A stochastic-horizon policy whose decisions for one start are all worked out."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self, table: Table, seen_slots: Sequence[int], refit_slots: int) -> None:
+        self._table, self._seen_slots, self._refit_slots = table, seen_slots, refit_slots
 
     def decide(self, view: View) -> Allocation:
-        choice = look_up(self._table, sight(view))
-        return Allocation(int(choice.spot_gpus), int(choice.on_demand_gpus), reason=Reason("worked-out"))
+        return _chosen(self._table, view, self._seen_slots[view.slot // self._refit_slots])
 
     def rule(self, context: Context) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
         return look_up, self._table
@@ -140,12 +154,17 @@ class Prepared:
         return StochasticHorizon().reasons()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Solved:
-    """What one refit learned and decided."""
+def _chosen(table: Table, view: View, seen_slots: int) -> Allocation:
+    choice = look_up(table, sight(view))
+    word = StochasticHorizon().reasons()[choice.why]
+    reason = Reason(word, {**signals(view), "own_history_slots": seen_slots})
+    return Allocation(int(choice.spot_gpus), int(choice.on_demand_gpus), reason=reason)
 
-    levels: markov.Levels
-    model: markov.Model
+
+class Solved(NamedTuple):
+    """What one refit learned, and decided for every state of the market."""
+
+    learned: Learned
     table: Table
     """How decisions are looked up, without any."""
     decisions: expected.Decisions
@@ -179,7 +198,7 @@ def levels_of(job: Job, slot_hours: float) -> markov.Levels:
 
 
 def _refit_slots(policy: StochasticHorizon, slot_hours: float) -> int:
-    return max(1, math.ceil(min(policy.refit_hours, 1e6) / slot_hours))
+    return max(1, math.ceil(min(policy.refit_hours, NEVER_HOURS) / slot_hours))
 
 
 def _solved(
@@ -193,7 +212,7 @@ def _solved(
     learned = _learned(job, own, others, start + first - first % refit)
     hour = round(hour_of_day(own, start + first), 9)
     table, decisions = _decisions(policy, job, own.slot_hours, first, hour, learned)
-    return Solved(learned.levels, learned.model, table, decisions)
+    return Solved(learned, table, decisions)
 
 
 class Learned:
@@ -203,6 +222,11 @@ class Learned:
         self.levels, self.model, self.on_demand_usd = levels, model, on_demand_usd
         numbers = b"".join(np.asarray(part).tobytes() for part in model)
         self._digest = hashlib.blake2b(numbers).digest(), levels, on_demand_usd
+
+    @property
+    def states(self) -> int:
+        """How many states the market may be in."""
+        return len(self.levels.usable) * len(self.levels.bins) * len(self.model.prices)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Learned) and self._digest == other._digest
@@ -231,6 +255,18 @@ def _decisions(
     policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: Learned
 ) -> tuple[Table, expected.Decisions]:
     """Solve from the job's slot `first` on, which begins at this hour of the day, until the next refit."""
+    return _solve(policy, job, slot_hours, first, hour, learned, wanted=None)
+
+
+def _solve(
+    policy: StochasticHorizon,
+    job: Job,
+    slot_hours: float,
+    first: int,
+    hour: float,
+    learned: Learned,
+    wanted: Bools | None,
+) -> tuple[Table, expected.Decisions]:
     bare = slotted(_planned(job), slot_hours)
     shape, slack = _shape(policy, job, bare)
     hours = clock(hour, bare.deadline_slots - first, slot_hours)
@@ -238,13 +274,38 @@ def _decisions(
     worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
     worth = expected.Worth(job.value_usd, worthless, job.hard, learned.on_demand_usd)
     slots = min(_refit_slots(policy, slot_hours), bare.deadline_slots - first)
-    decisions = expected.solve(bare, shape, chain, worth, slack, now=first, slots=slots)
+    decisions = expected.solve(bare, shape, chain, worth, slack, now=first, slots=slots, wanted=wanted)
     none = np.zeros((0, len(shape.spot), len(shape.pauses.ahead_hours), slack.cells), np.uint8)
     table = Table(
         first, none, shape.spot, shape.on_demand, shape.cell, shape.unit,
         shape.pauses.ahead_hours, slack.step, slack.most,
     )  # fmt: skip
     return table, decisions
+
+
+def _prepared(
+    policy: StochasticHorizon, job: Job, pools: Sequence[Pool], start: int, neighbours: Sequence[Pool]
+) -> list[Prepared]:
+    """Work out all decisions for pools that have been alike whenever the policy learns: at every refit.
+
+    Their whole series are known here, so only the states that one of them takes are decided in.
+    """
+    slot_hours = pools[0].slot_hours
+    slots, refit = deadline_slots(job, slot_hours), _refit_slots(policy, slot_hours)
+    owns = [Past.of(pool, first_hours(pool, pools[0], start)) for pool in pools]
+    others = [Past.of(other, first_hours(other, pools[0], start)) for other in neighbours]
+    parts, seen_slots = [], []
+    for first in range(0, slots, refit):
+        learned = _learned(job, owns[0], others, start + first)
+        count = min(refit, slots - first)
+        states = np.array([_states_ahead(learned, own, start + first, count) for own in owns])
+        wanted = np.zeros((count, learned.states), bool)
+        wanted[np.arange(count), states] = True
+        hour = round(hour_of_day(owns[0], start + first), 9)
+        table, decisions = _solve(policy, job, slot_hours, first, hour, learned, wanted)
+        parts.append([table._replace(actions=decisions.along(path)) for path in states])
+        seen_slots.append(learned.model.seen_slots)
+    return [Prepared(_joined(tables), seen_slots, refit) for tables in zip(*parts, strict=True)]
 
 
 def model_of(levels: markov.Levels, own: Past, others: Sequence[Past], at: int) -> markov.Model:
@@ -280,28 +341,28 @@ def _chain(levels: markov.Levels, model: markov.Model, hours: Floats) -> expecte
     )
 
 
-def _states(solved: Solved, spot_gpus: Ints, usd: Floats) -> Ints:
+def _states(learned: Learned, spot_gpus: Ints, usd: Floats) -> Ints:
     """Return the market's state in each of these slots; ages count from the first of them."""
-    levels, model = solved.levels, solved.model
+    levels, model = learned.levels, learned.model
     level = levels.level(spot_gpus)
     price = markov.price_level(model.prices, usd)
     return markov.state_of(levels, model, level, levels.bin(markov.ages(level)), price)
 
 
-def _market(solved: Solved, own: Past) -> int:
+def _market(learned: Learned, own: Past) -> int:
     """Return the market's state in the present slot, the last one of the past."""
     seen = slice(-LONGEST_AGE - 1, None)
-    return int(_states(solved, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])[-1])
+    return int(_states(learned, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])[-1])
 
 
-def _filled_in(solved: Solved, own: Past, start: int) -> Table:
-    """Return a refit's decisions for the states that the market takes, where the whole series is known."""
-    at = start + solved.table.first
-    seen = slice(max(0, at - LONGEST_AGE), at + len(solved.decisions))
-    states = _states(solved, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])[at - seen.start :]
-    return solved.table._replace(actions=solved.decisions.along(states))
+def _states_ahead(learned: Learned, own: Past, at: int, slots: int) -> Ints:
+    """Return the states that the market takes from slot `at` on, where the whole series is known."""
+    seen = slice(max(0, at - LONGEST_AGE), at + slots)
+    return _states(learned, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])[at - seen.start :]
 
 
-def _joined(parts: list[Table]) -> Table:
+def _joined(parts: Sequence[Table]) -> Table:
     """Put the decisions of all refits behind one another."""
+    if len(parts) == 1:
+        return parts[0]
     return parts[0]._replace(actions=np.concatenate([part.actions for part in parts]))

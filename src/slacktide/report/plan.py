@@ -12,7 +12,7 @@ from slacktide.report.wire import values
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
-    from slacktide.results.plan import HeldAt, JobPlan, Outlook, Range, Spread
+    from slacktide.results.plan import CurvePoint, HeldAt, JobPlan, Outlook, Range, Spread
 
 BAR_WIDTH = 24
 TIME_ROWS = 8
@@ -33,7 +33,7 @@ COLUMNS = (
 
 def page(plan: JobPlan) -> str:
     """Return the plan as text: what will happen, why, the policies side by side, and the assumptions."""
-    parts = (_verdict, _now, _table, _gpus, _pools, advice_words, _assumptions)
+    parts = (verdict, now, _table, _curves, _gpus, _pools, advice_words, _assumptions)
     return "\n\n".join(filter(None, (part(plan) for part in parts)))
 
 
@@ -54,6 +54,12 @@ def as_json(plan: JobPlan) -> dict[str, Any]:
         "gpus_over_time": plan.gpus,
         "pools": [{"name": name, "history_p50_cost_usd": usd} for name, usd in plan.pools],
         "assumptions": list(plan.assumptions),
+        "begin": {
+            "slot": plan.begin_slot,
+            "utc": None if plan.begin_utc is None else plan.begin_utc.isoformat(),
+        },
+        "cost_by_deadline": _points(plan.by_deadline, "deadline_hours"),
+        "cost_by_width": _points(plan.by_width, "max_gpus"),
     }
     if plan.clairvoyant_spare_usd is not None:
         document["clairvoyant_spare_usd"] = plan.clairvoyant_spare_usd
@@ -63,7 +69,22 @@ def as_json(plan: JobPlan) -> dict[str, Any]:
     return plain
 
 
-def _verdict(plan: JobPlan) -> str:
+def _points(points: Sequence[CurvePoint], name: str) -> list[dict[str, float]]:
+    return [
+        {
+            name: point.at,
+            "mean_cost_usd": point.mean_cost_usd,
+            "p10_cost_usd": point.p10_cost_usd,
+            "p90_cost_usd": point.p90_cost_usd,
+            "more_usd": point.more_usd,
+            "more_error_usd": point.more_error_usd,
+        }
+        for point in points
+    ]
+
+
+def verdict(plan: JobPlan) -> str:
+    """Say what the job will probably cost, when it will be done, and how sure that is."""
     chosen = plan.outlooks[0]
     cost, finish = chosen.futures.cost_usd, chosen.futures.finish_hours
     return (
@@ -71,8 +92,15 @@ def _verdict(plan: JobPlan) -> str:
         f"({_usd(cost.p10)} to {_usd(cost.p90)}), done after {_hours(finish.p50)} ({_hours(finish.p10)} to "
         f"{_hours(finish.p90)}) of {format_duration(plan.job.deadline_hours)}.\n"
         f"In time in {_of(chosen.futures)} drawn futures and from {_of(chosen.history)} recent starts. "
-        f"{_beside(plan)}"
+        f"{_means(chosen)} {_beside(plan)}"
     )
+
+
+def _means(chosen: Outlook) -> str:
+    """Give both means with their standard errors."""
+    spreads = chosen.futures, chosen.history
+    said = (f"{one.mean_cost_usd:.2f} USD (+-{one.mean_cost_error_usd:.2f})" for one in spreads)
+    return "The mean is {} over drawn futures and {} from recent starts, +- its standard error.".format(*said)
 
 
 def _beside(plan: JobPlan) -> str:
@@ -86,19 +114,65 @@ def _beside(plan: JobPlan) -> str:
     return f"On average {', '.join(said)}." if said else ""
 
 
-def _now(plan: JobPlan) -> str:
+def now(plan: JobPlan) -> str:
+    """Say what would be held in the first slot, and why."""
     first = plan.first
     held = (
         f"{first.spot_gpus} spot and {first.on_demand_gpus} on-demand GPUs" if first.gpus else "nothing yet"
     )
-    return f"Begun now it would hold {held}: {first.reason}."
+    return f"Begun {when(plan)} it would hold {held}: {first.reason}."
+
+
+def when(plan: JobPlan) -> str:
+    """Say in which slot of its market the job would begin."""
+    if plan.begin_utc is None:
+        return "now"
+    return f"at {plan.begin_utc:%Y-%m-%d %H:%M} UTC, in slot {plan.begin_slot} of its market,"
 
 
 def _table(plan: JobPlan) -> str:
-    rows = [_row(outlook, chosen=outlook.policy == plan.policy) for outlook in plan.outlooks]
     head = "Over drawn futures (USD; GPU-hours); at the right, from recent starts:"
     foot = f"clairvoyant: one who knows the future; {_best(plan)}."
-    return "\n".join((head, *_aligned([list(COLUMNS), *rows]), foot))
+    return "\n".join((head, *_aligned(rows(plan)), foot))
+
+
+def rows(plan: JobPlan) -> list[list[str]]:
+    """Return the table of all policies, its heading first."""
+    told = [_row(outlook, chosen=outlook.policy == plan.policy) for outlook in plan.outlooks]
+    return [list(COLUMNS), *told]
+
+
+def _curves(plan: JobPlan) -> str:
+    """Say what other deadlines and widths would change."""
+    said = [*deadline_words(plan), *width_words(plan)]
+    head = "What would change the cost, on average (with its standard error):"
+    return "\n".join((head, *said)) if said else ""
+
+
+def deadline_words(plan: JobPlan) -> list[str]:
+    """Say what each other deadline would save or cost."""
+    now = plan.job.deadline_hours
+    return [
+        f"  {_hours(abs(point.at - now))} {'more' if point.at > now else 'less'} would {_change(point)}"
+        for point in plan.by_deadline
+        if abs(point.at - now) > 1e-9
+    ]
+
+
+def width_words(plan: JobPlan) -> list[str]:
+    """Say what each other widest width would save or cost."""
+    return [
+        f"  at most {point.at:g} GPUs instead of {plan.job.max_gpus} would {_change(point)}"
+        for point in plan.by_width
+        if point.at < plan.job.max_gpus
+    ]
+
+
+def _change(point: CurvePoint) -> str:
+    error = f"(+-{point.more_error_usd:.2f})"
+    if abs(point.more_usd) <= point.more_error_usd:
+        return f"change nothing that these futures can tell: {point.more_usd:+.2f} USD {error}"
+    return f"{'save' if point.more_usd < 0 else 'cost'} {_usd(abs(point.more_usd))} {error}"
 
 
 def _best(plan: JobPlan) -> str:
@@ -135,8 +209,8 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _gpus(plan: JobPlan) -> str:
     """Draw the mean GPUs held over time: spot as '#', on demand as 'o'."""
-    rows = [_bar(part, plan.job.max_gpus) for part in _parts(plan.gpus)]
-    return "\n".join(("GPUs held over time, on average (# spot, o on demand):", *rows))
+    bars = [_bar(part, plan.job.max_gpus) for part in _parts(plan.gpus)]
+    return "\n".join(("GPUs held over time, on average (# spot, o on demand):", *bars))
 
 
 def _parts(held: Sequence[HeldAt]) -> list[Sequence[HeldAt]]:
@@ -156,7 +230,7 @@ def _pools(plan: JobPlan) -> str:
     if len(plan.pools) < 2:
         return ""
     tried = ", ".join(f"{name} {usd:.2f}" for name, usd in plan.pools)
-    return f"Pools by the median bill of recent starts (USD): {tried}."
+    return f"Pools, with the median bill of recent starts under uniform-progress (USD): {tried}."
 
 
 def advice_words(plan: JobPlan) -> str:

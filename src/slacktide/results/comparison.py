@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slacktide.market.base import Pool
@@ -37,7 +38,7 @@ class Comparison:
     """Where the market came from."""
     pools: tuple[Pool, ...]
     assumptions: tuple[str, ...]
-    runs: tuple[Run, ...]
+    runs: Sequence[Run]
     summary: tuple[PolicySummary, ...]
     detail: tuple[RunResult, ...]
     """One run per policy, all from the same start, with every decision kept."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from slacktide.types import Allocation, Job
 
@@ -28,6 +29,8 @@ class Spread:
     mean_spot_gpu_hours: float
     mean_on_demand_gpu_hours: float
     mean_preemptions: float
+    mean_cost_error_usd: float = 0.0
+    """Standard error of the mean cost, as if the runs were independent of each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,21 @@ class Outlook:
     """Starting now, over futures drawn from the model of the market."""
     history: Spread
     """From recent starts of the real market."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """What the job would cost with another deadline or widest width, over the same futures as it is."""
+
+    at: float
+    """The deadline in hours, or the widest width in GPUs."""
+    mean_cost_usd: float
+    p10_cost_usd: float
+    p90_cost_usd: float
+    more_usd: float
+    """By how much its mean is higher than that of the job as it is; negative: it would save that much."""
+    more_error_usd: float
+    """Standard error of that difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +95,8 @@ class JobPlan:
     outlooks: tuple[Outlook, ...]
     """Every policy that was tried, the chosen one first, the clairvoyant last."""
     pools: tuple[tuple[str, float], ...]
-    """Every pool that was tried, with the chosen policy's median bill from recent starts, cheapest first."""
+    """Every pool that was tried, with the median bill of recent starts under uniform-progress, the chosen one
+    first; where there is one alone, with the chosen policy's."""
     first: Allocation
     """What would be held if the job began now, and why."""
     gpus: tuple[HeldAt, ...]
@@ -86,3 +105,8 @@ class JobPlan:
     """As in a comparison: by how much the clairvoyant's plans could be better, on average over futures."""
     checkpoints: CheckpointAdvice | None = None
     """None where no spot would be held, or where none was ever taken."""
+    begin_slot: int = 0
+    """The slot of its pool in which the job would begin."""
+    begin_utc: datetime | None = None
+    by_deadline: tuple[CurvePoint, ...] = ()
+    by_width: tuple[CurvePoint, ...] = ()

@@ -22,13 +22,15 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from slacktide.arrays import Bools, Floats, Ints
-from slacktide.compiled import compilable, compiled
+from slacktide.compiled import compilable, compiled, inlined
 from slacktide.solve.lattice import Pauses, list_holdings, list_pauses
 from slacktide.solve.slotted import Slotted
 
@@ -41,6 +43,8 @@ a few seconds of CPU."""
 FEWEST_UNITS = 4
 BARE_BYTES = 16_000_000
 """Bytes of decisions that are worked out at once, before they are packed."""
+UNPACKED_BYTES = 64_000_000
+"""Bytes of decisions along known series up to which they are not packed: nobody keeps those for long."""
 
 Actions = npt.NDArray[np.uint8]
 
@@ -59,25 +63,26 @@ class Lattice(NamedTuple):
 
 
 class Decisions:
-    """The best holdings of some slots, each slot and market state packed by itself.
+    """The best holdings of some slots, each slot and market state packed by itself, unless they are few.
 
     A run asks for one state a slot, and what it asks for is unpacked in a fraction of a millisecond.
     """
 
-    def __init__(self, packed: list[list[bytes]], axes: tuple[int, int, int]) -> None:
+    def __init__(self, packed: list[list[bytes]], axes: tuple[int, int, int], *, bare: bool) -> None:
         self._packed, self._axes = packed, axes
+        self._unpack: Callable[[bytes], bytes] = bytes if bare else zlib.decompress
 
     def __len__(self) -> int:
         return len(self._packed)
 
     def along(self, states: Ints, first: int = 0) -> Actions:
-        """Return the decisions of the slots from `first` on, of one market state in each.
+        """Return the decisions of the slots from `first` on, of one market state in each that was wanted.
 
         The axes: slot, what the market left of the holding, pause ahead, cell of slack.
         """
         slots = zip(self._packed[first:], states, strict=False)
-        bare = b"".join(zlib.decompress(slot[state]) for slot, state in slots)
-        return np.frombuffer(bare, np.uint8).reshape(-1, *self._axes).copy()
+        bare = b"".join(self._unpack(slot[state]) for slot, state in slots)
+        return np.frombuffer(bytearray(bare), np.uint8).reshape(-1, *self._axes)
 
 
 class Chain(NamedTuple):
@@ -166,25 +171,40 @@ def slack_grid(terms: Slotted, *, hard: bool, cells: int) -> Slack:
 
 
 def solve(
-    terms: Slotted, shape: Lattice, chain: Chain, worth: Worth, slack: Slack, *, now: int, slots: int
+    terms: Slotted,
+    shape: Lattice,
+    chain: Chain,
+    worth: Worth,
+    slack: Slack,
+    *,
+    now: int,
+    slots: int,
+    wanted: Bools | None = None,
 ) -> Decisions:
     """Return the best holding for each of the `slots` slots from `now` on.
 
-    Slots are solved some at a time, the last ones first, and packed: the bare decisions of a whole job on
-    16 GPUs would take hundreds of megabytes.
+    `wanted[slot, state]` says which decisions will be asked for, where that is known: of the others only the
+    value is worked out, which takes a fraction of the time. Slots are solved some at a time, the last ones
+    first, and packed: the bare decisions of a whole job on 16 GPUs would take hundreds of megabytes.
     """
-    of_slot = (len(chain.gpus), len(shape.spot), len(shape.pauses.ahead_hours), slack.cells)
-    after = np.empty((*of_slot[:2], len(shape.pauses.left_hours), slack.cells))
-    at_once = max(1, BARE_BYTES // math.prod(of_slot))
+    states = len(chain.gpus)
+    of_state = (len(shape.spot), len(shape.pauses.ahead_hours), slack.cells)
+    bare = wanted is not None and wanted.sum() * math.prod(of_state) <= UNPACKED_BYTES
+    pack = bytes if bare else partial(zlib.compress, level=1)
+    wanted = np.ones((slots, states), bool) if wanted is None else wanted
+    after = np.empty((states, len(shape.spot), len(shape.pauses.left_hours), slack.cells))
+    at_once = max(1, BARE_BYTES // (int(wanted.sum(1).max()) * math.prod(of_state)))
     packed: list[list[bytes]] = []
     until, end = terms.deadline_slots, now + slots
     for first in (*([end] if end < until else []), *reversed(range(now, end, at_once))):
-        actions = np.zeros((min(until, end) - first, *of_slot), dtype=np.uint8)
+        kept = wanted[first - now : min(until, end) - now]
+        rows = np.where(kept, kept.cumsum().reshape(kept.shape) - 1, -1)
+        actions = np.zeros((int(kept.sum()), *of_state), dtype=np.uint8)
         from_here = chain._replace(block=chain.block[first - now :])
-        compiled(induce)(terms, shape, from_here, worth, slack, first, until, after, actions)
-        packed[:0] = [[zlib.compress(state, level=1) for state in slot] for slot in actions]
+        compiled(induce)(terms, shape, from_here, worth, slack, first, until, after, rows, actions)
+        packed[:0] = [[pack(actions[row]) if row >= 0 else b"" for row in slot] for slot in rows]
         until = first
-    return Decisions(packed, of_slot[1:])
+    return Decisions(packed, of_state, bare=bare)
 
 
 @compilable
@@ -220,7 +240,7 @@ def fill_end(terms: Slotted, shape: Lattice, worth: Worth, slack: Slack, end: Fl
                     end[holding, rest, i] = value_at(worth, terms.deadline_hours, begun + took) - cost
 
 
-@compilable
+@inlined
 def fill_value(
     terms: Slotted,
     worth: Worth,
@@ -244,20 +264,30 @@ def fill_value(
         part = 0.0
     left_hours = terms.deadline_hours - slot * length
     rent = usd_per_hour * length
-    for i in range(slack.cells):
-        need = left_hours - (slack.most - i * slack.step)
-        if need <= gain + 1e-9 and width > 0:
-            took = waited + max(need, 0.0) * best / terms.rate[width]
-            billed = length if terms.whole_slots else took
-            value = value_at(worth, terms.deadline_hours, slot * length + took)
-            out[i] = value - usd_per_hour * billed if value > NEVER else NEVER
-        elif i + whole + (1 if part > 0.0 else 0) >= slack.cells:
-            out[i] = NEVER
-        elif part > 0.0:
-            low = future[i + whole + 1]
-            out[i] = (1.0 - part) * future[i + whole] + part * low - rent if low > NEVER else NEVER
-        else:
-            out[i] = future[i + whole] - rent if future[i + whole] > NEVER else NEVER
+    first = 0
+    while width > 0 and first < slack.cells:
+        need = left_hours - (slack.most - first * slack.step)
+        if need > gain + 1e-9:
+            break
+        took = waited + max(need, 0.0) * best / terms.rate[width]
+        billed = length if terms.whole_slots else took
+        value = value_at(worth, terms.deadline_hours, slot * length + took)
+        out[first] = value - usd_per_hour * billed if value > NEVER else NEVER
+        first += 1
+    # In the cells up to `last` the work goes on, below them the slack is used up. Slices, because a loop over
+    # shifted indices does not become vector code.
+    last = max(first, slack.cells - whole - (1 if part > 0.0 else 0))
+    into, high = out[first:last], future[first + whole : last + whole]
+    if part > 0.0:
+        low = future[first + whole + 1 : last + whole + 1]
+        for i in range(len(into)):
+            mixed = (1.0 - part) * high[i] + part * low[i] - rent
+            into[i] = mixed if low[i] > NEVER else NEVER
+    else:
+        for i in range(len(into)):
+            into[i] = high[i] - rent if high[i] > NEVER else NEVER
+    for i in range(last, slack.cells):
+        out[i] = NEVER
 
 
 @compilable
@@ -267,6 +297,13 @@ def take_best(value: Floats, which: Actions, other: Floats, other_which: Actions
         if other[i] > value[i]:
             value[i] = other[i]
             which[i] = other_which[i]
+
+
+@inlined
+def take_more(value: Floats, other: Floats) -> None:
+    """Keep the better of two values, for every cell."""
+    for i in range(len(value)):
+        value[i] = other[i] if other[i] > value[i] else value[i]
 
 
 @compilable
@@ -284,8 +321,7 @@ def fill_expected(chain: Chain, shape: Lattice, block: int, state: int, nxt: Flo
                 for i in range(len(row)):
                     row[i] += share * source[i]
             for i in range(len(row)):
-                if row[i] < 0.5 * NEVER * 1e-6:
-                    row[i] = NEVER
+                row[i] = NEVER if row[i] < 0.5 * NEVER * 1e-6 else row[i]
 
 
 @compilable
@@ -298,14 +334,14 @@ def induce(
     now: int,
     until: int,
     values: Floats,
+    rows: Ints,
     actions: Actions,
 ) -> None:
-    """Go backwards from the slot before `until` to `now`; the slots that fit into `actions` are kept.
+    """Go backwards from the slot before `until` to `now`.
 
     `values` are those of entering slot `until`, and are filled in here at the deadline; afterwards they are
-    those of entering slot `now`.
+    those of entering slot `now`. `rows[slot, state]` says which row of `actions` takes the decisions, if any.
     """
-    restart = shape.pauses.restart
     lefts, pauses = len(shape.pauses.left_hours), len(shape.pauses.ahead_hours)
     holdings, cells = len(shape.spot), slack.cells
     states = len(chain.gpus)
@@ -313,22 +349,22 @@ def induce(
     before = np.empty((states, holdings, lefts, cells))
     expected = np.empty((holdings, lefts, cells))
     value = np.empty((pauses, holdings, cells))
-    which = np.empty((pauses, holdings, cells), np.uint8)
     subset = np.empty((pauses, holdings, cells))
     subset_which = np.empty((pauses, holdings, cells), np.uint8)
-    any_value = np.empty(cells)
-    any_which = np.empty(cells, np.uint8)
+    decided = np.empty((holdings, pauses, cells))
     if until == terms.deadline_slots:
         for state in range(states):
             fill_end(terms, shape, worth, slack, after[state])
-    for pause in range(pauses):
-        for holding in range(holdings):
-            which[pause, holding, :] = holding
     # Half an interval on average; without checkpoints half of all the work, which no cell can tell apart.
     interval_hours = min(terms.checkpoint_hours, terms.work_gpu_hours / terms.rate[terms.fastest])
     lost_cells = 0.5 * interval_hours / (terms.rate[terms.fastest] * slack.step)
-    scrap = np.empty(cells, np.uint8)
-    decided = np.empty((holdings, pauses, cells))
+    shrunk = np.zeros(pauses, np.bool_)
+    entered = np.zeros(pauses, np.bool_)
+    for pause in range(pauses):
+        shrunk[shape.pauses.shrink[pause]] = True
+    for rest in range(lefts):
+        entered[shape.pauses.stay[rest]] = True
+        entered[shape.pauses.shrink[shape.pauses.stay[rest]]] = True
 
     for slot in range(until - 1, now - 1, -1):
         for state in range(states):
@@ -337,10 +373,11 @@ def induce(
             for holding in range(holdings):
                 spot, on_demand = shape.spot[holding], shape.on_demand[holding]
                 width = spot + on_demand
-                usable = shape.allowed[holding] and spot <= offered
+                if spot > offered:
+                    continue
                 rent = chain.usd[state] * spot + worth.on_demand_usd * on_demand
                 for pause in range(pauses):
-                    if not usable:
+                    if not shape.allowed[holding]:
                         value[pause, holding, :] = NEVER
                     elif width == 0 and pause > 0:
                         value[pause, holding, :] = value[0, holding, :]
@@ -351,35 +388,11 @@ def induce(
                             terms, worth, slack, slot, width, hours, rent,
                             expected[holding, rest], value[pause, holding],
                         )  # fmt: skip
-            any_value[:] = NEVER
-            any_which[:] = 0
-            for holding in range(holdings):
-                if shape.spot[holding] > offered:
-                    continue
-                row, column = shape.spot[holding] // shape.unit, shape.on_demand[holding] // shape.unit
-                for pause in range(pauses):
-                    best, best_which = subset[pause, holding], subset_which[pause, holding]
-                    best[:] = value[pause, holding]
-                    best_which[:] = holding
-                    if row > 0:
-                        other = shape.cell[row - 1, column]
-                        take_best(best, best_which, subset[pause, other], subset_which[pause, other])
-                    if column > 0:
-                        other = shape.cell[row, column - 1]
-                        take_best(best, best_which, subset[pause, other], subset_which[pause, other])
-                take_best(any_value, any_which, value[restart, holding], which[restart, holding])
-            keep = slot - now < len(actions)
-            for holding in range(holdings):
-                if shape.spot[holding] > offered:
-                    continue
-                for pause in range(pauses):
-                    best = decided[holding, pause]
-                    chosen = actions[slot - now, state, holding, pause] if keep else scrap
-                    shrunk = shape.pauses.shrink[pause]
-                    best[:] = value[pause, holding]
-                    chosen[:] = holding
-                    take_best(best, chosen, subset[shrunk, holding], subset_which[shrunk, holding])
-                    take_best(best, chosen, any_value, any_which)
+            row = rows[slot - now, state] if slot - now < len(rows) else -1
+            if row >= 0:
+                decide(shape, offered, shrunk, value, subset, subset_which, decided, actions[row])
+            else:
+                evaluate(shape, offered, shrunk, entered, value, subset, decided)
             for holding in range(holdings):
                 if shape.allowed[holding]:
                     fill_before(terms, shape, offered, lost_cells, holding, decided, before[state, holding])
@@ -389,6 +402,100 @@ def induce(
 
 
 @compilable
+def decide(
+    shape: Lattice,
+    offered: int,
+    shrunk: Bools,
+    value: Floats,
+    subset: Floats,
+    subset_which: Actions,
+    decided: Floats,
+    actions: Actions,
+) -> None:
+    """Fill the value of the best move from every holding and pause, and the holding to which it leads.
+
+    `value[pause, holding]` is what a holding is worth when it was settled with this pause ahead; `shrunk` are
+    the pauses that lie ahead of who let workers go.
+    """
+    holdings, pauses, cells = decided.shape
+    restart = shape.pauses.restart
+    any_value = np.full(cells, NEVER)
+    any_which = np.zeros(cells, np.uint8)
+    which = np.empty(cells, np.uint8)
+    for holding in range(holdings):
+        if shape.spot[holding] > offered:
+            continue
+        row, column = shape.spot[holding] // shape.unit, shape.on_demand[holding] // shape.unit
+        for pause in range(pauses):
+            if not shrunk[pause]:
+                continue
+            best, best_which = subset[pause, holding], subset_which[pause, holding]
+            best[:] = value[pause, holding]
+            best_which[:] = holding
+            if row > 0:
+                other = shape.cell[row - 1, column]
+                take_best(best, best_which, subset[pause, other], subset_which[pause, other])
+            if column > 0:
+                other = shape.cell[row, column - 1]
+                take_best(best, best_which, subset[pause, other], subset_which[pause, other])
+        which[:] = holding
+        take_best(any_value, any_which, value[restart, holding], which)
+    for holding in range(holdings):
+        if shape.spot[holding] > offered:
+            continue
+        for pause in range(pauses):
+            less = shape.pauses.shrink[pause]
+            best = decided[holding, pause]
+            best[:] = value[pause, holding]
+            chosen = actions[holding, pause]
+            chosen[:] = holding
+            take_best(best, chosen, subset[less, holding], subset_which[less, holding])
+            take_best(best, chosen, any_value, any_which)
+
+
+@compilable
+def evaluate(
+    shape: Lattice,
+    offered: int,
+    shrunk: Bools,
+    entered: Bools,
+    value: Floats,
+    subset: Floats,
+    decided: Floats,
+) -> None:
+    """Fill the values that `decide` fills, without where the moves lead.
+
+    Only for the pauses with which a slot may be `entered`: nothing else is asked of a slot whose decisions
+    nobody wants.
+    """
+    holdings, pauses, cells = decided.shape
+    any_value = np.full(cells, NEVER)
+    for holding in range(holdings):
+        if shape.spot[holding] > offered:
+            continue
+        row, column = shape.spot[holding] // shape.unit, shape.on_demand[holding] // shape.unit
+        for pause in range(pauses):
+            if not shrunk[pause]:
+                continue
+            best = subset[pause, holding]
+            best[:] = value[pause, holding]
+            if row > 0:
+                take_more(best, subset[pause, shape.cell[row - 1, column]])
+            if column > 0:
+                take_more(best, subset[pause, shape.cell[row, column - 1]])
+        take_more(any_value, value[shape.pauses.restart, holding])
+    for holding in range(holdings):
+        if shape.spot[holding] > offered:
+            continue
+        for pause in range(pauses):
+            if entered[pause]:
+                best = decided[holding, pause]
+                best[:] = value[pause, holding]
+                take_more(best, subset[shape.pauses.shrink[pause], holding])
+                take_more(best, any_value)
+
+
+@inlined
 def fill_before(
     terms: Slotted,
     shape: Lattice,
@@ -408,5 +515,6 @@ def fill_before(
         source = decided[kept, pause]
         cells = len(source)
         # Work lost with the spot leaves less slack: the value is that of a cell further down.
-        for i in range(cells):
-            out[rest, i] = source[i + lost] if i + lost < cells else NEVER
+        same = max(0, cells - lost)
+        out[rest, :same] = source[cells - same :]
+        out[rest, same:] = NEVER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from slacktide.deciding import Policy
 from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Pool
 from slacktide.results.run import Run
+from slacktide.results.runs import Runs
 from slacktide.types import Job
 from slacktide_papers.deadline.places import job_of, starts_of
 from slacktide_papers.deadline.rows import Point
@@ -53,7 +55,7 @@ def measure(cell: Cell) -> list[Point]:
     return points
 
 
-def point(cell: Cell, series: str, runs: list[Run], bound: Floats) -> Point:
+def point(cell: Cell, series: str, runs: Sequence[Run], bound: Floats) -> Point:
     """Average the runs of one contender; `bound` is the clairvoyant's utility from each start."""
     utility = np.array([run.utility_usd for run in runs])
     most = float(bound.mean())
@@ -81,7 +83,7 @@ def _tasks(cell: Cell) -> list[tuple[Job, Pool, tuple[int, ...]]]:
     return [(job, pool, starts_of(job, pool, cell.starts)) for job, pool in jobs]
 
 
-def _runs(contender: Contender, job: Job, pool: Pool, starts: tuple[int, ...]) -> list[Run]:
+def _runs(contender: Contender, job: Job, pool: Pool, starts: tuple[int, ...]) -> Runs:
     setting = Setting(forecaster=contender.forecaster)
     return batch.run_many(job, pool, contender.policy, starts, name=contender.name, setting=setting)
 

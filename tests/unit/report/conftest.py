@@ -60,7 +60,7 @@ def copies(comparison: Comparison, count: int) -> Comparison:
     return again(
         comparison,
         summary=more(comparison.summary),
-        runs=more(comparison.runs),
+        runs=more(tuple(comparison.runs)),
         detail=more(comparison.detail),
     )
 
