@@ -24,7 +24,8 @@ Ending: TypeAlias = Literal[
     "succeeded", "failed", "cancelled", "budget_exhausted", "deadline_missed", "released"
 ]
 """What a job is about to be: over in one of the ways above, or let go until a controller takes it up."""
-Health: TypeAlias = Literal["on-time", "at-risk", "late"]
+Health: TypeAlias = Literal["measuring", "on-time", "at-risk", "late-expected", "late"]
+"""The outlook of a job, from its first minutes to a deadline that cannot be met any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

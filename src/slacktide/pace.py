@@ -6,6 +6,9 @@ file's: `a` is how far `work` is off, `b` how far `speedup` is off for each doub
 stretch in which a job worked on one width and said how far it came measures y at that width (`see`). It is a
 belief of two numbers, so minutes are enough to learn it.
 
+How long a restart takes, and how often a job saves, are measured beside it (`see_restart`, `see_checkpoint`):
+the file's figures are believed until the job speaks.
+
 Policies, plans and bills go by the mean. The promise to be in time goes by a slow quantile (`safe`): slow
 enough for what was not measured yet, for noise in what is still to come, and for a pace that wanders a bit.
 Nothing can be promised about a pace that changes for good.
@@ -17,7 +20,7 @@ import math
 from typing import NamedTuple
 
 from slacktide.compiled import compilable, inlined
-from slacktide.physics import Terms, carried, with_rate, work_hours
+from slacktide.physics import Terms, carried, measured_terms, work_hours
 from slacktide.types import JobState
 
 USUAL_SPREAD = math.exp(0.35) - 1.0
@@ -42,6 +45,10 @@ MOST_NOISE = 16.0
 """Surprises make the variance at most this many times as large."""
 MOST_MARGIN = math.log(2.0)
 """The safe pace is at least half the mean."""
+FILE_RESTARTS = 0.25
+"""The file's restart time counts as this many restarts seen."""
+RESTART_SD = 0.2
+"""Restarts differ by this share of their mean, until several were seen."""
 Z, CAREFUL_Z = 1.5, 2.0
 """How many standard deviations the safe pace lies below the mean, usually and for those who are careful."""
 
@@ -62,9 +69,19 @@ class Pace(NamedTuple):
     """The sum of squared surprises, each over its variance, from the second measurement on."""
     surprises: float = 0.0
     """How many were added up."""
+    restart_hours: float = 0.0
+    """The mean time from an order of workers to their first report."""
+    restart_squares: float = 0.0
+    """The sum of squared distances from that mean."""
+    restarts: float = 0.0
+    """How many were seen."""
+    checkpoint_hours: float = 0.0
+    """The mean time between two checkpoints."""
+    checkpoints: float = 0.0
+    """How many such times were seen."""
 
 
-KNOWN = Pace(0.0, 0.0, 0.0, 0.0, 0.0, math.inf, 0.0, 0.0)
+KNOWN = Pace(0.0, 0.0, 0.0, 0.0, 0.0, math.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def prior(spread: float) -> Pace:
@@ -74,7 +91,7 @@ def prior(spread: float) -> Pace:
     """
     if spread == 0.0:
         return KNOWN
-    return Pace(0.0, 0.0, math.log1p(spread) ** 2, 0.0, SLOPE_SD**2, 0.0, 0.0, 0.0)
+    return Pace(0.0, 0.0, math.log1p(spread) ** 2, 0.0, SLOPE_SD**2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @inlined
@@ -105,7 +122,45 @@ def see(pace: Pace, width: int, hours: float, ratio: float) -> Pace:
         pace.hours + hours,
         pace.surprise if first else pace.surprise + off * off / expected,
         pace.surprises if first else pace.surprises + 1.0,
+        pace.restart_hours,
+        pace.restart_squares,
+        pace.restarts,
+        pace.checkpoint_hours,
+        pace.checkpoints,
     )
+
+
+def see_restart(pace: Pace, hours: float) -> Pace:
+    """Return what is believed after workers needed this long from their order to their first report."""
+    count, off = pace.restarts + 1.0, hours - pace.restart_hours
+    mean = pace.restart_hours + off / count
+    squares = pace.restart_squares + off * (hours - mean)
+    return pace._replace(restart_hours=mean, restart_squares=squares, restarts=count)
+
+
+def see_checkpoint(pace: Pace, hours: float) -> Pace:
+    """Return what is believed after a job saved its work this long after it had saved before."""
+    count = pace.checkpoints + 1.0
+    mean = pace.checkpoint_hours + (hours - pace.checkpoint_hours) / count
+    return pace._replace(checkpoint_hours=mean, checkpoints=count)
+
+
+@inlined
+def mean_restart(pace: Pace, file_hours: float) -> float:
+    """Return how long a restart is believed to take."""
+    if pace.restarts == 0.0:
+        return file_hours
+    seen = pace.restarts * pace.restart_hours
+    return (FILE_RESTARTS * file_hours + seen) / (FILE_RESTARTS + pace.restarts)
+
+
+@inlined
+def safe_restart(pace: Pace, mean_hours: float, z: float) -> float:
+    """Return how long a restart may take, beside its mean; as said where none was seen."""
+    if pace.restarts == 0.0:
+        return mean_hours
+    usual = (RESTART_SD * mean_hours) ** 2
+    return mean_hours + z * math.sqrt((usual + pace.restart_squares) / pace.restarts)
 
 
 @compilable
@@ -166,7 +221,8 @@ def believed(terms: Terms, pace: Pace) -> Terms:
         factor = mean_factor(pace, width)
         for phase in range(rate.shape[0]):
             rate[phase, width] *= factor
-    return with_rate(terms, rate)
+    saves = pace.checkpoint_hours if pace.checkpoints > 0.0 else terms.checkpoint_hours
+    return measured_terms(terms, rate, mean_restart(pace, terms.restart_hours), saves)
 
 
 @compilable
@@ -180,4 +236,5 @@ def safe(terms: Terms, pace: Pace, progress_gpu_hours: float, slot_hours: float,
         factor = margin_factor(pace, width, left, slot_hours, z)
         for phase in range(rate.shape[0]):
             rate[phase, width] *= factor
-    return with_rate(terms, rate)
+    restart = safe_restart(pace, terms.restart_hours, z)
+    return measured_terms(terms, rate, restart, terms.checkpoint_hours)

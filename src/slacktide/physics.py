@@ -85,15 +85,23 @@ def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: float = 0.0) ->
 
 
 @inlined
-def with_rate(terms: Terms, rate: Floats) -> Terms:
-    """Return the terms of a job that goes at another pace."""
+def measured_terms(terms: Terms, rate: Floats, restart_hours: float, checkpoint_hours: float) -> Terms:
+    """Return the terms of a job of another pace, whose restarts and checkpoints take another time.
+
+    Giving GPUs back takes longer or shorter by the same factor as adding some.
+    """
+    shrink = terms.shrink_hours
+    if terms.restart_hours > 0.0:
+        shrink *= restart_hours / terms.restart_hours
+    elif restart_hours > 0.0:
+        shrink = restart_hours
     return Terms(
         terms.work_gpu_hours,
         terms.submitted_hours,
         terms.deadline_hours,
-        terms.restart_hours,
-        terms.shrink_hours,
-        terms.checkpoint_hours,
+        restart_hours,
+        shrink,
+        checkpoint_hours,
         terms.move_hours,
         terms.after_deadline,
         terms.fastest,

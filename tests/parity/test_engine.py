@@ -113,7 +113,7 @@ def test_what_stands_beside_a_run_costs_what_its_bill_says(kind: str) -> None:
     lane = make_lane(JOBS[kind], where, where.pools[0], policies.make("uniform-progress"), 5)
     _, engine = run_engine(lane)
     paid = bill(engine.world.jobs["job"], lane)
-    beside = {run.policy: run.bill.cost_usd for run in yardsticks(lane)}
+    beside = {run.policy: run.bill.cost_usd for run in yardsticks(lane, lane.job)}
     assert beside == pytest.approx(
         {ON_DEMAND_ALONE: paid.on_demand_alone_usd, CLAIRVOYANT: paid.clairvoyant_usd}
     )
@@ -122,7 +122,7 @@ def test_what_stands_beside_a_run_costs_what_its_bill_says(kind: str) -> None:
 def test_nothing_stands_beside_a_job_without_a_deadline() -> None:
     where = market(3)
     job = Job(work_gpu_hours=4, widths=(1, 2))
-    assert yardsticks(make_lane(job, where, where.pools[0], policies.make("on-demand"), 5)) == []
+    assert yardsticks(make_lane(job, where, where.pools[0], policies.make("on-demand"), 5), job) == []
 
 
 @pytest.mark.parametrize("kind", sorted(JOBS))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from slacktide.app.listing import policy_of, status_of
-from slacktide.engine.bill import audit_at, own_bill
+from slacktide.engine.bill import as_measured, audit_at, own_bill
 from slacktide.engine.bill import bill as job_bill
 from slacktide.engine.lane import Lane
 from slacktide.engine.pricing import Pricing, pricing_of, sites_of
@@ -102,7 +102,7 @@ def run_told(track: Track, lane: Lane, events: Iterable[Event]) -> RunTold:
     """Return a job's run from its journal; raises InputError when nothing was run yet."""
     kept = tuple(events)
     run = run_result(kept, lane.job, lane.pool, policy_of(track))
-    return RunTold((run, *yardsticks(lane)), kept)
+    return RunTold((run, *yardsticks(lane, as_measured(track, lane.job))), kept)
 
 
 __all__ = ["JobCost", "RunTold", "SiteCost", "billed", "job_cost", "run_told", "site_cost"]

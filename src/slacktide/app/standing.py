@@ -5,7 +5,7 @@ from __future__ import annotations
 from slacktide.app.controller import Controller
 from slacktide.app.listing import elapsed_hours, held_by, policy_of, status_of
 from slacktide.engine.account import Account
-from slacktide.engine.bill import on_demand_alone
+from slacktide.engine.bill import as_measured, on_demand_alone
 from slacktide.engine.lane import Lane
 from slacktide.engine.world import Track
 from slacktide.ledger import added
@@ -23,7 +23,7 @@ class Standings:
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
-        self._alone_usd: dict[str, float | None] = {}
+        self._alone: dict[str, tuple[Job, float | None]] = {}
 
     def of(self, job: str, now_hours: float) -> Standing | None:
         """Say where a job stands now; None where its market is gone, so that nobody can say."""
@@ -33,8 +33,9 @@ class Standings:
         lane, one, facts = engine.lane(track), engine.account(track, now_hours), engine.facts.get(job)
         bill = track.bill if one is None else added(track.bill, one.priced)
         state, held = track.state if one is None else one.state, held_by(track)
-        hours, alone_usd = elapsed_hours(track, now_hours), self._whole_usd(job, lane)
-        projected = _projected(lane.job, hours, state.progress_gpu_hours, bill.cost_usd, alone_usd)
+        hours, measured = elapsed_hours(track, now_hours), as_measured(track, lane.job)
+        alone_usd = self._whole_usd(job, lane, measured)
+        projected = _projected(measured, hours, state.progress_gpu_hours, bill.cost_usd, alone_usd)
         return Standing(
             name=job,
             job=lane.job,
@@ -56,12 +57,13 @@ class Standings:
             metrics={} if facts is None else facts.metrics,
         )
 
-    def _whole_usd(self, job: str, lane: Lane) -> float | None:
-        """Return what the whole work would cost on demand, worked out once."""
-        if job not in self._alone_usd:
-            run = on_demand_alone(lane)
-            self._alone_usd[job] = None if run is None else run.cost_usd
-        return self._alone_usd[job]
+    def _whole_usd(self, job: str, lane: Lane, measured: Job) -> float | None:
+        """Return what the whole work would cost on demand, worked out anew when its pace is revised."""
+        known = self._alone.get(job)
+        if known is None or known[0] != measured:
+            run = on_demand_alone(lane, measured)
+            known = self._alone[job] = measured, None if run is None else run.cost_usd
+        return known[1]
 
 
 def _projected(

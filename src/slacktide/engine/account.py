@@ -15,7 +15,7 @@ from slacktide.backend.base import Facts, Order, Progress
 from slacktide.engine.lane import Lane
 from slacktide.engine.world import NOTHING, Begun, Track
 from slacktide.ledger import Priced
-from slacktide.pace import mean_factor
+from slacktide.pace import mean_factor, mean_restart
 from slacktide.physics import Passed
 from slacktide.tariff import lasts_hours, price
 from slacktide.types import TIME_TOLERANCE_HOURS, JobState
@@ -189,10 +189,11 @@ def _reported(
     gained = max(0.0, done - before.progress_gpu_hours)
     productive = min(hours, gained / rate) if rate > 0 else 0.0
     there = order if has_all(track) else before
+    restart = terms.restart_hours if track.pace is None else mean_restart(track.pace, terms.restart_hours)
     state = before._replace(
         spot_gpus=there.spot_gpus,
         on_demand_gpus=there.on_demand_gpus,
-        pause_hours=max(0.0, terms.restart_hours - waited) if not spoken and order.gpus else 0.0,
+        pause_hours=max(0.0, restart - waited) if not spoken and order.gpus else 0.0,
         progress_gpu_hours=done,
         checkpointed_gpu_hours=safe,
         since_checkpoint_hours=(done - safe) / rate if rate > 0 else 0.0,

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable
 
 from slacktide import ledger
 from slacktide.backtesting import plain
+from slacktide.backtesting.truth import Paced
 from slacktide.engine.lane import Lane
 from slacktide.engine.world import Track
 from slacktide.errors import SlacktideError
 from slacktide.events import Lived, Record
 from slacktide.ledger import Audit, Priced
+from slacktide.pace import Pace, mean_factor, mean_restart
 from slacktide.policy.base import policies
 from slacktide.results.bill import Bill
 from slacktide.results.run import Run
@@ -21,10 +23,14 @@ from slacktide.solve.clairvoyant import Plan, clairvoyant
 from slacktide.tariff import Tariff
 from slacktide.types import TIME_TOLERANCE_HOURS, Job, Quote
 
+AS_SAID = 1e-9
+"""A pace whose logarithm is nearer to 0 than this is that of the file."""
+
 
 def bill(track: Track, lane: Lane) -> Bill:
     """Draw up the bill of a job, ended or not, beside what others would have paid."""
-    alone, best = on_demand_alone(lane), _clairvoyant(lane)
+    job = as_measured(track, lane.job)
+    alone, best = on_demand_alone(lane, job), _clairvoyant(lane, job)
     return dataclasses.replace(
         own_bill(track, lane.job),
         on_demand_alone_usd=None if alone is None else alone.cost_usd,
@@ -56,29 +62,61 @@ def own_bill(track: Track, job: Job) -> Bill:
         on_demand_alone_usd=None,
         clairvoyant_usd=None,
         progress_estimated=track.estimated,
+        measured_work_gpu_hours=_measured_work(track, job),
     )
 
 
-def on_demand_alone(lane: Lane) -> Run | None:
+def _measured(track: Track) -> Pace | None:
+    """Return the pace that a job was measured to have; None where it reported nothing."""
+    pace = track.pace
+    return None if pace is None or track.estimated or not 0.0 < pace.hours < math.inf else pace
+
+
+def _measured_work(track: Track, job: Job) -> float | None:
+    pace = _measured(track)
+    return None if pace is None else job.work_gpu_hours / mean_factor(pace, 1)
+
+
+def as_measured(track: Track, job: Job) -> Job:
+    """Return a job as fast as it was measured to be, for others to be compared with; else as its file says.
+
+    Its work stays as said, for progress is told in shares of that; its speedups are what was measured.
+    """
+    pace = _measured(track)
+    if pace is None or max(abs(pace.mean), abs(pace.slope), pace.restarts) < AS_SAID:
+        return job
+    factor, exponent = math.exp(pace.mean), pace.slope / math.log(2.0)
+    phases = tuple(
+        dataclasses.replace(phase, speedup=Paced(phase.speedup, factor, exponent)) for phase in job.phases
+    )
+    restart, shrink = mean_restart(pace, job.restart_hours), job.shrink_hours
+    if shrink is not None and job.restart_hours > 0:
+        shrink *= restart / job.restart_hours
+    return dataclasses.replace(job, phases=phases, restart_hours=restart, shrink_hours=shrink)
+
+
+def on_demand_alone(lane: Lane, job: Job) -> Run | None:
     """Return how the whole work would have gone all on demand; None when the market does not reach that far.
+
+    `job` is the lane's as it was measured to be.
 
     Without the greatest cost: the question is what the work costs, not where it would be stopped. No market
     reaches to the end of a job without a deadline.
     """
-    if math.isinf(lane.job.deadline_hours):
+    if math.isinf(job.deadline_hours):
         return None
-    job = dataclasses.replace(lane.job, max_cost_usd=None)
+    job = dataclasses.replace(job, max_cost_usd=None)
     try:
         return plain.run(job, lane.pool, policies.make("on-demand"), start=lane.start_slot)
     except SlacktideError:
         return None
 
 
-def _clairvoyant(lane: Lane) -> Plan | None:
-    if math.isinf(lane.job.deadline_hours):
+def _clairvoyant(lane: Lane, job: Job) -> Plan | None:
+    if math.isinf(job.deadline_hours):
         return None
     try:
-        return clairvoyant(lane.job, lane.pool, lane.start_slot)
+        return clairvoyant(job, lane.pool, lane.start_slot)
     except SlacktideError:
         return None
 

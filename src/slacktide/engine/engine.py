@@ -22,7 +22,7 @@ from slacktide.engine.holding import note_held
 from slacktide.engine.incidents import has_no_trace, vanished
 from slacktide.engine.lane import Lane, lane_of, lane_without_market
 from slacktide.engine.launching import launch_of
-from slacktide.engine.pacing import Sighting
+from slacktide.engine.pacing import Watched
 from slacktide.engine.same_market import check_unchanged, digest_now, market_now
 from slacktide.engine.snapshots import is_due, keep, known
 from slacktide.engine.step import take_step
@@ -61,9 +61,9 @@ class Engine:
         self.world = known(store) if world is None else world
         self.store, self.backend = store, backend
         self.facts: Mapping[str, Facts] = {}
-        self.sightings: dict[str, Sighting] = {}
-        """How far the workers of each job said they were when their pace was last measured."""
         """What the back end said at the last step."""
+        self.watched: dict[str, Watched] = {}
+        """What the present workers of each job were seen to report."""
         self.releasing = False
         """Whether everything is to be let go."""
         self.spot = Spot()

@@ -17,25 +17,40 @@ def health(
     spot: int,
     on_demand: int,
 ) -> tuple[Health, str]:
-    """Return on-time, at-risk or late for a job that is to hold these GPUs from now on, and why.
+    """Return the outlook of a job that is to hold these GPUs from now on, and why.
 
-    Late: not even the fastest on-demand width from now on would meet the deadline. At-risk: it would,
-    but what is held would not, and less than a slot and a restart are left until it must begin, at a pace as
-    slow as the evidence leaves possible. `terms` are those at the pace that is believed.
+    Late: not even the fastest on-demand width from now on would meet the deadline, at a pace as fast as the
+    evidence leaves possible. Late expected: it would not at the pace that is believed. Measuring: it would,
+    and nobody knows the pace yet. At risk: it would, but what is held would not, and less than a slot and a
+    restart are left until on demand must begin, at a pace as slow as the evidence leaves possible.
+    `terms` are those at the pace that is believed.
     """
-    limit = terms.deadline_hours + TIME_TOLERANCE_HOURS
-    width = physics.rescue_width(terms, state, now_hours)
-    rescue = physics.on_demand_finish(terms, state, now_hours, width)
-    as_held = float(physics.finish_with(terms, state, now_hours, spot, on_demand))
-    began = terms.submitted_hours
-    if min(rescue, as_held) > limit:
-        earliest = min(rescue, as_held) - began
-        return "late", f"the earliest end is hour {earliest:.2f}, the deadline {limit - began:.2f}"
+    limit, began = terms.deadline_hours + TIME_TOLERANCE_HOURS, terms.submitted_hours
+    as_held, earliest = _ends(terms, state, now_hours, spot, on_demand)
+    left = physics.work_hours(terms, state.progress_gpu_hours, terms.fastest)
+    slow = margin_factor(pace, terms.fastest, left, slot_hours, Z)
+    if earliest > limit:
+        why = f"the earliest end is hour {earliest - began:.2f}, the deadline {limit - began:.2f}"
+        fast = now_hours + (earliest - now_hours) * slow
+        return ("late", why) if fast > limit else ("late-expected", why)
+    if not is_measured(pace):
+        return (
+            "measuring",
+            f"its pace is being measured; at that of its file the end is hour {earliest - began:.2f}",
+        )
     if as_held <= limit:
         return "on-time", f"what is held would be done at hour {as_held - began:.2f}"
-    left = physics.work_hours(terms, state.progress_gpu_hours, terms.fastest)
-    slow = margin_factor(pace, terms.fastest, left, slot_hours, Z) if is_measured(pace) else 1.0
     spare = physics.latest_start(terms, state.checkpointed_gpu_hours, slow) - now_hours
     if spare > slot_hours + terms.restart_hours:
         return "on-time", f"on demand need not begin for {spare:.2f} h"
     return "at-risk", f"on demand must begin within {max(spare, 0.0):.2f} h"
+
+
+def _ends(
+    terms: physics.Terms, state: JobState, now_hours: float, spot: int, on_demand: int
+) -> tuple[float, float]:
+    """Return when a job would be done with what it is to hold, and at the earliest."""
+    width = physics.rescue_width(terms, state, now_hours)
+    rescue = float(physics.on_demand_finish(terms, state, now_hours, width))
+    as_held = float(physics.finish_with(terms, state, now_hours, spot, on_demand))
+    return as_held, min(rescue, as_held)

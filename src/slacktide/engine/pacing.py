@@ -3,24 +3,105 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from slacktide.backend.base import Facts, Progress
 from slacktide.engine.account import Account, has_all
 from slacktide.engine.lane import Lane, pace_of
 from slacktide.engine.world import Track
 from slacktide.events import PaceRevised
-from slacktide.pace import LEAST_HOURS, Pace, learn, mean_factor, measure
+from slacktide.pace import (
+    KNOWN,
+    LEAST_HOURS,
+    MEASURED_HOURS,
+    USUAL_SPREAD,
+    Pace,
+    learn,
+    mean_factor,
+    measure,
+    prior,
+    see_checkpoint,
+    see_restart,
+)
+from slacktide.types import TIME_TOLERANCE_HOURS
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
 
+SILENT = (
+    "it has reported no progress, so its pace cannot be measured: its file is believed until it reports some"
+)
 
-class Sighting(NamedTuple):
-    """How far a set of workers said it was, and when it said so."""
+
+@dataclass(slots=True)
+class Watched:
+    """What one set of workers was seen to say of itself."""
 
     attempt: int
-    at_hours: float
-    done_gpu_hours: float
+    ordered_hours: float
+    """When it was ordered; infinite where that was not seen, so that nothing can be said of its start."""
+    at_hours: float = -math.inf
+    """When it said so last, as far as its pace was measured; minus infinity before it said anything."""
+    done_gpu_hours: float = 0.0
+    saved_share: float = 0.0
+    saved_hours: float = math.inf
+    """When it saved last; infinite before it did."""
+    intervals: list[float] = field(default_factory=list)
+    """Times between checkpoints that are not in the belief yet."""
+
+
+def note_reports(engine: Engine, track: Track, facts: Facts) -> None:
+    """See when workers first report and when they save; write how long they took to begin."""
+    order, progress = track.order, facts.progress
+    if (
+        order is None
+        or not order.gpus
+        or facts.finished is None
+        or not _is_measured(engine.lane(track), track)
+    ):
+        return
+    seen = engine.watched.get(track.job)
+    spoken = facts.attempt == order.attempt and progress is not None and math.isfinite(progress.at_hours)
+    if seen is None or seen.attempt != order.attempt:
+        ordered = math.inf if spoken else track.attempt_hours
+        seen = engine.watched[track.job] = Watched(order.attempt, ordered)
+    if not spoken:
+        return
+    assert progress is not None
+    if math.isinf(seen.at_hours):
+        seen.at_hours = progress.at_hours
+        seen.done_gpu_hours = progress.done_share * engine.lane(track).terms.work_gpu_hours
+        seen.saved_share = progress.checkpointed_share
+        _note_start(engine, track, seen)
+    _note_checkpoint(seen, progress)
+
+
+def _note_start(engine: Engine, track: Track, seen: Watched) -> None:
+    """Write how long a set of workers took from its order to its first report."""
+    hours = seen.at_hours - seen.ordered_hours
+    if not 0.0 < hours < math.inf:
+        return
+    lane, begun = engine.lane(track), track.begun
+    at_hours = seen.at_hours if begun is None else max(seen.at_hours, begun.from_hours)
+    why = (
+        f"its workers took {hours * 60:.1f} minutes from the order to their first report; its file says "
+        f"{lane.terms.restart_hours * 60:.1f}"
+    )
+    engine.write([_event(track, at_hours, see_restart(pace_of(lane, track), hours), 0.0, why)])
+
+
+def _note_checkpoint(seen: Watched, progress: Progress) -> None:
+    if progress.checkpointed_share <= seen.saved_share:
+        return
+    if math.isfinite(seen.saved_hours) and progress.at_hours > seen.saved_hours:
+        seen.intervals.append(progress.at_hours - seen.saved_hours)
+    seen.saved_share, seen.saved_hours = progress.checkpointed_share, progress.at_hours
+
+
+def _is_measured(lane: Lane, track: Track) -> bool:
+    """Whether the pace of a job is measured at all: not where its file is certain, nor in a fleet."""
+    return not track.fleet and lane.job.work_spread > 0.0
 
 
 def revised(engine: Engine, track: Track, one: Account) -> PaceRevised | None:
@@ -30,54 +111,77 @@ def revised(engine: Engine, track: Track, one: Account) -> PaceRevised | None:
     nor what came after its last report counts.
     """
     lane, facts = engine.lane(track), engine.facts[track.job]
-    before = pace_of(lane, track)
-    if math.isinf(before.hours) or track.order is None:
+    if track.order is None or not track.order.gpus or not _is_measured(lane, track):
         return None
-    width = track.order.gpus
+    before = pace_of(lane, track)
+    if math.isinf(before.hours) and facts.progress is not None:
+        before = Pace(*prior(lane.job.work_spread)[:8], *before[8:])  # taken for silent, it speaks after all
     if facts.finished is None:
-        productive = one.priced.stretch.productive_hours
-        after = learn(before, lane.terms, track.state, one.state, productive)
+        hours = one.priced.stretch.productive_hours
+        after = learn(before, lane.terms, track.state, one.state, hours)
+    elif facts.progress is None:
+        return _silent(lane, track, before, one)
     else:
-        after, productive = _measured(engine, track, lane, before)
+        after, hours = _measured(engine, track, lane, before)
     if after == before:
         return None
-    ratio = mean_factor(after, width)
+    return _event(track, one.to_hours, after, float(hours), _why(lane, after, track.order.gpus, hours))
+
+
+def _event(track: Track, at_hours: float, pace: Pace, hours: float, why: str) -> PaceRevised:
+    assert track.order is not None
     return PaceRevised(
         job=track.job,
-        at_hours=one.to_hours,
-        gpus=width,
-        measured_hours=float(productive),
-        pace=Pace(*(float(number) for number in after)),
-        why=_why(lane, after, ratio, width, productive),
+        at_hours=at_hours,
+        gpus=track.order.gpus,
+        measured_hours=hours,
+        pace=Pace(*(float(number) for number in pace)),
+        why=why,
     )
 
 
+def _silent(lane: Lane, track: Track, before: Pace, one: Account) -> PaceRevised | None:
+    """Give up measuring a job that had the time to report and did not.
+
+    Where its file says how far its work may be off, that margin is kept; else the file is believed.
+    """
+    had = one.to_hours - track.attempt_hours
+    enough = lane.terms.restart_hours + MEASURED_HOURS - TIME_TOLERANCE_HOURS
+    if before.hours > 0.0 or had < enough or not has_all(track):
+        return None
+    stated = lane.job.work_spread != USUAL_SPREAD
+    after = before._replace(hours=MEASURED_HOURS) if stated else KNOWN
+    why = f"{SILENT}, beside the margin that it states" if stated else SILENT
+    return _event(track, one.to_hours, after, 0.0, why)
+
+
 def _measured(engine: Engine, track: Track, lane: Lane, before: Pace) -> tuple[Pace, float]:
-    """Measure from the last sighting of this set of workers to the newest report."""
-    facts, order = engine.facts[track.job], track.order
-    assert order is not None
+    """Measure from the last report that counted to the newest one of the same workers."""
+    facts, order, seen = engine.facts[track.job], track.order, engine.watched.get(track.job)
     progress = facts.progress
-    if progress is None or facts.attempt != order.attempt or not has_all(track):
+    assert order is not None
+    assert progress is not None
+    if facts.attempt != order.attempt or not has_all(track) or math.isinf(progress.at_hours):
         return before, 0.0
-    if progress.at_hours == -math.inf:
+    if seen is None or seen.attempt != order.attempt or math.isinf(seen.at_hours):
         return before, 0.0
-    done = progress.done_share * lane.terms.work_gpu_hours
-    now = Sighting(order.attempt, progress.at_hours, done)
-    last = engine.sightings.get(track.job)
-    if last is None or last.attempt != now.attempt or now.done_gpu_hours < last.done_gpu_hours:
-        engine.sightings[track.job] = now
+    done, hours = progress.done_share * lane.terms.work_gpu_hours, progress.at_hours - seen.at_hours
+    if done < seen.done_gpu_hours:
+        seen.at_hours, seen.done_gpu_hours = progress.at_hours, done
         return before, 0.0
-    hours = now.at_hours - last.at_hours
-    if hours <= LEAST_HOURS or now.done_gpu_hours == last.done_gpu_hours:
+    if hours <= LEAST_HOURS or done == seen.done_gpu_hours:
         return before, 0.0
-    engine.sightings[track.job] = now
-    after = measure(before, lane.terms, order.gpus, hours, last.done_gpu_hours, now.done_gpu_hours)
+    after = measure(before, lane.terms, order.gpus, hours, seen.done_gpu_hours, done)
+    for interval in seen.intervals:
+        after = see_checkpoint(after, interval)
+    seen.at_hours, seen.done_gpu_hours = progress.at_hours, done
+    seen.intervals.clear()
     return after, hours
 
 
-def _why(lane: Lane, after: Pace, ratio: float, width: int, hours: float) -> str:
+def _why(lane: Lane, after: Pace, width: int, hours: float) -> str:
     work = lane.job.work_gpu_hours / mean_factor(after, 1)
     return (
-        f"{hours * 60:.0f} minutes on {width} GPUs: {ratio:.2f} times the pace of its file; all its work is "
-        f"about {work:.1f} GPU-hours, its file says {lane.job.work_gpu_hours:.1f}"
+        f"{hours * 60:.0f} minutes on {width} GPUs: {mean_factor(after, width):.2f} times the pace of its "
+        f"file; all its work is about {work:.1f} GPU-hours, its file says {lane.job.work_gpu_hours:.1f}"
     )

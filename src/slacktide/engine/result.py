@@ -43,22 +43,24 @@ def run_result(events: Iterable[Event], job: Job, pool: Pool, policy: str) -> Ru
     return result
 
 
-def yardsticks(lane: Lane) -> list[RunResult]:
+def yardsticks(lane: Lane, job: Job) -> list[RunResult]:
     """Return how on demand alone and the clairvoyant would have gone, as far as the market reaches.
+
+    `job` is the lane's as it was measured to be.
 
     Both begin with the slot in which the job was handed in, and no market reaches to the end of a job
     without a deadline.
     """
-    found = {ON_DEMAND_ALONE: on_demand_alone(lane), CLAIRVOYANT: _clairvoyant(lane)}
+    found = {ON_DEMAND_ALONE: on_demand_alone(lane, job), CLAIRVOYANT: _clairvoyant(lane, job)}
     named = [dataclasses.replace(run, policy=name) for name, run in found.items() if run is not None]
     return [result_of(run, lane.job, lane.pool) for run in named]
 
 
-def _clairvoyant(lane: Lane) -> Run | None:
-    if math.isinf(lane.job.deadline_hours):
+def _clairvoyant(lane: Lane, job: Job) -> Run | None:
+    if math.isinf(job.deadline_hours):
         return None
     try:
-        return run_in_detail(lane.job, lane.pool, None, lane.start_slot, name=CLAIRVOYANT)
+        return run_in_detail(job, lane.pool, None, lane.start_slot, name=CLAIRVOYANT)
     except SlacktideError:
         return None
 

@@ -18,7 +18,7 @@ from slacktide.engine.fleet_step import FleetStep
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.incidents import ASKED, LEFT, STOPS_LATE, finish, pressing, watch
-from slacktide.engine.pacing import revised
+from slacktide.engine.pacing import note_reports, revised
 from slacktide.engine.resuming import note_resumed
 from slacktide.engine.settling import settle
 from slacktide.engine.showing import Ask, view_of_all
@@ -40,6 +40,7 @@ def take_step(engine: Engine, active: Sequence[Track], now_hours: float) -> None
     """Do all that is due for these jobs at this time of the market clock."""
     for track in active:
         note_resumed(engine, track, engine.facts[track.job], now_hours)
+        note_reports(engine, track, engine.facts[track.job])
     due = [track for track in active if _is_due(engine, track, now_hours)]
     asks = _turn(engine, due, now_hours)
     turned = {ask.track.job for ask in asks}

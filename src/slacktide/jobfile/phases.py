@@ -10,7 +10,7 @@ from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, scalar, section
 from slacktide.jobfile.scaling import speedup
 from slacktide.jobfile.tree import Mistakes, Scalar, Series, Tree, describe
-from slacktide.pace import UNKNOWN_SPREAD
+from slacktide.pace import UNKNOWN_SPREAD, USUAL_SPREAD
 from slacktide.speedup import Speedup
 from slacktide.types import Phase
 from slacktide.units import parse_work, parse_work_gpu_hours
@@ -40,16 +40,17 @@ def guessed_gpu_hours(scaling: Speedup, widths: Sequence[int], deadline_hours: f
 
 
 def work_spread(fields: Fields) -> float:
-    """Return how far the work of a job may be off; 0 where nothing is said, and for mistakes told before."""
+    """Return how far the work of a job may be off: the usual spread where its file does not say."""
     entry = fields.section.entries.get("work")
     if entry is None or not isinstance(entry.value, Scalar):
-        return 0.0
+        return USUAL_SPREAD
     if entry.value.text == keys.UNKNOWN:
         return UNKNOWN_SPREAD
     try:
-        return parse_work(entry.value.text).spread or 0.0
+        said = parse_work(entry.value.text).spread
     except InputError:
-        return 0.0
+        return USUAL_SPREAD  # the mistake is told where the work is read
+    return USUAL_SPREAD if said is None else said
 
 
 def _phase_list(tree: Tree, scaling: Speedup, mistakes: Mistakes) -> tuple[Phase, ...]:

@@ -71,9 +71,18 @@ def happenings(bill: Bill) -> list[tuple[str, str]]:
     return [
         ("preempted", f"{words.count(bill.preemptions, 'time')}, {lost}"),
         ("restarted", f"{words.count(bill.restarts, 'time')}{failures}"),
-        ("work done", f"{bill.done_gpu_hours:,.1f} of {words.work(bill.work_gpu_hours)}"),
+        ("work done", _work(bill)),
         *([("progress", ESTIMATED)] if bill.progress_estimated else ()),
     ]
+
+
+def _work(bill: Bill) -> str:
+    """Write the work done: as it was measured, with what the file says where that is another figure."""
+    said, measured = bill.work_gpu_hours, bill.measured_work_gpu_hours
+    if measured is None or words.work(measured) == words.work(said):
+        return f"{bill.done_gpu_hours:,.1f} of {words.work(said)}"
+    done = bill.done_gpu_hours * measured / said
+    return f"{done:,.1f} of {words.work(measured)} as measured; its file says {words.work(said)}"
 
 
 def beside(bill: Bill) -> list[tuple[str, str]]:

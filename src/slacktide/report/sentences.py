@@ -55,6 +55,14 @@ ENDINGS = {
 }
 """What became of a job, or will once its workers are gone, in words."""
 
+OUTLOOKS = {
+    "measuring": "its pace is being measured",
+    "on-time": "is on time now",
+    "at-risk": "is on time, but on-demand GPUs must begin soon",
+    "late-expected": "is expected to be late",
+    "late": "cannot be in time any more",
+}
+
 
 def sentence(event: Event) -> str:
     """Say what an event says, without when and who."""
@@ -241,7 +249,7 @@ def _others(event: Event) -> str:
         case CancellationAsked():
             return "asked that the job be cancelled"
         case HealthChanged():
-            return f"is {event.health} now"
+            return OUTLOOKS.get(event.health, f"is {event.health} now")
         case Released():
             return "holds nothing any more; the job has not ended"
         case ClockJumped():

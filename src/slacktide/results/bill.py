@@ -35,3 +35,5 @@ class Bill:
     """Whether work done and lost are estimates, from time and width: the job reported no progress."""
     clairvoyant_spare_usd: float | None = None
     """How much less the best plan could have cost at the most; None where the plan is the best."""
+    measured_work_gpu_hours: float | None = None
+    """All its work as its pace was measured to be; None where nothing was measured."""

@@ -29,7 +29,7 @@ from .parts_of_intake import MARKET, Desk, write_job
 @pytest.fixture(autouse=True)
 def no_clairvoyant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what compiles for a while and has no part in this."""
-    monkeypatch.setattr("slacktide.engine.bill._clairvoyant", lambda lane: None)
+    monkeypatch.setattr("slacktide.engine.bill._clairvoyant", lambda lane, job: None)
 
 
 @pytest.fixture

@@ -51,5 +51,5 @@ def test_a_run_is_what_its_events_add_up_to(journal: tuple[Store, str]) -> None:
     assert run.status == (None if track.ended is None else track.ended.status)
     assert run.laps[-1].after_gpu_hours == track.state.progress_gpu_hours
     assert decisions(run).rows
-    text = page([run, *yardsticks(lane)], bill(track, lane), events)
+    text = page([run, *yardsticks(lane, lane.job)], bill(track, lane), events)
     assert text.count("<svg") == 4

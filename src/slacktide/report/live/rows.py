@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 SPOT_STYLE, ON_DEMAND_STYLE = "bright_cyan", "dark_orange"
-HEALTH_STYLE = {"on-time": "green", "at-risk": "yellow", "late": "bold red"}
+HEALTH_STYLE = {
+    "measuring": "cyan",
+    "on-time": "green",
+    "at-risk": "yellow",
+    "late-expected": "bold yellow",
+    "late": "bold red",
+}
 LABEL_WIDTH = 11
 SMALLEST_BAR = 8
 
