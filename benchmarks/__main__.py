@@ -19,6 +19,7 @@ NAMES = (
     "ahap",
     "horizon",
     "deadline",
+    "truth",
     "selection",
     "calibration",
     "budget_solver",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from slacktide.policy.base import policies
     from slacktide.solve.clairvoyant import clairvoyant
     from slacktide.speedup import Amdahl, Linear, Power, Table
+    from slacktide.truth import RandomTruth, Truth
     from slacktide.types import Allocation, Job, JobState, Phase, Quote, Reason
 
 _HOMES = {
@@ -58,6 +59,7 @@ _HOMES = {
     "slacktide.policy.base": ("policies",),
     "slacktide.solve.clairvoyant": ("clairvoyant",),
     "slacktide.speedup": ("Amdahl", "Linear", "Power", "Table"),
+    "slacktide.truth": ("RandomTruth", "Truth"),
     "slacktide.types": ("Allocation", "Job", "JobState", "Phase", "Quote", "Reason"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -81,12 +83,14 @@ __all__ = [
     "Pool",
     "Power",
     "Quote",
+    "RandomTruth",
     "Reason",
     "SlacktideError",
     "Starts",
     "Stream",
     "Submission",
     "Table",
+    "Truth",
     "View",
     "Wanted",
     "allocators",

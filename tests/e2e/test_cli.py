@@ -102,6 +102,25 @@ def test_backtest_prints_csv(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].startswith("policy,")
 
 
+def test_a_truth_apart_from_the_file_is_said_and_met_by_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried = ("--policy", "on-demand,uniform-progress")
+    document = backtest_json(capsys, *tried, "--truth", "work=0.5..1,speed=0.9,seed=3")
+    assert document["truth"] == {"work": [0.5, 1.0], "speed": [0.9, 0.9], "later": [1.0, 1.0], "seed": 3}
+    drawn = {(row["start_slot"], row["true_work"], row["true_speed"]) for row in document["runs"]}
+    assert len(drawn) == 3
+    assert all(0.5 <= work <= 1.0 and speed == pytest.approx(0.9) for _, work, speed in drawn)
+    assert backtest_json(capsys, *tried, "--truth", "work=1.1")["truth"] == {
+        "work": 1.1, "speed": 1.0, "later": 1.0,
+    }  # fmt: skip
+    page = tmp_path / "truth.html"
+    assert run([*TRY, "--starts", "1", *tried, "--truth", "work=1.1", "--report", str(page)]) == 0
+    words = "The job was not what its file says: 1.1 times the work."
+    assert words in capsys.readouterr().out
+    assert words in page.read_text(encoding="utf-8")
+
+
 def test_starts_every_so_often(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*TRY, "--starts", "every:20h", "-o", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -176,6 +195,8 @@ TRY = ["backtest", JOB, "--market", MARKET]
         ([*TRY, "--starts", "0"], "starts must be >= 1, got 0"),
         ([*TRY, "--starts", "often"], "--starts must be a number"),
         ([*TRY, "--starts", "every:0h"], "must be > 0, got 0 h"),
+        ([*TRY, "--truth", "work=0"], "the truth's work must be in 0.01..100, got 0"),
+        ([*TRY, "--truth", "wrok=2"], "its keys are work, speed, later, seed; got 'wrok=2'"),
         ([*TRY, "--slot", "30"], "30"),
         ([*TRY, "--pool", "mars"], "pool must be one of the known names"),
         (["backtest", JOB, "--market", "synthetic:h100?days=0.5"], "must cover the deadline"),

@@ -9,9 +9,8 @@ import pytest
 
 from slacktide import physics
 from slacktide.backtesting import batch, plain
-from slacktide.backtesting.compare import guarded
+from slacktide.backtesting.compare import compare, guarded
 from slacktide.backtesting.plain import Setting
-from slacktide.backtesting.truth import AS_SAID, Truth
 from slacktide.errors import InputError
 from slacktide.market.base import Pool
 from slacktide.market.source import open_market
@@ -19,6 +18,7 @@ from slacktide.pace import USUAL_SPREAD
 from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import to_spare
 from slacktide.speedup import Amdahl
+from slacktide.truth import AS_SAID, RandomTruth, Truth
 from slacktide.types import Job
 
 SLACKS = (0.3, 0.6, 1.1)
@@ -96,3 +96,35 @@ def test_the_truth_is_in_the_pace_and_leaves_the_work_as_said() -> None:
     assert AS_SAID.of(one) is one
     with pytest.raises(InputError, match="the truth's work must be in"):
         Truth(work=0.0)
+
+
+@pytest.mark.parametrize("name", ["uniform-progress", "stochastic-horizon"])
+@pytest.mark.parametrize("spread", [0.0, USUAL_SPREAD])
+def test_compiled_and_plain_draw_the_same_truth_for_a_start(name: str, spread: float, pool: Pool) -> None:
+    one = dataclasses.replace(job(1.1), work_spread=spread)
+    truth = RandomTruth(speed=(0.8, 1.1), later=(0.9, 1.0), seed=3)
+    setting, policy = Setting(truth=truth), guarded(policies.make(name), one)
+    fast = batch.run_many(one, pool, policy, [60, 300, 500], setting=setting)
+    assert len({run.finish_hours for run in fast}) == 3
+    for run in fast:
+        fixed = Setting(truth=truth.at(run.start_slot))
+        for other in (setting, fixed):
+            ready = batch.prepare(policy, one, pool, run.start_slot, other)
+            slow = plain.run(one, pool, ready, start=run.start_slot, setting=other)
+            assert run.cost_usd == pytest.approx(slow.cost_usd, rel=1e-9)
+            assert run.finish_hours == pytest.approx(slow.finish_hours, rel=1e-9)
+
+
+def test_yardsticks_are_those_of_the_true_job(pool: Pool) -> None:
+    one = dataclasses.replace(job(1.1), work_spread=0.0)
+    truth, starts = RandomTruth(seed=1), [60, 300, 500]
+    found = compare(one, pool, ["on-demand"], starts=starts, truth=truth)
+    for run in found.runs:
+        alone = compare(truth.at(run.start_slot).of(one), pool, ["on-demand"], starts=[run.start_slot])
+        same = next(other for other in alone.runs if other.policy == run.policy)
+        assert (run.cost_usd, run.finish_hours) == pytest.approx((same.cost_usd, same.finish_hours))
+    detail = next(run for run in found.detail if run.policy == "clairvoyant")
+    listed = next(
+        run for run in found.runs if run.policy == "clairvoyant" and run.start_slot == detail.start_slot
+    )
+    assert detail.bill.cost_usd == pytest.approx(listed.cost_usd, rel=1e-6)

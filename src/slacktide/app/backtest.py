@@ -16,6 +16,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies as register
 from slacktide.register import Spec
 from slacktide.results.comparison import Comparison
+from slacktide.truth import AS_SAID, RandomTruth, Truth, Truths, parse_truth
 from slacktide.types import Job
 
 DEFAULT_POLICIES: tuple[str, ...] = ("on-demand", "maximal-spot", "uniform-progress", "stochastic-horizon")
@@ -30,6 +31,8 @@ class BacktestRequest:
     policies: Sequence[Spec] = ()
     """None: the common ones and the job's own."""
     starts: Starts = field(default_factory=Starts)
+    truth: Truths = AS_SAID
+    """What the job really is, apart from its file."""
 
 
 def run_backtest(request: BacktestRequest, *, progress: Progress | None = None) -> Comparison:
@@ -41,6 +44,7 @@ def run_backtest(request: BacktestRequest, *, progress: Progress | None = None) 
         request.policies or usual_policies(file),
         pool=request.market.pool,
         starts=request.starts,
+        truth=request.truth,
         progress=progress,
     )
 
@@ -53,18 +57,23 @@ def backtest(
     pool: str | None = None,
     slot_hours: float | None = None,
     starts: Starts | Sequence[int] | int | None = None,
+    truth: Truths = AS_SAID,
     progress: Progress | None = None,
 ) -> Comparison:
     """Back-test policies for a job from many starts of a market, the clairvoyant beside them.
 
     `market` is a Market, a Pool, or what `--market` takes: a file or `synthetic:PROFILE`.
-    Without `pool` every pool of the market is tried. Raises InputError when the market is
-    shorter than the deadline, InfeasibleError when the job cannot be done in time on any market.
+    Without `pool` every pool of the market is tried. `truth` says how the job differs from what it says: all
+    runs from one start meet the same job, and only the clairvoyant knows it beforehand.
+
+    Raises InputError when the market is shorter than the deadline, InfeasibleError when the job that it says
+    it is cannot be done in time on any market.
     """
     check_feasible(job)
     chosen = Starts(count=starts) if isinstance(starts, int) else starts
     made = [resolve_policy(policy, key=job.name) for policy in policies]
-    return compare(job, as_market(market, slot_hours), made, pool=pool, starts=chosen, progress=progress)
+    opened = as_market(market, slot_hours)
+    return compare(job, opened, made, pool=pool, starts=chosen, truth=truth, progress=progress)
 
 
 def usual_policies(file: JobFile) -> list[Spec]:
@@ -77,4 +86,14 @@ def usual_policies(file: JobFile) -> list[Spec]:
     return [*DEFAULT_POLICIES, *own]
 
 
-__all__ = ["DEFAULT_POLICIES", "BacktestRequest", "Starts", "backtest", "run_backtest", "usual_policies"]
+__all__ = [
+    "DEFAULT_POLICIES",
+    "BacktestRequest",
+    "RandomTruth",
+    "Starts",
+    "Truth",
+    "backtest",
+    "parse_truth",
+    "run_backtest",
+    "usual_policies",
+]

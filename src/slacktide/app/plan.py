@@ -6,11 +6,13 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from slacktide.app.backtest import DEFAULT_POLICIES
 from slacktide.app.feasible import check_feasible
+from slacktide.app.learned import last_runs
 from slacktide.app.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.backtesting.checkpoints import advise
 from slacktide.backtesting.compare import Progress, label
@@ -38,6 +40,8 @@ class PlanRequest:
     path: str
     market: MarketSpec = field(default_factory=MarketSpec)
     policy: Spec | None = None
+    journal: Path | None = None
+    """Where earlier runs of the job may be found; None: nobody looks for them."""
 
 
 def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobPlan:
@@ -45,7 +49,7 @@ def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobP
     file = read_job_file(request.path)
     market = planned_on(request.market, file.market).open(file.market)
     policy = file.policy if request.policy is None else request.policy
-    return plan(
+    made = plan(
         file.job,
         market,
         policy,
@@ -54,6 +58,8 @@ def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobP
         checkpoint_takes_hours=file.checkpoint_takes_hours,
         progress=progress,
     )
+    before = None if request.journal is None else last_runs(request.journal, file.job.name)
+    return dataclasses.replace(made, last_runs=before)
 
 
 def _asked_start(request: PlanRequest, written: str | None) -> int | None:

@@ -34,6 +34,7 @@ from slacktide.policy.unbroken import Unbroken
 from slacktide.results.run import Run
 from slacktide.results.runs import Runs
 from slacktide.tariff import Meter, Tariff, tariff_of
+from slacktide.truth import Truth
 from slacktide.types import Job, JobState, Quote
 
 COLUMNS = (
@@ -187,8 +188,14 @@ def run_table(
     for start in (min(starts), max(starts)):
         plain.check_start(job, pool, start)
     context = Context(forecast_table(setting.forecaster, pool, setting.horizon))
-    told, terms = physics.terms(job), physics.terms(setting.truth.of(job))
-    return run_rule(job, told, terms, pool, policy, context, starts)
+    told, truth = physics.terms(job), setting.truth
+    if isinstance(truth, Truth):
+        return run_rule(job, told, physics.terms(truth.of(job)), pool, policy, context, starts)
+    rows = [
+        run_rule(job, told, physics.terms(truth.at(start).of(job)), pool, policy, context, [start])
+        for start in starts
+    ]
+    return np.concatenate(rows)
 
 
 def run_rule(

@@ -23,7 +23,8 @@ from slacktide.register import Spec
 from slacktide.results.comparison import Comparison, PolicySummary
 from slacktide.results.run import CLAIRVOYANT, Run, RunResult, result_of
 from slacktide.results.runs import AllRuns, Runs, column
-from slacktide.solve.clairvoyant import Plan, clairvoyant, yardstick
+from slacktide.solve.clairvoyant import Plan, Yardstick, clairvoyant, yardstick
+from slacktide.truth import AS_SAID, Truth, Truths
 from slacktide.types import Allocation, Job, Reason
 
 COMPILE_FROM = 40
@@ -101,9 +102,13 @@ def compare(
     pool: str | None = None,
     starts: Starts | Sequence[int] | None = None,
     forecaster: Forecaster | None = None,
+    truth: Truths = AS_SAID,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Run every policy, and the clairvoyant, from every start in every pool (or in one)."""
+    """Run every policy, and the clairvoyant, from every start in every pool (or in one).
+
+    All of them meet the same truth from a start; only the clairvoyant knows it beforehand.
+    """
     if isinstance(market, Pool):
         market = Market((market,), source=market.name)
     pools = market.pools if pool is None else (market.pool(pool),)
@@ -120,24 +125,28 @@ def compare(
     spares: list[float] = []
     for place in pools:
         for name, policy in makers.items():
-            setting = setting_for(market, place, forecaster)
+            setting = setting_for(market, place, forecaster, truth)
             parts.append(run_many(job, place, policy, plans[place.name], name=name, setting=setting))
             done += len(parts[-1])
             report(done, total)
         best, spare = run_yardstick(
-            job, place, plans[place.name], among=starts_in_all, tell=_after(report, done, total)
+            job, place, plans[place.name], among=starts_in_all, tell=_after(report, done, total), truth=truth
         )
         parts, spares, done = [*parts, best], [*spares, *spare], done + len(best)
     summary = tuple(summaries(parts, [*makers, CLAIRVOYANT]))
-    detail = _typical(job, market, pools, makers, parts, forecaster)
+    detail = _typical(job, market, pools, makers, parts, forecaster, truth)
     spared = float(np.mean(spares)) if spares else None
-    return Comparison(job, market.source, pools, market.assumptions, AllRuns(parts), summary, detail, spared)
+    return Comparison(
+        job, market.source, pools, market.assumptions, AllRuns(parts), summary, detail, spared, truth
+    )
 
 
-def setting_for(market: Market, pool: Pool, forecaster: Forecaster | None) -> Setting:
-    """Return what all policies share on one pool of a market: the forecaster and the other pools' past."""
+def setting_for(
+    market: Market, pool: Pool, forecaster: Forecaster | None, truth: Truths = AS_SAID
+) -> Setting:
+    """Return what all policies share on a pool of a market: forecaster, the other pools' past, the truth."""
     others = tuple(other for other in market.pools if other is not pool)
-    return Setting(forecaster=forecaster or Setting().forecaster, neighbours=others)
+    return Setting(forecaster=forecaster or Setting().forecaster, neighbours=others, truth=truth)
 
 
 def run_many(
@@ -179,15 +188,32 @@ def run_yardstick(
     *,
     among: int | None = None,
     tell: Callable[[int], None] | None = None,
+    truth: Truths = AS_SAID,
 ) -> tuple[Runs, list[float]]:
     """Run the plan of one who knows the future from many starts, which may be some among more.
 
-    Returns beside the runs what the best plan could gain from each start, where the job is too wide to be
-    sure of it; nothing where the plans are the best.
+    It knows what the job is, too. Returns beside the runs what the best plan could gain from each start,
+    where the job is too wide to be sure of it; nothing where the plans are the best.
     """
-    found = yardstick(job, pool, starts, among=among, tell=tell)
+    if isinstance(truth, Truth):
+        found = yardstick(truth.of(job), pool, starts, among=among, tell=tell)
+    else:
+        found = _yardstick_each(job, pool, starts, truth, among or len(starts), tell or (lambda done: None))
     runs = batch.runs_of(job, pool, starts, found.table, name=CLAIRVOYANT)
     return runs, [] if found.spare_usd is None else found.spare_usd.tolist()
+
+
+def _yardstick_each(
+    job: Job, pool: Pool, starts: Sequence[int], truth: Truths, among: int, tell: Callable[[int], None]
+) -> Yardstick:
+    """Solve from each start the job that it is there."""
+    found = []
+    for start in starts:
+        found.append(yardstick(truth.at(start).of(job), pool, [start], among=among))
+        tell(len(found))
+    spares = [0.0 if one.spare_usd is None else float(one.spare_usd[0]) for one in found]
+    exact = all(one.spare_usd is None for one in found)
+    return Yardstick(np.concatenate([one.table for one in found]), None if exact else np.array(spares))
 
 
 def run_in_detail(
@@ -204,8 +230,9 @@ def run_in_detail(
     if policy is not None:
         ready = batch.prepare(guarded(policy, job), job, pool, start, setting)
         return plain.run(job, pool, ready, start=start, name=name, setting=setting)
-    free = dataclasses.replace(job, checkpoint_hours=0.0, max_cost_usd=None, after_deadline="finish-fast")
-    return plain.run(free, pool, Replay(clairvoyant(job, pool, start, among=among)), start=start, name=name)
+    true = setting.truth.at(start).of(job)
+    free = dataclasses.replace(true, checkpoint_hours=0.0, max_cost_usd=None, after_deadline="finish-fast")
+    return plain.run(free, pool, Replay(clairvoyant(true, pool, start, among=among)), start=start, name=name)
 
 
 def _named(policies: Sequence[Spec | Policy]) -> dict[str, Policy]:
@@ -260,6 +287,7 @@ def _typical(
     makers: dict[str, Policy],
     parts: Sequence[Sequence[Run]],
     forecaster: Forecaster | None,
+    truth: Truths,
 ) -> tuple[RunResult, ...]:
     """Run in detail the start where the last policy's bill is the median of its bills."""
     last = AllRuns([part for part in parts if _of(part) == list(makers)[-1]])
@@ -267,7 +295,7 @@ def _typical(
     middle = last[int(np.argsort(costs, kind="stable")[len(last) // 2])]
     place = next(pool for pool in pools if pool.name == middle.pool)
     every: dict[str, Policy | None] = {**makers, CLAIRVOYANT: None}
-    setting = setting_for(market, place, forecaster)
+    setting = setting_for(market, place, forecaster, truth)
     runs_here = [
         run_in_detail(job, place, policy, middle.start_slot, name=name, setting=setting, among=len(last))
         for name, policy in every.items()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from slacktide import ledger, physics
 from slacktide.backtesting.playback import Playback
-from slacktide.backtesting.truth import AS_SAID, Truth
 from slacktide.deciding import Policy, look, stays_in
 from slacktide.errors import InputError, shown
 from slacktide.forecast.base import Forecaster
@@ -17,6 +16,7 @@ from slacktide.policy.base import late, past_deadline
 from slacktide.results.run import Run, SlotRecord
 from slacktide.solve.slotted import deadline_slots
 from slacktide.tariff import Meter, Tariff, tariff_of
+from slacktide.truth import AS_SAID, Truths
 from slacktide.types import Allocation, Job, JobState, Quote
 
 DEFAULT_FORECASTER: Forecaster = Persistence()
@@ -48,8 +48,8 @@ class Setting:
     """How many slots ahead forecasts reach."""
     neighbours: tuple[Pool, ...] = ()
     """Other pools whose past may be known."""
-    truth: Truth = AS_SAID
-    """What the job really is; policies know only what it says and what was measured."""
+    truth: Truths = AS_SAID
+    """What the job really is from each start; policies know only what it says and what was measured."""
 
 
 USUAL = Setting()
@@ -61,7 +61,7 @@ def run(
     """Run a job from a slot of the market on, until it ends, and keep every slot's record."""
     check_start(job, pool, start)
     told, tariff = physics.terms(job), tariff_of(job.billing, pool.slot_hours)
-    terms = physics.terms(setting.truth.of(job))
+    terms = physics.terms(setting.truth.at(start).of(job))
     state, pace = JobState(), prior(job.work_spread)
     records: list[SlotRecord] = []
     memory: tuple[float, ...] = ()

@@ -38,7 +38,7 @@ def replay(
 ) -> Replayed:
     """Run every policy on a job's market path: compiled where it can be, behind the guard where it must."""
     plain.check_start(job, pool, start)
-    terms, true = physics.terms(job), physics.terms(setting.truth.of(job))
+    terms, true = physics.terms(job), physics.terms(setting.truth.at(start).of(job))
     context = Context(forecast_table(setting.forecaster, pool, setting.horizon))
     bills = np.empty((len(policies), 2))
     for row, policy in enumerate(policies.values()):

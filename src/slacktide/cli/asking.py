@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
     fresh = _fresh(wanted, begun)
     if not fresh:
         return ""
-    pools = [_show_plan(one) for one in fresh]
+    pools = [_show_plan(dataclasses.replace(one, journal=journal)) for one in fresh]
     if begun - paths:
         others = ", ".join(sorted(begun - paths))
         say(f"This journal has jobs that have not ended; they go on too: {others}.")

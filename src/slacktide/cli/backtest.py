@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     metavar="N|every:2h",
     help="How many starts, evenly spread, or how often.",
 )
+@click.option(
+    "--truth",
+    metavar="work=X,speed=Y|random",
+    help="What the job really is: X times the work, Y times as fast on all GPUs; or drawn for each start.",
+)
 @common.report_option("Write a report with plots")
 @common.plot_option("Write a picture")
 @click.option("-v", "--verbose", is_flag=True, help="Also print each decision of one typical start, and why.")
@@ -40,14 +45,18 @@ def backtest(job: str, **given: Any) -> None:
 
     JOB is a YAML file. Without --market the job file's market is used, without --policy the
     common ones and the job's own.
+
+    --truth tries a job that is not what its file says. Factors may be bounds, between which one is drawn
+    for each start: work=0.5..2,seed=3. `random` is work=0.5..2. later=0.85 slows the second half down.
     """
-    from slacktide.app.backtest import BacktestRequest, run_backtest
+    from slacktide.app.backtest import BacktestRequest, Truth, parse_truth, run_backtest
 
     request = BacktestRequest(
         path=job,
         market=common.market_spec(given),
         policies=common.parse_policies(given["policy"], job),
         starts=common.parse_starts(given["starts"]),
+        truth=Truth() if given["truth"] is None else parse_truth(given["truth"]),
     )
     with common.Bar("back-testing") as bar:
         result = run_backtest(request, progress=bar)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli import options as common
+from slacktide.cli.journals import journal_option, journal_path
 
 if TYPE_CHECKING:
     from slacktide.results.plan import JobPlan
@@ -20,19 +21,22 @@ if TYPE_CHECKING:
 @click.option(
     "--start", type=int, metavar="SLOT", help="The market's slot to begin in; otherwise that of a run."
 )
+@journal_option
 @common.plot_option("Write a picture")
 @common.report_option("Write a page with the picture")
 @common.output_option("table", "json")
 def plan(job: str, **given: Any) -> None:
     """Say what JOB would cost and when it would be done: over drawn futures and from recent starts.
 
-    Never spends. Exits with 3 when the deadline cannot be met, and says what can.
+    Never spends. Exits with 3 when the deadline cannot be met, and says what can. Where the journal has
+    measured runs of the same name, it says how much work they really were.
     """
     from slacktide.app.plan import PlanRequest, make_plan
     from slacktide.report import plan as report
 
     policy = common.parse_policy(given["policy"], job)
-    request = PlanRequest(path=job, market=common.market_spec(given), policy=policy)
+    journal = journal_path(given["journal"])
+    request = PlanRequest(path=job, market=common.market_spec(given), policy=policy, journal=journal)
     with common.Bar("planning") as bar:
         result = make_plan(request, progress=bar)
     if given["output"] == "json":

@@ -7,11 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from slacktide.pace import UNKNOWN_SPREAD
 from slacktide.report import words
 from slacktide.report.wire import values
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
+    from slacktide.results.last_runs import LastRuns
     from slacktide.results.plan import CurvePoint, HeldAt, JobPlan, Outlook, Range, Spread
 
 BAR_WIDTH = 24
@@ -33,7 +35,7 @@ COLUMNS = (
 
 def page(plan: JobPlan) -> str:
     """Return the plan as text: what will happen, why, the policies side by side, and the assumptions."""
-    parts = (verdict, now, _table, _curves, _gpus, _pools, advice_words, _assumptions)
+    parts = (verdict, last_words, now, _table, _curves, _gpus, _pools, advice_words, _assumptions)
     return "\n\n".join(filter(None, (part(plan) for part in parts)))
 
 
@@ -63,10 +65,17 @@ def as_json(plan: JobPlan) -> dict[str, Any]:
     }
     if plan.clairvoyant_spare_usd is not None:
         document["clairvoyant_spare_usd"] = plan.clairvoyant_spare_usd
+    if plan.last_runs is not None:
+        document["last_runs"] = _last_runs(plan.last_runs)
     if plan.checkpoints is not None:
         document["checkpoints"] = {**dataclasses.asdict(plan.checkpoints), "advice": advice_words(plan)}
     plain: dict[str, Any] = values.plain(document)
     return plain
+
+
+def _last_runs(found: LastRuns) -> dict[str, Any]:
+    last = {**dataclasses.asdict(found.last), "ended_utc": values.utc(found.last.ended_utc)}
+    return {"runs": found.runs, "mean_work_gpu_hours": found.mean_work_gpu_hours, "last": last}
 
 
 def _points(points: Sequence[CurvePoint], name: str) -> list[dict[str, float]]:
@@ -93,6 +102,21 @@ def verdict(plan: JobPlan) -> str:
         f"{_hours(finish.p90)}) of {format_duration(plan.job.deadline_hours)}.\n"
         f"In time in {_of(chosen.futures)} drawn futures and from {_of(chosen.history)} recent starts. "
         f"{_means(chosen)} {_beside(plan)}"
+    )
+
+
+def last_words(plan: JobPlan) -> str:
+    """Say how much work the last runs of the same name were; nothing where none was measured."""
+    found = plan.last_runs
+    if found is None:
+        return ""
+    took, said = found.last.work_gpu_hours, plan.job.work_gpu_hours
+    unknown = plan.job.work_spread >= UNKNOWN_SPREAD - 1e-9
+    file = "the file says that it is unknown" if unknown else f"the file says {words.gpu_hours(said)}"
+    mean = f" The mean of {found.runs} runs is {words.gpu_hours(found.mean_work_gpu_hours)}."
+    return (
+        f"The last run of {words.plain(plan.job.name, 60)} took {words.gpu_hours(took)} GPU-hours; {file}."
+        f"{mean if found.runs > 1 else ''}"
     )
 
 

@@ -39,9 +39,10 @@ def verdict(comparison: Comparison) -> str:
 
 
 def caveats(comparison: Comparison) -> list[str]:
-    """Say what the verdict alone would hide: lateness, cheaper but late policies, money that ended."""
+    """Say what the verdict alone would hide: a wrong file, lateness, who paid less but was late, no money."""
     one = best(comparison)
-    said = ["No policy was in time from every start."] if 0 < one.on_time_share < 1 else []
+    said = [words.truth(comparison.job, comparison.truth)]
+    said += ["No policy was in time from every start."] if 0 < one.on_time_share < 1 else []
     said += [_cheaper_but_late(comparison, one, other) for other in comparison.summary]
     said += [_money_ended(comparison), _clairvoyant_late(comparison), _clairvoyant_spare(comparison)]
     return [sentence for sentence in said if sentence]

@@ -6,6 +6,7 @@ import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from slacktide.truth import AS_SAID, FACTORS, RandomTruth, Truths
 from slacktide.types import Job
 from slacktide.units import format_duration, format_usd
 
@@ -178,6 +179,31 @@ def outcome(run: RunResult) -> str:
         return finish(run.job, run.finish_hours)
     done = run.laps[-1].after_gpu_hours / run.job.work_gpu_hours
     return f"{percent(min(done, 0.99))}, {'goes on' if run.status is None else run.status.replace('_', ' ')}"
+
+
+def truth(job: Job, truth: Truths) -> str:
+    """Say how a job differed from its file, and whether that was measured; nothing where it did not."""
+    if truth == AS_SAID:
+        return ""
+    said = [
+        f"{_times(getattr(truth, name))} {what}"
+        for name, what in zip(FACTORS, _factors(job), strict=True)
+        if getattr(truth, name) not in (1.0, (1.0, 1.0))
+    ]
+    drawn = f", and drawn for each start (seed {truth.seed})" if isinstance(truth, RandomTruth) else ""
+    believed = "The file was believed, because it states no spread." if job.work_spread == 0 else ""
+    seen = believed or "Its pace was measured."
+    return f"The job was not what its file says{drawn}: {', '.join(said) or 'no difference'}. {seen}"
+
+
+def _factors(job: Job) -> tuple[str, str, str]:
+    on = count(job.max_gpus, "GPU")
+    return "the work", f"as fast on {on}", "as fast in the second half of its work"
+
+
+def _times(factor: float | tuple[float, float]) -> str:
+    low, high = factor if isinstance(factor, tuple) else (factor, factor)
+    return f"{low:g} times" if low == high else f"{low:g} to {high:g} times"
 
 
 def runs_of(comparison: Comparison, policy: str) -> list[Run]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from slacktide.market.base import Pool
 from slacktide.results.run import Run, RunResult
+from slacktide.truth import AS_SAID, Truths
 from slacktide.types import Job
 
 
@@ -45,3 +46,5 @@ class Comparison:
     clairvoyant_spare_usd: float | None = None
     """What the best plans could gain on average over those of the clairvoyant, at the most; None where those
     are the best, as far as a grid can tell."""
+    truth: Truths = AS_SAID
+    """What the job really was from each start; all runs from there met the same."""

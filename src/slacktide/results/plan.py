@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from slacktide.results.last_runs import LastRuns
 from slacktide.types import Allocation, Job
 
 
@@ -110,3 +111,5 @@ class JobPlan:
     begin_utc: datetime | None = None
     by_deadline: tuple[CurvePoint, ...] = ()
     by_width: tuple[CurvePoint, ...] = ()
+    last_runs: LastRuns | None = None
+    """What earlier runs of the same name measured; None where there was none, or nobody looked."""

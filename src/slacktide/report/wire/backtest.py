@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slacktide.report.wire import values
+from slacktide.truth import AS_SAID, FACTORS, Truths
 from slacktide.types import Job
 
 if TYPE_CHECKING:
@@ -16,12 +17,15 @@ if TYPE_CHECKING:
 def as_json(comparison: Comparison) -> dict[str, Any]:
     """Return the back-test as plain values under documented keys; never NaN, never infinite."""
     pools = {pool.name: pool for pool in comparison.pools}
+    truth = comparison.truth
     document: dict[str, Any] = {
         "job": _job(comparison.job),
         "market": _market(comparison),
-        "runs": [_run(run, pools[run.pool]) for run in comparison.runs],
+        "runs": [{**_run(run, pools[run.pool]), **_truth_of(run, truth)} for run in comparison.runs],
         "summary": list(comparison.summary),
     }
+    if truth != AS_SAID:
+        document["truth"] = truth
     if comparison.clairvoyant_spare_usd is not None:
         document["clairvoyant_spare_usd"] = comparison.clairvoyant_spare_usd
     plain: dict[str, Any] = values.plain(document)
@@ -71,6 +75,14 @@ def _pool(pool: Pool) -> dict[str, Any]:
         "from_utc": values.utc(pool.start),
         "to_utc": values.utc(pool.end),
     }
+
+
+def _truth_of(run: Run, truth: Truths) -> dict[str, float]:
+    """Return what the job really was in a run; nothing where it was what its file says."""
+    if truth == AS_SAID:
+        return {}
+    true = truth.at(run.start_slot)
+    return {f"true_{name}": float(getattr(true, name)) for name in FACTORS}
 
 
 def _run(run: Run, pool: Pool) -> dict[str, Any]:
