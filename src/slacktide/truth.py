@@ -73,12 +73,18 @@ class Truth:
             before, after = _halves(job)
             parts = [paced(one, 1.0) for one in before] + [paced(one, self.later) for one in after]
             return dataclasses.replace(job, phases=tuple(parts))
-        if not job.phases:
-            return dataclasses.replace(job, speedup=paced(job.parts[0], 1.0).speedup)
-        return dataclasses.replace(job, phases=tuple(paced(one, 1.0) for one in job.phases))
+        return at_pace(job, 1.0 / self.work, exponent)
 
 
 AS_SAID = Truth()
+
+
+def at_pace(job: Job, factor: float, exponent: float) -> Job:
+    """Return a job whose every speedup is another by a factor, and by a power of the width."""
+    if not job.phases:
+        return dataclasses.replace(job, speedup=Paced(job.speedup, factor, exponent))
+    parts = [dataclasses.replace(one, speedup=Paced(one.speedup, factor, exponent)) for one in job.phases]
+    return dataclasses.replace(job, phases=tuple(parts))
 
 
 @dataclass(frozen=True, slots=True)

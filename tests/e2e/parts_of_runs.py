@@ -25,7 +25,7 @@ JOB = """\
 name: {name}
 run: {command}
 resources: {{accelerators: "H100:1..3"}}
-work: 12 gpu-hours
+work: 12 gpu-hours +-0%
 deadline: {deadline}
 restart: 6m
 checkpoint: {{dir: ckpt-{name}, every: 3m, grace: 5s}}

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from slacktide.app.journal import open_journal
+from slacktide.engine.bill import measured_pace
 from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError, SlacktideError
@@ -61,8 +62,8 @@ def _measured(world: World, name: str) -> list[tuple[Track, Job]]:
 
 def _was_measured(track: Track) -> bool:
     """Whether a run was done by real workers that reported: a dry run takes the file's word for it."""
-    done = track.ended is not None and track.ended.status == "succeeded"
-    return done and track.held_attempt > 0 and track.pace is not None and is_measured(track.pace)
+    done, pace = track.ended is not None and track.ended.status == "succeeded", measured_pace(track)
+    return done and track.held_attempt > 0 and pace is not None and is_measured(pace)
 
 
 def _file_of(track: Track) -> Job | None:

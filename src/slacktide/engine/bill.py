@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 
 from slacktide import ledger
 from slacktide.backtesting import plain
-from slacktide.backtesting.truth import Paced
 from slacktide.engine.lane import Lane
 from slacktide.engine.world import Track
 from slacktide.errors import SlacktideError
@@ -21,6 +20,7 @@ from slacktide.results.bill import Bill
 from slacktide.results.run import Run
 from slacktide.solve.clairvoyant import Plan, clairvoyant
 from slacktide.tariff import Tariff
+from slacktide.truth import at_pace
 from slacktide.types import TIME_TOLERANCE_HOURS, Job, Quote
 
 AS_SAID = 1e-9
@@ -66,14 +66,14 @@ def own_bill(track: Track, job: Job) -> Bill:
     )
 
 
-def _measured(track: Track) -> Pace | None:
+def measured_pace(track: Track) -> Pace | None:
     """Return the pace that a job was measured to have; None where it reported nothing."""
     pace = track.pace
     return None if pace is None or track.estimated or not 0.0 < pace.hours < math.inf else pace
 
 
 def _measured_work(track: Track, job: Job) -> float | None:
-    pace = _measured(track)
+    pace = measured_pace(track)
     return None if pace is None else job.work_gpu_hours / mean_factor(pace, 1)
 
 
@@ -82,17 +82,14 @@ def as_measured(track: Track, job: Job) -> Job:
 
     Its work stays as said, for progress is told in shares of that; its speedups are what was measured.
     """
-    pace = _measured(track)
+    pace = measured_pace(track)
     if pace is None or max(abs(pace.mean), abs(pace.slope), pace.restarts) < AS_SAID:
         return job
-    factor, exponent = math.exp(pace.mean), pace.slope / math.log(2.0)
-    phases = tuple(
-        dataclasses.replace(phase, speedup=Paced(phase.speedup, factor, exponent)) for phase in job.phases
-    )
     restart, shrink = mean_restart(pace, job.restart_hours), job.shrink_hours
     if shrink is not None and job.restart_hours > 0:
         shrink *= restart / job.restart_hours
-    return dataclasses.replace(job, phases=phases, restart_hours=restart, shrink_hours=shrink)
+    paced = at_pace(job, math.exp(pace.mean), pace.slope / math.log(2.0))
+    return dataclasses.replace(paced, restart_hours=restart, shrink_hours=shrink)
 
 
 def on_demand_alone(lane: Lane, job: Job) -> Run | None:

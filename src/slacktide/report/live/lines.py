@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from slacktide.events import Decided, Event, Held, JournalMade, Kept, Lived, Preempted, Remembered, Submitted
+import math
+
+from slacktide.events import (
+    Decided,
+    Event,
+    Held,
+    JournalMade,
+    Kept,
+    Lived,
+    PaceRevised,
+    Preempted,
+    Remembered,
+    Submitted,
+)
+from slacktide.pace import Pace
 from slacktide.report import words
 from slacktide.report.sentences import sentence
+
+NOTABLE = math.log(1.05), 0.5
+"""How far a pace, and a restart time, must move to be told again: as logarithm, and as share."""
 
 
 class Teller:
@@ -19,6 +36,7 @@ class Teller:
         self.named = named
         self._began: dict[str, float] = {}
         self._last: dict[str, str] = {}
+        self._paces: dict[str, Pace] = {}
 
     def know(self, job: str, began_hours: float) -> None:
         """Be told when a job began whose submission is not told."""
@@ -42,6 +60,8 @@ class Teller:
         line = self.line(event)
         if isinstance(event, Lived | Held | Kept | Remembered | JournalMade):
             return None
+        if isinstance(event, PaceRevised):
+            return line if self._is_notable(event) else None
         if isinstance(event, Preempted):
             self._last.pop(event.job, None)  # what is held now is news, even when nothing is done about it
         if isinstance(event, Decided):
@@ -50,3 +70,15 @@ class Teller:
             same = held == (event.spot_gpus, event.on_demand_gpus) and event.why == before
             return None if same and event.ending is None else line
         return line
+
+    def _is_notable(self, event: PaceRevised) -> bool:
+        """Whether a pace is another than the one that was told last; small revisions come with every slot."""
+        now, told = event.pace, self._paces.get(event.job)
+        self._paces.setdefault(event.job, now)
+        if told is None:
+            return True
+        restart = abs(now.restart_hours - told.restart_hours) > NOTABLE[1] * told.restart_hours
+        pace = (told.hours == 0.0) != (now.hours == 0.0) or abs(now.mean - told.mean) > NOTABLE[0]
+        if restart or pace:
+            self._paces[event.job] = now
+        return restart or pace
