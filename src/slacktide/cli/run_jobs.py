@@ -14,6 +14,7 @@ from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
 from slacktide.cli.printing import say
 from slacktide.cli.settling import Pictures, print_bills, write_pictures
+from slacktide.cli.waiting import waiting
 from slacktide.cli.wanted import Wanted, controller_options, setup_of, wanted_of
 from slacktide.errors import InputError
 
@@ -124,7 +125,8 @@ def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, outp
 
     journal = controller.journal
     stuck = controller.without_market()
-    bills = [journal.bill(job) for job in jobs if job not in stuck]
+    with waiting("working out what others would have paid"):
+        bills = [journal.bill(job) for job in jobs if job not in stuck]
     for job in filter(stuck.__contains__, jobs):
         say(f"{job} has no bill yet, because it is blocked: {stuck[job]}", err=True)
     with unless_nobody_reads():
