@@ -41,7 +41,12 @@ def test_a_log_is_told_once_and_when_it_is_done(monkeypatch: pytest.MonkeyPatch)
 def test_a_terminal_counts_and_is_cleared_also_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     said = Terminal()
     monkeypatch.setattr(sys, "stderr", said)
-    with pytest.raises(ValueError, match="broken"), waiting("solving", patience_s=0.0):
-        _until(said, "solving ... 0 s")
-        raise ValueError("broken")
+
+    def broken() -> None:
+        with waiting("solving", patience_s=0.0):
+            _until(said, "solving ... 0 s")
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        broken()
     assert said.getvalue().endswith("\r\033[K")
