@@ -85,7 +85,7 @@ def test_a_job_succeeds_and_all_is_told(
     assert run(["cost", "counting"]) == 0
     assert "no gap, no overlap" in capsys.readouterr().out
     assert run(["jobs"]) == 0
-    assert re.search(r"counting +succeeded +on-time +100 %", capsys.readouterr().out)
+    assert re.search(r"counting +succeeded +100 %", capsys.readouterr().out)
 
 
 def test_a_dry_run_starts_nothing_and_is_billed_like_any_other(
