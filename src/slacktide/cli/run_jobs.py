@@ -57,6 +57,8 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     if not job and not given["resume"]:
         raise InputError("a run must have a job, got none; name a job file, or give --resume")
     journal, wanted = journal_path(given["journal"]), wanted_of({**given, "job": job})
+    if given["resume"] and not journal.exists():
+        raise InputError(f"{journal}: a journal to resume must exist, found none; check --journal")
     if not (given["yes"] or given["fleet"]) and asking.is_terminal():
         pool = asking.agreed(journal, [wanted.plan(path) for path in job])
         if pool is None:
@@ -81,7 +83,11 @@ def take_in(controller: Controller, paths: Sequence[str], wanted: Wanted, *, res
         _take_in_what_waits(controller)
     active = set(controller.journal.unfinished().values())
     if resume and not active:
-        raise InputError(f"{controller.path}: some job must not have ended, but all have; name a job file")
+        came = "but all have" if controller.world.jobs else "got a journal without any job"
+        raise InputError(
+            f"{controller.path}: some job must not have ended, {came}; name a job file to begin it, or "
+            "another journal with --journal"
+        )
     if resume and named - active:
         missing = next(path for path in paths if str(Path(path).absolute()) not in active)
         raise InputError(f"{missing}: it must have been begun and not ended; leave out --resume to begin it")

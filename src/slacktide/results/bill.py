@@ -35,3 +35,5 @@ class Bill:
     """Whether work done and lost are estimates, from time and width: the job reported no progress."""
     clairvoyant_spare_usd: float | None = None
     """How much less the best plan could have cost at the most; None where the plan is the best."""
+    market_gone: bool = False
+    """Whether the market cannot be read any more, so that nobody can say what others would have paid."""
