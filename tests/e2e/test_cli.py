@@ -174,7 +174,7 @@ TRY = ["backtest", JOB, "--market", MARKET]
         ([*TRY, "--policy", "{"], "--policy must be"),
         ([*TRY, "--policy", "on-demand,on-demand"], "each policy must be given once"),
         ([*TRY, "--starts", "0"], "starts must be >= 1, got 0"),
-        ([*TRY, "--starts", "often"], "--starts must be a number"),
+        ([*TRY, "--starts", "often"], "--starts must be a whole number >= 1"),
         ([*TRY, "--starts", "every:0h"], "must be > 0, got 0 h"),
         ([*TRY, "--slot", "30"], "30"),
         ([*TRY, "--pool", "mars"], "pool must be one of the known names"),

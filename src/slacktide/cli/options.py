@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -101,7 +102,7 @@ class FileEnding(click.Path):
 
 def _check_folder(path: Path) -> None:
     """Raise InputError unless the folder of a file is there: a mistyped one would be made in silence."""
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise InputError(f"the folder of a file must exist, found no {path.parent}; make it first")
 
 

@@ -51,14 +51,15 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     that `slacktide plan` refuses.
     """
     from slacktide.app.controller import Controller
+    from slacktide.app.journal import check_exists
     from slacktide.cli.steady import steady_output
     from slacktide.cli.stopping import Stopping
 
     if not job and not given["resume"]:
         raise InputError("a run must have a job, got none; name a job file, or give --resume")
     journal, wanted = journal_path(given["journal"]), wanted_of({**given, "job": job})
-    if given["resume"] and not journal.exists():
-        raise InputError(f"{journal}: a journal to resume must exist, found none; check --journal")
+    if given["resume"]:
+        check_exists(journal)
     if not (given["yes"] or given["fleet"]) and asking.is_terminal():
         pool = asking.agreed(journal, [wanted.plan(path) for path in job])
         if pool is None:
