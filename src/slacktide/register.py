@@ -14,7 +14,9 @@ import pkgutil
 import re
 from collections.abc import Iterator, Mapping
 from importlib import metadata
-from typing import Any, Generic, TypeVar
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from slacktide.errors import InputError, UnknownNameError, shown, unknown_name
 from slacktide.own_class import Spec, check_decides, is_place, load
@@ -93,6 +95,7 @@ class Register(Generic[Plugin]):
         for key in parameters:
             if key not in known:
                 raise InputError(f"{self.kind} {shown(name)}: {unknown_name('a parameter', str(key), known)}")
+        self._check_types(name, cls, parameters)
         missing = [key for key, usual in known.items() if key not in parameters and usual is REQUIRED]
         if missing:
             raise InputError(f"{self.kind} {shown(name)}: parameter {shown(missing[0])} must be given")
@@ -101,6 +104,14 @@ class Register(Generic[Plugin]):
         except TypeError as error:
             raise InputError(f"{self.kind} {shown(name)}: {error}") from error
         return plugin
+
+    def _check_types(self, name: str, cls: type[Any], parameters: Mapping[str, Any]) -> None:
+        """Raise InputError for a parameter that is not of the plain type that its class says."""
+        said = _hints_of(cls)
+        for key, value in parameters.items():
+            must = misfit(said.get(key, Any), value)
+            if must:
+                raise InputError(f"{self.kind} {shown(name)}: {key} must be {must}, got {shown(value)}")
 
     def name_of(self, plugin: Plugin) -> str:
         """Return the name a plug-in is registered under, or the one its class would have.
@@ -167,6 +178,30 @@ def _parameters_of(cls: type[Any]) -> dict[str, Any]:
         for one in signature
         if one.kind in named
     }
+
+
+PLAIN: dict[type[Any], str] = {
+    bool: "true or false", int: "a whole number", float: "a number", str: "text", NoneType: "nothing",
+}  # fmt: skip
+"""The types of parameters that are checked, as users call them."""
+
+
+def misfit(hint: Any, value: object) -> str:
+    """Say what a value must be that is not of the type that was said; nothing where it is or none was."""
+    options = get_args(hint) if isinstance(hint, UnionType) or get_origin(hint) is Union else (hint,)
+    if any(not isinstance(one, type) or one not in PLAIN for one in options):
+        return ""
+    kinds = [Real if one is float else Integral if one is int else one for one in options]
+    fits = any(isinstance(value, kind) for kind in kinds) and (bool in options or not isinstance(value, bool))
+    return "" if fits else " or ".join(PLAIN[one] for one in options)
+
+
+def _hints_of(cls: type[Any]) -> dict[str, Any]:
+    """Return what a class says of the types of its parameters; nothing where that cannot be found out."""
+    try:
+        return get_type_hints(cls if dataclasses.is_dataclass(cls) else cls.__init__)
+    except (NameError, TypeError, AttributeError):  # names that only type checkers import
+        return {}
 
 
 def _usual(field: dataclasses.Field[Any]) -> Any:

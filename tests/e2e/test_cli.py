@@ -193,7 +193,7 @@ TRY = ["backtest", JOB, "--market", MARKET]
         ([*TRY, "--policy", "{"], "--policy must be"),
         ([*TRY, "--policy", "on-demand,on-demand"], "each policy must be given once"),
         ([*TRY, "--starts", "0"], "starts must be >= 1, got 0"),
-        ([*TRY, "--starts", "often"], "--starts must be a number"),
+        ([*TRY, "--starts", "often"], "--starts must be a whole number >= 1"),
         ([*TRY, "--starts", "every:0h"], "must be > 0, got 0 h"),
         ([*TRY, "--truth", "work=0"], "the truth's work must be in 0.01..100, got 0"),
         ([*TRY, "--truth", "wrok=2"], "its keys are work, speed, later, seed; got 'wrok=2'"),

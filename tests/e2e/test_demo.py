@@ -27,6 +27,7 @@ def test_demo_trains_through_preemptions_and_ends_with_a_bill(tmp_path: Path) ->
     (track,) = world.jobs.values()
     lane = lane_of(track.submitted)
     assert track.status == "succeeded"
+    assert "stochastic-horizon" in track.submitted.policy
     assert track.ended is not None
     assert lane.job.on_time(track.ended.finish_hours)
     assert sum(isinstance(record.event, Preempted) for record in records) >= 2

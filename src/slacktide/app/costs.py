@@ -65,7 +65,7 @@ def job_cost(
         return JobCost(billed(track, world, lane(track), in_charge=in_charge), checked, notes)
     except SlacktideError as error:
         status = status_of(track, world, in_charge=in_charge)
-        alone = dataclasses.replace(own_bill(track, pricing.job), status=status)
+        alone = dataclasses.replace(own_bill(track, pricing.job), status=status, market_gone=True)
         return JobCost(alone, checked, notes or (str(error),))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -185,6 +186,12 @@ def open_journal(path: str | Path | None = None, *, create: bool = False) -> Jou
     if create:
         make_journal(store)
     return Journal(store, place)
+
+
+def check_exists(path: Path) -> None:
+    """Raise InputError unless there is a journal to be resumed."""
+    if not os.path.exists(real_path(path)):
+        raise InputError(f"{path}: a journal to resume must exist, found none; check --journal")
 
 
 def unfinished_files(path: Path) -> set[str]:

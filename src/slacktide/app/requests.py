@@ -17,6 +17,7 @@ from slacktide.errors import (
     InputError,
     SlacktideError,
     UnknownNameError,
+    shown,
 )
 from slacktide.events import CancellationAsked, PreemptionAsked, SubmissionRefused
 from slacktide.store.base import Store
@@ -27,6 +28,9 @@ ANSWER_S = 0.05
 WITHDRAWN = "withdrawn by the user"
 LOOK_S = 1.0
 """How often it is asked whether anyone is there to give it."""
+
+LONGEST_KEY = 200
+"""Characters of a key: enough for any name that a program makes."""
 
 
 class UnknownJobError(UnknownNameError):
@@ -85,6 +89,13 @@ def ask_cancellation(store: Store, job: str) -> bool:
 
 def _ask_cancellation(store: Store, track: Track, world: World) -> None:
     store.append([CancellationAsked(job=track.job, at_hours=world.now_hours, actor="user")])
+
+
+def check_key(key: str) -> None:
+    """Raise InputError unless a key can name a request."""
+    if not (0 < len(key) <= LONGEST_KEY and key.isprintable() and key == key.strip()):
+        must = f"a key must be 1 to {LONGEST_KEY} printable characters without blanks at its ends"
+        raise InputError(f"{must}, got {shown(key)} of {len(key)}; leave it out to have one made")
 
 
 def ask_submission(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slacktide.app.controller import Controller
-from slacktide.app.listing import elapsed_hours, held_by, policy_of, status_of
+from slacktide.app.listing import elapsed_hours, health_of, held_by, policy_of, status_of
 from slacktide.engine.account import Account
 from slacktide.engine.bill import as_measured, on_demand_alone
 from slacktide.engine.lane import Lane
@@ -42,7 +42,7 @@ class Standings:
             policy=policy_of(track),
             pool=lane.market_pool.name,
             status=status_of(track, self._controller.world, in_charge=True),
-            health=track.health,
+            health=health_of(track, now_hours, lane.job.deadline_hours),
             hours=hours,
             projected_hours=projected[0],
             projected_usd=projected[1],

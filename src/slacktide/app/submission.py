@@ -14,8 +14,10 @@ from typing import NamedTuple, Self
 
 from slacktide.app.feasible import check_feasible
 from slacktide.app.market import MarketSpec
+from slacktide.engine.feed import is_feed
 from slacktide.errors import InputError
 from slacktide.events import SubmissionAsked
+from slacktide.jobfile.fleet import parse_fleet
 from slacktide.jobfile.reading import JobFile, parse_job
 from slacktide.jobfile.redact import with_class, without_secrets
 from slacktide.jobfile.tree import read_text
@@ -93,6 +95,16 @@ class Defaults:
     fleet: FleetText | None = None
     policy: Spec | None = None
     """Of the jobs of its stream where it has a fleet, else of all jobs."""
+
+    def check(self) -> None:
+        """Raise InputError where the market or the fleet file that is named cannot be read.
+
+        Else nobody would know before the first job is refused. A feed may be begun later.
+        """
+        if self.market.source is not None and not is_feed(self.market.source):
+            self.market.open()
+        if self.fleet is not None:
+            parse_fleet(self.fleet.text, path=self.fleet.path)
 
     def submission(self, asked: SubmissionAsked, taken_over: Mapping[str, str] = NOTHING) -> Submission:
         """Return what a request asks for; raises InputError when its job file cannot be read.

@@ -279,11 +279,8 @@ def _assumptions(job: Job, begin: Begin, chosen: Outlook) -> tuple[str, ...]:
     place, neighbours = begin.place, begin.neighbours
     window = recent(begin.recent(job).place, job)
     words = [
-        f"futures go on as pool {place.name!r} and {len(neighbours)} other pools did up to "
-        f"{place.end:%Y-%m-%d %H:%M} UTC: {place.hours / 24:.3g} days of own history, "
-        f"{sum(other.hours for other in neighbours) / 24:.3g} days of others'",
-        f"the {chosen.history.runs} recent starts lie in the last {window.hours / 24:.3g} days and overlap: "
-        f"they are worth about {max(1, int(window.hours / job.deadline_hours))} independent ones",
+        _history(place, neighbours),
+        _recent(chosen.history.runs, window.hours, job),
         f"after workers are added nothing is done for {job.restart_hours * 60:g} min, and it is paid",
         "on-demand GPUs can always be had, at the last price seen: this market does not record when they ran "
         "out, so the risk of that is not in these figures",
@@ -302,3 +299,24 @@ def _assumptions(job: Job, begin: Begin, chosen: Outlook) -> tuple[str, ...]:
             f"at most {job.checkpoint_hours * 60:g} min of it"
         )
     return (*words, *begin.market.assumptions)
+
+
+def _history(place: Pool, neighbours: Sequence[Pool]) -> str:
+    """Say what drawn futures were learned from."""
+    others = f"{len(neighbours)} other pool{'s' * (len(neighbours) > 1)}"
+    pools = f"pool {place.name!r}" + (f" and {others}" if neighbours else "")
+    more = f", {sum(other.hours for other in neighbours) / 24:.3g} days of the others'" if neighbours else ""
+    return (
+        f"futures go on as {pools} did up to {place.end:%Y-%m-%d %H:%M} UTC: "
+        f"{place.hours / 24:.3g} days of its own history{more}"
+    )
+
+
+def _recent(runs: int, window_hours: float, job: Job) -> str:
+    """Say where recent starts lie, and how many that share no slot tell as much: never more than these."""
+    lie = f"the {runs} recent starts lie in the last {window_hours / 24:.3g} days"
+    worth = max(1, min(runs, int(window_hours / job.deadline_hours)))
+    if worth == runs:
+        return f"{lie}, far enough apart to hardly overlap"
+    independent = "one independent one" if worth == 1 else f"{worth} independent ones"
+    return f"{lie} and overlap: they are worth about {independent}"

@@ -39,7 +39,9 @@ def controller(**given: Any) -> int:
     from slacktide.cli.steady import steady_output
     from slacktide.cli.stopping import Stopping
 
-    path, setup = journal_path(given["journal"]), setup_of(given, wanted_of(given).for_all())
+    defaults = wanted_of(given).for_all()
+    defaults.check()
+    path, setup = journal_path(given["journal"]), setup_of(given, defaults)
     with steady_output(), Stopping(given["on_hangup"]) as stop:
         with Controller(path, setup) as running:
             _stay(running, stop)

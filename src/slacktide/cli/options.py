@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -83,7 +84,7 @@ def policy_option(meaning: str) -> Callable[[Command], Command]:
 
 
 class FileEnding(click.Path):
-    """A file whose ending says in which format it is written; another one is refused before any work."""
+    """A file whose ending says in which format it is written; what cannot be is refused before any work."""
 
     def __init__(self, check: Callable[[str], object]) -> None:
         super().__init__()
@@ -93,9 +94,16 @@ class FileEnding(click.Path):
         path = super().convert(value, param, ctx)
         try:
             self._check(str(path))
+            _check_folder(Path(str(path)))
         except InputError as error:
             self.fail(str(error), param, ctx)
         return path
+
+
+def _check_folder(path: Path) -> None:
+    """Raise InputError unless the folder of a file is there: a mistyped one would be made in silence."""
+    if not os.path.isdir(path.parent):
+        raise InputError(f"the folder of a file must exist, found no {path.parent}; make it first")
 
 
 def plot_option(meaning: str) -> Callable[[Command], Command]:
@@ -147,7 +155,8 @@ def parse_starts(text: str) -> Starts:
     if text.startswith("every:"):
         return Starts(count=None, every_hours=parse_duration_hours(text.removeprefix("every:")))
     if not text.isdecimal():
-        raise InputError(f"--starts must be a number, or every:DURATION such as every:2h, got {shown(text)}")
+        must = "--starts must be a whole number >= 1, or every:DURATION such as every:2h"
+        raise InputError(f"{must}, got {shown(text)}")
     return Starts(count=int(text))
 
 

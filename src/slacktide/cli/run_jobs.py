@@ -14,6 +14,7 @@ from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
 from slacktide.cli.printing import say
 from slacktide.cli.settling import Pictures, print_bills, write_pictures
+from slacktide.cli.waiting import waiting
 from slacktide.cli.wanted import Wanted, controller_options, setup_of, wanted_of
 from slacktide.errors import InputError
 
@@ -50,12 +51,15 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     that `slacktide plan` refuses.
     """
     from slacktide.app.controller import Controller
+    from slacktide.app.journal import check_exists
     from slacktide.cli.steady import steady_output
     from slacktide.cli.stopping import Stopping
 
     if not job and not given["resume"]:
         raise InputError("a run must have a job, got none; name a job file, or give --resume")
     journal, wanted = journal_path(given["journal"]), wanted_of({**given, "job": job})
+    if given["resume"]:
+        check_exists(journal)
     if not (given["yes"] or given["fleet"]) and asking.is_terminal():
         pool = asking.agreed(journal, [wanted.plan(path) for path in job])
         if pool is None:
@@ -80,7 +84,11 @@ def take_in(controller: Controller, paths: Sequence[str], wanted: Wanted, *, res
         _take_in_what_waits(controller)
     active = set(controller.journal.unfinished().values())
     if resume and not active:
-        raise InputError(f"{controller.path}: some job must not have ended, but all have; name a job file")
+        came = "but all have" if controller.world.jobs else "got a journal without any job"
+        raise InputError(
+            f"{controller.path}: some job must not have ended, {came}; name a job file to begin it, or "
+            "another journal with --journal"
+        )
     if resume and named - active:
         missing = next(path for path in paths if str(Path(path).absolute()) not in active)
         raise InputError(f"{missing}: it must have been begun and not ended; leave out --resume to begin it")
@@ -124,7 +132,8 @@ def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, outp
 
     journal = controller.journal
     stuck = controller.without_market()
-    bills = [journal.bill(job) for job in jobs if job not in stuck]
+    with waiting("working out what others would have paid"):
+        bills = [journal.bill(job) for job in jobs if job not in stuck]
     for job in filter(stuck.__contains__, jobs):
         say(f"{job} has no bill yet, because it is blocked: {stuck[job]}", err=True)
     with unless_nobody_reads():

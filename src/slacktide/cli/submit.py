@@ -30,9 +30,12 @@ def submit(job: str, **given: Any) -> int:
     """
     from slacktide.app.journal import open_journal
     from slacktide.app.market import MarketSpec
+    from slacktide.app.requests import check_key
     from slacktide.app.submission import Submission
 
     policy, market = common.parse_policy(given["policy"], job), MarketSpec(pool=given["pool"])
+    if given["key"] is not None:
+        check_key(given["key"])
     submission = Submission.read(job, policy=policy, market=market, key=given["key"] or "")
     with open_journal(journal_path(given["journal"]), create=True) as journal:
         key = journal.submit(submission, job_class=given["job_class"] or "")

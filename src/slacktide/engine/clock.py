@@ -37,7 +37,7 @@ class Clock:
     ) -> None:
         """Begin at so many hours."""
         if not 0 < speed < FASTEST:
-            raise InputError(f"speed must be > 0, got {speed:g}")
+            raise InputError(f"speed must be > 0 and < {FASTEST:g}, got {speed:g}")
         self.speed = speed
         self._seconds, self._wall = seconds, wall
         self.set(hours)

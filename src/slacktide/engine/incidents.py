@@ -11,8 +11,9 @@ from slacktide.backend.base import Facts, Order
 from slacktide.engine.account import Account, account, known_safe_gpu_hours
 from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.telling import decided, ended, lived, preempted
-from slacktide.engine.world import Track
+from slacktide.engine.world import NOTHING, Track
 from slacktide.events import Ending, Event, Held, Lost, Released, Restarted, Stalled, Status, WorkerFailed
+from slacktide.tariff import usd_per_hour
 from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Reason
 from slacktide.units import format_usd
 
@@ -134,14 +135,33 @@ def _stop_in_time(engine: Engine, track: Track, one: Account, facts: Facts) -> N
     if one.to_hours >= lane.stops_hours - TIME_TOLERANCE_HOURS:
         let_go(engine, track, "deadline_missed", STOPS_LATE)
         return
-    let_go(engine, track, "budget_exhausted", spent(lane.job.money_usd, one.state.cost_usd))
+    reserve_usd = _reserve_usd(engine, track, one)
+    let_go(engine, track, "budget_exhausted", spent(lane.job.money_usd, one.state.cost_usd, reserve_usd))
 
 
-def spent(limit_usd: float, spent_usd: float) -> str:
-    """Say why a job is stopped at its greatest cost: the limit, what was spent, and what is kept back."""
-    reserve = limit_usd - spent_usd
-    kept = f"; the other {format_usd(reserve)} are the reserve for letting go" if reserve >= 0.005 else ""
-    return f"max_cost allows {format_usd(limit_usd)}, and {format_usd(spent_usd)} was spent{kept}"
+def _reserve_usd(engine: Engine, track: Track, one: Account) -> float:
+    """Return what letting go may cost at the most: what is held, as long as it takes, at the worst price."""
+    lane, held = engine.lane(track), track.held or NOTHING
+    order = track.order or held
+    spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
+    worst = lane.worst_quote(lane.slot(one.to_hours))
+    return usd_per_hour(worst, spot, on_demand) * engine.backend.stop_hours(track.job)
+
+
+def spent(limit_usd: float, spent_usd: float, reserve_usd: float = 0.0) -> str:
+    """Say why a job is stopped at its greatest cost: the limit, what was spent, and what is kept back.
+
+    Where letting go may cost more than is left, what it may cost: with a fast clock and a long grace period
+    that may be more than the whole limit.
+    """
+    left = limit_usd - spent_usd
+    said = f"max_cost allows {format_usd(limit_usd)}, and {format_usd(spent_usd)} was spent"
+    if left < 0.005:
+        return said
+    if reserve_usd > left + 0.005:
+        needed = format_usd(reserve_usd)
+        return f"{said}; the reserve for letting go would be {needed}, and only {format_usd(left)} are left"
+    return f"{said}; the other {format_usd(left)} are the reserve for letting go"
 
 
 def _give_up(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
@@ -166,7 +186,9 @@ def _why_ended(engine: Engine, track: Track, one: Account) -> str:
     limit = engine.lane(track).job.money_usd
     if track.ending != "budget_exhausted" or math.isinf(limit):
         return ""
-    return f"max_cost allows {format_usd(limit)}, and {format_usd(one.state.cost_usd)} was spent"
+    left = limit - one.state.cost_usd
+    kept = f"; the other {format_usd(left)} were kept for letting go" if left >= 0.005 else ""
+    return f"max_cost allows {format_usd(limit)}, and {format_usd(one.state.cost_usd)} was spent{kept}"
 
 
 def _preempt(engine: Engine, track: Track, one: Account, facts: Facts) -> None:

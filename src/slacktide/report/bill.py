@@ -87,7 +87,8 @@ def _work(bill: Bill) -> str:
 
 def beside(bill: Bill) -> list[tuple[str, str]]:
     """Return what on demand alone and the clairvoyant would have paid, beside what was paid."""
-    unknown = "unknown: the market does not reach that far"
+    why = "the market cannot be read" if bill.market_gone else "the market does not reach that far"
+    unknown = f"unknown: {why}"
     alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd
     return [
         ("on demand alone", unknown if alone is None else f"{format_usd(alone)}{_saved(bill, alone)}"),
@@ -98,6 +99,7 @@ def beside(bill: Bill) -> list[tuple[str, str]]:
 def as_json(bill: Bill) -> dict[str, Any]:
     """Return the bill under its documented keys; null for a finish that never came, or a deadline of none."""
     fields: dict[str, Any] = values.plain(bill)
+    del fields["market_gone"]  # two nulls say it, and a note on stderr why
     if bill.clairvoyant_spare_usd is None:  # the usual case: the plan is the best
         del fields["clairvoyant_spare_usd"]
     alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd

@@ -11,22 +11,28 @@ from slacktide.report.wire import values
 from slacktide.results.status import JobStatus
 from slacktide.units import format_usd
 
-OVER = ("failed", "cancelled", "budget_exhausted")
-"""States of jobs that are over without a result: whether that was in time nobody asks."""
+NONE = "no jobs yet"
 ESTIMATED = "(est.): estimated from time and width, because the job reports no progress"
 COLUMNS = (
-    Column("job", right=False), Column("status", right=False), Column("health", right=False), Column("done"),
-    Column("time"), Column("GPUs held", right=False), Column("spent"), Column("preempted"),
-    Column("policy", right=False),
+    Column("job", right=False), Column("state", right=False), Column("done"), Column("time"),
+    Column("GPUs held", right=False), Column("spent"), Column("preempted"),
+    Column("policy", right=False, breaks=True),
 )  # fmt: skip
 
 
 def text(listed: Sequence[JobStatus]) -> str:
     """Return the jobs as aligned plain text, a line each."""
-    if not listed:
-        return "no jobs yet"
-    table = grid.as_text(Grid(COLUMNS, tuple(_row(one) for one in listed)))
-    return f"{table}\n{ESTIMATED}" if any(one.progress_estimated for one in listed) else table
+    return "\n".join(filter(None, (grid.as_text(table_of(listed)), note(listed)))) if listed else NONE
+
+
+def table_of(listed: Sequence[JobStatus]) -> Grid:
+    """Return the jobs as a table, a row each."""
+    return Grid(COLUMNS, tuple(_row(one) for one in listed))
+
+
+def note(listed: Sequence[JobStatus]) -> str:
+    """Return what must be said below the table, if anything must."""
+    return ESTIMATED if any(one.progress_estimated for one in listed) else ""
 
 
 def as_json(one: JobStatus) -> dict[str, Any]:
@@ -36,13 +42,12 @@ def as_json(one: JobStatus) -> dict[str, Any]:
 
 
 def _row(one: JobStatus) -> tuple[str, ...]:
-    within = "" if one.deadline_hours is None else f" of {words.duration(one.deadline_hours)}"
+    within = "" if one.deadline_hours is None else f" of {words.rounded(one.deadline_hours)}"
     return (
         words.plain(one.name, 40),
-        one.status.replace("_", " "),
-        "–" if one.status in OVER else one.health,
+        words.state(one.status, one.health),
         words.percent(one.progress_gpu_hours / one.work_gpu_hours) + (" (est.)" * one.progress_estimated),
-        f"{words.since(one.hours)}{within}",
+        f"{words.rounded(one.hours)}{within}",
         words.holding(one.spot_gpus, one.on_demand_gpus),
         format_usd(one.cost_usd),
         str(one.preemptions),

@@ -49,7 +49,7 @@ ENDINGS = {
     "succeeded": "succeeded",
     "failed": "failed",
     "cancelled": "was cancelled",
-    "budget_exhausted": "was stopped: its greatest cost was reached",
+    "budget_exhausted": "was stopped before it would cost more than its max_cost",
     "deadline_missed": "was done too late",
     "released": "is let go until it is taken up again",
 }

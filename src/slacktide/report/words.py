@@ -49,7 +49,12 @@ def since(hours: float) -> str:
 
 
 def rounded(hours: float) -> str:
-    """Write a time as people say it: whole minutes from ten minutes up, below them as `since` does."""
+    """Write a time as people say it: whole hours from two days up, whole minutes from ten minutes up.
+
+    Below them as `since` does.
+    """
+    if 48 <= abs(hours) < math.inf:
+        return since(round(hours))
     return since(round(hours * 60) / 60 if 1 / 6 <= abs(hours) < math.inf else hours)
 
 

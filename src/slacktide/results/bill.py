@@ -37,3 +37,5 @@ class Bill:
     """How much less the best plan could have cost at the most; None where the plan is the best."""
     measured_work_gpu_hours: float | None = None
     """All its work as its pace was measured to be; None where nothing was measured."""
+    market_gone: bool = False
+    """Whether the market cannot be read any more, so that nobody can say what others would have paid."""

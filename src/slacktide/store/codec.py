@@ -78,8 +78,10 @@ def parse(line: str) -> Any:
     """Read the JSON of an event of any form; raises InputError when this is none."""
     try:
         tree = json.loads(line)
-    except (ValueError, TypeError, RecursionError) as error:
-        _refuse(f"an event must be JSON, got: {error}")
+    except json.JSONDecodeError as error:
+        _refuse(f"an event must be JSON, got text that is none from character {error.pos + 1} on")
+    except (ValueError, TypeError, RecursionError):
+        _refuse("an event must be JSON, got something that cannot be read as such")
     if isinstance(tree, dict) and tree.get(FORM, 1) not in (1, PRESENT_FORM):
         _refuse(f"an event must be of form 1 or {PRESENT_FORM}, got {tree[FORM]!r:.60}")
     return tree

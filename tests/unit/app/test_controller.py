@@ -12,6 +12,7 @@ import pytest
 from slacktide import cli
 from slacktide.app.controller import Controller, Setup
 from slacktide.app.journal import open_journal
+from slacktide.app.standing import Standings
 from slacktide.app.submission import Submission
 from slacktide.backtesting.selection import fresh
 from slacktide.engine.snapshots import read_world
@@ -175,3 +176,14 @@ def test_a_controller_learns_in_quiet(tmp_path: Path, monkeypatch: pytest.Monkey
     with Controller(journal, fast(tmp_path)) as controller:
         stop = Wall(controller, lambda world: "job" in world.jobs and world.jobs["job"].learned)
         controller.run(staying=True, stopping=stop, poll_s=0.001)
+
+
+def test_the_live_view_is_late_by_the_same_rule_as_the_list(tmp_path: Path) -> None:
+    with Controller(tmp_path / "journal.db", dry(tmp_path)) as controller:
+        job = controller.submit(Submission.read(write_job(tmp_path)))
+        began = controller.began()[job]
+        standings = Standings(controller)
+        before, after = (standings.of(job, began + hours) for hours in (0.1, 12.5))
+    assert before is not None
+    assert after is not None
+    assert (before.health, after.health) == ("on-time", "late")

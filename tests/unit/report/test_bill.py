@@ -35,7 +35,10 @@ def test_text_and_json_of_every_bill(name: str) -> None:
     )
     document = bills.as_json(bill)
     assert json.loads(json.dumps(document, allow_nan=False)) == document
-    assert {field.name for field in dataclasses.fields(Bill)} - {"clairvoyant_spare_usd"} <= set(document)
+    assert {field.name for field in dataclasses.fields(Bill)} - {
+        "clairvoyant_spare_usd",
+        "market_gone",
+    } <= set(document)
 
 
 def test_a_clairvoyant_that_is_not_exact_says_so_beside_its_figure(everyday: Bill) -> None:
@@ -81,6 +84,8 @@ def test_a_job_that_was_not_done_is_compared_with_nothing(everyday: Bill) -> Non
     assert "saved" not in bills.text(stopped)
     unknown = dataclasses.replace(everyday, on_demand_alone_usd=None, clairvoyant_usd=None)
     assert bills.text(unknown).count("the market does not reach that far") == 2
+    gone = dataclasses.replace(unknown, market_gone=True)
+    assert bills.text(gone).count("unknown: the market cannot be read") == 2
     free = dataclasses.replace(everyday, on_demand_alone_usd=0.0, clairvoyant_usd=0.0)
     assert bills.as_json(free)["cost_over_clairvoyant"] is None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from slacktide.events import (
+    ClockJumped,
+    ClockSet,
     Decided,
     Event,
     Held,
@@ -27,8 +29,10 @@ NOTABLE = math.log(1.05), 0.5
 class Teller:
     """Tells the events of a journal one line each, in the journal's order.
 
-    It remembers when each job began, so that times are on the job's own clock, and what was told last of
-    it, so that `news` can leave out what only goes on.
+    Times are on the clock of the job; where lines name their jobs, on the journal's, which all of them share.
+    They never go back: jobs are looked at one after the other, so that what was a moment earlier may be told
+    later, and a clock that is set anew goes on from what was told. It remembers what was told last of each
+    job, so that `news` can leave out what only goes on.
     """
 
     def __init__(self, *, named: bool = False) -> None:
@@ -37,6 +41,8 @@ class Teller:
         self._began: dict[str, float] = {}
         self._last: dict[str, str] = {}
         self._paces: dict[str, Pace] = {}
+        self._before_hours = 0.0
+        self._told_hours = 0.0
 
     def know(self, job: str, began_hours: float) -> None:
         """Be told when a job began whose submission is not told."""
@@ -44,16 +50,28 @@ class Teller:
 
     @property
     def _first_hours(self) -> float:
-        """When the first job began: what concerns no job is told on its clock, lest times go back."""
+        """When the first job began: what concerns no job is told on its clock."""
         return min(self._began.values(), default=0.0)
 
     def line(self, event: Event) -> str:
         """Return the line of an event."""
         if isinstance(event, Submitted):
             self._began[event.job] = event.at_hours
-        hours = max(0.0, event.at_hours - self._began.get(event.job, self._first_hours))
         name = f"{words.plain(event.job, 24):<14}  " if self.named else ""
-        return f"{words.since(hours):>8}  {name}{event.actor:<6}  {sentence(event)}"
+        return f"{words.since(self._hours(event)):>8}  {name}{event.actor:<6}  {sentence(event)}"
+
+    def _hours(self, event: Event) -> float:
+        """Return the time to tell of an event, never one before what was told already."""
+        if isinstance(event, ClockSet):
+            self._before_hours = self._told_hours
+        # What passed unseen while the clock jumped is told after the jump, each part at its own time.
+        at_hours = event.from_hours if isinstance(event, ClockJumped) else event.at_hours
+        if self.named:
+            hours = self._before_hours + at_hours
+        else:
+            hours = at_hours - self._began.get(event.job, self._first_hours)
+        self._told_hours = max(self._told_hours, hours)
+        return self._told_hours
 
     def news(self, event: Event) -> str | None:
         """Return the line of an event; None when it says only that all goes on as it was."""

@@ -9,10 +9,12 @@ import pytest
 
 from slacktide.events import (
     KINDS,
+    ClockSet,
     Decided,
     Ended,
     Preempted,
     PreemptionAsked,
+    Submitted,
     WorkerFailed,
 )  # fmt: skip
 from slacktide.report.live.lines import Teller
@@ -58,6 +60,24 @@ def test_lines_are_on_the_jobs_own_clock() -> None:
         "paid $11.00 ($1.00 spot + $10.00 on demand) for 30m of 1 spot + 2 on demand" in one for one in lines
     )
     assert any(line.endswith("the job succeeded after 7h30m") for line in lines)
+
+
+def test_times_never_go_back_where_several_jobs_share_a_journal() -> None:
+    first = next(event for event in ONE_OF_EACH if isinstance(event, Submitted))
+    second = dataclasses.replace(first, job="other", at_hours=first.at_hours + 2.0)
+    loss = next(event for event in ONE_OF_EACH if isinstance(event, Preempted))
+    told = [
+        ClockSet(at_hours=0.0, epoch_utc="2026-01-01T00:00:00+00:00", speed=1.0),
+        first,
+        second,
+        dataclasses.replace(loss, at_hours=6.0),
+        dataclasses.replace(loss, job="other", at_hours=5.9),
+        ClockSet(at_hours=0.0, epoch_utc="2026-01-01T09:00:00+00:00", speed=1.0),
+        dataclasses.replace(first, job="later", at_hours=0.5),
+    ]
+    teller = Teller(named=True)
+    times = [teller.line(event).split()[0] for event in told]
+    assert times == ["0s", "2h30m", "4h30m", "6h", "6h", "6h", "6h30m"]
 
 
 def test_several_jobs_are_named() -> None:
