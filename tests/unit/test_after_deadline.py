@@ -108,9 +108,7 @@ def test_a_job_that_is_taken_up_after_its_deadline_is_not_begun_again() -> None:
 
 def test_a_stop_at_the_greatest_cost_says_the_limit_the_reserve_and_what_was_spent() -> None:
     said = spent(60.0, 57.5)
-    assert (
-        said == "max_cost allows $60.00, and $57.50 was spent; the other $2.50 are the reserve for letting go"
-    )
+    assert said == "max_cost allows $60.00, and $57.50 was spent; the other $2.50 are reserved for stopping"
     bench = Bench(lane(max_cost_usd=3.0, after_deadline="stop"))
     bench.step(*np.arange(0.0, 10.0, 0.5))
     (ended,) = bench.events(Ended)

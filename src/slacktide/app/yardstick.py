@@ -17,7 +17,7 @@ from slacktide.solve.clairvoyant import clairvoyant
 
 
 def main(path: str, start: int) -> None:
-    """Print what the job file's job would cost one who knows the future of its market."""
+    """Print what the job file's job would cost with perfect foresight of its market."""
     with contextlib.suppress(OSError):
         os.nice(10)  # the workers of the demo come first
     file = read_job_file(path)

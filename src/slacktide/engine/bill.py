@@ -62,7 +62,7 @@ def own_bill(track: Track, job: Job) -> Bill:
 def on_demand_alone(lane: Lane) -> Run | None:
     """Return how the whole work would have gone all on demand; None when the market does not reach that far.
 
-    Without the greatest cost: the question is what the work costs, not where it would be stopped. No market
+    Without the maximum cost: the question is what the work costs, not where it would be stopped. No market
     reaches to the end of a job without a deadline.
     """
     if math.isinf(lane.job.deadline_hours):

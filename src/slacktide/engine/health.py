@@ -30,12 +30,12 @@ def health(
     began = terms.submitted_hours
     if min(rescue, as_held) > limit:
         earliest = min(rescue, as_held) - began
-        return "late", f"the earliest end is hour {earliest:.2f}, the deadline {limit - began:.2f}"
+        return "late", f"the earliest finish is hour {earliest:.2f}, the deadline {limit - began:.2f}"
     if as_held <= limit:
-        return "on-time", f"what is held would be done at hour {as_held - began:.2f}"
+        return "on-time", f"with what it holds it would finish at hour {as_held - began:.2f}"
     left = physics.work_hours(terms, state.progress_gpu_hours, terms.fastest)
     slow = margin_factor(pace, terms.fastest, left, slot_hours, Z) if is_measured(pace) else 1.0
     spare = physics.latest_start(terms, state.checkpointed_gpu_hours, slow) - now_hours
     if spare > slot_hours + terms.restart_hours:
-        return "on-time", f"on demand need not begin for {spare:.2f} h"
-    return "at-risk", f"on demand must begin within {max(spare, 0.0):.2f} h"
+        return "on-time", f"on demand can wait another {spare:.2f} h"
+    return "at-risk", f"on demand must start within {max(spare, 0.0):.2f} h"

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 LEFT = Reason("what-is-left")
 ASKED = "a user asked for it"
-STOPS = "the controller stops"
-STOPS_LATE = "its deadline has come and after_deadline is 'stop'"
+STOPS = "the controller is stopping"
+STOPS_LATE = "its deadline has passed and after_deadline is 'stop'"
 HANGS = (
     "no new progress for {silent_s:.0f} s, and hang_after allows {patience_s:.0f} s; if it was still "
     "working, report progress more often, or give hang_after a longer time or 'never' in the job file"
 )
 MOST_STOPS = 20
-"""Whoever tells workers to stop this often, without any work between, does it for ever."""
+"""Whoever tells workers to stop this often, without any work between, does it forever."""
 STOPPED_TOO_OFTEN = (
     f"its workers were told to stop more than {MOST_STOPS} times in a row without progress, and not by this "
     "controller; a script must not signal its own process group"
@@ -138,14 +138,14 @@ def _stop_in_time(engine: Engine, track: Track, one: Account, facts: Facts) -> N
 
 
 def spent(limit_usd: float, spent_usd: float) -> str:
-    """Say why a job is stopped at its greatest cost: the limit, what was spent, and what is kept back."""
+    """Say why a job is stopped at its maximum cost: the limit, what was spent, and what is kept back."""
     reserve = limit_usd - spent_usd
-    kept = f"; the other {format_usd(reserve)} are the reserve for letting go" if reserve >= 0.005 else ""
+    kept = f"; the other {format_usd(reserve)} are reserved for stopping" if reserve >= 0.005 else ""
     return f"max_cost allows {format_usd(limit_usd)}, and {format_usd(spent_usd)} was spent{kept}"
 
 
 def _give_up(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
-    let_go(engine, track, "failed", f"preempted {track.preemptions} times, more than it may be")
+    let_go(engine, track, "failed", f"preempted {track.preemptions} times, more than allowed")
 
 
 def _gone(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
@@ -240,7 +240,7 @@ def _lost_all(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
         at_hours=one.to_hours,
         attempt=next_attempt(engine, track),
         delay_s=delay_s if track.losses_in_row > 1 else 0.0,
-        why="its last set of workers is lost",
+        why="its last workers are lost",
     )
     engine.act([again], [(track, None)])
 
@@ -268,9 +268,9 @@ def _unsaved_gpu_hours(one: Account) -> float:
 
 def _how_lost(track: Track, facts: Facts) -> str:
     if facts.newest_attempt > track.attempt:
-        return f"attempt {facts.newest_attempt} was begun already, of which this journal knows nothing"
+        return f"attempt {facts.newest_attempt} was already started, but this journal does not know it"
     if facts.taken_spot_gpus or facts.lost_on_demand_gpus:
-        return "its machines went"
+        return "its machines are gone"
     return "its workers were told to stop, and not by this controller"
 
 
@@ -282,7 +282,7 @@ def _failed(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
         job=track.job,
         at_hours=one.to_hours,
         actor="worker",
-        why=failure.what or f"rank {failure.rank} ended with {failure.exit_code}",
+        why=failure.what or f"rank {failure.rank} exited with {failure.exit_code}",
         attempt=track.attempt,
         rank=failure.rank,
         exit_code=failure.exit_code,
@@ -317,6 +317,6 @@ def _again(engine: Engine, track: Track, failed: WorkerFailed | Stalled, *, hope
         at_hours=failed.at_hours,
         attempt=next_attempt(engine, track),
         delay_s=patience.delay_s(track.failures_in_row),
-        why=f"failure {track.failures_in_row} in a row of at most {patience.failures}",
+        why=f"failure {track.failures_in_row} in a row, {patience.failures} allowed",
     )
     engine.act([again], [(track, None)])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slacktide.results.bill import Bill
 
 COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
-ESTIMATED = "estimated from time and width, and so is the work lost: the job reported none"
+ESTIMATED = "estimated from time and width, and so is the work lost: the job reported no progress"
 AUDIT_KEYS = ("cost_usd", "gaps", "wrong")
 
 
@@ -78,7 +78,7 @@ def happenings(bill: Bill) -> list[tuple[str, str]]:
 
 def beside(bill: Bill) -> list[tuple[str, str]]:
     """Return what on demand alone and the clairvoyant would have paid, beside what was paid."""
-    unknown = "unknown: the market does not reach that far"
+    unknown = "unknown: the market data ends before that"
     alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd
     return [
         ("on demand alone", unknown if alone is None else f"{format_usd(alone)}{_saved(bill, alone)}"),
