@@ -1,4 +1,4 @@
-"""How well drawn futures foretell bills: the share of true bills between their p10 and p90, and their means.
+"""How well simulated futures predict bills: the share of true bills between p10 and p90, and the means.
 
 `python -m benchmarks.calibration [STARTS]`: from many past starts of each market, futures are drawn from what
 was known then, and a policy is run in each of them and in the future that came. A calibrated plan has 80 % of
@@ -60,7 +60,7 @@ def setups() -> Iterator[Setup]:
 
 
 def bills(setup: Setup, starts: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield, for each start, the bills in drawn futures and the one in the future that came."""
+    """Yield, for each start, the bills in simulated futures and the one in the future that came."""
     market = open_market(setup.market, slot_hours=setup.slot_hours)
     job = Job(
         work_gpu_hours=setup.hours * setup.gpus,

@@ -76,7 +76,7 @@ def batch_prepared() -> Task:
 
 
 def clairvoyant() -> Task:
-    """Solve a job for one who knows the future, from many starts."""
+    """Solve a job for the clairvoyant, from many starts."""
     from slacktide.market.source import open_market
     from slacktide.solve.clairvoyant import clairvoyant_table
 

@@ -63,7 +63,7 @@ def a_job_is_cancelled_while_nobody_is_in_charge(play: Play) -> None:
     play.kill_controller()
     said = play.ask("cancel", VICTIM)
     if "controller" not in said.err:
-        raise Finding("nobody is in charge, but `cancel` does not say so")
+        raise Finding("no controller is running, but `cancel` does not say so")
     play.pause()
     play.resume()
     play.end(victim="cancelled")
@@ -74,7 +74,7 @@ def a_job_is_cancelled_at_any_moment(play: Play) -> None:
     play.hand_in(play.task(VICTIM, units=ENDLESS))
     play.hand_in(play.task(BYSTANDER))
     play.arena.take_charge()
-    wait_until(lambda: VICTIM in play.arena.statuses(), "a job to be taken in")
+    wait_until(lambda: VICTIM in play.arena.statuses(), "a job to be accepted")
     play.pause()
     if play.rng.random() < 0.5:
         play.arena.in_charge().signal(signal.SIGSTOP)

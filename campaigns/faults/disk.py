@@ -53,7 +53,7 @@ def a_disk_is_full_for_long(play: Play) -> None:
     play.begin()
     play.machine.disk(play.arena.journal, error=DISK_FULL)
     controller = play.arena.in_charge()
-    wait_until(lambda: controller.code is not None, "a controller without a disk to let go")
+    wait_until(lambda: controller.code is not None, "a controller without a disk to stop")
     play.see_workers_gone()
     play.machine.heal()
     if controller.code != 4:

@@ -1,4 +1,4 @@
-"""The greatest cost of a job, kept though prices rise, slots are short or somebody else is slow."""
+"""The maximum cost of a job, kept though prices rise, slots are short or somebody else is slow."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Play:
     rng: random.Random
     machine: Machine
     submitted_s: dict[str, float] = field(default_factory=dict)
-    """When jobs were handed in, on the machine's own clock."""
+    """When jobs were submitted, on the machine's own clock."""
 
     def begin(self, victim: Task | None = None, **variables: str) -> None:
         """Hand both jobs in and wait until both have done some work."""
@@ -103,7 +103,7 @@ class Play:
 
     def see_workers_gone(self) -> None:
         """Wait until no worker is left though no job may have ended."""
-        wait_until(lambda: not self.arena.workers(), "workers that were let go")
+        wait_until(lambda: not self.arena.workers(), "workers that were stopped")
 
     def kept_to(self, job: str, max_cost_usd: float) -> None:
         """See that a job did not cost more than it may, beyond what a slow machine adds to its grace."""

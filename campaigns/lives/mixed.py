@@ -42,7 +42,7 @@ class Site:
     allocator: str
 
     def submitted(self, job: str) -> Submitted:
-        """Return what the journal says of a job that was handed in."""
+        """Return what the journal says of a job that was submitted."""
         lane = self.lanes[job]
         return Submitted(
             job=job, at_hours=lane.terms.submitted_hours, text="", submitted_utc="", path="",
@@ -59,7 +59,7 @@ class Site:
 
 @st.composite
 def members(draw: st.DrawFn, market: Market) -> tuple[str, Lane]:
-    """Draw a job of the fleet, which is handed in anywhere inside a slot."""
+    """Draw a job of the fleet, which is submitted anywhere inside a slot."""
     one = draw(st.sampled_from(CLASSES))
     size, slot, share = draw(st.floats(0.2, 3.0)), draw(st.integers(0, 8)), draw(st.sampled_from([0.0, 0.3]))
     phases = tuple(Phase(phase.work_gpu_hours * size, phase.speedup) for phase in one.phases)

@@ -1,4 +1,4 @@
-"""Several jobs by themselves on one site, handed in anywhere inside a slot."""
+"""Several jobs by themselves on one site, submitted anywhere inside a slot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLOT_HOURS = 0.5
 SLOTS = 40
 FIRST_SLOT = 3
 LATEST_SLOT = 8
-"""The last slot of the site in which a job is handed in."""
+"""The last slot of the site in which a job is submitted."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def lanes(
     names: Sequence[str | Policy],
     tasks: st.SearchStrategy[Job] | None = None,
 ) -> Lane:
-    """Draw a job that is handed in anywhere inside a slot of the site, into one of its pools."""
+    """Draw a job that is submitted anywhere inside a slot of the site, into one of its pools."""
     slot, share = draw(st.integers(0, LATEST_SLOT)), draw(st.sampled_from([0.0, 0.2, 0.5, 0.999]))
     return make_lane(
         draw(jobs() if tasks is None else tasks),
@@ -95,7 +95,7 @@ def lanes(
 
 @st.composite
 def sites(draw: st.DrawFn, names: Sequence[str | Policy], fewest: int, most: int) -> dict[str, Lane]:
-    """Draw some jobs of one site, in the order in which they are handed in."""
+    """Draw some jobs of one site, in the order in which they are submitted."""
     market = draw(markets())
     drawn = draw(st.lists(lanes(market, names), min_size=fewest, max_size=most))
     drawn.sort(key=lambda lane: lane.terms.submitted_hours)
@@ -103,7 +103,7 @@ def sites(draw: st.DrawFn, names: Sequence[str | Policy], fewest: int, most: int
 
 
 def submitted(job: str, lane: Lane) -> Submitted:
-    """Return what the journal says of a job that was handed in."""
+    """Return what the journal says of a job that was submitted."""
     return Submitted(
         job=job, at_hours=lane.terms.submitted_hours, text="", submitted_utc="", path="", policy="",
         slot_hours=SLOT_HOURS, start_slot=lane.start_slot, origin_hours=lane.origin_hours,
@@ -111,7 +111,7 @@ def submitted(job: str, lane: Lane) -> Submitted:
 
 
 def lived(site: dict[str, Lane], *, steps_per_slot: int = 1) -> tuple[MemoryStore, World]:
-    """Run the jobs of a site to their ends: a step at every border, and one whenever a job is handed in."""
+    """Run the jobs of a site to their ends: a step at every border, and one whenever a job is submitted."""
     store = MemoryStore()
     engine = Engine(store, Replay(), open_lane=lambda event: site[event.job])
     arrivals = {lane.terms.submitted_hours for lane in site.values()}

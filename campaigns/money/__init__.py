@@ -1,6 +1,6 @@
 """Money: random lives on the replay back end and in back-tests, counted again by the rules in the docs.
 
-A life has jobs with deadlines and jobs of a fleet on one site, both ways of billing, greatest costs,
+A life has jobs with deadlines and jobs of a fleet on one site, both ways of billing, maximum costs,
 requests, slots that nobody saw, and controllers that die at their writes.
 """
 

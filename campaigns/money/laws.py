@@ -96,7 +96,7 @@ def _fleet(lived: Lived, paid: list[Priced]) -> None:
 
 
 def check_back_test(lane: Lane) -> None:
-    """A back-test's bill is a recount of what it held, and keeps to the greatest cost."""
+    """A back-test's bill is a recount of what it held, and keeps to the maximum cost."""
     run = plain.run(lane.job, lane.market_pool, lane.policy, start=lane.start_slot)
     # A back-test numbers its slots from its start on, a market from its own beginning.
     lived = [slot.lived for slot in run.slots]

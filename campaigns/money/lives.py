@@ -17,7 +17,7 @@ from slacktide.store.memory import MemoryStore
 from slacktide.types import Job
 
 LAST_SLOT = 8 * SLOTS
-"""By then every job of a site has ended: all are handed in within the first slots."""
+"""By then every job of a site has ended: all are submitted within the first slots."""
 
 
 class Killed(Exception):
@@ -61,7 +61,7 @@ class Life:
 
 @st.composite
 def tasks(draw: st.DrawFn) -> Job:
-    """Draw a job with any billing, and often with a greatest cost."""
+    """Draw a job with any billing, and often with a maximum cost."""
     money = st.none() | st.floats(0.5, 30.0) | st.sampled_from([1.0, 4.0])
     return dataclasses.replace(
         draw(jobs()), max_cost_usd=draw(money), billing=draw(st.sampled_from(["second", "slot"]))

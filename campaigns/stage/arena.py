@@ -150,7 +150,7 @@ class Arena:
         return told.statuses(self.journal)
 
     def unended(self) -> list[str]:
-        """Return the jobs that were handed in and have not ended."""
+        """Return the jobs that were submitted and have not ended."""
         ended = self.statuses()
         return [job for job in self.tasks if not ended.get(job)]
 
@@ -193,7 +193,7 @@ class Arena:
     def let_go(self, number: signal.Signals = signal.SIGTERM) -> Said:
         """Ask the controller to stop, and see it gone."""
         controller = self.in_charge()
-        wait_until(lambda: self._opened(controller), "a controller to take charge")
+        wait_until(lambda: self._opened(controller), "a controller to start")
         controller.signal(number)
         said = controller.wait("a controller that was asked to stop")
         self.controller = None

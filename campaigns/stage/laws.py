@@ -71,7 +71,7 @@ def ends_are_true(arena: Arena, expected: Mapping[str, str]) -> None:
         if status == "succeeded":
             work_is_whole(arena, job)
     if lost := arena.tasks.keys() - arena.statuses().keys():
-        raise Finding(f"jobs that were handed in are not in the journal: {', '.join(sorted(lost))}")
+        raise Finding(f"jobs that were submitted are not in the journal: {', '.join(sorted(lost))}")
 
 
 def _why(arena: Arena, job: str) -> str:
@@ -105,9 +105,9 @@ def listing(arena: Arena, *, attended: bool = True) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = json.loads(said.out)["jobs"]
     running = [one["name"] for one in listed if one["status"] in ("running", "starting", "recovering")]
     if running and not attended:
-        raise Finding(f"nobody is in charge, but `jobs` says that {', '.join(running)} runs")
+        raise Finding(f"no controller is running, but `jobs` says that {', '.join(running)} runs")
     if arena.unended() and not attended and "controller" not in said.err:
-        raise Finding("nobody is in charge, but `jobs` does not say so")
+        raise Finding("no controller is running, but `jobs` does not say so")
     for one in listed:
         task = arena.tasks.get(one["name"])
         if task is not None:

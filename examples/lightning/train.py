@@ -37,7 +37,7 @@ class Model(LightningModule):
 
 
 parser = argparse.ArgumentParser(description="Train a tiny model.")
-parser.add_argument("--steps", type=int, default=200, help="steps in all (%(default)s)")
+parser.add_argument("--steps", type=int, default=200, help="total steps (%(default)s)")
 parser.add_argument("--every", type=int, default=20, help="steps between checkpoints (%(default)s)")
 parser.add_argument("--step-seconds", type=float, default=0.05, help="how long a step takes (%(default)s)")
 options = parser.parse_args()

@@ -13,7 +13,7 @@ from pathlib import Path
 from slacktide import worker
 
 parser = argparse.ArgumentParser(description="Descend into a bowl.")
-parser.add_argument("--steps", type=int, default=600, help="steps in all (%(default)s)")
+parser.add_argument("--steps", type=int, default=600, help="total steps (%(default)s)")
 parser.add_argument("--every", type=int, default=20, help="steps between checkpoints (%(default)s)")
 parser.add_argument("--step-seconds", type=float, default=0.05, help="how long a step takes (%(default)s)")
 options = parser.parse_args()

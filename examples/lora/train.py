@@ -321,7 +321,7 @@ def train(options: argparse.Namespace, rank: int, width: int, stop: Stop) -> boo
 def main() -> int:
     """Train, and return the exit code."""
     parser = argparse.ArgumentParser(description="Fine-tune a small transformer with LoRA, elastically.")
-    parser.add_argument("--steps", type=int, default=400, help="steps in all (%(default)s)")
+    parser.add_argument("--steps", type=int, default=400, help="total steps (%(default)s)")
     parser.add_argument("--checkpoint-every", type=int, default=20, help="steps between them (%(default)s)")
     parser.add_argument("--learning-rate", type=float, default=0.005, help="of AdamW (%(default)s)")
     parser.add_argument("--seed", type=int, default=7, help="of base, adapters and language (%(default)s)")

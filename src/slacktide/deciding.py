@@ -130,7 +130,7 @@ def stays_in(wish: Allocation, pool: str, job: str) -> None:
 
 
 class Columns(NamedTuple):
-    """The jobs that are present, one entry of each array for each, in the order in which they were handed in.
+    """The jobs that are present, one entry of each array for each, in the order in which they were submitted.
 
     The arrays are read-only and good only until the decision is made: who remembers must copy.
     """

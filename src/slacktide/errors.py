@@ -101,7 +101,7 @@ def shown(came: object) -> str:
     try:
         return clipped(repr(came))
     except ValueError:  # Python does not write out whole numbers of thousands of digits
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
 
 
 def clipped(text: str) -> str:

@@ -127,12 +127,12 @@ class SubmissionRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted(Event):
-    """A job was handed in."""
+    """A job was submitted."""
 
     text: str
     """The job file as it was read."""
     submitted_utc: str
-    """When it was handed in, by the wall clock; absolute deadlines are counted from here."""
+    """When it was submitted, by the wall clock; absolute deadlines are counted from here."""
     path: str
     """Where it lay: relative paths in it are meant from there."""
     policy: str
@@ -146,7 +146,7 @@ class Submitted(Event):
     start_slot: int
     """The slot of the market at which the job's own slot 0 lies."""
     origin_hours: float | None = None
-    """When that slot began, on the market's clock; None: just when the job was handed in."""
+    """When that slot began, on the market's clock; None: just when the job was submitted."""
     fleet: str = ""
     """The fleet file of the stream that the job is one of, as it was read; empty for a job by itself."""
     fleet_path: str = ""

@@ -106,7 +106,7 @@ def _keep_name(folder: Path) -> None:
 
 def _unwritable(target: Path, error: OSError) -> FileError:
     reason = error.strerror or str(error)
-    return FileError(f"must be writable, got: {reason}; check the folder and its rights", path=target)
+    return FileError(f"must be writable, got: {reason}; check the folder and its permissions", path=target)
 
 
 def _replace(target: Path, content: bytes, mode: int) -> None:

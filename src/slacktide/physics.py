@@ -61,7 +61,7 @@ class Passed(NamedTuple):
 
 
 def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: float = 0.0) -> Terms:
-    """Write a job as bare numbers, handed in at a time of the market's clock."""
+    """Write a job as bare numbers, submitted at a time of the market's clock."""
     width = np.zeros(job.max_gpus + 1, dtype=np.int64)
     width[list(job.widths)] = job.widths
     widths = range(job.max_gpus + 1)

@@ -56,7 +56,7 @@ _GPUS = re.compile(rf"(?P<gpus>{_NUMBER})\s*gpus?", re.IGNORECASE)
 
 _DURATION_FORM = "a duration must be a number with its unit, such as 90s, 15m, 2h, 1d or 1h30m"
 _MONEY_FORM = "an amount of money must be a number with its unit, such as '600 usd' or $600"
-_SPREAD_FORM = "how far work may be off must be in 0..900 %, such as '40 gpu-hours +-30%'"
+_SPREAD_FORM = "the spread of work must be in 0..900 %, such as '40 gpu-hours +-30%'"
 _WORK_FORM = "work must be a number with its unit, such as '40 gpu-hours'"
 _RANGE_FORM = "a range of GPUs must be written 8, 1..8 or {1,2,4,8}"
 _BUDGET_FORM = "a budget must be an average, such as '16 gpus', '40 usd/hour' or '20000 usd/month'"

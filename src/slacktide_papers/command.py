@@ -27,15 +27,15 @@ def experiment_options(folder: str, *, data: str) -> Callable[[common.Command], 
             help="Where to write.",
         ),
         click.option(
-            "--quick", is_flag=True, help="A small size, done in about a minute: to look at, not to cite."
+            "--quick", is_flag=True, help="A small version, done in about a minute: to look at, not to cite."
         ),
         click.option(
-            "--data", type=click.Path(), metavar="FOLDER", help=f"{data}; otherwise $SLACKTIDE_DATA."
+            "--data", type=click.Path(), metavar="FOLDER", help=f"{data}; default: $SLACKTIDE_DATA."
         ),
         click.option(
             "--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers."
         ),
-        click.option("--force", is_flag=True, help="Write into a folder that holds other things."),
+        click.option("--force", is_flag=True, help="Write into a folder that has other files."),
         common.output_option("table", "json"),
     )
 
@@ -47,13 +47,13 @@ def experiment_options(folder: str, *, data: str) -> Callable[[common.Command], 
     return add
 
 
-@click.group(short_help="Run the experiments of the papers: figures, tables and what holds.")
+@click.group(short_help="Run the papers' experiments: figures, tables, and which claims hold.")
 def reproduce() -> None:
     """Run the experiments of the papers that the policies come from; see what holds."""
 
 
 @reproduce.command()
-@experiment_options("reproduction", data="Real traces to use beside the synthetic markets")
+@experiment_options("reproduction", data="Real traces to use next to the synthetic markets")
 def deadline(out: str, quick: bool, data: str | None, seed: int, force: bool, output: str) -> None:
     """Reproduce Kong et al. 2025: AHAP, AHANP and the online selection beside their baselines.
 
@@ -93,14 +93,14 @@ def _print(result: Reproduction, files: list[Path], output: str) -> None:
     help="Time without progress after a start or a change of width.",
 )
 @click.option(
-    "--node-gpus", type=int, default=4, show_default=True, help="GPUs are rented in nodes of so many."
+    "--node-gpus", type=int, default=4, show_default=True, help="GPUs are rented in nodes of this many."
 )
 @click.option(
     "--provisioning",
     default="90s",
     show_default=True,
     metavar="DURATION",
-    help="From the request for a node, from which it is paid, until it is ready.",
+    help="Time from requesting a node, from when it is billed, until it is ready.",
 )
 def budget(
     out: str,

@@ -86,6 +86,6 @@ def test_two_jobs_do_not_share_a_checkpoint_folder_by_accident(
     )
     assert run(["run", one, two, "-y", "--speed", SPEED]) == 2
     answer = capsys.readouterr().err
-    assert "the checkpoint folder must be of one job at a time, but one has not ended" in answer
+    assert "only one job at a time may use a checkpoint folder, but one has not ended" in answer
     assert "shared: true" in answer
     assert run(["run", one, three, "-y", "--speed", SPEED]) == 0

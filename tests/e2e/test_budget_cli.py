@@ -43,10 +43,10 @@ def test_one_screen_answers_all(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     out, err = capsys.readouterr()
     for words in (
         "a budget of 20000 usd/month rents 9.72 GPUs on average ($27.40 per hour)",
-        "the least that keeps up with them is 7.18 GPUs ($20.24 per hour, $14,777 per month)",
+        "the minimum that keeps up with them is 7.18 GPUs ($20.24 per hour, $14,777 per month)",
         "smoke-tests", "bert", "vit", "llama-lora", "sweeps",
         "One width for all (", "× as long, for the same money",
-        "10 % less", "this one", "$1 per hour more", "1 GPU more", "10 % more", "all that is of use",
+        "10 % less", "this one", "$1 per hour more", "1 GPU more", "10 % more", "the most that helps",
         "later", "sooner",
         "llama-lora is mixed", "not concave", "a month is 730 hours",
     ):  # fmt: skip

@@ -167,8 +167,8 @@ TIGHT = "resources: {accelerators: 'H100:1..8'}\nwork: 80 gpu-hours\n"
 def test_plan_refuses_what_cannot_be_met(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", job(tmp_path, TIGHT + "deadline: 9h\n"), "--market", MARKET]) == 3
     err = capsys.readouterr().err
-    assert "nearest time that can be met is 10 h" in err
-    assert "9 GPUs would do" in err
+    assert "earliest deadline that can be met is 10 h" in err
+    assert "9 GPUs would be enough" in err
 
 
 def test_plan_refuses_a_greatest_cost_nobody_could_keep(

@@ -71,7 +71,7 @@ def test_jobs_of_other_processes_run_and_the_next_controller_goes_on(
     assert submitted(long, "--key", "k") == "long", "the same key is the same job"
     assert len(told(journal, SubmissionAsked)) == len(told(journal, Submitted)) == 3
     assert run(["submit", long]) == 2
-    assert "must be of one job at a time" in capsys.readouterr().err
+    assert "only one job at a time may use a checkpoint folder" in capsys.readouterr().err
     wait_until(lambda: {status_of(journal, name) for name in ("one", "two")} == {"succeeded"})
     assert run(["cancel", "long"]) == 0
     assert "no controller" not in capsys.readouterr().err
@@ -87,7 +87,7 @@ def test_jobs_of_other_processes_run_and_the_next_controller_goes_on(
     for words in (r"one +engine +the job succeeded", r"refused the submission", "stopping: the workers"):
         assert re.search(words, out), words
     assert run(["jobs"]) == 0
-    assert "no controller is in charge" in capsys.readouterr().err
+    assert "no controller is running" in capsys.readouterr().err
 
     last = controller(*FROM_THE_START)
     wait_until(lambda: status_of(journal, "long-2") == "running")
@@ -106,13 +106,13 @@ def test_what_is_submitted_without_a_controller_waits_for_one(
     assert run(["submit", job, "--key", "k"]) == 101
     out, err = capsys.readouterr()
     assert out == "k\n"
-    assert "no controller is in charge of this journal; the request stays in it" in err
+    assert "no controller is running on this journal; the request waits there" in err
     assert run(["submit", job, "--key", "k", "--no-wait", "-o", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed == {"key": "k", "job": None}
     check_documented("slacktide submit", set(printed))
     assert run(["jobs"]) == 0
-    assert f"waits to be taken in: {job} (key k)" in capsys.readouterr().err
+    assert f"waiting to be accepted: {job} (key k)" in capsys.readouterr().err
     controller(*FROM_THE_START)
     assert submitted(job, "--key", "k") == "early"
     wait_until(lambda: status_of(journal, "early") == "succeeded")
@@ -129,7 +129,7 @@ def test_a_killed_controller_is_seen_to_be_gone_and_its_jobs_are_taken_up(
     first.communicate(timeout=SLOW_S)
     assert run(["submit", write_job(tmp_path, counting(60), name="next"), "--key", "k"]) == 101
     assert run(["cancel", "long"]) == 0
-    assert capsys.readouterr().err.count("no controller is in charge") == 2
+    assert capsys.readouterr().err.count("no controller is running") == 2
     controller(*FROM_THE_START)
     wait_until(lambda: len(told(journal, Opened)) == 2)
     wait_until(lambda: status_of(journal, "long") == "cancelled")
@@ -188,6 +188,6 @@ def test_a_run_takes_up_submissions_that_wait_and_they_can_be_withdrawn(
     assert f"refused {tmp_path / 'three.yaml'} (key three): " in err
     assert list(world_of(journal).jobs) == ["one"]
     assert run(["run", "--resume"]) == 2
-    assert "some job must not have ended, but all have" in capsys.readouterr().err
+    assert "an unfinished job must exist, but all have" in capsys.readouterr().err
     assert run(["submit", write_job(tmp_path, "true", name="two"), "--key", "two"]) == 103
     assert "withdrawn by the user" in capsys.readouterr().err

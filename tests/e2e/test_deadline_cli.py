@@ -17,8 +17,8 @@ def test_a_job_that_is_not_done_at_its_hard_deadline_is_stopped(
     job = write_job(tmp_path, counting(100_000), deadline="6h")
     assert run(["run", job, "-y", "--speed", SPEED]) == 100
     out = capsys.readouterr().out
-    assert "its deadline has come and after_deadline is 'stop'" in out
-    assert "counting was stopped at its deadline, not done: $" in out
+    assert "its deadline has passed and after_deadline is 'stop'" in out
+    assert "counting was stopped unfinished at its deadline: $" in out
     track = world_of(journal).jobs["counting"]
     assert track.status == "deadline_missed"
     assert track.order is None

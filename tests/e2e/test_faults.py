@@ -52,7 +52,7 @@ def test_a_job_that_crashes_at_once_is_tried_again_and_given_up(
     assert run(["run", job, "--speed", "600"]) == 100
     assert len(told(journal, WorkerFailed)) == 2
     assert only(journal).status == "failed"
-    assert "ended with 3" in capsys.readouterr().out
+    assert "exited with 3" in capsys.readouterr().out
 
 
 def test_a_job_that_ignores_sigterm_is_killed_after_its_grace(journal: Path, tmp_path: Path) -> None:

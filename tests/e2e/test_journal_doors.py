@@ -59,7 +59,7 @@ def test_row_11_a_second_controller_by_a_linked_file_or_folder_is_refused(
         with ended(second) as printed:
             wait_until(lambda: second.poll() is not None)  # noqa: B023
         assert second.returncode == 4
-        assert f"controller already: pid {first.pid}" in printed[1]
+        assert f"already has a controller: pid {first.pid}" in printed[1]
     assert run(["submit", write_job(tmp_path, "true"), "--journal", str(tmp_path / "link.db")]) == 0
     assert capsys.readouterr().out == "counting\n"
     assert not list(tmp_path.glob("link.*-wal")) + list(tmp_path.glob(".link*"))
@@ -125,5 +125,5 @@ def test_row_14_a_controller_whose_journal_is_cut_short_lets_go_and_says_so(
     assert process.returncode == 2, printed
     assert "Traceback" not in printed[1]
     assert "the journal must stay whole while it is open, got" in printed[1]
-    assert "the workers were let go" in printed[1]
+    assert "the workers were stopped" in printed[1]
     assert workers_of(tmp_path) == []

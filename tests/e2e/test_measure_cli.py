@@ -98,7 +98,7 @@ def test_write_changes_three_keys_and_nothing_else(home: Path, capsys: pytest.Ca
         (
             "import sys; print('no data'); sys.exit(3)",
             1,
-            "rank 0 ended with 3; it printed last:\nno data",
+            "rank 0 exited with 3; its last output:\nno data",
         ),
         ("pass", 2, "must report growing progress at least 4 times at each width, got 0"),
     ],

@@ -65,7 +65,7 @@ def test_a_job_succeeds_and_all_is_told(
     assert run(["run", job, "--speed", SPEED, "--plot", str(picture), "--report", str(page)]) == 0
     out, err = capsys.readouterr()
     lines = out.splitlines()
-    for words in ("handed in counting", "holds 3 spot (+3 spot): ", "the job succeeded after"):
+    for words in ("submitted counting", "holds 3 spot (+3 spot): ", "the job succeeded after"):
         assert any(words in line for line in lines), words
     for words in ("counting succeeded: $", "on demand alone", "clairvoyant", "12.0 of 12.0 GPU-hours"):
         assert words in out
@@ -166,7 +166,7 @@ def test_preempted_on_request_then_cancelled(
     assert run(["run", job, "--speed", SPEED]) == 103
     asking.join()
     out = capsys.readouterr().out
-    for words in ("asked that 1 spot GPUs be taken", "user    took 1 of", "the job was cancelled"):
+    for words in ("asked to preempt 1 spot GPUs", "user    took 1 of", "the job was cancelled"):
         assert words in out
     with SqliteStore(journal) as store:
         taken = [record.event for record in store.read() if isinstance(record.event, Preempted)]
@@ -183,15 +183,15 @@ def test_interrupted_then_taken_up_again(
     first = started("run", job, "--speed", SPEED)
     wait_until(lambda: progressed(journal))
     assert run(["run", job, "--speed", SPEED]) == 4, "a second controller is refused"
-    assert "has a controller already" in capsys.readouterr().err
+    assert "already has a controller" in capsys.readouterr().err
     first.send_signal(signal.SIGINT)
     first.send_signal(signal.SIGINT)
     out, err = first.communicate(timeout=60)
     assert first.returncode == 101, err
     assert "stopping: the workers checkpoint" in out
-    assert "holds nothing any more" in out
+    assert "holds no GPUs any more" in out
     assert "counting has not ended" in out
-    assert "`slacktide run --resume` goes on" in err
+    assert "`slacktide run --resume` continues" in err
     assert workers_of(tmp_path) == []
 
     assert run(["jobs"]) == 0
@@ -235,7 +235,7 @@ def test_a_command_that_does_not_exist_fails(
     assert "counting failed: $" in out
     with SqliteStore(journal) as store:
         failures = [record.event for record in store.read() if isinstance(record.event, WorkerFailed)]
-    assert len(failures) == 1, "trying again would end the same"
+    assert len(failures) == 1, "retrying would end the same"
 
 
 def test_money_ends_before_the_work(
@@ -291,7 +291,7 @@ def _read_all(terminal: int) -> Iterator[bytes]:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["run"], 2, "a run must have a job"),
+        (["run"], 2, "at least one job must be given"),
         (["run", "missing.yaml"], 2, "missing.yaml"),
         (["run", "--resume"], 2, "a journal to resume must exist, found none"),
         (["run", "JOB", "--resume"], 2, "a journal to resume must exist, found none"),

@@ -108,12 +108,10 @@ def test_a_job_that_is_taken_up_after_its_deadline_is_not_begun_again() -> None:
 
 def test_a_stop_at_the_greatest_cost_says_the_limit_the_reserve_and_what_was_spent() -> None:
     said = spent(60.0, 57.5)
-    assert (
-        said == "max_cost allows $60.00, and $57.50 was spent; the other $2.50 are the reserve for letting go"
-    )
+    assert said == "max_cost allows $60.00, and $57.50 was spent; the other $2.50 are reserved for stopping"
     assert spent(25.0, 0.0, 103.3) == (
         "max_cost allows $25.00, and $0.00 was spent; "
-        "the reserve for letting go would be $103.30, and only $25.00 are left"
+        "the reserve for stopping would be $103.30, and only $25.00 are left"
     )
     bench = Bench(lane(max_cost_usd=3.0, after_deadline="stop"))
     bench.step(*np.arange(0.0, 10.0, 0.5))

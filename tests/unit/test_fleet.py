@@ -241,7 +241,7 @@ def test_a_series_without_one_gpu_counts_as_perfect_up_to_its_narrowest(tmp_path
         ("", "must have a header"),
         ("gpus,loss\n1,2\n", "must have a column such as 'throughput', got only: gpus, loss"),
         ("width,throughput\n1,2\n", "must have a column such as 'gpus', got only: width, throughput"),
-        ("gpus,throughput,iter_per_s\n1,2,3\n", "name the one that is meant with 'rate' or 'time'"),
+        ("gpus,throughput,iter_per_s\n1,2,3\n", "name the one you mean with 'rate' or 'time'"),
         ("gpus,gpus,throughput\n1,2,3\n", "a column must come once, got 'gpus' twice"),
         ("model,gpus,throughput\na,1,2\nb,1,3\n", "got 1 GPUs in lines 2 and 3 with model 'a' and 'b'"),
         ("gpus;throughput\n1;2\n", "columns must be separated by ',', got ';'"),

@@ -214,7 +214,7 @@ class Controller:
         named = self._setup.backend
         if world.active and named not in (None, world.backend):
             raise InputError(
-                f"the back end must stay {world.backend} while jobs of this journal go on, got "
+                f"the back end must stay {world.backend} while jobs of this journal are unfinished, got "
                 f"{named}; leave it out, or give another journal with --journal"
             )
         return world.backend if world.active else named or DEFAULT_BACKEND
@@ -246,7 +246,7 @@ class Controller:
             speed = world.clock.speed
             if wanted is not None and wanted != speed:
                 raise InputError(
-                    f"speed must stay {speed:g} while jobs of this journal go on, got {wanted:g}; "
+                    f"speed must stay {speed:g} while jobs of this journal are unfinished, got {wanted:g}; "
                     "leave it out, or give another journal with --journal"
                 )
             return Clock(speed, resumed_hours(world.clock, world.anchor, world.now_hours))

@@ -64,7 +64,7 @@ def entry(
         named = dataclasses.replace(told, fleet_class=file.fleet_class or "")
         told = _member(named, submission.fleet, submission.policy)
     elif file.job.deadline_hours == math.inf:
-        raise InputError(f"{file.path}: a job without a deadline must be one of a stream; give its --fleet")
+        raise InputError(f"{file.path}: a job without a deadline must be in a fleet; name it with --fleet")
     start = submission.market.start
     if site is not None:
         return placed(told, file.job, pool, start, site)

@@ -58,7 +58,7 @@ def copy_example(name: str, folder: str | Path = ".") -> list[Path]:
     pairs = [(part, target / part.name) for part in known[name].parts]
     for _, copy in pairs:
         if copy.exists():
-            raise InputError(f"{copy} must not exist yet, but does; name another folder, or move it away")
+            raise InputError(f"{copy} must not exist yet, but it does; name another folder, or move it away")
     try:
         target.mkdir(parents=True, exist_ok=True)
         for part, copy in pairs:

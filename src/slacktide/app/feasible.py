@@ -20,10 +20,10 @@ def check_feasible(job: Job) -> None:
 
 
 def _remedies(job: Job, soonest: float, limit: float) -> list[str]:
-    remedies = [f"the nearest time that can be met is {soonest:.4g} h"]
+    remedies = [f"the earliest deadline that can be met is {soonest:.4g} h"]
     wider = next((n for n in range(job.max_gpus + 1, MAX_GPUS + 1) if _fits(job, n, limit)), None)
     if wider is not None:
-        remedies.append(f"{wider} GPUs would do")
+        remedies.append(f"{wider} GPUs would be enough")
     most = (limit - job.restart_hours) * job.work_gpu_hours / job.work_hours(job.fastest_width)
     if most > 0:
         remedies.append(f"{most:.4g} gpu-hours of work would fit")

@@ -118,9 +118,9 @@ def check_alone(submission: Submission, world: World) -> None:
     for track in world.active:
         if _checkpoint_folder_of(track) == folder:
             raise InputError(
-                f"{file.path}: the checkpoint folder must be of one job at a time, but {track.job} has not "
-                f"ended and writes into {folder}, too; wait for it, give another 'dir' under checkpoint or "
-                "leave it out, or write 'shared: true' beside it if both are meant to use it"
+                f"{file.path}: only one job at a time may use a checkpoint folder, but {track.job} has not "
+                f"ended and also writes into {folder}; wait for it, give another 'dir' under checkpoint or "
+                "leave it out, or write 'shared: true' next to it if both should use it"
             )
 
 

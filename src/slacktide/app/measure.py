@@ -85,7 +85,7 @@ def _widths(file: JobFile, wanted: tuple[int, ...]) -> tuple[int, ...]:
         raise InputError(f"{file.path}: a job must have one phase to be measured, got {len(file.job.parts)}")
     if file.run is None:
         raise InputError(
-            f"{file.path}: a job must say what to run, got no 'run'; write 'run: python train.py'"
+            f"{file.path}: a job must have a command, got no 'run'; write 'run: python train.py'"
         )
     doubled = [width for width in (allowed[0] << power for power in range(13)) if width in allowed]
     for width in wanted:
@@ -186,7 +186,7 @@ class Trial:
             raise SlacktideError(facts.trouble)
         if facts.failure is not None:
             failure = facts.failure
-            what = failure.what or f"rank {failure.rank} ended with {failure.exit_code}"
+            what = failure.what or f"rank {failure.rank} exited with {failure.exit_code}"
             last = self._last_words(failure.rank)
             raise SlacktideError(f"the job must run on {width} GPUs to be measured, got: {what}{last}")
 
@@ -195,7 +195,7 @@ class Trial:
             log for log in self._local.logs(self._job) if (log.attempt, log.rank) == (self._attempt, rank)
         ]
         lines = [line.decode(errors="replace").rstrip() for log in logs for line in log.read(0)][-LAST_LINES:]
-        return "; it printed last:\n" + "\n".join(lines) if lines else ""
+        return "; its last output:\n" + "\n".join(lines) if lines else ""
 
     def _look(self) -> Facts:
         return self._local.look([self._job])[self._job]

@@ -85,8 +85,8 @@ def _span_hours(jobs: Sequence[PastJob]) -> float:
     span = jobs[-1].came_hours - jobs[0].came_hours
     if span <= 0:
         raise InputError(
-            "past jobs must have come at different times, got one moment for all; "
-            "check which column says when they came"
+            "past jobs must have been submitted at different times, got one time for all; "
+            "check which column has the submit times"
         )
     return span * len(jobs) / (len(jobs) - 1)
 
@@ -144,7 +144,7 @@ def fleet_text(fleet: LearnedFleet) -> str:
         *_head_lines(fleet),
         "",
         f"budget: {budget} gpus ## {used}",
-        "# price: 2.50 usd ## what a GPU-hour costs; with it the budget may be money, as 20000 usd/month",
+        "# price: 2.50 usd ## what a GPU-hour costs; with it the budget may be money: 20000 usd/month",
         "",
         "classes:",
         classes,
@@ -161,7 +161,7 @@ def _head_lines(fleet: LearnedFleet) -> list[str]:
     if fleet.left_out:
         parts = ", ".join(f"{count:,} {why}" for why, count in sorted(fleet.left_out.items()))
         lines.append(f"# Left out: {parts}.")
-    lines.append("# UNSURE marks what the table cannot tell, or tells from few jobs: look at these lines.")
+    lines.append("# UNSURE marks what the table does not say, or says from few jobs only: check these lines.")
     return lines
 
 
@@ -171,7 +171,7 @@ def _class_lines(one: LearnedClass) -> list[str]:
     per_day = one.per_hour * 24
     return [
         f"  - name: {one.name} ## {one.jobs:,} jobs",
-        f"    arrivals: {per_day:.4g}/day ## {few}give or take {off:.0%}",
+        f"    arrivals: {per_day:.4g}/day ## {few}+- {off:.0%}",
         f"    work: {one.work_gpu_hours:.4g} gpu-hours ## {few}mean, on one GPU; {_spread(one)}",
         f"    speedup: {{amdahl: {one.parallel_share:g}}} ## {_speedup_note(one)}",
         f"    widths: {_widths(one)} ## {_widths_note(one)}",
@@ -187,7 +187,7 @@ def _speedup_note(one: LearnedClass) -> str:
         gpus = "one GPU" if one.widths[0] == 1 else f"{one.widths[0]} GPUs"
         return f"UNSURE: a guess, all ran on {gpus}; measure it on other widths"
     few = "UNSURE: " if one.jobs < FEW_JOBS * len(one.widths) else ""
-    return f"{few}fitted to durations on {len(one.widths)} widths, give or take {one.speedup_off:.0%}"
+    return f"{few}fitted to durations on {len(one.widths)} widths, +- {one.speedup_off:.0%}"
 
 
 def _widths(one: LearnedClass) -> str:
@@ -197,7 +197,7 @@ def _widths(one: LearnedClass) -> str:
 
 
 def _widths_note(one: LearnedClass) -> str:
-    return "those that jobs ran on" if len(one.widths) > 1 else "UNSURE: only the widest was seen"
+    return "those that jobs ran on" if len(one.widths) > 1 else "UNSURE: only the widest is known"
 
 
 def _stream_lines(fleet: LearnedFleet) -> list[str]:
@@ -211,5 +211,5 @@ def _stream_lines(fleet: LearnedFleet) -> list[str]:
         "stream: ## for `slacktide simulate`",
         f"  arrivals: {'bursty' if bursty else 'poisson'} ## {came}",
         f"  sizes: {sizes} ## within a class, work differs by {spread:.0%} of its mean",
-        "  # provisioning: 4m ## UNSURE: from asking for a node until it is ready; the table does not say",
+        "  # provisioning: 4m ## UNSURE: from requesting a node until it is ready; the table does not say",
     ]

@@ -91,11 +91,11 @@ def plan(
     them. Without `pool` it is the pool that a run would choose, and without `start` the slot of it in which a
     run would begin: what the market does afterwards is not known to the plan. How long a checkpoint takes is
     assumed for the advice how often to save, unless it is given. Raises InfeasibleError when the job cannot
-    be done in time, or not for its greatest cost.
+    be done in time, or not for its maximum cost.
     """
     check_feasible(job)
     if math.isinf(job.deadline_hours):
-        raise InputError("a plan is for a job with a deadline, got one without; add `deadline:` to its file")
+        raise InputError("a job to plan must have a deadline, got none; add `deadline:` to its file")
     made = {label(one): one for one in (resolve_policy(spec, key=job.name) for spec in (policy, *others))}
     opened = as_market(market, slot_hours)
     begin, bills = _begin(job, opened, pool, start)
@@ -134,9 +134,9 @@ def check_plan(request: PlanRequest) -> None:
 
 
 def _check_affordable(job: Job, begin: Begin, policy: Policy, best: Outlook) -> None:
-    """Raise InfeasibleError when not even one who knows the future could pay for the job on a good day.
+    """Raise InfeasibleError when not even perfect foresight could pay for the job on a good day.
 
-    What the policy would need is worked out as if money did not end, for else it would be what it may spend.
+    What the policy would need is computed without max_cost, which would otherwise limit it.
     """
     if job.max_cost_usd is None:
         return
@@ -144,7 +144,7 @@ def _check_affordable(job: Job, begin: Begin, policy: Policy, best: Outlook) -> 
     if cheapest > job.max_cost_usd:
         needed = without_cap(job, begin, policy).cost_usd.p90
         raise InfeasibleError(
-            f"max_cost must allow at least {cheapest:.2f} USD, which is what one who knows the future would "
+            f"max_cost must allow at least {cheapest:.2f} USD, which is what perfect foresight would "
             f"pay on a good day (p10), got {job.max_cost_usd:.2f} USD; {label(policy)} would need "
             f"{needed:.2f} USD (p90) if there were no max_cost"
         )

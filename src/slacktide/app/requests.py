@@ -125,7 +125,7 @@ def _keep_values(values: Values | None, submission: Submission) -> None:
         values.keep(request_values(submission.key), submission.envs)
     elif submission.envs:
         raise InputError(
-            f"a job that takes over {', '.join(submission.envs)} must be submitted to a journal on disk, got "
+            f"a job that takes {', '.join(submission.envs)} must be submitted to a journal on disk, got "
             "one in memory; write the values into its file"
         )
 
@@ -162,5 +162,5 @@ def refusal(answer: Answer) -> SlacktideError:
 def _asked_of(world: World, job: str) -> Track:
     track = track_of(world, job)
     if not track.active:
-        raise InputError(f"job {job!r} must not have ended, but it has: {track.status}")
+        raise InputError(f"job {job!r} must not have ended, but it has ended: {track.status}")
     return track

@@ -73,7 +73,7 @@ def write_starter(wanted: Starter) -> None:
             file.write(text)
     except FileExistsError as error:
         raise InputError(
-            f"{target} must not exist yet, but does; name another file, or move it away"
+            f"{target} must not exist yet, but it does; name another file, or move it away"
         ) from error
     except OSError as error:
         raise FileError(f"must be writable, got: {error.strerror}", path=target) from error

@@ -86,7 +86,7 @@ def _check_enough(least_gpus: float, budget_gpus: float, usd_per_gpu_hour: float
         least += f" ({math.ceil(least_gpus * month):,} usd/month)"
         came += f" ({budget_gpus * month:,.0f} usd/month)"
     raise InfeasibleError(
-        f"the budget must be >= {least}, the least on which the work that arrives gets done, got {came}; "
+        f"the budget must be >= {least}, the minimum to get through the work that arrives, got {came}; "
         "raise the budget, or allow narrower widths"
     )
 

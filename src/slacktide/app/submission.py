@@ -46,7 +46,7 @@ class Submission:
     text: str
     """The same file as text."""
     envs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables that are to be as they are where the job is handed in; their values enter no journal."""
+    """Variables that are to be as they are where the job is submitted; their values enter no journal."""
     policy: Spec | None = None
     """Otherwise the job file's."""
     market: MarketSpec = field(default_factory=MarketSpec)
@@ -115,7 +115,7 @@ class Defaults:
         file = parse_job(text, path=asked.path, now=datetime.now(UTC))
         if asked.job_class and self.fleet is None:
             raise InputError(
-                f"a class must be one of the controller's fleet, got {asked.job_class!r} and no fleet; "
+                f"a class must be in the controller's fleet, got {asked.job_class!r} and no fleet; "
                 "start the controller with --fleet, or leave the class out"
             )
         fleet = self.fleet if file.fleet_class is not None else None
@@ -150,7 +150,7 @@ def check_runnable(file: JobFile) -> None:
     check_feasible(file.job)
     if file.run is None:
         raise InputError(
-            f"{file.path}: a job must say what to run, got no 'run'; write 'run: python train.py'"
+            f"{file.path}: a job must have a command, got no 'run'; write 'run: python train.py'"
         )
 
 
@@ -160,7 +160,7 @@ def _without_values(file: JobFile, path: str) -> JobFile:
 
 
 def taken_over(envs: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the variables that are to be as they are where the job is handed in."""
+    """Return the variables that are to be as they are where the job is submitted."""
     found = {name: os.environ.get(name) for name, value in envs.items() if value is None}
     for name, value in found.items():
         if value is None:

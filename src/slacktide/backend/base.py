@@ -31,7 +31,7 @@ class LaunchSpec:
     worked: bool = False
     """Whether it has done work already, which must not be lost where the back end keeps its checkpoints."""
     progress_log: str | None = None
-    """A pattern that finds progress in what rank 0 prints: one group is a share or per cent, two are done and
+    """A pattern that finds progress in what rank 0 prints: one group is a share or percent, two are done and
     total. None: the job reports progress itself, or nobody does."""
 
 

@@ -177,7 +177,7 @@ def _after(report: Progress, before: int, total: int) -> Callable[[int], None]:
 
 
 def run_clairvoyant(job: Job, pool: Pool, starts: Sequence[int]) -> Runs:
-    """Run the plan of one who knows the future from many starts."""
+    """Run the clairvoyant's plan from many starts."""
     return run_yardstick(job, pool, starts)[0]
 
 
@@ -190,7 +190,7 @@ def run_yardstick(
     tell: Callable[[int], None] | None = None,
     truth: Truths = AS_SAID,
 ) -> tuple[Runs, list[float]]:
-    """Run the plan of one who knows the future from many starts, which may be some among more.
+    """Run the clairvoyant's plan from many starts, which may be some among more.
 
     It knows what the job is, too. Returns beside the runs what the best plan could gain from each start,
     where the job is too wide to be sure of it; nothing where the plans are the best.

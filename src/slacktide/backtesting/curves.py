@@ -1,4 +1,4 @@
-"""What a later deadline, or another width, would change of a job's cost: the same drawn futures for each."""
+"""What a later deadline, or another width, would change in the cost: the same simulated futures for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job will probably cost and when it will be done: from drawn futures and from recent starts."""
+"""What a job will probably cost and when it will be done: from simulated futures and from recent starts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ TRIED_CHECKPOINT_HOURS = 10 / 60
 """The interval that is tried to say what a checkpoint would save a job that has none."""
 AFTER = {
     "stop": "a job that is not done at its deadline checkpoints and stops (after_deadline: stop)",
-    "finish-cheaply": "work left at the deadline is done on spot while there is some, else on the narrowest "
-    "width on demand (after_deadline: finish-cheaply)",
-    "finish-fast": "work left at the deadline is done on demand, as fast as can be (after_deadline: "
+    "finish-cheaply": "work left at the deadline runs on spot while there is some, otherwise on demand on "
+    "the narrowest width (after_deadline: finish-cheaply)",
+    "finish-fast": "work left at the deadline runs on demand, as fast as possible (after_deadline: "
     "finish-fast)",
 }
 """What becomes of work that is left at the deadline, as a plan says it."""
@@ -144,7 +144,7 @@ def best_case(job: Job, begin: Begin) -> Outlook:
 
 
 def without_cap(job: Job, begin: Begin, policy: Policy) -> Spread:
-    """Return how a policy would do over drawn futures if the job's money did not end."""
+    """Return how a policy would do over simulated futures if the job's money did not run out."""
     free = dataclasses.replace(job, max_cost_usd=None)
     drawn, start = scenarios(free, begin.place, begin.neighbours, paths=FUTURES)
     setting = Setting(neighbours=begin.neighbours)
@@ -184,7 +184,7 @@ def _from_history(job: Job, begin: Begin, policy: Policy) -> Sequence[Run]:
 def _clairvoyant(
     job: Job, begin: Begin, drawn: Sequence[Pool], start: int, tell: Callable[[int], None]
 ) -> tuple[Outlook, float | None]:
-    """Return what one who knows the future would pay, and what the best plan could gain on average."""
+    """Return what the clairvoyant would pay, and what the best plan could gain on average."""
     runs, spares, window = list[Run](), list[float](), recent(begin.recent(job).place, job)
     starts = Starts(RECENT_STARTS).of(job, window)
     among = len(drawn) + len(starts)
@@ -266,11 +266,11 @@ def _without_checkpoints(
     mean, saved = chosen.futures.mean_cost_usd, chosen.futures.mean_cost_usd - kept.mean_cost_usd
     less = f"save {saved:.2f} USD of {mean:.2f} USD" if saved > 0 else "save nothing"
     return (
-        "the job has no checkpoints, for its file has no 'checkpoint:': whenever a worker is lost, or the "
+        "the job has no checkpoints, because its file has no 'checkpoint:': when a worker is lost, or the "
         "workers change, all work since the attempt began is lost; a checkpoint every "
         f"{TRIED_CHECKPOINT_HOURS * 60:g} min would on average {less}, with {kept.on_time_share:.0%} of the "
-        f"drawn futures in time instead of {chosen.futures.on_time_share:.0%}",
-        "the clairvoyant's figure is a bound that this job cannot reach: it is worked out as if work could "
+        f"simulated futures on time instead of {chosen.futures.on_time_share:.0%}",
+        "the clairvoyant's figure is a bound that this job cannot reach: it is computed as if work could "
         "be saved just before each loss",
     )
 
@@ -281,9 +281,9 @@ def _assumptions(job: Job, begin: Begin, chosen: Outlook) -> tuple[str, ...]:
     words = [
         _history(place, neighbours),
         _recent(chosen.history.runs, window.hours, job),
-        f"after workers are added nothing is done for {job.restart_hours * 60:g} min, and it is paid",
-        "on-demand GPUs can always be had, at the last price seen: this market does not record when they ran "
-        "out, so the risk of that is not in these figures",
+        f"after workers are added there is no progress for {job.restart_hours * 60:g} min, which is paid for",
+        "on-demand GPUs are always available, at the last price seen: this market does not record when they "
+        "ran out, so the risk of that is not in these figures",
     ]
     if not begin.reaches_back(job):
         words.append(

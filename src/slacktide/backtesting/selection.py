@@ -84,7 +84,7 @@ def arms_of(hedge: Hedge) -> dict[str, Policy]:
         return {name: register.make(arms.spec_of(name)) for name in hedge.arms}
     except UnknownNameError as error:
         raise InputError(
-            f"every learned policy must be installed, got: {error}; install it, or begin anew with "
+            f"every learned policy must be installed, got: {error}; install it, or start over with "
             "'slacktide learn --reset'"
         ) from error
 
@@ -109,7 +109,7 @@ def resolve_policy(spec: Spec | Policy, *, state: Path | None = None, key: str =
         return register.make(arms.spec_of(name))
     except UnknownNameError as error:
         raise InputError(
-            f"the learned policy must be installed, got: {error}; install it, or begin anew with "
+            f"the learned policy must be installed, got: {error}; install it, or start over with "
             "'slacktide learn --reset'"
         ) from error
 

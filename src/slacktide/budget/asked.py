@@ -33,8 +33,8 @@ def check_feasible(least: float, budget_gpus: float) -> None:
     """Raise InfeasibleError where a budget is below the least feasible one."""
     if least > budget_gpus * (1.0 + TIE_SHARE):
         raise InfeasibleError(
-            f"budget_gpus must be >= {rounded_up(least)}, the least on which the work that arrives gets "
-            f"done, got {budget_gpus:g}; raise the budget, or allow narrower widths"
+            f"budget_gpus must be >= {rounded_up(least)}, the minimum to get through the work that "
+            f"arrives, got {budget_gpus:g}; raise the budget, or allow narrower widths"
         )
 
 

@@ -83,10 +83,10 @@ def asks_only_for_what_is_allowed(
 
 
 def finishes_every_job(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
-    """Nobody waits for ever."""
+    """Nobody waits forever."""
     run = _run(allocator, case)
     if not np.isfinite(run.response_hours).all():
-        raise CheckFailed(f"every job must be done some time, got one that never is in {case}")
+        raise CheckFailed(f"every job must finish eventually, got one that never does in {case}")
 
 
 def decides_the_same_again(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
@@ -130,7 +130,7 @@ def goes_on_from_what_it_wrote_down(
     stayed = moving(allocator, case.fleet, at=0)
     first = decisions(stayed, case)
     moved = moving(allocator, case.fleet, at=int(rng.integers(1, stayed.calls + 1)))
-    message = f"an allocator must go on from what it wrote down after {moved.at} calls in {case}"
+    message = f"an allocator must continue from what it saved after {moved.at} calls in {case}"
     _compare(first, decisions(moved, case), np.inf, message)
 
 

@@ -29,7 +29,10 @@ def is_dry(make: Make) -> bool:
         one.enter()
         dry = one.held(ORDER).finished is None
         ended = one.let_go(ORDER)
-    must(not dry or ended.finished is None, "who cannot tell whether a job has finished must never tell")
+    must(
+        not dry or ended.finished is None,
+        "a back end that cannot know that a job finished must never say so",
+    )
     return dry
 
 
@@ -38,7 +41,7 @@ def check_repeating(one: Trial) -> None:
     one.enter()
     facts = one.held(ORDER, times=3)
     must(facts.attempt == 1, f"the attempt that was ordered must be held, got {facts.attempt}")
-    must(facts.pool == "here", f"the pool that was ordered must be told, got {facts.pool!r}")
+    must(facts.pool == "here", f"the pool that was ordered must be reported, got {facts.pool!r}")
     must(facts.failure is None, f"a healthy job must not fail, got {facts.failure}")
     must(not facts.finished, "a job that runs must not be finished")
     must(not facts.stopped, "a job that runs must not be stopped")

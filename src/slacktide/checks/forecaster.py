@@ -147,7 +147,7 @@ def does_not_grow(forecaster: Forecaster, pool: Pool, rng: np.random.Generator) 
             sizes.append(len(pickle.dumps(learner)))
     if sizes[1] > GROWTH * sizes[0] + 64:
         raise CheckFailed(
-            f"a learner's memory must not grow for ever, got {sizes[0]} bytes after "
+            f"a learner's memory must not grow forever, got {sizes[0]} bytes after "
             f"{LONG_SLOTS // 2} slots and {sizes[1]} after {LONG_SLOTS}"
         )
 

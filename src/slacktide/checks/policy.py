@@ -91,7 +91,7 @@ def is_never_late_behind_the_guard(policy: Policy, case: Case, rng: np.random.Ge
     run = plain.run(case.job, case.pool, acting)
     if not run.on_time:
         raise CheckFailed(
-            f"a guarded job must be in time: on demand alone takes {alone:g} h, "
+            f"a guarded job must be on time: on demand alone takes {alone:g} h, "
             f"got {run.finish_hours:g} h in {case}"
         )
 

@@ -37,7 +37,7 @@ def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
     pools = [_show_plan(dataclasses.replace(one, journal=journal)) for one in fresh]
     if begun - paths:
         others = ", ".join(sorted(begun - paths))
-        say(f"This journal has jobs that have not ended; they go on too: {others}.")
+        say(f"This journal has unfinished jobs, which resume too: {others}.")
     if not click.confirm("Begin?"):
         return None
     return pools[0] if len(pools) == 1 else ""

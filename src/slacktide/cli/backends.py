@@ -9,10 +9,10 @@ from slacktide.errors import InputError
 
 
 @click.command()
-@click.option("--check", metavar="NAME", help="Check that a back end keeps the contract.")
+@click.option("--check", metavar="NAME", help="Check a back end against the contract.")
 @common.output_option("table", "json")
 def backends(check: str | None, output: str) -> None:
-    """List the known back ends, which hold GPUs for jobs, or check that one keeps the contract."""
+    """List the back ends, where jobs can run, or check one against the contract."""
     from slacktide.backend.base import backends as register
 
     if check is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     default="24",
     show_default=True,
     metavar="N|every:2h",
-    help="How many starts, evenly spread, or how often.",
+    help="Number of start times, evenly spread, or the time between them.",
 )
 @click.option(
     "--truth",
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     help="What the job really is: X times the work, Y times as fast on all GPUs; or drawn for each start.",
 )
 @common.report_option("Write a report with plots")
-@common.plot_option("Write a picture")
+@common.plot_option("Write a plot")
 @click.option("-v", "--verbose", is_flag=True, help="Also print each decision of one typical start, and why.")
 @common.output_option("table", "json", "csv")
 def backtest(job: str, **given: Any) -> None:
-    """Try policies for JOB on a market's past, beside one who knows the future.
+    """Compare policies for JOB on past market data, next to a run with perfect foresight.
 
     JOB is a YAML file. Without --market the job file's market is used, without --policy the
     common ones and the job's own.

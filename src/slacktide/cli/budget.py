@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "--budget",
     "budget_text",
     metavar="BUDGET",
-    help="Another budget: '20 gpus', '40 usd/hour', '20000 usd/month'.",
+    help="Use this budget instead:  '20 gpus', '40 usd/hour', '20000 usd/month'.",
 )
 @click.option(
     "--response",
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 )
 @click.option("--continuous", is_flag=True, help="Let widths be any real number, as the theory does.")
 @click.option("--frontier", is_flag=True, help="Show what every budget buys, with the widths of every class.")
-@common.plot_option("Also draw the frontier")
+@common.plot_option("Also plot the frontier")
 @common.output_option("table", "json", "csv")
 def budget(fleet: str, **given: Any) -> None:
-    """Say how wide each class of FLEET should run on its average budget, and what that buys.
+    """Compute how wide each class of FLEET should run on its average budget, and what that buys.
 
-    FLEET is a YAML file: a budget, and classes of jobs that keep coming. The widths are optimal over all
+    FLEET is a YAML file: a budget, and classes of jobs that keep arriving. The widths are optimal over all
     ways to run the stream without knowing its future. Exits with 3 when the budget is too small, and says
-    what the least is.
+    what the minimum is.
     """
     from slacktide.app.streams import budget as find
     from slacktide.jobfile import read_fleet_file
     from slacktide.report.budget import Asked
 
     if given["budget_text"] is not None and given["response_hours"] is not None:
-        raise InputError("one of --budget and --response must be given, got both")
+        raise InputError("only one of --budget and --response may be given, got both")
     file = read_fleet_file(fleet)
     answer = find(
         file.classes,

@@ -19,21 +19,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @common.market_options
-@common.policy_option("The policy of jobs whose submission names none")
-@click.option(
-    "--fleet", type=click.Path(), metavar="FLEET", help="Jobs that name a class are of this file's stream."
-)
-@click.option(
-    "--start", type=int, metavar="SLOT", help="The market's slot to begin in; otherwise a late one."
-)
+@common.policy_option("The policy for jobs submitted without one")
+@click.option("--fleet", type=click.Path(), metavar="FLEET", help="The fleet file of jobs that name a class.")
+@click.option("--start", type=int, metavar="SLOT", help="The market slot to start in; default: a late one.")
 @controller_options
 @journal_option
 def controller(**given: Any) -> int:
-    """Take charge of a journal and run what is submitted to it, until Ctrl-C, SIGTERM or a closed terminal.
+    """Run the jobs submitted to a journal, until Ctrl-C, SIGTERM or a closed terminal.
 
-    Jobs come from `slacktide submit`, in this or another process, also before the controller was there; jobs
-    that have not ended are taken up again. Prints a line for everything that changes. When it is told to
-    stop, the workers checkpoint and all GPUs are let go; the next controller goes on.
+    Jobs come from `slacktide submit`, run in any process, even before the controller started. Jobs
+    that have not ended are resumed. Prints a line for everything that changes. When it is told to
+    stop, the workers checkpoint and all GPUs are released; the next controller resumes the jobs.
     """
     from slacktide.app.controller import Controller
     from slacktide.cli.steady import steady_output
@@ -47,7 +43,7 @@ def controller(**given: Any) -> int:
             _stay(running, stop)
             left = list(running.journal.unfinished())
         if left:
-            say(f"not ended: {', '.join(left)}; `slacktide controller` goes on", err=True)
+            say(f"not ended: {', '.join(left)}; `slacktide controller` resumes them", err=True)
     return 0
 
 
@@ -63,5 +59,5 @@ def _stay(running: Controller, stop: Stopping) -> None:
             staying=True,
             show=watch,
             stopping=stop,
-            complain=lambda error: screen.tell([f"trouble, trying again: {error}"]),
+            complain=lambda error: screen.tell([f"problem, retrying: {error}"]),
         )

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("job", metavar="[JOB]", required=False)
-@common.report_option("Write a page about the run of JOB")
-@common.plot_option("Write a picture of the run of JOB")
+@common.report_option("Write an HTML page about the run of JOB")
+@common.plot_option("Write a plot of the run of JOB")
 @journal_option
 @common.output_option("table", "json")
 def cost(job: str | None, **given: Any) -> int:
-    """Print the bill of JOB beside what others would have paid, and audit it: every stretch priced again.
+    """Print the bill of JOB next to other ways to run it, and audit it: every stretch priced again.
 
-    Without JOB it is the bill of the whole journal, what no job paid for included, and the audit of all
-    stretches together also sees whether spot was sold twice. Exits with 1 when the audit finds a gap, an
+    Without JOB it is the bill of the whole journal, including GPUs used by no job, and the audit of all
+    stretches together also checks whether spot was sold twice. Exits with 1 when the audit finds a gap, an
     overlap, a cent too much or too little, or more spot held than offered.
     """
     pictures = Pictures(given["report"], given["plot"])

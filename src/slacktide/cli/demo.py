@@ -44,13 +44,13 @@ market: synthetic:h100?seed=4&slot=30m&days=21
 
 @click.command()
 @click.option(
-    "--out", type=click.Path(), default="demo", show_default=True, metavar="FOLDER", help="Where it all goes."
+    "--out", type=click.Path(), default="demo", show_default=True, metavar="FOLDER", help="Output folder."
 )
 def demo(out: str) -> int:
     """Train a small model in real processes on a replayed spot market, preempted for real, by its deadline.
 
-    Takes about a minute and needs no GPU and no account. Ends with the bill beside on-demand and one who knew
-    the market, a picture and a page of the whole run.
+    Takes about a minute and needs no GPU and no account. Ends with the bill next to on-demand and
+    perfect foresight, and a plot and a page of the whole run.
     """
     from slacktide.app.ahead import decide_ahead
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("job", metavar="[JOB]", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on as more happens, until the job has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new events until the job has ended.")
 @journal_option
 @common.output_option("text", "json")
 def events(job: str | None, follow: bool, journal: str | None, output: str) -> None:
-    """Tell what happened to JOB, who did it and why, a line per event; without JOB all of the journal.
+    """Show what happened to JOB, who did it and why, one line per event; without JOB the whole journal.
 
-    JSON is an object per line.
+    JSON is one object per line.
     """
     from slacktide.report.live.lines import Teller
 

@@ -14,7 +14,7 @@ from slacktide.cli import options as common
 @click.argument("folder", type=click.Path(file_okay=False), default=".", required=False)
 @common.output_option("text", "json")
 def examples(name: str | None, folder: str, output: str) -> None:
-    """List the examples, or copy the one called NAME into FOLDER, the present one unless given.
+    """List the examples, or copy the one called NAME into FOLDER (default: the current one).
 
     Nothing is overwritten. An example is one YAML file, or a folder with a job file in it.
     """

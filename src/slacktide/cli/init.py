@@ -12,10 +12,10 @@ USUAL_FILES = {True: "fleet.yaml", False: "job.yaml"}
 
 @click.command()
 @click.argument("file", type=click.Path(), metavar="[FILE]", required=False)
-@click.option("--fleet", is_flag=True, help="A fleet file: jobs that keep coming, and one budget.")
+@click.option("--fleet", is_flag=True, help="A fleet file: jobs that keep arriving, and one budget.")
 @click.option("--name", metavar="NAME", help="The job's name, or that of the fleet's first class.")
 @click.option("--gpus", metavar="GPU:WIDTHS", default="H100:1..8", show_default=True, help="GPUs to run on.")
-@click.option("--work", metavar="WORK", help="E.g. '40 gpu-hours'; otherwise what leaves some slack.")
+@click.option("--work", metavar="WORK", help="E.g. '40 gpu-hours'; by default what leaves some slack.")
 @click.option("--deadline", metavar="WHEN", help="A duration or a time, for a job.  [default: 16h]")
 def init(file: str | None, fleet: bool, **given: Any) -> None:
     """Write a commented job file, or with --fleet a fleet file, to start from.
@@ -28,7 +28,7 @@ def init(file: str | None, fleet: bool, **given: Any) -> None:
 
     for option in ("work", "deadline"):
         if fleet and given[option] is not None:
-            raise InputError(f"--{option} must not come with --fleet, whose classes say it in the file")
+            raise InputError(f"--{option} must not be given with --fleet; each class says it in the file")
     printed, usual = file == "-", USUAL_FILES[fleet]
     wanted = Starter(
         path=usual if file is None or printed else file,

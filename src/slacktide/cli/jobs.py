@@ -23,9 +23,9 @@ def jobs(journal: str | None, output: str) -> None:
     """List the jobs of a journal, as of its last event, with one word for where each stands.
 
     A job that is under way is `late` or `at-risk` where its deadline is, and otherwise in time. It is
-    `released` when it was let go in order, and `unattended` when its controller is gone without a
-    word: its workers may still run and cost money until a controller takes charge. One that is `blocked`
-    cannot go on, for a reason that is printed; it can be cancelled.
+    `released` when it was stopped cleanly, and `unattended` when its controller died: its workers may
+    still run and cost money until a controller is started. One that is `blocked` cannot continue; the
+    reason is printed, and it can be cancelled.
     """
     from slacktide.app.listing import UNATTENDED
     from slacktide.report import jobs as report
@@ -45,16 +45,16 @@ def jobs(journal: str | None, output: str) -> None:
         _say_what_waits(read)
         alone = [one.name for one in listed if one.status == UNATTENDED]
     if alone:
-        click.echo(f"workers of {', '.join(alone)} may still run, and nobody watches them", err=True)
+        click.echo(f"workers of {', '.join(alone)} may still run without a controller", err=True)
 
 
 def _say_what_waits(journal: Journal) -> None:
     """Say on stderr which submissions nobody has answered yet, and when nobody is there to go on."""
     waiting = journal.waiting()
     for asked in waiting:
-        say(_wrapped(f"waits to be taken in: {asked.path} (key {asked.key})"), err=True)
+        say(_wrapped(f"waiting to be accepted: {asked.path} (key {asked.key})"), err=True)
     if (waiting or journal.unfinished()) and not journal.in_charge:
-        click.echo(f"{NOBODY}; `slacktide controller` goes on with it", err=True)
+        click.echo(f"{NOBODY}; `slacktide controller` resumes it", err=True)
 
 
 def _wrapped(text: str) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-NOBODY = "no controller is in charge of this journal"
+NOBODY = "no controller is running on this journal"
 
 
 def journal_option(command: Command) -> Command:
@@ -23,7 +23,7 @@ def journal_option(command: Command) -> Command:
         type=click.Path(),
         envvar="SLACKTIDE_JOURNAL",
         metavar="PATH",
-        help="The journal; otherwise $SLACKTIDE_JOURNAL, or your own.",
+        help="The journal; default: $SLACKTIDE_JOURNAL, or your own.",
     )(command)
 
 
@@ -44,4 +44,4 @@ def opened(given: str | None) -> Journal:
 def say_who_acts(journal: Journal) -> None:
     """Say on stderr when nobody is there to do what was asked of a journal."""
     if not journal.in_charge:
-        click.echo(f"{NOBODY}; `slacktide controller` or `slacktide run --resume` carries it out", err=True)
+        click.echo(f"{NOBODY}; `slacktide controller` or `slacktide run --resume` runs it", err=True)

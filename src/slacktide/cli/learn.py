@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("job", type=click.Path(), metavar="[JOB]", required=False)
 @common.market_options
-@click.option("--jobs", type=int, default=200, show_default=True, help="How many jobs to teach it with.")
+@click.option("--jobs", type=int, default=200, show_default=True, help="Number of jobs to train with.")
 @click.option(
     "--pool-of",
     type=click.Choice(["auto", "paper"]),
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed takes the same starts.")
 @click.option(
-    "--state", type=click.Path(), metavar="FILE", help="Where it is kept; otherwise your own state."
+    "--state", type=click.Path(), metavar="FILE", help="The file with the learned state; default: your own."
 )
-@click.option("--reset", is_flag=True, help="Forget everything first.")
+@click.option("--reset", is_flag=True, help="Forget everything learned first.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before forgetting.")
-@common.plot_option("Write a picture")
+@common.plot_option("Write a plot")
 @common.output_option("table", "json")
 def learn(job: str | None, **given: Any) -> None:
-    """Show which policies were learned to be trusted, or teach them on a market's past.
+    """Show which policies have earned trust, or train the choice on past market data.
 
-    With JOB, a YAML file, that job is started at random times of the market, --jobs of them; after each
-    one every policy is tried on the same stretch of market, and the trust moves to those that did well.
-    'policy: auto' then draws by it. Kept as learn.json in $SLACKTIDE_HOME, else in ~/.local/state/slacktide.
+    With JOB, a YAML file, that job is started at --jobs random times of the market; after each
+    one every policy is tried on the same part of the market, and trust moves to those that did well.
+    'policy: auto' then draws by trust. Kept as learn.json in $SLACKTIDE_HOME or ~/.local/state/slacktide.
     """
     from slacktide.learn.saved import default_path
 
@@ -63,7 +63,7 @@ def _reset(path: Path, *, sure: bool) -> None:
     if not sure:
         if not sys.stdin.isatty():
             raise InputError(f"forgetting {path} must be confirmed, got no terminal to ask on; give -y")
-        click.confirm(f"forget all that was learned in {path}?", abort=True, err=True)
+        click.confirm(f"forget everything learned in {path}?", abort=True, err=True)
     from slacktide.learn.saved import forget
 
     forget(path)

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("job", metavar="JOB")
 @click.option("--rank", type=int, metavar="N", help="Only this worker.")
-@click.option("--attempt", type=int, metavar="N", help="Only this set of workers; 0 is the set-up.")
-@click.option("-f", "--follow", is_flag=True, help="Go on as more is printed, until the job has ended.")
+@click.option("--attempt", type=int, metavar="N", help="Only this set of workers; 0 is the setup.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new output until the job has ended.")
 @journal_option
 @common.output_option("text", "json")
 def logs(
     job: str, rank: int | None, attempt: int | None, follow: bool, journal: str | None, output: str
 ) -> None:
-    """Print what the workers of JOB printed, each line after its attempt and rank.
+    """Print the output of JOB's workers, each line with its attempt and rank.
 
-    A long line comes in pieces, those after the first behind a + instead of a |. On a terminal, control
-    characters are taken out or shown as escapes; into a pipe goes what was printed. JSON is an object per
+    A long line is split, and its later pieces follow a + instead of a |. On a terminal, control
+    characters are removed or shown as escapes; a pipe gets the raw output. JSON is one object per
     line.
     """
     harmless = output == "text" and is_terminal()

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from slacktide.market.base import Market
     from slacktide.market.statistics import PoolFigures
 
-FORCE = click.option("--force", is_flag=True, help="Replace OUT if it is there.")
+FORCE = click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 READING = (
     click.option(
-        "--slot", "slot_hours", type=common.Duration(), help="Slot length, e.g. 30m; otherwise the market's."
+        "--slot", "slot_hours", type=common.Duration(), help="Slot length, e.g. 30m; default: the market's."
     ),
     click.option("--sort", is_flag=True, help="Accept rows out of order."),
     click.option(
@@ -33,7 +33,7 @@ READING = (
     ),
     click.option("--spot-usd", type=float, help="Spot USD per GPU-hour, where the file has no price."),
     click.option("--on-demand-usd", type=float, help="On-demand USD per GPU-hour, where the file has none."),
-    click.option("--spot-gpus", type=int, help="Spot GPUs obtainable, where the file has prices only."),
+    click.option("--spot-gpus", type=int, help="Spot GPUs available, where the file has prices only."),
     click.option("--gpus-per-instance", type=int, help="GPUs of an instance type that is not known."),
 )
 
@@ -62,10 +62,10 @@ def market() -> None:
 @click.argument("source", metavar="MARKET")
 @click.option("--pool", metavar="POOL", help="Only this pool.")
 @reading(gaps="hold")
-@common.plot_option("Also draw a picture")
+@common.plot_option("Also write a plot")
 @common.output_option("table", "json")
 def show(source: str, pool: str | None, plot: str | None, output: str, **given: Any) -> None:
-    """Show how often spot is there in MARKET, how long it stays and what it costs."""
+    """Show how often spot is available in MARKET, how long it lasts and what it costs."""
     found = _only(_open(source, given), pool)
     if output == "json":
         common.echo_json(as_json(found))
@@ -96,10 +96,10 @@ def import_(file: str, out: str, force: bool, **given: Any) -> None:
 @market.command()
 @click.argument("profile", metavar="PROFILE")
 @click.argument("out", metavar="OUT")
-@click.option("--days", type=float, default=30.0, show_default=True, help="How long.")
+@click.option("--days", type=float, default=30.0, show_default=True, help="Length in days.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed makes the same market.")
-@click.option("--slot", "slot_hours", type=common.Duration(), help="Slot length; otherwise the profile's.")
-@click.option("--pools", type=int, default=1, show_default=True, help="How many pools.")
+@click.option("--slot", "slot_hours", type=common.Duration(), help="Slot length; default: the profile's.")
+@click.option("--pools", type=int, default=1, show_default=True, help="Number of pools.")
 @FORCE
 def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
     """Make a synthetic market like PROFILE and write it to OUT.
@@ -122,7 +122,7 @@ def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
     "wanted",
     multiple=True,
     metavar="NAMES",
-    help="Names with commas between them, or {name: {parameter: value}}; otherwise harmonic,seasonal.",
+    help="Names separated by commas, or {name: {parameter: value}}; default: harmonic,seasonal.",
 )
 @click.option(
     "--horizon", type=click.IntRange(1, 1000), default=12, show_default=True, help="How many slots ahead."
@@ -132,9 +132,9 @@ def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
     type=Share(),
     default="30%",
     show_default=True,
-    help="Share of the market that is learnt from before forecasts are scored.",
+    help="Share of the market to learn from before forecasts are scored.",
 )
-@common.plot_option("Also draw a picture")
+@common.plot_option("Also write a plot")
 @common.output_option("table", "json")
 def forecast(
     source: str,
@@ -146,7 +146,7 @@ def forecast(
     output: str,
     **given: Any,
 ) -> None:
-    """Compare forecasters on MARKET and say how far ahead any of them beats "stays as it is"."""
+    """Compare forecasters on MARKET and say how far ahead any of them beats persistence."""
     found = _only(_open(source, given), pool)
     each = compare(found, wanted, horizon, warmup)
     if output == "json":
@@ -202,7 +202,7 @@ def _check_out(out: str, force: bool) -> None:
     """Refuse before the work is done, not after it."""
     kinds = (".csv", ".csv.gz", ".parquet", ".json")
     if not out.endswith(kinds):
-        raise InputError(f"{out}: OUT must end in {', '.join(kinds)}; add an ending")
+        raise InputError(f"{out}: OUT must end in {', '.join(kinds)}; add an extension")
     if Path(out).is_dir():
         raise InputError(f"{out}: OUT must be a file, got a folder; name a file in it")
     if Path(out).exists() and not force:
@@ -254,7 +254,7 @@ def _print(found: Market) -> None:
         table.add_row(pool.name, *_cells(describe(pool)))
     common.show(
         table,
-        "any, half, full: share of time with at least one, half, all of the most GPUs ever obtainable",
+        "any, half, full: share of time with at least one, half, all of the most GPUs ever available",
         *(f"assumed: {sentence}" for sentence in found.assumptions),
     )
 

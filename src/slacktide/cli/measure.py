@@ -12,28 +12,28 @@ MOST_MINUTES = 24 * 60.0
 
 @click.command()
 @click.argument("job", type=click.Path(), metavar="JOB")
-@click.option("--widths", metavar="1,2,4", default="", help="Numbers of GPUs; else 1, 2, 4 and so on.")
+@click.option("--widths", metavar="1,2,4", default="", help="Numbers of GPUs; default: 1, 2, 4 and so on.")
 @click.option(
     "--minutes",
     type=float,
     default=5.0,
     show_default=True,
-    help="At each width, from the first report on.",
+    help="Minutes at each width, from the first report on.",
 )
 @click.option(
     "--speed",
     type=float,
     default=1.0,
     show_default=True,
-    help="How many times as fast as the wall's the clock runs in whose hours JOB is written, as in `run`.",
+    help="How many times as fast as real time the hours in JOB pass, as in `run`.",
 )
-@click.option("--write", is_flag=True, help="Change the lines in JOB; its comments and all other lines stay.")
+@click.option("--write", is_flag=True, help="Change these lines in JOB; comments and all other lines stay.")
 @common.output_option("table", "json")
 def measure(job: str, widths: str, minutes: float, speed: float, write: bool, output: str) -> None:
-    """Run JOB for minutes at each width, in local processes, and print its `work`, `speedup` and `restart`.
+    """Run JOB for minutes at each width, in local processes; print its `work`, `speedup` and `restart`.
 
-    JOB must report its progress. It saves into a folder of its own, which is removed afterwards: its real
-    checkpoints are not touched. Whatever else it writes, it writes. JOB itself is changed only with --write.
+    JOB must report its progress. It saves into a temporary folder: its real
+    checkpoints are not touched. Anything else it writes is kept. JOB itself is changed only with --write.
     """
     from slacktide.app.measure import Interrupted, MeasureRequest, write_measured
     from slacktide.app.measure import measure as measured

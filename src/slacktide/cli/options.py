@@ -51,15 +51,15 @@ def gaps_option(default: str) -> Callable[[Command], Command]:
         type=click.Choice(["refuse", "hold", "empty"]),
         default=default,
         show_default=True,
-        help="What a hole in the trace means: refuse it, hold the last quote, or no spot.",
+        help="How to treat a gap in the trace: refuse it, hold the last quote, or assume no spot.",
     )
 
 
 MARKET_OPTIONS = (
     click.option("--market", metavar="FILE|synthetic:NAME", help="Market trace, or synthetic:PROFILE."),
-    click.option("--pool", metavar="POOL", help="Only this pool; otherwise every pool of the market."),
+    click.option("--pool", metavar="POOL", help="Only this pool; default: every pool of the market."),
     click.option(
-        "--slot", "slot_hours", type=Duration(), help="Slot length, e.g. 30m; otherwise the market's."
+        "--slot", "slot_hours", type=Duration(), help="Slot length, e.g. 30m; default: the market's."
     ),
     gaps_option("hold"),
     click.option("--spot-usd", type=float, help="Spot USD per GPU-hour, where the trace has no price."),
@@ -79,7 +79,7 @@ def policy_option(meaning: str) -> Callable[[Command], Command]:
     return click.option(
         "--policy",
         metavar="NAME|MODULE:CLASS",
-        help=f"{meaning}. A class of your own may be in a file here.",
+        help=f"{meaning}. A class of your own may be in a file in this folder.",
     )
 
 

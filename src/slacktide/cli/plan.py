@@ -17,18 +17,16 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("job", type=click.Path(), metavar="JOB")
 @common.market_options
-@common.policy_option("The policy to plan with; otherwise the job file's")
-@click.option(
-    "--start", type=int, metavar="SLOT", help="The market's slot to begin in; otherwise that of a run."
-)
+@common.policy_option("The policy to plan with; default: the job file's")
+@click.option("--start", type=int, metavar="SLOT", help="The market slot to start in; default: as in a run.")
 @journal_option
-@common.plot_option("Write a picture")
-@common.report_option("Write a page with the picture")
+@common.plot_option("Write a plot")
+@common.report_option("Write an HTML page with the plot")
 @common.output_option("table", "json")
 def plan(job: str, **given: Any) -> None:
-    """Say what JOB would cost and when it would be done: over drawn futures and from recent starts.
+    """Estimate what JOB would cost and when it would finish, from simulated futures and recent starts.
 
-    Never spends. Exits with 3 when the deadline cannot be met, and says what can. Where the journal has
+    Spends nothing. Exits with 3 when the deadline cannot be met, and says which can. Where the journal has
     measured runs of the same name, it says how much work they really were.
     """
     from slacktide.app.plan import PlanRequest, make_plan

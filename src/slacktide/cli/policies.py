@@ -9,11 +9,11 @@ from slacktide.errors import InputError
 
 
 @click.command()
-@click.option("--check", metavar="NAME|MODULE:CLASS", help="Check that a policy keeps the contract.")
+@click.option("--check", metavar="NAME|MODULE:CLASS", help="Check a policy against the contract.")
 @click.option("--examples", default=60, show_default=True, help="Random cases per check.")
 @common.output_option("table", "json")
 def policies(check: str | None, examples: int, output: str) -> None:
-    """List the known policies with their parameters, or check that one keeps the contract."""
+    """List the policies with their parameters, or check one against the contract."""
     if check is not None:
         _check(check, examples)
         return

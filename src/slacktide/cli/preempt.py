@@ -9,11 +9,11 @@ from slacktide.cli.journals import journal_option, opened, say_who_acts
 
 @click.command()
 @click.argument("job", metavar="JOB")
-@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="How many; otherwise all.")
+@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="How many; default: all.")
 @journal_option
 def preempt(job: str, gpus: int | None, journal: str | None) -> None:
-    """Take spot workers from JOB, as the market would: a rehearsal of a preemption."""
+    """Take spot workers from JOB, as the market would, to test a preemption."""
     with opened(journal) as asked:
         asked.preempt(job, gpus)
-        click.echo(f"asked that {gpus or 'all'} spot GPUs be taken from {job}")
+        click.echo(f"asked to preempt {gpus or 'all'} spot GPUs of {job}")
         say_who_acts(asked)

@@ -30,23 +30,21 @@ CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled
 @click.command()
 @click.argument("job", type=click.Path(), metavar="JOB...", nargs=-1)
 @common.market_options
-@common.policy_option("The policy to run with; otherwise the job file's")
-@click.option("--fleet", type=click.Path(), metavar="FLEET", help="The jobs are of this fleet file's stream.")
-@click.option(
-    "--start", type=int, metavar="SLOT", help="The market's slot to begin in; otherwise a late one."
-)
+@common.policy_option("The policy to run with; default: the job file's")
+@click.option("--fleet", type=click.Path(), metavar="FLEET", help="The fleet file that the jobs belong to.")
+@click.option("--start", type=int, metavar="SLOT", help="The market slot to start in; default: a late one.")
 @controller_options
 @journal_option
-@click.option("--resume", is_flag=True, help="Take up jobs that have not ended: JOB, or all of the journal.")
-@click.option("-y", "--yes", is_flag=True, help="Begin without asking.")
-@common.report_option("Write a page about the run")
-@common.plot_option("Write a picture of the run")
+@click.option("--resume", is_flag=True, help="Resume unfinished jobs: JOB, or all of the journal.")
+@click.option("-y", "--yes", is_flag=True, help="Start without asking.")
+@common.report_option("Write an HTML page about the run")
+@common.plot_option("Write a plot of the run")
 @common.output_option("table", "json")
 def run(job: tuple[str, ...], **given: Any) -> int:
-    """Run JOBs, in local processes unless told otherwise, on the GPUs that the policy rents.
+    """Run JOBs, by default in local processes, on the GPUs that the policy rents.
 
-    Ctrl-C, SIGTERM or a closed terminal lets the workers checkpoint and lets go of all GPUs; the same command
-    takes the jobs up again. Ends with the bill. Exits with 0 when all succeeded, 100 when one failed or was
+    Ctrl-C, SIGTERM or a closed terminal lets the workers checkpoint and releases all GPUs; the same command
+    resumes the jobs. Ends with the bill. Exits with 0 when all succeeded, 100 when one failed or was
     late, 101 when one did not finish, 103 when one was cancelled, and 3, before anything is rented, for a job
     that `slacktide plan` refuses.
     """
@@ -56,7 +54,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     from slacktide.cli.stopping import Stopping
 
     if not job and not given["resume"]:
-        raise InputError("a run must have a job, got none; name a job file, or give --resume")
+        raise InputError("at least one job must be given, got none; name a job file, or give --resume")
     journal, wanted = journal_path(given["journal"]), wanted_of({**given, "job": job})
     if given["resume"]:
         check_exists(journal)
@@ -86,15 +84,15 @@ def take_in(controller: Controller, paths: Sequence[str], wanted: Wanted, *, res
     if resume and not active:
         came = "but all have" if controller.world.jobs else "got a journal without any job"
         raise InputError(
-            f"{controller.path}: some job must not have ended, {came}; name a job file to begin it, or "
+            f"{controller.path}: an unfinished job must exist, {came}; name a job file to start it, or "
             "another journal with --journal"
         )
     if resume and named - active:
         missing = next(path for path in paths if str(Path(path).absolute()) not in active)
-        raise InputError(f"{missing}: it must have been begun and not ended; leave out --resume to begin it")
+        raise InputError(f"{missing}: it must have started and not ended; leave out --resume to start it")
     if active - named and not resume:
         others = ", ".join(sorted(active - named))
-        say(f"jobs of this journal that have not ended go on too: {others}", err=True)
+        say(f"unfinished jobs of this journal resume too: {others}", err=True)
     for path in paths:
         if controller.active_of(path) is None:
             controller.submit(wanted.submission(path))
@@ -121,7 +119,7 @@ def show_live(controller: Controller, jobs: Sequence[str], stop: Stopping, *, pl
         controller.run(
             show=Watch(controller, jobs, screen, stop.note, after=controller.opened_seq),
             stopping=stop,
-            complain=lambda error: screen.tell([f"trouble, trying again: {error}"]),
+            complain=lambda error: screen.tell([f"problem, retrying: {error}"]),
         )
 
 
@@ -142,7 +140,7 @@ def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, outp
         write_pictures(journal, bill, pictures, bill.job if len(bills) > 1 else "")
     left = [bill.job for bill in bills if bill.status not in get_args(Status)]
     if left or stuck:
-        say(f"not ended: {', '.join([*left, *stuck])}; `slacktide run --resume` goes on", err=True)
+        say(f"not ended: {', '.join([*left, *stuck])}; `slacktide run --resume` continues", err=True)
     return exit_code([*(bill.status for bill in bills), *("blocked" for _ in stuck)])
 
 

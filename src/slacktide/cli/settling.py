@@ -41,7 +41,7 @@ def write_pictures(journal: Journal, bill: Bill, wanted: Pictures, several: str 
     try:
         told = journal.run(bill.job)
     except InputError as error:
-        click.echo(f"no picture: {error}", err=True)
+        click.echo(f"no plot: {error}", err=True)
         return
     if wanted.plot is not None:
         from slacktide.report.figures.run import plot_run

@@ -22,31 +22,31 @@ MAX_JOBS = 10_000_000
 @click.command()
 @click.argument("fleet", type=click.Path(), metavar="FLEET")
 @click.option("--jobs", "jobs", type=click.Path(), metavar="FILE.csv", help="A recorded stream of jobs.")
-@click.option("--count", type=int, help="How many jobs to draw without --jobs.  [default: 20000]")
+@click.option("--count", type=int, help="Number of jobs to generate without --jobs.  [default: 20000]")
 @click.option(
     "--policy",
     multiple=True,
     metavar="A,B,...",
-    help="Allocators to try, by name, module:Class or {name: {parameter: value}}; all without it.",
+    help="Allocators to try, by name, module:Class or {name: {parameter: value}}; default: all.",
 )
-@click.option("--arrivals", metavar="poisson|bursty", help="How jobs come, instead of what the file says.")
+@click.option("--arrivals", metavar="poisson|bursty", help="How jobs arrive, instead of what the file says.")
 @click.option(
     "--sizes", metavar="exponential|fixed|lognormal|pareto", help="How work differs between jobs of a class."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same stream.")
-@click.option("--budget", "budget_text", metavar="BUDGET", help="Another budget, e.g. '20 gpus'.")
-@click.option("--node-gpus", type=int, help="GPUs are rented in nodes of so many.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same stream.")
+@click.option("--budget", "budget_text", metavar="BUDGET", help="Use this budget instead, e.g. '20 gpus'.")
+@click.option("--node-gpus", type=int, help="GPUs are rented in nodes of this many.")
 @click.option(
-    "--provisioning", type=common.Duration(), help="From asking for a node until it is ready, e.g. 4m."
+    "--provisioning", type=common.Duration(), help="Time from requesting a node until it is ready, e.g. 4m."
 )
 @click.option("--idle-grace", type=common.Duration(), help="How long an idle node is kept, e.g. 5m.")
-@common.plot_option("Also draw a picture")
+@common.plot_option("Also write a plot")
 @common.output_option("table", "json", "csv")
 def simulate(fleet: str, **given: Any) -> None:
-    """Run a stream of the jobs of FLEET under allocators, each beside the optimum that spends the same.
+    """Simulate a stream of jobs of FLEET under allocators, each next to the optimum at equal spending.
 
-    FLEET is a YAML file: a budget, and classes of jobs that keep coming. A policy given by its bare name is
-    turned until it really spends the budget; one with parameters runs as it is given.
+    FLEET is a YAML file: a budget, and classes of jobs that keep arriving. A policy given by name only is
+    tuned until it actually spends the budget; one with parameters runs as given.
     """
     from slacktide.app.streams import simulate as run
     from slacktide.app.streams import usual_allocators
@@ -74,7 +74,7 @@ def _stream(file: FleetFile, given: dict[str, Any]) -> tuple[Stream, str]:
 
         for name in ("count", "arrivals"):
             if given[name] is not None:
-                raise InputError(f"--{name} must not come with --jobs, whose arrivals are recorded")
+                raise InputError(f"--{name} must not be given with --jobs, whose arrivals are recorded")
         stream = read_jobs(given["jobs"], file.classes, sizes=sizes, seed=given["seed"])
         return stream, f"recorded in {Path(given['jobs']).name}"
     from slacktide.budget.arrivals import draw_stream

@@ -26,9 +26,9 @@ def speedup() -> None:
 @click.option(
     "--where", multiple=True, metavar="COLUMN=VALUE", help="Only rows with this value; may be repeated."
 )
-@click.option("--rate", metavar="COLUMN", help="The column of rates, where its name does not tell.")
+@click.option("--rate", metavar="COLUMN", help="The column of rates, where its name is not clear.")
 @click.option("--time", metavar="COLUMN", help="The column of times to finish, which are inverted.")
-@common.plot_option("Also draw a picture")
+@common.plot_option("Also write a plot")
 @common.output_option("table", "json")
 def fit(data: str, plot: str | None, output: str, **given: Any) -> None:
     """Fit Amdahl's law, a power and a line to DATA.csv, beside the table of its concave hull.
@@ -56,7 +56,7 @@ def _studies(data: str, given: dict[str, Any]) -> list[Study]:
     from slacktide.report.speedups import Study
 
     if given["rate"] is not None and given["time"] is not None:
-        raise InputError("one of --rate and --time must be given, got both")
+        raise InputError("only one of --rate and --time may be given, got both")
     group = tuple(name.strip() for name in given["group"].split(",") if name.strip())
     choice = Choice(where=_conditions(given["where"]), group=group, rate=given["rate"], time=given["time"])
     found = read_measured(data, choice)

@@ -34,7 +34,7 @@ class Stopping:
         """Say what is being done about it; nothing when nobody asked."""
         if not self.asked:
             return ""
-        words = "the workers checkpoint, then all GPUs are let go"
+        words = "the workers checkpoint, then all GPUs are released"
         return f"stopping: {words}" if self.asked == 1 else f"already stopping: {words}"
 
     def __enter__(self) -> Self:

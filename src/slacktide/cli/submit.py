@@ -14,19 +14,19 @@ NOT_TAKEN_IN = 101
 
 @click.command()
 @click.argument("job", type=click.Path(), metavar="JOB")
-@common.policy_option("The policy to run with; otherwise the controller's choice")
-@click.option("--pool", metavar="POOL", help="The pool to run in; otherwise the cheapest one.")
-@click.option("--class", "job_class", metavar="CLASS", help="The class of the controller's fleet it is of.")
-@click.option("--key", metavar="KEY", help="Names the request: the same key twice is one job.")
-@click.option("--no-wait", is_flag=True, help="Print the key of the request instead of waiting.")
+@common.policy_option("The policy to run with; default: the controller's choice")
+@click.option("--pool", metavar="POOL", help="The pool to run in; default: the cheapest one.")
+@click.option("--class", "job_class", metavar="CLASS", help="The job's class in the controller's fleet.")
+@click.option("--key", metavar="KEY", help="A name for the request: the same key twice is one job.")
+@click.option("--no-wait", is_flag=True, help="Print the key of the request and do not wait.")
 @journal_option
 @common.output_option("text", "json")
 def submit(job: str, **given: Any) -> int:
-    """Hand JOB, a YAML file, to the controller of a journal, and print the job's id.
+    """Submit JOB, a YAML file, to the controller of a journal, and print the job's id.
 
     The request goes through the journal, so it is answered once, whatever happens to the controller; while
-    none is in charge it stays there for the next one. Exits with 0 when the job was taken in, 2 or 3 when it
-    was refused as bad input or infeasible, and 101 when nobody is there to answer.
+    none is running it waits there for the next one. Exits with 0 when the job was accepted, 2 or 3 when it
+    was refused as bad input or infeasible, and 101 when no controller is running.
     """
     from slacktide.app.journal import open_journal
     from slacktide.app.market import MarketSpec
@@ -43,7 +43,7 @@ def submit(job: str, **given: Any) -> int:
         alone = taken is None and not journal.in_charge
     _print(key, taken, given["output"])
     if alone:
-        click.echo(f"{NOBODY}; the request stays in it: `slacktide controller` takes it in", err=True)
+        click.echo(f"{NOBODY}; the request waits there: `slacktide controller` picks it up", err=True)
     return 0 if taken or given["no_wait"] else NOT_TAKEN_IN
 
 

@@ -20,24 +20,24 @@ CONTROLLER_OPTIONS = (
     click.option(
         "--backend",
         metavar="NAME",
-        help="Where workers run; otherwise local. `slacktide backends` lists them.",
+        help="Where workers run; default: local. `slacktide backends` lists them.",
     ),
     click.option(
-        "--speed", type=float, metavar="X", help="How many times as fast as the wall's the clock runs."
+        "--speed", type=float, metavar="X", help="How many times as fast as real time the clock runs."
     ),
     click.option(
         "--notice",
         type=common.Duration(),
         default="0s",
         show_default=True,
-        help="How long before the market takes workers they are told, by the wall clock.",
+        help="How long before a preemption workers get notice, in real time.",
     ),
     click.option(
         "--on-hangup",
         type=click.Choice(["stop", "continue"]),
         default="stop",
         show_default=True,
-        help="When the terminal is closed: let go of all GPUs, or go on without a screen.",
+        help="When the terminal is closed: release all GPUs, or continue without a screen.",
     ),
 )
 
@@ -64,7 +64,7 @@ class Wanted:
         return PlanRequest(path=path, market=self.market, policy=self.policy)
 
     def submission(self, path: str) -> Submission:
-        """Return a job to be handed in."""
+        """Return a job to be submitted."""
         from slacktide.app.submission import Submission
 
         return Submission.read(path, policy=self.policy, market=self.market, fleet=self.fleet)

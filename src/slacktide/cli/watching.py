@@ -24,7 +24,7 @@ def told_that_workers_are_gone(command: str) -> Iterator[None]:
     try:
         yield
     except SlacktideError:
-        click.echo(f"the workers were let go; `{command}` takes the jobs up again", err=True)
+        click.echo(f"the workers were stopped; `{command}` resumes the jobs", err=True)
         raise
 
 
@@ -41,7 +41,7 @@ class Watch:
         after: int = 0,
         named: bool = False,
     ) -> None:
-        """Watch these jobs, and those that are handed in from now on.
+        """Watch these jobs, and those that are submitted from now on.
 
         `note` says what is to be said above all else; what the journal told up to `after` is left out. Lines
         name their job once there are several, or from the beginning.

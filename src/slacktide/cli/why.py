@@ -19,7 +19,7 @@ WIDEST = 100
 @journal_option
 @common.output_option("text", "json")
 def why(job: str, journal: str | None, output: str) -> None:
-    """Say in plain sentences why JOB holds the GPUs that it holds: who decided, and by what."""
+    """Explain in plain sentences why JOB holds the GPUs it holds: what decided, and on what grounds."""
     from slacktide.report.why import why as explain
 
     with opened(journal) as read:

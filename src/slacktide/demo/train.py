@@ -98,7 +98,7 @@ class Options(NamedTuple):
         """Read the command line; a mistake ends the process with a message and code 2."""
         parser = argparse.ArgumentParser(prog="train", description="Train a small network, elastically.")
         for name, kind, default, meaning in (
-            ("steps", limited(int, 1), 600, "steps in all"),
+            ("steps", limited(int, 1), 600, "total steps"),
             ("step-seconds", limited(float, 0), 0.0, "how long a step takes on one GPU; 0: no pace"),
             ("parallel-share", limited(float, 0, 1), 1.0, "the share of a step that more GPUs make faster"),
             ("checkpoint-every", limited(int, 1), 50, "steps between checkpoints"),
@@ -210,7 +210,7 @@ class Team:
     def _check_patience(self, whom: str) -> None:
         if self._stop.asked or time.monotonic() > self._until_s:
             place = f"{self._place.address}:{self._place.port}"
-            raise Lost(f"{whom} must come to {place} within {self._patience_s:g} s, got nobody")
+            raise Lost(f"{whom} must come to {place} within {self._patience_s:g} s, but nobody did")
 
     def _tuned(self, peer: socket.socket) -> socket.socket:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a step waits for one small message
@@ -250,7 +250,7 @@ class Team:
             if select.select([peer], [], [], POLL_SECONDS)[0]:
                 count = peer.recv_into(rest)
                 if count == 0:
-                    raise Lost("all peers must stay to the end, got a closed connection")
+                    raise Lost("all peers must stay connected to the end, got a closed connection")
                 rest = rest[count:]
         return result
 

@@ -97,7 +97,7 @@ def on_demand_alone(lane: Lane, job: Job) -> Run | None:
 
     `job` is the lane's as it was measured to be.
 
-    Without the greatest cost: the question is what the work costs, not where it would be stopped. No market
+    Without the maximum cost: the question is what the work costs, not where it would be stopped. No market
     reaches to the end of a job without a deadline.
     """
     if math.isinf(job.deadline_hours):

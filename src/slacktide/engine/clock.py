@@ -92,7 +92,7 @@ def jumped_wall(clock: Clock) -> ClockJumped | None:
     if not jumped_s:
         return None
     how = f"the wall clock was set {'forward' if jumped_s > 0 else 'back'} by {abs(jumped_s):.0f} s"
-    why = f"{how}; the market's clock and the bills do not follow it"
+    why = f"{how}; the market's clock and the bills ignore it"
     return ClockJumped(at_hours=now, from_hours=now, why=why)
 
 
@@ -102,7 +102,7 @@ def slowed_down(clock: Clock, slot_hours: float) -> ClockAnchored | None:
         return None
     slot_s = slot_hours * 3600.0 / clock.speed
     how = f"at speed {clock.speed:g} a slot takes {slot_s:.2g} s, less than a few steps take"
-    return clock.anchor(f"{how}: the market's clock waits for them")
+    return clock.anchor(f"{how}: the market's clock waits for the steps")
 
 
 def resumed_hours(

@@ -315,7 +315,7 @@ class Engine:
         """Return the time, which never goes back; a clock that did is noted."""
         latest = self.world.now_hours
         if now_hours < latest - TIME_TOLERANCE_HOURS and self.world.active:
-            why = "the clock went back; time stands still until it has caught up"
+            why = "the clock went back; market time stops until the clock has caught up"
             if not self._behind:
                 self.write([ClockJumped(at_hours=latest, from_hours=now_hours, why=why)])
             self._behind = True

@@ -155,7 +155,7 @@ class Feed:
             pool.forget_ahead()
 
     def _pass_over(self, error: SlacktideError) -> None:
-        self._row_trouble = self._row_trouble or f"{error}; the row is passed over, {KEPT}"
+        self._row_trouble = self._row_trouble or f"{error}; the row is skipped, {KEPT}"
 
     def _take_whole(self) -> None:
         """Read the whole file, and take in what it has beyond what is known."""

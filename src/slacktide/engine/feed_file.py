@@ -107,7 +107,7 @@ class FeedFile:
     def _look(self) -> tuple[int, ...]:
         status = os.stat(self._path)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is not a file any more")  # a pipe could be waited for for ever
+            raise OSError(errno.EINVAL, "it is not a file any more")  # a pipe could be waited for forever
         return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 

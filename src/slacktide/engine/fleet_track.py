@@ -28,7 +28,7 @@ class FleetTrack:
     first: Submitted
     """Its first job, which says all there is to say of the fleet."""
     began_hours: float
-    """When that was handed in: an allocator counts from there."""
+    """When that was submitted: an allocator counts from there."""
     present: tuple[str, ...] = ()
     """Its jobs that have not ended, in the order they came."""
     came: int = 0

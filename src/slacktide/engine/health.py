@@ -30,20 +30,17 @@ def health(
     left = physics.work_hours(terms, state.progress_gpu_hours, terms.fastest)
     slow = margin_factor(pace, terms.fastest, left, slot_hours, Z)
     if earliest > limit:
-        why = f"the earliest end is hour {earliest - began:.2f}, the deadline {limit - began:.2f}"
+        why = f"the earliest finish is hour {earliest - began:.2f}, the deadline {limit - began:.2f}"
         fast = now_hours + (earliest - now_hours) * slow
         return ("late", why) if fast > limit else ("late-expected", why)
     if not is_measured(pace):
-        return (
-            "measuring",
-            f"its pace is being measured; at that of its file the end is hour {earliest - began:.2f}",
-        )
+        return "measuring", f"at the pace of its file the earliest finish is hour {earliest - began:.2f}"
     if as_held <= limit:
-        return "on-time", f"what is held would be done at hour {as_held - began:.2f}"
+        return "on-time", f"with what it holds it would finish at hour {as_held - began:.2f}"
     spare = physics.latest_start(terms, state.checkpointed_gpu_hours, slow) - now_hours
     if spare > slot_hours + terms.restart_hours:
-        return "on-time", f"on demand need not begin for {spare:.2f} h"
-    return "at-risk", f"on demand must begin within {max(spare, 0.0):.2f} h"
+        return "on-time", f"on demand can wait another {spare:.2f} h"
+    return "at-risk", f"on demand must start within {max(spare, 0.0):.2f} h"
 
 
 def _ends(

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 LEFT = Reason("what-is-left")
 ASKED = "a user asked for it"
-STOPS = "the controller stops"
-STOPS_LATE = "its deadline has come and after_deadline is 'stop'"
+STOPS = "the controller is stopping"
+STOPS_LATE = "its deadline has passed and after_deadline is 'stop'"
 HANGS = (
     "no new progress for {silent_s:.0f} s, and hang_after allows {patience_s:.0f} s; if it was still "
     "working, report progress more often, or give hang_after a longer time or 'never' in the job file"
 )
 MOST_STOPS = 20
-"""Whoever tells workers to stop this often, without any work between, does it for ever."""
+"""Whoever tells workers to stop this often, without any work between, does it forever."""
 STOPPED_TOO_OFTEN = (
     f"its workers were told to stop more than {MOST_STOPS} times in a row without progress, and not by this "
     "controller; a script must not signal its own process group"
@@ -140,7 +140,7 @@ def _stop_in_time(engine: Engine, track: Track, one: Account, facts: Facts) -> N
 
 
 def _reserve_usd(engine: Engine, track: Track, one: Account) -> float:
-    """Return what letting go may cost at the most: what is held, as long as it takes, at the worst price."""
+    """Return what stopping may cost at the most: what is held, as long as it takes, at the worst price."""
     lane, held = engine.lane(track), track.held or NOTHING
     order = track.order or held
     spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
@@ -149,9 +149,9 @@ def _reserve_usd(engine: Engine, track: Track, one: Account) -> float:
 
 
 def spent(limit_usd: float, spent_usd: float, reserve_usd: float = 0.0) -> str:
-    """Say why a job is stopped at its greatest cost: the limit, what was spent, and what is kept back.
+    """Say why a job is stopped at its maximum cost: the limit, what was spent, and what is kept back.
 
-    Where letting go may cost more than is left, what it may cost: with a fast clock and a long grace period
+    Where stopping may cost more than is left, what it may cost: with a fast clock and a long grace period
     that may be more than the whole limit.
     """
     left = limit_usd - spent_usd
@@ -160,12 +160,12 @@ def spent(limit_usd: float, spent_usd: float, reserve_usd: float = 0.0) -> str:
         return said
     if reserve_usd > left + 0.005:
         needed = format_usd(reserve_usd)
-        return f"{said}; the reserve for letting go would be {needed}, and only {format_usd(left)} are left"
-    return f"{said}; the other {format_usd(left)} are the reserve for letting go"
+        return f"{said}; the reserve for stopping would be {needed}, and only {format_usd(left)} are left"
+    return f"{said}; the other {format_usd(left)} are reserved for stopping"
 
 
 def _give_up(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
-    let_go(engine, track, "failed", f"preempted {track.preemptions} times, more than it may be")
+    let_go(engine, track, "failed", f"preempted {track.preemptions} times, more than allowed")
 
 
 def _gone(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
@@ -262,7 +262,7 @@ def _lost_all(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
         at_hours=one.to_hours,
         attempt=next_attempt(engine, track),
         delay_s=delay_s if track.losses_in_row > 1 else 0.0,
-        why="its last set of workers is lost",
+        why="its last workers are lost",
     )
     engine.act([again], [(track, None)])
 
@@ -290,9 +290,9 @@ def _unsaved_gpu_hours(one: Account) -> float:
 
 def _how_lost(track: Track, facts: Facts) -> str:
     if facts.newest_attempt > track.attempt:
-        return f"attempt {facts.newest_attempt} was begun already, of which this journal knows nothing"
+        return f"attempt {facts.newest_attempt} was already started, but this journal does not know it"
     if facts.taken_spot_gpus or facts.lost_on_demand_gpus:
-        return "its machines went"
+        return "its machines are gone"
     return "its workers were told to stop, and not by this controller"
 
 
@@ -304,7 +304,7 @@ def _failed(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
         job=track.job,
         at_hours=one.to_hours,
         actor="worker",
-        why=failure.what or f"rank {failure.rank} ended with {failure.exit_code}",
+        why=failure.what or f"rank {failure.rank} exited with {failure.exit_code}",
         attempt=track.attempt,
         rank=failure.rank,
         exit_code=failure.exit_code,
@@ -339,6 +339,6 @@ def _again(engine: Engine, track: Track, failed: WorkerFailed | Stalled, *, hope
         at_hours=failed.at_hours,
         attempt=next_attempt(engine, track),
         delay_s=patience.delay_s(track.failures_in_row),
-        why=f"failure {track.failures_in_row} in a row of at most {patience.failures}",
+        why=f"failure {track.failures_in_row} in a row, {patience.failures} allowed",
     )
     engine.act([again], [(track, None)])

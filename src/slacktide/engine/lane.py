@@ -41,7 +41,7 @@ class Lane:
     market_pool: Pool
     """The pool as it was when the market was opened."""
     start_slot: int
-    """The market's slot in which the job was handed in."""
+    """The market's slot in which the job was submitted."""
     origin_hours: float
     """When that slot began, on the market's clock."""
     policy: Policy
@@ -146,7 +146,7 @@ def make_lane(
 ) -> Lane:
     """Put a job on a pool of a market, under a policy that is guarded where it must be.
 
-    It is handed in at `began_hours`, in the slot `start_slot`, which began then or at `origin_hours`.
+    It is submitted at `began_hours`, in the slot `start_slot`, which began then or at `origin_hours`.
     """
     setting = setting_for(market, pool, None)
     return Lane(

@@ -37,7 +37,7 @@ def launch_of(job: str, file: JobFile | None, *, worked: bool = False) -> Launch
 def secrets_of(file: JobFile | None, kept: Mapping[str, str]) -> Mapping[str, str]:
     """Return the values that stand in no journal: of variables that were taken over, and of secrets.
 
-    `kept` holds what was taken over where the job was handed in. Secrets are read from the job file where it
+    `kept` holds what was taken over where the job was submitted. Secrets are read from the job file where it
     lies, else from the environment. Raises InputError when one has none.
     """
     if file is None:
@@ -63,5 +63,5 @@ def _secrets(file: JobFile) -> dict[str, str]:
     found = {name: os.environ.get(name) if value is None else value for name, value in secrets.items()}
     for name, value in found.items():
         if value is None:
-            raise InputError(f"secret {name} must have a value, got none; set it here or write it down")
+            raise InputError(f"secret {name} must have a value, got none; set it here or in the job file")
     return {name: value for name, value in found.items() if value is not None}

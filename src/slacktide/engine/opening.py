@@ -1,4 +1,4 @@
-"""The one market of a journal: which it is, and at which of its slots a job that is handed in stands."""
+"""The one market of a journal: which it is, and at which of its slots a job that is submitted stands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def same_market(site: SiteOpened, named: Mapping[str, Any]) -> dict[str, Any]:
     opened: dict[str, Any] = json.loads(site.market)
     if {**opened, **named} != opened:
         raise InputError(
-            f"a job must run on its journal's market while jobs of it go on, which is {_words(opened)}, got "
+            f"a journal with unfinished jobs must keep its market, which is {_words(opened)}, got "
             f"{_words({**opened, **named})}; leave the market out, or {ANOTHER}"
         )
     return opened

@@ -1,4 +1,4 @@
-"""Where on its market a job that is handed in stands: in which pool, and at which slot."""
+"""Where on its market a job that is submitted stands: in which pool, and at which slot."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def placed(submitted: Submitted, job: Job, pool: Pool, start: int | None, site: 
     if not (submitted.fleet or on_feed(submitted) or reaches):
         raise InputError(
             f"pool {pool.name!r}: this journal's market must cover the deadline of {job.deadline_hours:g} h, "
-            f"got {max(0.0, left_hours):g} h of it from now on; use a nearer deadline, or {ANOTHER}"
+            f"got {max(0.0, left_hours):g} h of it from now on; use an earlier deadline, or {ANOTHER}"
         )
     return dataclasses.replace(submitted, start_slot=slot, origin_hours=origin_hours)
 
@@ -88,13 +88,13 @@ def start_of(job: Job, pool: Pool, start: int | None) -> int:
         if not 0 <= start <= last:
             raise InputError(
                 f"start must leave {job.deadline_hours:g} h of market, so lie in 0..{last}, got {start}; "
-                "use a longer market or a nearer deadline"
+                "use a longer market or an earlier deadline"
             )
         return start
     if last < 0:
         raise InputError(
             f"pool {pool.name!r}: the market must cover the deadline of {job.deadline_hours:g} h, got "
-            f"{pool.hours:g} h of it; use a longer market or a nearer deadline"
+            f"{pool.hours:g} h of it; use a longer market or an earlier deadline"
         )
     room = round(ROOM_SHARE * job.deadline_hours / pool.slot_hours)
     return max(0, last - room) if last >= 2 * room else last

@@ -15,7 +15,7 @@ from slacktide.jobfile import parse_job
 from slacktide.tariff import Tariff, tariff_of
 from slacktide.types import Job, Quote
 
-BY_THE_JOURNAL = "the audit is of the quotes in the journal"
+BY_THE_JOURNAL = "the audit uses the quotes in the journal"
 
 
 class Pricing(NamedTuple):
@@ -31,7 +31,7 @@ class Pricing(NamedTuple):
 
 
 def pricing_of(submitted: Submitted, site: SiteOpened | None) -> Pricing:
-    """Say how a job is priced that was handed in on a site; none in journals of before."""
+    """Say how a job is priced that was submitted on a site; none in journals of before."""
     now = datetime.fromisoformat(submitted.submitted_utc)
     job = parse_job(submitted.text, path=submitted.path, now=now).job
     tariff = tariff_of(job.billing, submitted.slot_hours)
@@ -45,7 +45,7 @@ def pricing_of(submitted: Submitted, site: SiteOpened | None) -> Pricing:
 
 
 def sites_of(records: Iterable[Record]) -> dict[str, SiteOpened | None]:
-    """Return the site on which each job was handed in; none for those of before."""
+    """Return the site on which each job was submitted; none for those of before."""
     site: SiteOpened | None = None
     sites: dict[str, SiteOpened | None] = {}
     for record in records:
@@ -62,6 +62,6 @@ def sites_of(records: Iterable[Record]) -> dict[str, SiteOpened | None]:
 def _changed(submitted: Submitted) -> str:
     spec = json.loads(submitted.market)["spec"]
     return (
-        f"{spec}: the market was changed since {submitted.job} was handed in; "
+        f"{spec}: the market was changed since {submitted.job} was submitted; "
         f"{BY_THE_JOURNAL}, on demand alone and the clairvoyant are of the market as it is now"
     )

@@ -37,7 +37,7 @@ def run_result(events: Iterable[Event], job: Job, pool: Pool, policy: str) -> Ru
     )
     if not result.laps:
         raise InputError(
-            f"a run of {submitted.job!r} must have lasted some time to be shown, but nothing was run yet; "
+            f"a run of {submitted.job!r} must have started to be shown, but it has not run yet; "
             "run the job first"
         )
     return result
@@ -48,7 +48,7 @@ def yardsticks(lane: Lane, job: Job) -> list[RunResult]:
 
     `job` is the lane's as it was measured to be.
 
-    Both begin with the slot in which the job was handed in, and no market reaches to the end of a job
+    Both begin with the slot in which the job was submitted, and no market reaches to the end of a job
     without a deadline.
     """
     found = {ON_DEMAND_ALONE: on_demand_alone(lane, job), CLAIRVOYANT: _clairvoyant(lane, job)}

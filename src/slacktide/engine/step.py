@@ -116,7 +116,7 @@ def _unseen(track: Track, now_hours: float, slots: int) -> ClockJumped:
         job=track.job,
         at_hours=now_hours,
         from_hours=track.begun.from_hours,
-        why=f"{slots} slots passed unseen; they are paid as they were held",
+        why=f"{slots} slots passed without a decision; they are billed as held",
     )
 
 
@@ -164,7 +164,7 @@ def _begin(engine: Engine, track: Track, now_hours: float) -> Ask | None:
         return None
     if engine.releasing:
         if not track.released:
-            engine.write([Released(job=track.job, at_hours=now_hours, why="the controller stops")])
+            engine.write([Released(job=track.job, at_hours=now_hours, why="the controller is stopping")])
         return None
     lane = engine.lane(track)
     if now_hours >= lane.stops_hours:

@@ -87,7 +87,7 @@ class Track:
     job: str
     submitted: Submitted
     began_hours: float
-    """When it was handed in."""
+    """When it was submitted."""
     state: JobState = field(default_factory=JobState)
     """The job where its open stretch begins, or at its end."""
     begun: Begun | None = None

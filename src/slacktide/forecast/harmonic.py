@@ -1,4 +1,4 @@
-"""A regression on the recent past and the time of day, learnt while it runs."""
+"""A regression on the recent past and the time of day, learned while it runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BELIEVE_PRICE = 0.98
 @forecasters.register
 @dataclass(frozen=True, slots=True)
 class Harmonic:
-    """Forecast by a regression on the recent past and the time of day, learnt online.
+    """Forecast by a regression on the recent past and the time of day, learned online.
 
     The usual choice: fast, good from a few days of history on, and persistence before that, since
     every coefficient begins at nought. Availability is forecast as its median (the chance of
@@ -76,7 +76,7 @@ class Harmonic:
         """Say where there was too little to learn from."""
         if pool.hours >= 48:
             return ()
-        return (f"{pool.name}: {pool.hours:.3g} h is too short to learn from; much as persistence",)
+        return (f"{pool.name}: {pool.hours:.3g} h is too short to learn from; close to persistence",)
 
 
 def _series(pool: Pool) -> tuple[Floats, Floats]:

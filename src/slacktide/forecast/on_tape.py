@@ -66,7 +66,7 @@ class OnTape:
 
 
 class Told:
-    """Forecasts of one who knows the future: for experiments, and the only ones made from a whole pool."""
+    """Forecasts of the clairvoyant: for experiments, and the only ones made from a whole pool."""
 
     def __init__(self, forecaster: Forecaster, pool: Pool, horizon: int) -> None:
         self._forecaster, self._pool, self._horizon = forecaster, pool, horizon

@@ -31,11 +31,11 @@ LOSS_DAYS = 14.0
 """How long the record of past errors reaches that decides whether the regression is believed."""
 
 MOST, LAST, SLOTS = range(3)
-"""Places in `Memory.now`: the most seen, the last value as a share of it, slots learnt."""
+"""Places in `Memory.now`: the most seen, the last value as a share of it, slots learned."""
 
 
 class Fixed(NamedTuple):
-    """What does not change while a series is learnt."""
+    """What does not change while a series is learned."""
 
     levels: int
     """Levels whose probability is regressed, to forecast the median; 0 forecasts the mean."""
@@ -159,7 +159,7 @@ def gain(fixed: Fixed, memory: Memory) -> None:
     trace = 0.0
     for one in range(size):
         trace += covariance[one, one] - out[one] * out[one] / scale
-    # What a quiet market does not show must not be forgotten: its covariance would grow for ever.
+    # What a quiet market does not show must not be forgotten: its covariance would grow forever.
     keep = fixed.forget if trace <= fixed.forget * fixed.prior * size else 1.0
     for one in range(size):
         for other in range(one, size):

@@ -46,7 +46,7 @@ class Seasonal:
         if pool.hours >= 24 * self.days:
             return ()
         have = f"{pool.name}: {pool.hours / 24:.3g} days of history, not {self.days}"
-        return (have + ("; the first day is as persistence" if pool.hours > 24 else "; much as persistence"),)
+        return (have + ("; the first day is persistence" if pool.hours > 24 else "; close to persistence"),)
 
 
 class _Days:

@@ -102,7 +102,7 @@ def _time_column(names: tuple[str, ...], path: str, line: int) -> str:
     times = [name for name in TIME_COLUMNS if name in names]
     if len(times) != 1:
         raise FileError(
-            f"one column must say when jobs came ({', '.join(TIME_COLUMNS)}), got "
+            f"one column must say when jobs arrived ({', '.join(TIME_COLUMNS)}), got "
             f"{' and '.join(times) or 'only: ' + listed(names)}",
             path=path,
             line=line,
@@ -115,7 +115,7 @@ def _size_column(names: tuple[str, ...], path: str, line: int) -> str | None:
         return WORK
     if DURATION in names and WIDTH not in names:
         raise FileError(
-            f"{DURATION!r} must come with {WIDTH!r}, on which a job ran so long; leave it out to draw sizes",
+            f"{DURATION!r} must come with {WIDTH!r}, the GPUs it ran on; leave it out to generate sizes",
             path=path,
             line=line,
         )

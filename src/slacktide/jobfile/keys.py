@@ -96,7 +96,7 @@ def count(text: str) -> int:
 
 
 def patience(text: str) -> float:
-    """Read how long a job may make no progress, in hours; `never` is for ever."""
+    """Read how long a job may make no progress, in hours; `never` is forever."""
     if text == "never":
         return math.inf
     try:
@@ -231,7 +231,7 @@ def policy(folder: Path) -> Callable[[Tree], Spec]:
             return AUTO
         named = spec if isinstance(spec, str) else next(iter(spec))
         if named == AUTO:
-            raise InputError(f"{AUTO} must stand alone, got parameters; write 'policy: {AUTO}'")
+            raise InputError(f"{AUTO} takes no parameters, got some; write 'policy: {AUTO}'")
         return _made(spec, named, policies, [*policies, AUTO], folder)
 
     return read

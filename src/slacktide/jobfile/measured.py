@@ -137,7 +137,7 @@ def _one(found: list[str], example: str, known: list[str], path: str) -> str:
         message = f"a table must have a column such as {example!r}, got only: {listed(known)}"
         raise FileError(message, path=path, line=1)
     if len(found) > 1:
-        remedy = "name the one that is meant with 'rate' or 'time'" if example != "gpus" else "keep one"
+        remedy = "name the one you mean with 'rate' or 'time'" if example != "gpus" else "keep one"
         message = f"one column such as {example!r} must be there, got {listed(found)}; {remedy}"
         raise FileError(message, path=path, line=1)
     return found[0]

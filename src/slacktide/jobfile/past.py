@@ -129,7 +129,10 @@ def _columns(names: list[str], by: str | None, path: str) -> dict[str, str]:
         "state": one(STATE),
         "id": "jobid" if "jobid" in names else None,
     }
-    for what, known, says in (("came", CAME, "when a job came"), ("gpus", WIDTH, "on how many GPUs it ran")):
+    for what, known, says in (
+        ("came", CAME, "when a job arrived"),
+        ("gpus", WIDTH, "on how many GPUs"),
+    ):
         if found[what] is None:
             must = f"a column must say {says} ({', '.join(known)})"
             raise FileError(f"{must}, got only: {listed(names)}", path=path, line=1)

@@ -1,6 +1,6 @@
 """How a job that reports nothing itself is heard: a pattern that finds progress in what it prints.
 
-A pattern is tried on every line of somebody's log, so what could take for ever is refused here: repeats of
+A pattern is tried on every line of somebody's log, so what could take forever is refused here: repeats of
 groups, references back and looks around. What is left takes a bounded time on a line of bounded length.
 """
 
@@ -36,7 +36,7 @@ def progress(mistakes: Mistakes) -> Callable[[Tree], str | None]:
 
 
 def log_pattern(text: str) -> str:
-    """Read a pattern with one group (a share or per cent) or two (done and total); raises InputError."""
+    """Read a pattern with one group (a share or percent) or two (done and total); raises InputError."""
     if len(text) > LONGEST_PATTERN:
         raise InputError(f"a pattern must have at most {LONGEST_PATTERN} characters, got {len(text)}")
     try:
@@ -45,7 +45,7 @@ def log_pattern(text: str) -> str:
         raise InputError(f"must be a regular expression, got {shown(text)}: {error}") from error
     if groups not in (1, 2):
         raise InputError(
-            f"a pattern must have one group (a share, or per cent) or two (done and total), got {groups}; "
+            f"a pattern must have one group (a share, or percent) or two (done and total), got {groups}; "
             r"write for instance 'step (\d+)/(\d+)'"
         )
     _check_bounded(text)
@@ -53,17 +53,17 @@ def log_pattern(text: str) -> str:
 
 
 def _check_bounded(text: str) -> None:
-    """Refuse what can take for ever on one line."""
+    """Refuse what can take forever on one line."""
     repeats, before = 0, ""
     for token in _TOKEN.finditer(text):
         kind, word = str(token.lastgroup), token.group()
         if kind == "odd" or (kind == "escape" and word[1].isdecimal() and word[1] != "0"):
-            raise InputError(f"a pattern must not look around, refer back or set flags, got {shown(text)}")
+            raise InputError(f"a pattern must not use lookaround, backreferences or flags, got {shown(text)}")
         if kind == "repeat" and before == "repeat" and word != "?":
             raise InputError(f"a pattern must not repeat a repeat, got {shown(text)}")
         if kind == "repeat" and before == "close" and word != "?":
             raise InputError(
-                f"a pattern must not repeat a group, because that can take for ever, got {shown(text)}; "
+                f"a pattern must not repeat a group, because that can take forever, got {shown(text)}; "
                 r"repeat single characters, as in \d+"
             )
         repeats += kind == "repeat" and word != "?"
@@ -71,5 +71,5 @@ def _check_bounded(text: str) -> None:
     if repeats > MOST_REPEATS:
         raise InputError(
             f"a pattern must have at most {MOST_REPEATS} repeats, got {repeats} in {shown(text)}; "
-            "leave out what need not be matched: a pattern may begin anywhere in a line"
+            "leave out what does not need to match: a pattern may begin anywhere in a line"
         )

@@ -239,7 +239,7 @@ def _explain(error: yaml.MarkedYAMLError) -> str:
     begun = f" (begun at line {error.context_mark.line + 1})" if error.context_mark else ""
     remedy = "; close it, or quote text that holds , { or }" if "flow" in context else ""
     unquoted = _QUOTED.sub(_hidden, problem)
-    return f"the file must be YAML, got a mistake {context}{begun}: {unquoted}{remedy}"
+    return f"the file must be YAML, got an error {context}{begun}: {unquoted}{remedy}"
 
 
 def _hidden(quoted: re.Match[str]) -> str:

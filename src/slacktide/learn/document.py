@@ -50,13 +50,13 @@ def from_json(text: str, path: object) -> Hedge:
     except InputError as error:
         raise FileError(
             f"must be a whole learned state, got a damaged one: {error}; "
-            "restore it, or begin anew with 'slacktide learn --reset'",
+            "restore it, or start over with 'slacktide learn --reset'",
             path=path,
         ) from error
 
 
 def _document(text: str, path: object) -> dict[str, Any]:
-    remedy = "name another file with --state, or begin anew with 'slacktide learn --reset'"
+    remedy = "name another file with --state, or start over with 'slacktide learn --reset'"
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -69,7 +69,7 @@ def _document(text: str, path: object) -> dict[str, Any]:
     if document.get("version") != VERSION:
         raise FileError(
             f"must be a learned state of version {VERSION}, got version {shown(document.get('version'))}; "
-            "use the Slacktide that wrote it, or begin anew with 'slacktide learn --reset'",
+            "use the Slacktide that wrote it, or start over with 'slacktide learn --reset'",
             path=path,
         )
     return document
@@ -84,7 +84,7 @@ _DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, Overflow
 def _part(document: dict[str, Any], key: str, kind: str, read: Callable[[Any], Found]) -> Found:
     """Read one part of a state; raises InputError that names it, and what it must be, where it is another."""
     if key not in document:
-        raise InputError(f"{key} must be there, got nothing")
+        raise InputError(f"{key} must be given, got nothing")
     try:
         return read(document[key])
     except InputError as error:

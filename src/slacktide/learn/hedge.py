@@ -234,7 +234,7 @@ def _normalised(arms: Sequence[str], prior: Mapping[str, float] | None) -> Float
         raise InputError(f"prior must give every arm its share and no other, got a difference in {odd[:3]}")
     shares = np.array([prior[arm] for arm in arms], dtype=np.float64)
     if not (np.isfinite(shares).all() and (shares > 0).all()):
-        raise InputError(f"prior shares must be > 0, got {shares.min()}; leave an arm out rather than at 0")
+        raise InputError(f"prior shares must be > 0, got {shares.min()}; leave the arm out instead")
     return np.asarray(shares / shares.sum())
 
 

@@ -111,6 +111,6 @@ def _wait(handle: int, beside: Path, until: float) -> None:
         except BlockingIOError as error:
             if time.monotonic() > until:
                 raise FileError(
-                    "the lock must be let go, got a process that keeps it; end that process", path=beside
+                    "the lock must be free, got a process that holds it; stop that process", path=beside
                 ) from error
             time.sleep(PAUSE_S)

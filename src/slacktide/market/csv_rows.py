@@ -42,6 +42,6 @@ def header_problem(names: Sequence[str], wanted: Sequence[str]) -> str | None:
             return unknown_name("a column", name, wanted)
     missing = [name for name in wanted if name not in names]
     if missing:
-        return f"column {shown(missing[0])} must be there, got only: {listed(names)}"
+        return f"column {shown(missing[0])} must exist, got only: {listed(names)}"
     twice = [name for name in wanted if names.count(name) > 1]
     return f"a column must come once, got {shown(twice[0])} twice" if twice else None

@@ -111,7 +111,7 @@ def _samples(rows: list[PriceEvent], path: str, machines: dict[str, Instance], g
 
 
 def _sentences(machines: dict[str, Instance], gpus: int, assumed: Assumed) -> tuple[str, ...]:
-    sentences = [f"The file has prices only: {gpus} spot GPUs are taken to be obtainable at all times."]
+    sentences = [f"The file has prices only: {gpus} spot GPUs are assumed to be available at all times."]
     for name, machine in sorted(machines.items()):
         usd = machine.on_demand_usd_per_hour / machine.gpus
         origin = (

@@ -77,15 +77,15 @@ def _unpacked(data: bytes, path: str | Path) -> bytes:
     if data[:2] == _GZIP_MAGIC:
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-                return _at_most(cast(IO[bytes], file), path, " unpacked")
+                return _at_most(cast(IO[bytes], file), path, " uncompressed")
         except EOFError:
             raise FileError(
-                "gzip must be complete, got a truncated file; fetch it again", path=path
+                "gzip must be complete, got a truncated file; download it again", path=path
             ) from None
         except (gzip.BadGzipFile, zlib.error):
-            raise FileError("gzip must be intact, got a damaged file; fetch it again", path=path) from None
+            raise FileError("gzip must be intact, got a damaged file; download it again", path=path) from None
     if data and Path(path).suffix == ".gz":
-        raise FileError("a .gz file must be gzip, got something else; rename it or pack it", path=path)
+        raise FileError("a .gz file must be gzip, got something else; rename it or compress it", path=path)
     return data
 
 

@@ -77,7 +77,7 @@ def instance(name: str, gpus: int | None, on_demand_usd_per_gpu_hour: float | No
             if given is None
         ]
         raise InputError(
-            f"the instance type must be one we know, got {shown(name)}; give {' and '.join(missing)} "
+            f"the instance type must be a known one, got {shown(name)}; give {' and '.join(missing)} "
             f"({', '.join('--' + option.replace('_', '-') for option in missing)})"
         )
     count = gpus if gpus is not None else known.gpus if known else 1

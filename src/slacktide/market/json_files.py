@@ -20,7 +20,7 @@ def json_object(data: bytes, path: str) -> dict[str, Any]:
         ) from None
     except ValueError:  # Python reads no whole numbers of thousands of digits
         raise FileError(
-            "must be JSON whose numbers can be meant, got one of thousands of digits", path=path
+            "must be JSON with sensible numbers, got one with thousands of digits", path=path
         ) from None
     except RecursionError:
         raise FileError("must be JSON nested a few levels deep, got too many", path=path) from None
@@ -31,5 +31,5 @@ def json_object(data: bytes, path: str) -> dict[str, Any]:
 
 def kind_of(value: Any) -> str:
     """Name the JSON kind of a value, with an article."""
-    kinds = {dict: "an object", list: "an array", str: "a text", bool: "a truth value", type(None): "null"}
+    kinds = {dict: "an object", list: "an array", str: "a text", bool: "true or false", type(None): "null"}
     return kinds.get(type(value), "a number")

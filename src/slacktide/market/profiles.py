@@ -74,7 +74,7 @@ PROFILES = {
     for profile in (
         Profile(
             name="h100",
-            summary="A decent H100 zone with troubles: full at night, thin in the afternoon.",
+            summary="An average H100 zone: full capacity at night, little in the afternoon.",
             target=Target(
                 any_share=0.916,
                 half_share=0.672,
@@ -96,7 +96,7 @@ PROFILES = {
         ),
         Profile(
             name="h100-good",
-            summary="The best H100 zone measured: nearly always there, with short interruptions.",
+            summary="The best H100 zone measured: nearly always available, with short interruptions.",
             target=Target(
                 any_share=0.977,
                 half_share=0.907,
@@ -119,7 +119,7 @@ PROFILES = {
         ),
         Profile(
             name="h100-scarce",
-            summary="A scarce H100 zone: gone for hours or days, then all there.",
+            summary="A scarce H100 zone: no spot for hours or days, then full capacity.",
             target=Target(
                 any_share=0.526,
                 half_share=0.456,
@@ -167,7 +167,7 @@ PROFILES = {
         ),
         Profile(
             name="volatile",
-            summary="A nervous market: eight losses a day, seldom full, and prices that jump every few days.",
+            summary="A volatile market: eight losses a day, rarely full, prices that jump every few days.",
             target=Target(
                 any_share=0.902,
                 half_share=0.516,

@@ -41,7 +41,7 @@ def regular(samples: Samples, irregular: Irregular, slot_hours: float | None) ->
     known = [step for step in steps if step is not None]
     if not known and slot_hours is None:
         raise samples.error(
-            0, "the slot length must be told when no pool has two rows, got one; give it (--slot)"
+            0, "the slot length must be given when no pool has two rows, got one; give it with --slot"
         )
     common = _common_step(samples, parts, known, slot_hours)
     every = [common or step or min(known) for step in steps]
@@ -51,7 +51,7 @@ def regular(samples: Samples, irregular: Irregular, slot_hours: float | None) ->
     assumed = _filled(samples, parts, every, irregular)
     if common is None:
         slot_hours = min(known) / MICROS_PER_HOUR if slot_hours is None else slot_hours
-        assumed += (f"Pools sampled at different steps were brought to slots of {60 * slot_hours:g} min.",)
+        assumed += (f"Pools sampled at different steps were resampled to slots of {60 * slot_hours:g} min.",)
     market = Market(tuple(pools), samples.path, assumed)
     return market if slot_hours is None else resample(market, slot_hours)
 
@@ -237,8 +237,8 @@ def _check_gaps(samples: Samples, rows: Ints, step: int, irregular: Irregular) -
         raise samples.error(
             int(rows[at + 1]),
             f"rows must follow each other every {step / 6e7:g} min, got a gap of {spacing[at] / 6e7:g} min "
-            f"before {stamp(samples.micros[rows[at + 1]])}; allow it with gaps=hold (the last row stays "
-            "true) or gaps=empty (no spot meanwhile)",
+            f"before {stamp(samples.micros[rows[at + 1]])}; allow it with gaps=hold (the last row still "
+            "holds) or gaps=empty (no spot in the gap)",
         )
 
 

@@ -38,7 +38,7 @@ def read_skypilot(
     name = Path(path).name.split(".")[0]
     spot, on_demand, sentences = _prices(name, found, assumed, str(path))
     pool = Pool(name, gap_seconds / 3600, np.full(len(counts), spot), np.full(len(counts), on_demand), counts)
-    sentences.insert(0, f"The trace has no times: it is taken to begin at {EPOCH:%Y-%m-%d %H:%M} UTC.")
+    sentences.insert(0, f"The trace has no times: it is assumed to begin at {EPOCH:%Y-%m-%d %H:%M} UTC.")
     market = Market((pool,), str(path), tuple(sentences))
     return market if slot_hours is None else resample(market, slot_hours)
 
@@ -97,7 +97,7 @@ def _prices(name: str, found: dict[str, Any], assumed: Assumed, path: str) -> tu
         if gpu is None:
             raise InputError(
                 f"{path}: the on-demand price must be given when neither the file's name nor its metadata "
-                f"names a GPU we know ({', '.join(ON_DEMAND_USD_PER_GPU_HOUR)}); "
+                f"names a known GPU ({', '.join(ON_DEMAND_USD_PER_GPU_HOUR)}); "
                 "give on_demand_usd (--on-demand-usd)"
             )
         on_demand = ON_DEMAND_USD_PER_GPU_HOUR[gpu]

@@ -60,7 +60,7 @@ def _file(path: str, data: bytes, irregular: Irregular, assumed: Assumed, slot_h
     header = {name.strip() for name in start.split(b"\n")[0].decode(errors="replace").split(",")}
     if len(header & set(EVENT_COLUMNS)) >= 2:
         return read_price_events(path, data=data, assumed=assumed, irregular=irregular, slot_hours=slot_hours)
-    assumed.refuse(_ASSUMED, "a table, which says it itself")
+    assumed.refuse(_ASSUMED, "a table, which already says it")
     return read_table(path, data=data, irregular=irregular, slot_hours=slot_hours)
 
 

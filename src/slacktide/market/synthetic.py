@@ -50,7 +50,7 @@ def synthesize(
     market = Market(
         made,
         f"synthetic:{profile.name}?seed={seed}&days={days:g}{more}",
-        ("The market is synthetic: calibrated on the figures of real traces, but not one of them.",),
+        ("The market is synthetic: calibrated on real traces, but not one of them.",),
     )
     return market if slot_hours is None else resample(market, slot_hours)
 

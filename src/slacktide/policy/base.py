@@ -37,7 +37,7 @@ LATE = Reason("past-deadline")
 """Why a job that missed its deadline holds what it holds: no policy is asked any more."""
 
 terms_of = lru_cache(maxsize=256)(terms)
-"""A job as bare numbers on its own clock, which begins when it is handed in."""
+"""A job as bare numbers on its own clock, which begins when it is submitted."""
 _tariff = lru_cache(maxsize=64)(tariff_of)
 
 
@@ -100,7 +100,7 @@ class Sight(NamedTuple):
     terms: Terms
     tariff: Tariff
     slot: int
-    """The job's own, counted from the slot in which it was handed in."""
+    """The job's own, counted from the slot in which it was submitted."""
     now_hours: float
     next_hours: float
     """When the next decision is taken whatever happens: the slot's end."""
@@ -185,7 +185,7 @@ def sight(view: View) -> Sight:
     terms, tariff = believed_terms(view.job, view.pace), _tariff(view.job.billing, view.slot_hours)
     now, following, hours = view.now_hours, view.next_hours, view.slot_hours
     if abs(following - now - hours) > TIME_TOLERANCE_HOURS:
-        hours = following - now  # a job handed in inside a slot has a first one that is shorter
+        hours = following - now  # a job submitted inside a slot has a first one that is shorter
     return Sight(terms, tariff, view.slot, now, following, hours, view.state, view.quote, 0, view.pace)
 
 

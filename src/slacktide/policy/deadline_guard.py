@@ -112,7 +112,7 @@ def guard(sight: Sight, choice: Choice) -> Choice:
 @policies.register
 @dataclass(frozen=True, slots=True)
 class DeadlineGuard:
-    """Follow another policy, but never let the last moment pass at which on demand is in time.
+    """Follow another policy, but never let the last moment pass at which on demand is still on time.
 
     If renting on demand from the start meets the deadline, a guarded policy is never late, on
     any market. Every policy is wrapped in it when the deadline is hard. Where the work is not known for

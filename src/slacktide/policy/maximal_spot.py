@@ -14,7 +14,7 @@ from slacktide.types import Allocation
 
 @inlined
 def all_spot_until_it_must_end(_: tuple[()], sight: Sight) -> Choice:
-    """Take all obtainable spot; rent on demand once the rest would no longer fit otherwise."""
+    """Take all available spot; rent on demand once the rest would no longer fit otherwise."""
     terms, state = sight.terms, sight.state
     spot = terms.fit[min(sight.quote.spot_gpus, len(terms.fit) - 1)]
     if can_still_wait(terms, state, sight.now_hours, sight.next_hours, sight.hours, spot, 0):
@@ -25,7 +25,7 @@ def all_spot_until_it_must_end(_: tuple[()], sight: Sight) -> Choice:
 @policies.register
 @dataclass(frozen=True, slots=True)
 class MaximalSpot:
-    """Take all obtainable spot; rent on demand only when the rest of the work would no longer fit.
+    """Take all available spot; rent on demand only when the rest of the work would no longer fit.
 
     Want it when spot is plentiful and the deadline far. Known as MSU in Kong et al. 2025.
     """

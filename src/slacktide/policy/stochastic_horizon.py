@@ -99,7 +99,7 @@ class StochasticHorizon:
     def decide(self, view: View) -> Allocation:
         own = view.past()
         others = [view.past(at) for at in range(len(view.pools)) if at != view.pool]
-        # The deadline of a job handed in inside a slot lies in a slot more; that one is taken for the last.
+        # The deadline of a job submitted inside a slot lies in a slot more; that one is taken for the last.
         slot = min(view.slot, deadline_slots(view.job, view.slot_hours) - 1)
         first = slot - slot % _refit_slots(self, view.slot_hours)
         solved = _solved(self, view.job, own, others, len(own) - 1 - slot, first)

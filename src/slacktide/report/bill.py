@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slacktide.results.bill import Bill
 
 COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
-ESTIMATED = "estimated from time and width, and so is the work lost: the job reported none"
+ESTIMATED = "estimated from time and width, and so is the work lost: the job reported no progress"
 AUDIT_KEYS = ("cost_usd", "gaps", "wrong")
 
 
@@ -87,7 +87,7 @@ def _work(bill: Bill) -> str:
 
 def beside(bill: Bill) -> list[tuple[str, str]]:
     """Return what on demand alone and the clairvoyant would have paid, beside what was paid."""
-    why = "the market cannot be read" if bill.market_gone else "the market does not reach that far"
+    why = "the market cannot be read" if bill.market_gone else "the market data ends before that"
     unknown = f"unknown: {why}"
     alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd
     return [

@@ -64,7 +64,7 @@ def head(answer: BudgetAnswer, asked: Asked) -> list[str]:
     kinds = "1 class" if len(plan.classes) == 1 else f"{len(plan.classes)} classes"
     arrivals = say.rate(sum(one.arrivals_per_hour for one in plan.job_classes))
     least = f"{say.gpus(answer.least_budget_gpus)} GPUs{_money(answer, answer.least_budget_gpus)}"
-    return [first, f"jobs of {kinds} arrive at {arrivals}; the least that keeps up with them is {least}"]
+    return [first, f"jobs of {kinds} arrive at {arrivals}; the minimum that keeps up with them is {least}"]
 
 
 def classes(answer: BudgetAnswer) -> Grid:
@@ -126,7 +126,7 @@ def _step_row(answer: BudgetAnswer, step: Step) -> tuple[str, ...]:
         "more": f"{words.percent(STEP_SHARE)} more",
         "gpu": "1 GPU more",
         "usd": "$1 per hour more",
-        "fastest": "all that is of use",
+        "fastest": "the most that helps",
     }[step.kind]
     money = say.per_month(answer.usd_per_month(step.budget_gpus))
     mean = say.response(step.mean_response_hours)
@@ -144,10 +144,10 @@ def _bought(answer: BudgetAnswer) -> str:
     mean = say.response(answer.plan.mean_response_hours)
     one = answer.one_width
     if one is None:
-        return f"A job is done {mean} after it comes, on average; no single width for all fits the budget."
+        return f"A job finishes {mean} after it arrives, on average; no single width for all fits the budget."
     ratio = one.mean_response_hours / answer.plan.mean_response_hours
     return (
-        f"A job is done {mean} after it comes, on average. One width for all "
+        f"A job finishes {mean} after it arrives, on average. One width for all "
         f"({say.shared_widths(one.widths)}) would take {say.response(one.mean_response_hours)}, "
         f"{words.ratio(ratio)} as long, for the same money."
     )

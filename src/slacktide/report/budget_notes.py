@@ -53,7 +53,7 @@ def _widest(answer: BudgetAnswer) -> Iterator[str]:
         if one.widths[-1] > one.widths[0] and all(min(path.widths) == one.widths[-1] for path in plan.paths)
     ]
     if found := [f"{one.name} ({one.widths[-1]})" for one in widest]:
-        yield f"at the greatest width they may have, so money cannot speed them up: {_listed(found)}"
+        yield f"already at their maximum width, so money cannot speed them up: {_listed(found)}"
     if unlimited := [one.name for one in widest if one.widths == ANY_WIDTH]:
         yield f"say which widths are possible, or how they scale, before renting that: {_listed(unlimited)}"
 
@@ -76,7 +76,7 @@ def _points_under(one: JobClass) -> list[str]:
 
 
 def _assumed(answer: BudgetAnswer) -> Iterator[str]:
-    yield "assumes that GPUs are there at once and given back at once, so that no job waits"
+    yield "assumes that GPUs start and stop instantly, so no job waits"
     if answer.usd_per_gpu_hour is not None:
         price = format_usd(answer.usd_per_gpu_hour)
         yield f"a GPU-hour costs {price} on average; a month is {HOURS_PER_MONTH:g} hours"

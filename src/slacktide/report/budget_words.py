@@ -40,7 +40,7 @@ def rate(per_hour: float) -> str:
 
 
 def share(part: float) -> str:
-    """Write a share in whole per cent, and what is less than half of one as such."""
+    """Write a share in whole percent, and what is less than half of one as such."""
     return "< 1 %" if 0 < part < 0.005 else words.percent(part)
 
 

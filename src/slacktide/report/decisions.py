@@ -24,7 +24,7 @@ SHOWN_SIGNALS = {
     "progress_gpu_hours", "line_gpu_hours", "hours_left", "spot_gpus", "spot_usd_per_gpu_hour"
 }  # fmt: skip
 """Signals of a reason that the columns beside it show already."""
-STOPPED = " (stopped: the greatest cost was reached)"
+STOPPED = " (stopped: it reached its maximum cost)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def why(decision: Decision) -> str:
         work = f" and {words.gpu_hours(lost)} GPU-h of work" if lost > 0 else ""
         parts.append(f"lost {decision.lost_gpus} spot{work};")
     if decision.ending is not None:
-        parts.append("lets go of all workers:")
+        parts.append("stops all workers:")
     told = {name: signal for name, signal in reason.signals.items() if name not in SHOWN_SIGNALS}
     parts.append(words.plain(str(Reason(reason.rule, told))))
     return " ".join(parts)

@@ -82,7 +82,7 @@ def _table(hedge: Hedge) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("policy", no_wrap=True)
-    for title in ("weight", "at first", "mean utility"):
+    for title in ("weight", "initially", "mean utility"):
         table.add_column(title, justify="right", no_wrap=True)
     order = _order(hedge)
     for arm in (_arm(hedge, place) for place in order[:SHOWN]):
@@ -100,8 +100,8 @@ def _regret(hedge: Hedge) -> str:
     return (
         f"regret so far against {_escape(regret.best)}: {regret.expected:.3f} expected, "
         f"{regret.realised:.3f} realised; the expected one cannot pass {regret.bound:.3f}{share}\n"
-        "[dim]utility is scaled for each job: 0 is all GPUs on demand for nothing, "
-        "1 the full value for no money[/dim]"
+        "[dim]utility is scaled for each job: 0 is all GPUs on demand and no result, "
+        "1 is the full value at no cost[/dim]"
     )
 
 

@@ -36,7 +36,7 @@ def _notes(found: Measurement) -> list[str]:
             if found.gpus_found
             else "the processors of this machine"
         )
-        notes.append(f"{most} workers shared {shared}: where each has a GPU, the speedup may be another.")
+        notes.append(f"{most} workers shared {shared}: with a GPU each, the speedup may differ.")
     saving = [width.checkpoint_hours for width in found.widths if width.checkpoint_hours is not None]
     if saving:
         notes.append(f"A checkpoint took {words.about(max(saving))}: write `takes` under `checkpoint`.")
@@ -63,7 +63,7 @@ def lines(found: Measurement, *, spread: bool = True) -> str:
     comments = {
         "work": "" if spread else f"+-{percent(found.work_spread)}",
         "speedup": ", ".join(others),
-        "restart": f"{shortest} to {longest} in {len(found.widths)} starts; the longest counts",
+        "restart": f"{shortest} to {longest} in {len(found.widths)} starts; the longest is used",
     }
     return "\n".join(
         f"{key}: {value}  # {comments[key]}" if comments[key] else f"{key}: {value}"

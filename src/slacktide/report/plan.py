@@ -25,11 +25,11 @@ COLUMNS = (
     "p90",
     "done p50",
     "p90",
-    "in time",
+    "on time",
     "spot",
     "on dem.",
     "past p50",
-    "in time",
+    "on time",
 )
 
 
@@ -100,7 +100,7 @@ def verdict(plan: JobPlan) -> str:
         f"{plan.job.name} with {plan.policy} in {plan.pool}: probably {_usd(cost.p50)} "
         f"({_usd(cost.p10)} to {_usd(cost.p90)}), done after {_hours(finish.p50)} ({_hours(finish.p10)} to "
         f"{_hours(finish.p90)}) of {format_duration(plan.job.deadline_hours)}.\n"
-        f"In time in {_of(chosen.futures)} drawn futures and from {_of(chosen.history)} recent starts. "
+        f"On time in {_of(chosen.futures)} simulated futures and from {_of(chosen.history)} recent starts. "
         f"{_means(chosen)} {_beside(plan)}"
     )
 
@@ -124,7 +124,7 @@ def _means(chosen: Outlook) -> str:
     """Give both means with their standard errors."""
     spreads = chosen.futures, chosen.history
     said = (f"{one.mean_cost_usd:.2f} USD (+-{one.mean_cost_error_usd:.2f})" for one in spreads)
-    return "The mean is {} over drawn futures and {} from recent starts, +- its standard error.".format(*said)
+    return "The mean is {} over simulated futures, {} from recent starts, +- standard error.".format(*said)
 
 
 def _beside(plan: JobPlan) -> str:
@@ -134,7 +134,7 @@ def _beside(plan: JobPlan) -> str:
     if named.get("on-demand"):
         said.append(f"{1 - mine / named['on-demand']:.0%} less than on demand")
     if named.get("clairvoyant"):
-        said.append(f"{mine / named['clairvoyant']:.2f}x what one who knows the future would pay")
+        said.append(f"{mine / named['clairvoyant']:.2f}x the cost with perfect foresight")
     return f"On average {', '.join(said)}." if said else ""
 
 
@@ -144,7 +144,7 @@ def now(plan: JobPlan) -> str:
     held = (
         f"{first.spot_gpus} spot and {first.on_demand_gpus} on-demand GPUs" if first.gpus else "nothing yet"
     )
-    return f"Begun {when(plan)} it would hold {held}: {first.reason}."
+    return f"Started {when(plan)} it would hold {held}: {first.reason}."
 
 
 def when(plan: JobPlan) -> str:
@@ -155,8 +155,8 @@ def when(plan: JobPlan) -> str:
 
 
 def _table(plan: JobPlan) -> str:
-    head = "Over drawn futures (USD; GPU-hours); at the right, from recent starts:"
-    foot = f"clairvoyant: one who knows the future; {_best(plan)}."
+    head = "Over simulated futures (USD; GPU-hours); at the right, from recent starts:"
+    foot = f"clairvoyant: perfect foresight; {_best(plan)}."
     return "\n".join((head, *_aligned(rows(plan)), foot))
 
 
@@ -195,13 +195,13 @@ def width_words(plan: JobPlan) -> list[str]:
 def _change(point: CurvePoint) -> str:
     error = f"(+-{point.more_error_usd:.2f})"
     if abs(point.more_usd) <= point.more_error_usd:
-        return f"change nothing that these futures can tell: {point.more_usd:+.2f} USD {error}"
+        return f"make no difference that these futures show: {point.more_usd:+.2f} USD {error}"
     return f"{'save' if point.more_usd < 0 else 'cost'} {_usd(abs(point.more_usd))} {error}"
 
 
 def _best(plan: JobPlan) -> str:
     if plan.clairvoyant_spare_usd is None:
-        return "nobody can do better"
+        return "no policy can do better"
     return words.spare(plan.clairvoyant_spare_usd, plan.outlooks[-1].futures.mean_cost_usd) + " on average"
 
 

@@ -12,11 +12,15 @@ PAIRED = {
 }  # fmt: skip
 """Signals that are told together with another one."""
 
+SPOKEN = {"what-is-left": "no new decision", "behind-dear-spot": "behind, spot is expensive"}
+"""Rules whose code does not read well in a sentence."""
+
 
 def reason(rule: str, signals: Mapping[str, float]) -> str:
     """Say which rule decided and what it read."""
     told = ", ".join(filter(None, (_signal(name, signals) for name in signals)))
-    return f"{words.plain(rule)} ({told})" if told else words.plain(rule)
+    said = SPOKEN.get(rule, words.plain(rule))
+    return f"{said} ({told})" if told else said
 
 
 def _signal(name: str, signals: Mapping[str, float]) -> str:
@@ -24,11 +28,11 @@ def _signal(name: str, signals: Mapping[str, float]) -> str:
     value = signals[name]
     match name:
         case "progress_gpu_hours" if "line_gpu_hours" in signals:
-            return f"progress {value:,.1f} of {signals['line_gpu_hours']:,.1f} GPU-hours on the line"
+            return f"progress {value:,.1f} GPU-hours, {signals['line_gpu_hours']:,.1f} at an even pace"
         case "hours_left":
             return f"{words.since(value)} left"
         case "spot_gpus":
-            return f"{value:.0f} spot on offer"
+            return f"{value:.0f} spot available"
         case "spot_usd_per_gpu_hour":
             return f"spot {format_usd(value)}"
         case "reserve_usd_per_gpu_hour":

@@ -50,8 +50,8 @@ ENDINGS = {
     "failed": "failed",
     "cancelled": "was cancelled",
     "budget_exhausted": "was stopped before it would cost more than its max_cost",
-    "deadline_missed": "was done too late",
-    "released": "is let go until it is taken up again",
+    "deadline_missed": "finished too late",
+    "released": "is released until it is resumed",
 }
 """What became of a job, or will once its workers are gone, in words."""
 
@@ -85,7 +85,7 @@ def sentence(event: Event) -> str:
 def _decided(event: Decided) -> str:
     held = words.holding(event.spot_gpus, event.on_demand_gpus)
     if event.ending is not None:
-        return f"lets go of all workers ({held}): {words.plain(event.why)}"
+        return f"stops all workers ({held}): {words.plain(event.why)}"
     why, before = reason(event.why, event.signals), event.state
     spot, on_demand = event.spot_gpus - before.spot_gpus, event.on_demand_gpus - before.on_demand_gpus
     if spot or on_demand:
@@ -114,7 +114,7 @@ def _short(event: Decided) -> str:
 def _thrown_away(event: Decided) -> str:
     """Say what a change of workers costs a job that has no checkpoints."""
     lost = event.lost_gpu_hours
-    return f"; begins anew without a checkpoint, {words.work(lost)} of work lost" if lost > 0 else ""
+    return f"; starts over without a checkpoint, {words.work(lost)} of work lost" if lost > 0 else ""
 
 
 def _lived(event: Lived) -> str:
@@ -147,7 +147,7 @@ def _failure(event: WorkerFailed | Stalled | Restarted) -> str:
             why = event.why or f"no progress for {event.silent_s:.0f} s"
             return f"attempt {event.attempt} hangs: {words.plain(why)}"
     later = f" after {event.delay_s:.1f} s" if event.delay_s > 0 else ""
-    return _with_why(f"starts the workers again{later}, attempt {event.attempt}", event.why)
+    return _with_why(f"restarts the workers{later}, attempt {event.attempt}", event.why)
 
 
 def _exit(code: int) -> str:
@@ -163,7 +163,7 @@ def _submitted(event: Submitted) -> str:
     policy = policy_name(event.policy)
     chosen = f"{policy}, which the learner chose" if event.learning else policy
     return (
-        f"handed in {words.plain(event.job, 60)}: policy {chosen}; {_market(event.market)}pool "
+        f"submitted {words.plain(event.job, 60)}: policy {chosen}; {_market(event.market)}pool "
         f"{words.plain(event.pool, 60) or 'unnamed'} from slot {event.start_slot}"
     )
 
@@ -202,16 +202,16 @@ def _ended(event: Ended) -> str:
 def ending(status: str, finish_hours: float) -> str:
     """Say what became of a job; one that missed its deadline may have been stopped before it was done."""
     if status == "deadline_missed" and not math.isfinite(finish_hours):
-        return "was stopped at its deadline, not done"
+        return "was stopped unfinished at its deadline"
     return ENDINGS[status]
 
 
 def _others(event: Event) -> str:
     match event:
         case JournalMade():
-            return f"began the journal {words.plain(event.id, 40)}"
+            return f"created the journal {words.plain(event.id, 40)}"
         case ClockAnchored():
-            return f"read the market clock: it stands at hour {event.at_hours:.2f}"
+            return f"read the market clock: it is at hour {event.at_hours:.2f}"
         case Held():
             return _really_held(event)
         case Lost():
@@ -222,18 +222,16 @@ def _others(event: Event) -> str:
         case Unblocked():
             return "is no longer blocked"
         case FeedTroubled():
-            return "the market's feed is in trouble" if event.why else "the market's feed is well again"
+            return "the market feed has a problem" if event.why else "the market feed works again"
         case ClockSet():
-            return f"set the market clock: hour 0 is {event.epoch_utc}, at {event.speed:g} times the wall's"
+            return f"set the market clock: hour 0 is {event.epoch_utc}, at {event.speed:g} times real time"
         case Opened():
-            return f"took charge of the journal: pid {event.pid} on {event.host}, version {event.version}"
+            return f"controller started: pid {event.pid} on {event.host}, version {event.version}"
         case SiteOpened():
-            return f"opened {_market(event.market)}which stands at {event.start_utc}; all jobs run on it"
+            return f"opened {_market(event.market)}from {event.start_utc} on; all jobs run on it"
         case SubmissionAsked():
             wanted = f" with policy {policy_name(event.policy)}" if event.policy else ""
-            return (
-                f"asked that {words.plain(event.path, 80)} be run{wanted} (key {words.plain(event.key, 40)})"
-            )
+            return f"asked to run {words.plain(event.path, 80)}{wanted} (key {words.plain(event.key, 40)})"
         case SubmissionRefused():
             return f"refused the submission with key {words.plain(event.key, 40)}"
         case ClusterSized():
@@ -241,17 +239,17 @@ def _others(event: Event) -> str:
         case Kept():
             return _kept(event)
         case Remembered():
-            return f"the allocator of fleet {event.fleet} was asked and wrote down what it knows"
+            return f"the allocator of fleet {event.fleet} decided and saved what it knows"
         case Closed():
-            return "let go of the journal; nothing is held"
+            return "controller stopped; nothing is held"
         case PreemptionAsked():
-            return f"asked that {'all' if event.spot_gpus is None else event.spot_gpus} spot GPUs be taken"
+            return f"asked to preempt {'all' if event.spot_gpus is None else event.spot_gpus} spot GPUs"
         case CancellationAsked():
-            return "asked that the job be cancelled"
+            return "asked to cancel the job"
         case HealthChanged():
             return OUTLOOKS.get(event.health, f"is {event.health} now")
         case Released():
-            return "holds nothing any more; the job has not ended"
+            return "holds no GPUs any more; the job has not ended"
         case ClockJumped():
             return f"noticed that the clock jumped, from hour {event.from_hours:.2f}"
         case Resumed():
@@ -266,15 +264,15 @@ def _others(event: Event) -> str:
 def _resumed(event: Resumed) -> str:
     lost = f"{words.work(event.lost_gpu_hours)} lost" if event.lost_gpu_hours > 0 else "nothing lost"
     return (
-        f"attempt {event.attempt} goes on at {words.work(event.after_gpu_hours)} of work; "
+        f"attempt {event.attempt} continues at {words.work(event.after_gpu_hours)} of work; "
         f"{words.gpu_hours(event.before_gpu_hours)} had been reported before: {lost}"
     )
 
 
 def _really_held(event: Held) -> str:
-    pending = f"; {event.pending_gpus} more are ordered and not there yet" if event.pending_gpus else ""
+    pending = f"; {event.pending_gpus} more are ordered but not ready yet" if event.pending_gpus else ""
     held = words.holding(event.spot_gpus, event.on_demand_gpus)
-    return f"attempt {event.attempt} really holds {held} now{pending}"
+    return f"attempt {event.attempt} now actually holds {held}{pending}"
 
 
 def _cluster(event: ClusterSized) -> str:
@@ -285,7 +283,7 @@ def _cluster(event: ClusterSized) -> str:
     return f"sized the cluster of fleet {event.fleet}: {event.nodes} {noun}{gpus}{later}"
 
 
-USES = {"boot": "on their way", "idle": "idle", "rounding": "as the rest of nodes in use", "work": "at work"}
+USES = {"boot": "starting up", "idle": "idle", "rounding": "left over on nodes in use", "work": "at work"}
 """What GPUs were there for, in words."""
 
 

@@ -87,10 +87,10 @@ def notes(study: Study) -> list[str]:
         found.append(f"not concave; the hull of the others replaces {listed}{more}")
     if fitted.fastest_gpus < widest:
         found.append(
-            f"slower beyond {fitted.fastest_gpus:g} GPUs: wider is never worth its money, and the forms "
+            f"slower beyond {fitted.fastest_gpus:g} GPUs: wider never pays off, and the forms "
             "are fitted up to there"
         )
-    found.append(f"the table promises nothing beyond {widest:g} GPUs, where a form guesses")
+    found.append(f"the table says nothing beyond {widest:g} GPUs, where the forms guess")
     return found
 
 

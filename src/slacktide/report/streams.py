@@ -76,7 +76,7 @@ def notes(found: StreamComparison) -> list[str]:
     """Say what the figures rest on, and where they are odd."""
     return [
         "average GPUs: all that was paid for until the last job was done, over the time in which jobs came; "
-        "a policy given by its bare name was turned until it spent the budget, as near as it goes",
+        "a policy given by name only was tuned to spend the budget, as closely as it can",
         *_realism(found),
         *_rates(found),
         *_overspending(found),
@@ -112,7 +112,7 @@ def _realism(found: StreamComparison) -> list[str]:
     if ideal and not any(one.restart_hours for one in fleet.classes):
         return []
     return [
-        "fixed widths are optimal where single GPUs come at once and starts take no time; where nodes must "
+        "fixed widths are optimal where single GPUs start instantly and restarts are free; where nodes must "
         "be waited for or filled, or jobs restart, another policy can be below 1.000"
     ]
 
@@ -122,7 +122,7 @@ def _rates(found: StreamComparison) -> list[str]:
     came = len(found.stream) / found.stream.hours if found.stream.hours else said
     if abs(came / said - 1) <= RATE_OFF:
         return []
-    return [f"the fleet file says {say.rate(said)} jobs, but {say.rate(came)} came"]
+    return [f"the fleet file says {say.rate(said)} jobs, but {say.rate(came)} arrived"]
 
 
 def _overspending(found: StreamComparison) -> list[str]:

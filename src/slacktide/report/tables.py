@@ -25,7 +25,7 @@ def summary(comparison: Comparison) -> Grid:
         Column("policy", right=False, breaks=True), Column("mean cost"),
         Column("p10–p90"),
         Column("× clairvoyant", narrow="× clair-\nvoyant"), Column("to on demand", narrow="to on\ndemand"),
-        Column("in time"), Column("mean finish"), Column("spot"), Column("preempted", narrow="pre-\nempted"),
+        Column("on time"), Column("mean finish"), Column("spot"), Column("preempted", narrow="pre-\nempted"),
     )  # fmt: skip
     if valued:
         columns += (Column("mean utility"),)

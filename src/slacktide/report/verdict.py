@@ -32,7 +32,7 @@ def verdict(comparison: Comparison) -> str:
     one = best(comparison)
     if one.on_time_share <= 0 and not by_value(comparison.job):
         starts = len(words.runs_of(comparison, one.policy))
-        return "No policy was in time" + (f" from any of {starts} starts." if starts > 1 else ".")
+        return "No policy was on time" + (f" from any of {starts} starts." if starts > 1 else ".")
     paid = f"paid {_beside_clairvoyant(one)}{_beside_on_demand(comparison, one)}"
     worth = f", leaving {format_usd(one.mean_utility_usd)} of value" if by_value(comparison.job) else ""
     return f"{words.plain(one.policy)} was {_when(comparison, one.policy)} and {paid}{worth}."
@@ -42,7 +42,7 @@ def caveats(comparison: Comparison) -> list[str]:
     """Say what the verdict alone would hide: a wrong file, lateness, who paid less but was late, no money."""
     one = best(comparison)
     said = [words.truth(comparison.job, comparison.truth)]
-    said += ["No policy was in time from every start."] if 0 < one.on_time_share < 1 else []
+    said += ["No policy was on time from every start."] if 0 < one.on_time_share < 1 else []
     said += [_cheaper_but_late(comparison, one, other) for other in comparison.summary]
     said += [_money_ended(comparison), _clairvoyant_late(comparison), _clairvoyant_spare(comparison)]
     return [sentence for sentence in said if sentence]
@@ -51,8 +51,8 @@ def caveats(comparison: Comparison) -> list[str]:
 def _when(comparison: Comparison, policy: str) -> str:
     runs = words.runs_of(comparison, policy)
     if len(runs) == 1:
-        return "in time" if runs[0].on_time else "late"
-    return f"in time from {words.in_time(comparison, policy)} starts"
+        return "on time" if runs[0].on_time else "late"
+    return f"on time from {words.in_time(comparison, policy)} starts"
 
 
 def _beside_clairvoyant(one: PolicySummary) -> str:
@@ -86,7 +86,7 @@ def _money_ended(comparison: Comparison) -> str:
         never = sum(not math.isfinite(run.finish_hours) for run in runs)
         if never:
             said.append(f"{words.plain(one.policy)} {never} of {len(runs)} times")
-    return f"The greatest cost was reached before the work was done: {', '.join(said)}." if said else ""
+    return f"The maximum cost was reached before the work was done: {', '.join(said)}." if said else ""
 
 
 def _clairvoyant_spare(comparison: Comparison) -> str:

@@ -6,40 +6,40 @@ from collections.abc import Mapping, Sequence
 
 from slacktide.events import Decided, Ended, Event, Preempted, Stalled, WorkerFailed
 from slacktide.report import words
-from slacktide.report.sentences import ENDINGS
+from slacktide.report.sentences import ending
 from slacktide.results.status import JobStatus
 from slacktide.units import format_usd
 
 RULES = {
-    "take-spot": "spot GPUs are on offer, and they are cheaper than on demand",
-    "take-all-spot": "spot GPUs are on offer, and this policy takes all it can use",
+    "take-spot": "spot GPUs are available, and they are cheaper than on demand",
+    "take-all-spot": "spot GPUs are available, and this policy takes all it can use",
     "cheap-spot": "spot is cheap now",
-    "bank-cheap-spot": "spot is cheap now, so work is done ahead of time",
-    "keep-held-spot": "the spot GPUs that it holds are still there, and a change would cost a restart",
+    "bank-cheap-spot": "spot is cheap now, so it works ahead",
+    "keep-held-spot": "it still has its spot GPUs, and a change would cost a restart",
     "behind-cheap-spot": "it is behind its line, and spot is cheap",
     "behind-dear-spot": "it is behind its line, and takes spot although it is expensive",
-    "behind-no-spot": "it is behind its line, and no spot GPUs are on offer",
-    "wait-for-spot": "no spot GPUs are on offer, and there is time to wait for them",
+    "behind-no-spot": "it is behind its line, and no spot GPUs are available",
+    "wait-for-spot": "no spot GPUs are available, and there is time to wait for them",
     "wait-for-cheap-spot": "spot is expensive now, and there is time to wait for a lower price",
     "ahead-and-idle": "it is ahead of its line, so it can afford to wait",
     "ahead-of-line": "it is ahead of its line, so it can afford to wait for spot",
     "behind-line": "it is behind its line and must catch up",
     "catching-up": "it is catching up with its line",
     "catch-up": "it is behind its line and must catch up",
-    "safety-net": "the time left is just enough on demand, so it must not wait any more",
-    "last-moment": "the time left is just enough on demand, so it must not wait any more",
+    "safety-net": "the time left is just enough on demand, so it can wait no longer",
+    "last-moment": "the time left is just enough on demand, so it can wait no longer",
     "deadline-guard": "the time left is just enough on demand, so the deadline guard decides",
-    "line-out-of-reach": "its line cannot be reached any more, so it runs as fast as it can",
-    "deadline-out-of-reach": "the deadline cannot be met any more, so it runs as fast as it can",
-    "made-feasible": "what the plan asked for was not on offer, so it takes the nearest that is",
-    "smallest-width-in-time": "this is the fewest on-demand GPUs that are in time",
-    "past-deadline": "the deadline has passed, and the work is ended on demand",
+    "line-out-of-reach": "it can no longer catch up with its line, so it runs as fast as it can",
+    "deadline-out-of-reach": "the deadline can no longer be met, so it runs as fast as it can",
+    "made-feasible": "what it planned to hold is not available, so it takes the closest that is",
+    "smallest-width-in-time": "this is the smallest number of on-demand GPUs that finishes on time",
+    "past-deadline": "the deadline has passed, and the rest of the work runs on demand",
     "waiting-pays": "looking ahead, waiting is expected to cost the least",
     "spot-pays": "looking ahead, spot now is expected to cost the least",
     "on-demand-pays": "looking ahead, on-demand GPUs now are expected to cost the least",
     "both-pay": "looking ahead, spot and on-demand GPUs together are expected to cost the least",
-    "what-is-left": "other jobs hold the rest of what is on offer",
-    "policy-failed": "the policy failed, so what it holds is kept",
+    "what-is-left": "no new decision was made, so it keeps what it has",
+    "policy-failed": "the policy failed, so it keeps what it has",
     "stopping": "the run is being stopped",
 }
 """What the rules of our policies mean, as the end of a sentence that begins with `because`."""
@@ -48,7 +48,7 @@ RULES = {
 def why(status: JobStatus, events: Sequence[Event]) -> list[str]:
     """Say why a job is as it is, by what its journal tells, the newest decision first."""
     began = events[0].at_hours if events else 0.0
-    decided = [event for event in events if isinstance(event, Decided)]
+    decided = [event for event in events if isinstance(event, Decided) and event.ending is None]
     ended = next((event for event in events if isinstance(event, Ended)), None)
     said = [_standing(status)]
     if ended is not None:
@@ -56,9 +56,9 @@ def why(status: JobStatus, events: Sequence[Event]) -> list[str]:
     if decided:
         said += _decision(decided, status, began, over=ended is not None)
     else:
-        said.append("Nothing has been decided for it yet.")
+        said.append("Nothing has been decided for this job yet.")
     if status.blocked:
-        said.append(f"It cannot go on: {words.plain(status.blocked)}.")
+        said.append(f"It cannot continue: {words.plain(status.blocked)}.")
     return [*said, *_losses(events, began)]
 
 
@@ -74,7 +74,7 @@ def _standing(one: JobStatus) -> str:
 
 def _ending(event: Ended, began: float) -> str:
     after = words.rounded(event.at_hours - began)
-    text = f"It {ENDINGS.get(event.status, words.plain(event.status))} after {after}"
+    text = f"It {ending(event.status, event.finish_hours)} after {after}"
     return f"{text}: {words.plain(event.why)}." if event.why else f"{text}."
 
 
@@ -91,7 +91,7 @@ def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, ov
     said += _signals(last.signals)
     wanted = last.wanted_spot_gpus, last.wanted_on_demand_gpus
     if wanted != (last.spot_gpus, last.on_demand_gpus):
-        said.append(f"It wanted {words.holding(*wanted)}, but no more could be had.")
+        said.append(f"It wanted {words.holding(*wanted)}, but no more were available.")
     return said
 
 

@@ -107,7 +107,7 @@ def ratio(times: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share as whole per cent."""
+    """Write a share as whole percent."""
     return f"{share:.0%}".replace("%", " %")
 
 
@@ -166,8 +166,8 @@ def late(job: Job) -> str:
         return "A job that is not done at its deadline checkpoints and stops."
     if job.after_deadline == "finish-cheaply":
         narrowest = count(job.widths[0], "on-demand GPU")
-        return f"Work left at the deadline is done on spot while there is some, else on {narrowest}."
-    return f"Work left at the deadline is done on {count(job.fastest_width, 'on-demand GPU')}."
+        return f"Work left at the deadline runs on spot while there is some, otherwise on {narrowest}."
+    return f"Work left at the deadline runs on {count(job.fastest_width, 'on-demand GPU')}."
 
 
 def finish(job: Job, hours: float) -> str:
@@ -183,7 +183,7 @@ def outcome(run: RunResult) -> str:
     if math.isfinite(run.finish_hours):
         return finish(run.job, run.finish_hours)
     done = run.laps[-1].after_gpu_hours / run.job.work_gpu_hours
-    return f"{percent(min(done, 0.99))}, {'goes on' if run.status is None else run.status.replace('_', ' ')}"
+    return f"{percent(min(done, 0.99))}, {'running' if run.status is None else run.status.replace('_', ' ')}"
 
 
 def truth(job: Job, truth: Truths) -> str:

@@ -122,7 +122,7 @@ class RunResult:
     start_slot: int
     """The market's slot in which it began."""
     origin_hours: float = 0.0
-    """When that slot began: 0, or before it where the job was handed in inside the slot."""
+    """When that slot began: 0, or before it where the job was submitted inside the slot."""
     decisions: tuple[Decision, ...]
     restarts: tuple[float, ...]
     """When workers were started again."""

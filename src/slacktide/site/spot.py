@@ -21,7 +21,7 @@ class Spot:
     """Who holds spot where: what is left for a job, and whose goes when the market takes some back."""
 
     def __init__(self, claims: Iterable[Claim] = ()) -> None:
-        """Take the claims in the order in which their jobs were handed in."""
+        """Take the claims in the order in which their jobs were submitted."""
         self._claims: dict[str, Claim] = {}
         self._held: Counter[str] = Counter()
         for claim in claims:
@@ -46,7 +46,7 @@ class Spot:
     def lose(self, pool: str, offered_gpus: int, jobs: Iterable[str]) -> None:
         """Take back what is held beyond what a pool offers from some of its jobs.
 
-        The job whose spot was added last loses first; of two at one moment, the one handed in later.
+        The job whose spot was added last loses first; of two at one moment, the one submitted later.
         """
         among = frozenset(jobs)
         here = [claim for job, claim in self._claims.items() if claim.pool == pool and job in among]

@@ -10,7 +10,7 @@ enumeration, against each other.
 What it leaves out, in the job's favour, so that it stays a bound for what any policy can reach:
 
 - *checkpoint losses*: who knows when spot goes checkpoints just before, so no forced loss takes work;
-- *the greatest cost* of a job (`max_cost_usd`) is not enforced.
+- *the maximum cost* of a job (`max_cost_usd`) is not enforced.
 
 A hard deadline that cannot be met even so yields the fastest width on demand from the first slot on,
 and a plan that is not on time.
@@ -106,7 +106,7 @@ class Plan:
 
 
 class Yardstick(NamedTuple):
-    """What one who knows the future would do from many starts."""
+    """What the clairvoyant would do from many starts."""
 
     table: Floats
     """One row per start, columns as in COLUMNS."""

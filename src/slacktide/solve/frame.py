@@ -141,14 +141,14 @@ def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = 
 
 
 def without_losses(job: Job, slot_hours: float) -> Slotted:
-    """Lay a job on slots as one who knows the future lives it; raises InputError if there is no slot for it.
+    """Lay a job on slots as the clairvoyant sees it; raises InputError if there is no slot for it.
 
     Who knows the future checkpoints just before each loss, does not run out of money, and ends late work as
     fast as can be.
     """
     bare = slotted(job, slot_hours)
     if bare.deadline_slots < 1:
-        raise InputError(f"deadline_hours must reach beyond the first instant, got {job.deadline_hours:g}")
+        raise InputError(f"deadline_hours must be longer than the first instant, got {job.deadline_hours:g}")
     free = bare.terms._replace(checkpoint_hours=0.0, after_deadline=FINISH_FAST)
     return bare._replace(checkpoint_hours=0.0, terms=free)
 

@@ -73,7 +73,7 @@ def on_slots(terms: Terms, tariff: Tariff, origin_hours: float) -> Slotted:
 
 
 def slotted(job: Job, slot_hours: float) -> Slotted:
-    """Lay a job with a deadline on slots of this length, the first of which begins when it is handed in."""
+    """Lay a job with a deadline on slots of this length, the first of which begins when it is submitted."""
     deadline_slots(job, slot_hours)
     return on_slots(terms(job), tariff_of(job.billing, slot_hours), 0.0)
 
@@ -82,7 +82,7 @@ def deadline_slots(job: Job, slot_hours: float) -> int:
     """Return the first of a job's slots that begins at its deadline or after it; raises InputError."""
     if job.deadline_hours == math.inf:
         raise InputError(
-            f"job {shown(job.name)} must have a deadline to be planned or back-tested by itself, got none; "
+            f"job {shown(job.name)} must have a deadline to be planned or back-tested alone, got none; "
             "give it one, or simulate its fleet",
             field="deadline_hours",
         )

@@ -14,16 +14,16 @@ ANOTHER = "name another with --journal"
 
 TROUBLES = {
     sqlite3.SQLITE_FULL: (
-        "the disk must have room for the journal",
-        "make room and try again, nothing of this was written",
+        "the disk must have space for the journal",
+        "free some space and try again; nothing was written",
     ),
     sqlite3.SQLITE_IOERR: (
         "the disk under the journal must work",
-        "see to the disk and try again, nothing of this was written",
+        "check the disk and try again; nothing was written",
     ),
     sqlite3.SQLITE_BUSY: (
-        "other processes must let go of the journal within a while",
-        "end the one that keeps it, nothing of this was written",
+        "other processes must release the journal soon",
+        "stop the one that holds it; nothing was written",
     ),
 }
 """What must hold and what to do, by SQLite's code."""
@@ -44,7 +44,7 @@ def told(path: Path) -> Iterator[None]:
     except OSError as error:
         raise BackendError(
             f"{path}: the disk under the journal must work, got: {error.strerror or error}; "
-            "see to the disk and try again, nothing of this was written"
+            "check the disk and try again; nothing was written"
         ) from error
 
 
@@ -74,7 +74,7 @@ def _fault(path: Path, error: sqlite3.Error) -> SlacktideError:
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return FileError(
             f"the journal and its folder must be writable, even for reading, got: {error}; "
-            f"check the rights, or {ANOTHER}",
+            f"check the permissions, or {ANOTHER}",
             path=path,
         )
     must, remedy = TROUBLES.get(code, ("the journal must be open and usable", "open it again"))

@@ -82,7 +82,7 @@ class Lease:
     def _displaced(self) -> LeaseError:
         return LeaseError(
             f"{self.path}: the lock of the journal must stay as it is while a controller has it, got none or "
-            f"another there, so somebody else may be in charge; let all controllers of {self.journal} end, "
+            f"another there, so another controller may be running; stop all controllers of {self.journal}, "
             "then start one"
         )
 
@@ -107,14 +107,14 @@ class Lease:
             except BlockingIOError as error:
                 if not left:
                     raise LeaseError(
-                        f"{self.journal}: there must be one controller at a time, but this journal has a "
-                        f"controller already: {_holder(handle)}; stop it, or give another journal with "
+                        f"{self.journal}: there must be one controller at a time, but this journal already "
+                        f"has a controller: {_holder(handle)}; stop it, or give another journal with "
                         "--journal"
                     ) from error
                 time.sleep(PAUSE_S)
             except OSError as error:
                 raise FileError(
-                    f"must lie where files can be locked, got: {error.strerror}; name another with --journal",
+                    f"must be where files can be locked, got: {error.strerror}; name another with --journal",
                     path=self.journal,
                 ) from error
 
@@ -126,8 +126,8 @@ class Lease:
             os.pwrite(handle, json.dumps(note).encode(), 0)
         except OSError as error:
             raise BackendError(
-                f"{self.path}: the disk must take the name of the controller, got: {error.strerror}; "
-                "see to the disk and try again"
+                f"{self.path}: the disk must accept the name of the controller, got: {error.strerror}; "
+                "check the disk and try again"
             ) from error
 
     def _let_go(self) -> None:
@@ -168,7 +168,7 @@ def _holder(handle: int) -> str:
         note = json.loads(os.pread(handle, NOTE_BYTES, 0))
         return f"pid {note['pid']} on {note['host']} since {note['since']}"
     except (OSError, ValueError, LookupError, TypeError):
-        return "one that has not signed yet"  # between its lock and its note
+        return "one that has not written its name yet"  # between its lock and its note
 
 
 _HELD: weakref.WeakSet[Lease] = weakref.WeakSet()

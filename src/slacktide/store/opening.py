@@ -54,7 +54,8 @@ def _make_private(path: Path) -> None:
         make_private_folder(path.parent)
     except OSError as error:
         raise FileError(
-            f"its folder must be writable, got: {error.strerror}; check the rights, or {ANOTHER}", path=path
+            f"its folder must be writable, got: {error.strerror}; check the permissions, or {ANOTHER}",
+            path=path,
         ) from error
     with suppress(OSError):  # it is there already; or SQLite fails on it too, and it is told in our words
         # Never one that is there: closing it again would take away the locks that SQLite may have on it.
@@ -74,7 +75,7 @@ def _refuse_a_log_alone(path: Path) -> None:
     log = path.with_name(f"{path.name}-wal")
     if path.exists() and path.stat().st_size == 0 and log.exists() and log.stat().st_size > 0:
         raise FileError(
-            f"must be a journal of Slacktide, whole, got an empty file, though events stand in {log.name}; "
+            f"must be a journal of Slacktide, whole, got an empty file, although {log.name} has events; "
             f"they were left as they are: restore a copy, or {ANOTHER}",
             path=path,
         )
@@ -118,8 +119,7 @@ def _write_ahead(database: sqlite3.Connection, path: Path, until: float) -> None
             time.sleep(PAUSE_S)
     if mode != "wal":
         raise FileError(
-            "a journal must lie on a disk of this machine, got a file system that cannot share memory; "
-            f"{ANOTHER}",
+            f"a journal must be on a local disk, got a file system that cannot share memory; {ANOTHER}",
             path=path,
         )
 

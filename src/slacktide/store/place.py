@@ -33,7 +33,7 @@ def real_path(journal: str | os.PathLike[str]) -> Path:
 
 def _check_name(path: Path) -> None:
     if path.suffix == RUNS:
-        raise FileError(f"a journal must not be called like a folder of runs (*{RUNS}); {ANOTHER}", path=path)
+        raise FileError(f"a journal must not be named like a folder of runs (*{RUNS}); {ANOTHER}", path=path)
     length = len(os.fsencode(path.name))
     if length > LONGEST_NAME_BYTES:
         raise FileError(

@@ -90,8 +90,8 @@ class SqliteStore:
             for row in page:
                 if job is None and row[0] != after + 1:
                     raise FileError(
-                        f"its events must be numbered without a hole, got {row[0]} after {after}; "
-                        f"some were taken out: restore a copy, or {ANOTHER}",
+                        f"its events must be numbered without a gap, got {row[0]} after {after}; "
+                        f"some were removed: restore a copy, or {ANOTHER}",
                         path=self.path,
                     )
                 after, record = row[0], self._record(before, *row)

@@ -1,4 +1,4 @@
-"""Values of variables that jobs take over from where they are handed in: beside the journal, never in it.
+"""Values of variables that jobs take over from where they are submitted: beside the journal, never in it.
 
 Anyone may be shown a journal; such a value is for the job alone. It is on the disk before the journal tells
 of the job, so that a controller in another shell, or on another day, finds it; it goes when the job is over.
@@ -87,7 +87,7 @@ class Values:
     def _check(self) -> None:
         if not is_our_own_folder(self.folder):
             raise FileError(
-                "the folder of values must be the user's own and writable by nobody else, got another; "
+                "the folder of values must belong to the user and be writable by nobody else, got another; "
                 "remove it, or name another journal with --journal",
                 path=self.folder,
             )

@@ -56,7 +56,7 @@ class Watch:
         if file.size_bytes < SMALLEST_BYTES:
             self._lost("an empty file")
         if self._log_seen is not None and (log is None or log.identity != self._log_seen.identity):
-            self._lost(f"no {self._log.name}, or another, though events stood in it")
+            self._lost(f"no {self._log.name}, or another, although it had events")
         # SQLite writes into the file now and then, and shortens both only when a user asks for it.
         shorter = file.size_bytes < self._file.size_bytes or _length(log) < _length(self._log_seen)
         if (shorter or file != self._file) and not is_whole(shorter):
@@ -71,8 +71,8 @@ class Watch:
 
     def _lost(self, got: str) -> NoReturn:
         raise FileError(
-            f"the journal must stay whole while it is open, got {got}: somebody cut it short or replaced it; "
-            "end whoever uses it, and restore a copy",
+            f"the journal must stay whole while it is open, got {got}: it was cut short or replaced; "
+            "stop the processes that use it, and restore a copy",
             path=self._path,
         )
 

@@ -79,7 +79,7 @@ class Stopping:
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError(
                 "worker.stopping must be looked at in the main thread first, got another thread; "
-                "call worker.stopping.heed() where the script begins"
+                "call worker.stopping.heed() at the start of the script"
             )
         before = signal.signal(signal.SIGTERM, self._note)
         if before != self._note:  # in a process that was forked it is ours already

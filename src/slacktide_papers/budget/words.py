@@ -26,7 +26,7 @@ ASKED_OF_ALL = (
 )
 WINDOW = (
     "A bill is all GPU-hours paid for until the last job is done, per hour of the time over which jobs "
-    "arrived. It is the same window for every policy and leaves no job out: who is slow pays for the tail. "
+    "arrived. It is the same window for every policy and leaves no job out: slow policies pay for the tail. "
     "Once the last job has come nobody pays for idle machines, fixed clusters neither."
 )
 ASKED = {
@@ -43,10 +43,10 @@ ASKED = {
     ),
     "autoscaling": (
         "Recorded or synthetic streams of training jobs. Fixed-width knows the rates of the stream; the "
-        "efficiency band only looks at the jobs that are there and rents so many GPUs that the sum of "
+        "efficiency band only looks at the present jobs and rents GPUs so that the sum of "
         "speedups over GPUs stays in a band, once a minute as Pollux does, or every ten minutes. Both know "
         "the speedups; online-width knows neither rates nor speedups. The second picture divides by "
-        "fixed-width's mean at the same bill, read between its points; settings that are dearer and slower "
+        "fixed-width's mean at the same bill, read between points; settings that cost more and take longer "
         "than another of the same policy are left out of it."
     ),
     "machines": (

@@ -1,4 +1,4 @@
-"""One point of an experiment: contenders from the same starts, beside one who knows the future."""
+"""One point of an experiment: contenders from the same starts, beside the clairvoyant."""
 
 from __future__ import annotations
 

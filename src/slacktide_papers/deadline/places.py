@@ -34,7 +34,7 @@ TRACE_POOLS = 6
 CONTESTED = dataclasses.replace(
     PROFILES["volatile"],
     name="contested",
-    summary="A nervous market with dear spot: half the on-demand price, and a jump every other day.",
+    summary="A volatile market with expensive spot: half the on-demand price, and a jump every other day.",
     spot_share=0.45,
     jumps_per_day=0.5,
 )

@@ -29,7 +29,7 @@ class Point(NamedTuple):
     """The policy, with its forecast where that matters."""
     utility_usd: float
     clairvoyant_usd: float
-    """The mean utility of one who knows the future, from the same starts."""
+    """The mean utility of the clairvoyant, from the same starts."""
     share: float
     """The one over the other."""
     share_error: float

@@ -87,7 +87,7 @@ def test_row_14_the_audit_is_from_the_quotes_that_were_used(
         assert run(command) == 0, "the bill is as right as it was"
         out, err = capsys.readouterr()
         assert str(market) in err
-        assert "the audit is of the quotes in the journal" in err
+        assert "the audit uses the quotes in the journal" in err
         assert out.splitlines()[-1] == once.out.splitlines()[-1], "and the audit says the same"
 
 
@@ -102,7 +102,7 @@ def test_row_14_of_a_changed_market_it_is_said_what_the_comparison_is_of(
     assert run(["cost", "job", "--journal", str(journal)]) == 0
     err = capsys.readouterr().err
     assert err == (
-        f"{market}: the market was changed since job was handed in; the audit is of the quotes in the "
+        f"{market}: the market was changed since job was submitted; the audit uses the quotes in the "
         "journal, on demand alone and the clairvoyant are of the market as it is now\n"
     )
 

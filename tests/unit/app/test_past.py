@@ -92,8 +92,8 @@ def test_times_and_durations_may_be_written_as_people_do(tmp_path: Path, header:
     ("text", "words"),
     [
         ("", "a table must have a header"),
-        ("class,gpus,duration_s\n", "a column must say when a job came"),
-        ("class,submit,duration_s\n", "a column must say on how many GPUs it ran"),
+        ("class,gpus,duration_s\n", "a column must say when a job arrived"),
+        ("class,submit,duration_s\n", "a column must say on how many GPUs"),
         ("class,submit,gpus\n", "a column must say how long a job ran"),
         ("class,submit,gpus,duration_s\n", "at least one that ran to its end, got no rows"),
         ("class,submit,gpus,duration_s\na,yesterday,1,5\n", "past.csv:2: column 'submit' must be a time"),

@@ -243,7 +243,7 @@ def test_two_jobs_of_a_file_may_not_share_a_checkpoint_folder(tmp_path: Path) ->
     desk = Desk(MemoryStore(), tmp_path)
     path = write_job(tmp_path, checkpoint="{dir: ckpt, every: 10m}")
     desk.intake.take(Submission.read(path))
-    with pytest.raises(InputError, match=r"of one job at a time, but job has not ended"):
+    with pytest.raises(InputError, match=r"may use a checkpoint folder, but job has not ended"):
         desk.intake.take(Submission.read(path))
 
 

@@ -152,11 +152,11 @@ def test_a_request_of_before_with_values_in_it_is_still_understood(
 def test_a_folder_of_values_that_others_can_write_or_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "values").mkdir()
     (tmp_path / "values").chmod(0o777)
-    with pytest.raises(InputError, match="must be the user's own"):
+    with pytest.raises(InputError, match="must belong to the user"):
         Values(tmp_path / "values").keep("job-a", {"A": "b"})
     (tmp_path / "mine").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "mine")
-    with pytest.raises(InputError, match="must be the user's own"):
+    with pytest.raises(InputError, match="must belong to the user"):
         Values(tmp_path / "link").keep("job-a", {"A": "b"})
 
 

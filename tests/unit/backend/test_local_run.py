@@ -399,7 +399,7 @@ def test_the_folder_of_another_owner_is_refused(stage: Stage) -> None:
     stage.owner = "another"
     stage.processes = stage.controller()
     with pytest.raises(
-        InputError, match="must belong to journal another, got that of journal test-"
+        InputError, match="must belong to journal another, got one of journal test-"
     ) as caught:
         stage.register("true")
     assert "another name" in str(caught.value)

@@ -64,7 +64,7 @@ def test_row_1_success_needs_the_jobs_own_word(site: Site) -> None:
     assert (seen.finished, seen.stopped) == (False, False)
     assert seen.failure is not None
     assert (seen.failure.rank, seen.failure.exit_code, seen.failure.hopeless) == (0, 0, False)
-    words = "ended with 0 before its work was done: it last reported 0.087 done; report 1 at the end"
+    words = "exited with 0 before its work was done: it last reported 0.087 done; report 1 at the end"
     assert seen.failure.what == words
 
 

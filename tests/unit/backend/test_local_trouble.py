@@ -67,7 +67,7 @@ def test_row_7_what_cannot_be_started_says_why_until_it_can(site: Site) -> None:
 
 def test_row_7_a_job_of_which_nobody_knows_anything_can_be_let_go(site: Site) -> None:
     site.local.hold(ORDER)
-    assert site.look().trouble == "not entered: nobody has said what it is to run"
+    assert site.look().trouble == "not entered: its command is not known yet"
     site.local.hold(ORDER._replace(ending=True))
     seen = site.until(lambda facts: facts.gone)
     assert (seen.trouble, seen.pending_gpus, seen.finished) == ("", 0, False)

@@ -215,7 +215,7 @@ class Odd:
 
 
 def test_a_policy_that_cannot_be_followed_is_refused() -> None:
-    with pytest.raises(InputError, match="1 jobs that wait for ever"):
+    with pytest.raises(InputError, match="1 jobs that wait forever"):
         run_events(stream((0.0, 1.0)), Fleet((UNIT,)), Stubborn())
     with pytest.raises(InputError, match="widths that class 'unit' may have, got 5"):
         run_events(stream((0.0, 1.0)), Fleet((UNIT,)), Odd())

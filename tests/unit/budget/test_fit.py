@@ -146,7 +146,7 @@ def test_a_choice_of_columns_and_rows(tmp_path: Path) -> None:
 
     assert rates_of(rate="iter_per_s") == [1, 2]
     assert rates_of(time="time_s") == [0.5, 1]
-    with pytest.raises(InputError, match="name the one that is meant"):
+    with pytest.raises(InputError, match="name the one you mean"):
         rates_of()
     with pytest.raises(InputError, match="did you mean 'iter_per_s'"):
         rates_of(rate="iters_per_s")

@@ -65,7 +65,7 @@ def test_one_class_needs_no_column(tmp_path: Path) -> None:
     [
         ("", "a header, got no text"),
         ("time,class\n", "at least one job, got none"),
-        ("when,class\n1,bert\n", "jobs.csv:1: one column must say when jobs came"),
+        ("when,class\n1,bert\n", "jobs.csv:1: one column must say when jobs arrived"),
         ("time,submit_s,class\n1,1,bert\n", "got submit_s and time"),
         ("time,kind\n1,bert\n", "jobs.csv:1: a column 'class' or 'application'"),
         ("time,class\n1,bert\n2,brt\n", "jobs.csv:3: .*did you mean 'bert'"),

@@ -107,7 +107,7 @@ def test_a_job_that_was_begun_is_not_planned_again_but_others_are_named(
     assert agreed(journal, plans(other)) == "best"
     out = capsys.readouterr().out
     assert "THE PLAN" in out
-    assert f"they go on too: {JOB}" in out
+    assert f"which resume too: {JOB}" in out
 
 
 def test_signals_are_noted_and_handlers_given_back() -> None:

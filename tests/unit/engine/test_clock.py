@@ -91,7 +91,7 @@ def test_a_fast_market_waits_for_slow_steps_and_says_so() -> None:
     assert seen == pytest.approx([0.2 * number for number in range(10)])
     slowed = slowed_down(clock, 0.6)
     assert slowed is not None
-    assert "waits for them" in slowed.why
+    assert "waits for the steps" in slowed.why
     assert slowed_down(clock, 0.6) is None
     assert time.resumed(slowed) == pytest.approx(clock.hours())
 

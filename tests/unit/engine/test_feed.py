@@ -120,7 +120,7 @@ def test_row_7_a_bad_row_is_passed_over_and_told_until_good_ones_come(feed: Path
     assert live.trouble == ""
     append(feed, row(10, 3) + "nonsense\n" + row(11, 2))
     assert offered(live, 11) == [4, 4, 3, 2], "the rows after it count"
-    told = f"{feed}:13: a row must have 5 cells like the header, got 1; the row is passed over, {KEPT}"
+    told = f"{feed}:13: a row must have 5 cells like the header, got 1; the row is skipped, {KEPT}"
     assert live.trouble == told
     assert offered(live, 11) == [4, 4, 3, 2]
     assert live.trouble == told, "as long as nothing new has come"

@@ -90,7 +90,7 @@ def test_pools_that_begin_at_other_times_stand_at_one_time_of_the_market() -> No
     [{"source": "synthetic:volatile"}, {"slot_hours": 0.25}, {"source": MARKET, "on_demand_usd": 9.0}],
 )
 def test_another_market_is_refused_with_the_remedy(engine: Engine, given: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"journal's market.*name another journal with --journal"):
+    with pytest.raises(InputError, match=r"must keep its market.*name another journal with --journal"):
         ask(1.0, engine.world.site, **given)
     assert ask(1.0, engine.world.site, source=MARKET).market == ask(1.0, engine.world.site).market
 

@@ -62,7 +62,7 @@ def test_nothing_is_loaded_from_nowhere(tmp_path: Path) -> None:
         ("[1, 2]", "'slacktide learn' wrote, got another"),
         ('{"format": "other"}', "'slacktide learn' wrote, got another"),
         ('{"format": "slacktide-learn", "version": 2}', "version 1, got version 2"),
-        ('{"format": "slacktide-learn", "version": 1}', "damaged one: arms must be there, got nothing"),
+        ('{"format": "slacktide-learn", "version": 1}', "damaged one: arms must be given, got nothing"),
     ],
 )
 def test_foreign_files_are_refused_by_name(tmp_path: Path, text: str, words: str) -> None:
@@ -167,7 +167,7 @@ def test_two_writers_lose_nothing(tmp_path: Path) -> None:
 
 def test_a_lock_that_is_kept_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "learn.json"
-    with locked(path), pytest.raises(FileError, match="must be let go"), locked(path, patience_s=0.0):
+    with locked(path), pytest.raises(FileError, match="must be free"), locked(path, patience_s=0.0):
         pass
     with locked(path):
         pass

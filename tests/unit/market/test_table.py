@@ -206,7 +206,7 @@ def test_a_mistake_deep_in_a_long_file_is_found_by_line(tmp_path: Path) -> None:
     ("header", "words"),
     [
         (HEADER.replace("spot_gpus", "spot_gpu"), ["'spot_gpu'", "did you mean 'spot_gpus'"]),
-        (HEADER.replace(",spot_gpus", ""), ["'spot_gpus'", "must be there"]),
+        (HEADER.replace(",spot_gpus", ""), ["'spot_gpus'", "must exist"]),
         (HEADER + ",note", ["'note'", "a column"]),
         (HEADER + ",pool", ["'pool'", "twice"]),
         ("1,2,3,4,5", ["a column", "'1'"]),
@@ -284,6 +284,6 @@ def test_parquet_of_others_is_read_and_its_mistakes_are_named_by_row(tmp_path: P
     parquet.write_table(pa.table(columns | {"spot_gpus": [1.0, None]}), tmp_path / "bad.parquet")
     assert "row 2: spot_gpus must be a number" in str(told(tmp_path / "bad.parquet"))
     parquet.write_table(pa.table({"pool": ["a"]}), tmp_path / "few.parquet")
-    assert "'time_utc' must be there" in str(told(tmp_path / "few.parquet"))
+    assert "'time_utc' must exist" in str(told(tmp_path / "few.parquet"))
     parquet.write_table(pa.table(columns).slice(0, 0), tmp_path / "empty.parquet")
     assert "rows" in str(told(tmp_path / "empty.parquet"))

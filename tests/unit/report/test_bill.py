@@ -57,7 +57,7 @@ def test_outcome_in_one_sentence(everyday: Bill) -> None:
     assert bills.outcome(done) == "job succeeded: $12.35, done after 7h30m, 30m before the deadline of 8h"
     late = dataclasses.replace(done, status="deadline_missed", finish_hours=8.5, on_time=False)
     assert bills.outcome(late).endswith(
-        "was done too late: $12.35, done after 8h30m, 30m after the deadline of 8h"
+        "finished too late: $12.35, done after 8h30m, 30m after the deadline of 8h"
     )
     never = dataclasses.replace(
         done, status="failed", finish_hours=math.inf, done_gpu_hours=29.99, on_time=False
@@ -83,7 +83,7 @@ def test_a_job_that_was_not_done_is_compared_with_nothing(everyday: Bill) -> Non
     assert bills.as_json(stopped)["finish_hours"] is None
     assert "saved" not in bills.text(stopped)
     unknown = dataclasses.replace(everyday, on_demand_alone_usd=None, clairvoyant_usd=None)
-    assert bills.text(unknown).count("the market does not reach that far") == 2
+    assert bills.text(unknown).count("the market data ends before that") == 2
     gone = dataclasses.replace(unknown, market_gone=True)
     assert bills.text(gone).count("unknown: the market cannot be read") == 2
     free = dataclasses.replace(everyday, on_demand_alone_usd=0.0, clairvoyant_usd=0.0)

@@ -93,13 +93,13 @@ def test_letting_go_and_a_moment_inside_a_slot_are_told() -> None:
     last = first._replace(hours=0.2, ending="cancelled", reason=Reason("a user asked for it"), laps=())
     begun, let_go = decisions(dataclasses.replace(whole, decisions=(first, last))).rows
     assert (begun[1], let_go[1]) == ("5 Oct 00:10", "5 Oct 00:22")
-    assert let_go[-1] == "lets go of all workers: a user asked for it"
+    assert let_go[-1] == "stops all workers: a user asked for it"
 
 
 def test_verdict_in_plain_words(comparison: Comparison) -> None:
     one = best(comparison)
     sentence = verdict(comparison)
-    assert sentence.startswith(f"{one.policy} was in time from 4 of 4 starts and paid ")
+    assert sentence.startswith(f"{one.policy} was on time from 4 of 4 starts and paid ")
     assert f"{one.cost_over_clairvoyant:.2f}× the clairvoyant" in sentence
     assert not caveats(comparison)
 
@@ -129,9 +129,9 @@ def test_verdict_prefers_being_in_time_to_being_cheap(comparison: Comparison) ->
 
 
 def test_verdict_when_nobody_is_in_time() -> None:
-    assert verdict(ODD["late"]()) == "No policy was in time from any of 4 starts."
+    assert verdict(ODD["late"]()) == "No policy was on time from any of 4 starts."
     assert any("Even the clairvoyant was late" in said for said in caveats(ODD["late"]()))
-    assert any("greatest cost was reached" in said for said in caveats(ODD["money ends"]()))
+    assert any("maximum cost was reached" in said for said in caveats(ODD["money ends"]()))
 
 
 def test_verdict_by_value_when_the_deadline_is_soft() -> None:

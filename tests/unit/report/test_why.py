@@ -51,7 +51,7 @@ def test_losses_and_what_was_not_to_be_had_are_said() -> None:
     text = " ".join(why(STATUS, [decided(0.0, "my-own-rule", 3, 0), lost]))
     assert "because of its rule 'my-own-rule'" in text
     assert "The market took spot GPUs once, last 3h after the start; no work was lost." in text
-    assert "Nothing has been decided for it yet." in " ".join(why(STATUS, []))
+    assert "Nothing has been decided for this job yet." in " ".join(why(STATUS, []))
 
 
 def test_every_rule_of_ours_has_a_sentence() -> None:

@@ -64,7 +64,9 @@ def holder(journal: Path, child: str = "alone") -> Iterator[tuple[subprocess.Pop
 def test_a_second_controller_is_told_who_the_first_is(tmp_path: Path) -> None:
     journal = tmp_path / "journal.db"
     with holder(journal) as (process, _):
-        wanted = rf"controller already: pid {process.pid} on {platform.node()} since 20.*; stop it, or give"
+        wanted = (
+            rf"already has a controller: pid {process.pid} on {platform.node()} since 20.*; stop it, or give"
+        )
         with pytest.raises(LeaseError, match=wanted) as caught, Lease(journal):
             pass
         assert str(caught.value).startswith(f"{journal}: ")
@@ -119,7 +121,7 @@ def test_the_note_says_who_and_since_when(tmp_path: Path) -> None:
 def test_a_holder_that_has_not_signed_is_reported_too(tmp_path: Path) -> None:
     with Lease(tmp_path / "journal.db") as lease:
         lease.path.write_text("")
-        with pytest.raises(LeaseError, match="not signed yet"), Lease(tmp_path / "journal.db"):
+        with pytest.raises(LeaseError, match="not written its name yet"), Lease(tmp_path / "journal.db"):
             pass
 
 
@@ -191,7 +193,7 @@ def test_row_11_no_link_to_the_file_or_its_folder_evades_the_lease(tmp_path: Pat
             assert lease.path == tmp_path / "real" / ".journal.db.lease"
             for name in names:
                 assert is_held(name)
-                with pytest.raises(LeaseError, match="controller already"), Lease(name):
+                with pytest.raises(LeaseError, match="already has a controller"), Lease(name):
                     pass
     assert not any(is_held(name) for name in names)
 

@@ -53,7 +53,7 @@ def test_row_11_a_file_with_two_names_is_refused_under_both(tmp_path: Path) -> N
         ("x/" * 3000, "must have a path that can be opened"),
         ("loop", "must have a path that can be opened"),
         ("a\0b", "must have a path that can be opened"),
-        ("journal.runs", "must not be called like a folder of runs"),
+        ("journal.runs", "must not be named like a folder of runs"),
     ],
     ids=["long", "bytes", "deep", "loop", "null", "runs"],
 )

@@ -200,8 +200,8 @@ def _read(path: Path) -> None:
 @pytest.mark.parametrize(
     ("statements", "words"),
     [
-        (["DROP TRIGGER no_delete", "DELETE FROM events WHERE seq = 3"], "without a hole, got 4 after 2"),
-        (["DROP TRIGGER no_delete", "DELETE FROM events WHERE seq = 1"], "without a hole, got 2 after 0"),
+        (["DROP TRIGGER no_delete", "DELETE FROM events WHERE seq = 3"], "without a gap, got 4 after 2"),
+        (["DROP TRIGGER no_delete", "DELETE FROM events WHERE seq = 1"], "without a gap, got 2 after 0"),
         (
             ["DROP TRIGGER no_update", "UPDATE events SET data = '{' WHERE seq = 2"],
             "event 2: .* must be JSON",
@@ -230,7 +230,7 @@ def test_a_full_disk_leaves_nothing_of_a_batch(tmp_path: Path) -> None:
         said = store.append(asked(5))
         pages = store._database.execute("PRAGMA page_count").fetchone()[0]
         store._database.execute(f"PRAGMA max_page_count = {pages + 3}")
-        with pytest.raises(BackendError, match=r"the disk must have room .* nothing of this was written"):
+        with pytest.raises(BackendError, match=r"the disk must have space .* nothing was written"):
             store.append(asked(1000))
         assert list(store.read()) == list(other.read()) == said
         said += store.append(asked(1))  # what is small still fits
@@ -257,7 +257,7 @@ with SqliteStore(sys.argv[1]) as store:
             store.append(asked(1000))
             sys.exit("written without room")
         except BackendError as error:
-            assert "disk" in str(error) and "nothing of this was written" in str(error), error
+            assert "disk" in str(error) and "nothing was written" in str(error), error
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         assert [record.seq for record in store.read()] == [1, 2, 3, 4, 5]
     assert store.append(asked(1000))[-1].seq == 1005
@@ -333,7 +333,7 @@ def test_one_who_keeps_the_journal_is_reported(journal: Path) -> None:
     keeper = sqlite3.connect(journal, isolation_level=None)
     keeper.execute("BEGIN IMMEDIATE")
     with SqliteStore(journal, patience_s=0.0) as store:
-        with pytest.raises(BackendError, match=r"other processes must let go .* got: database is locked"):
+        with pytest.raises(BackendError, match=r"other processes must release .* got: database is locked"):
             store.append(asked(1))
         assert len(list(store.read())) == len(history())  # readers do not wait for writers
         keeper.execute("ROLLBACK")
@@ -346,7 +346,7 @@ def test_one_who_keeps_the_log_from_being_begun_is_reported(journal: Path) -> No
     reader = sqlite3.connect(journal, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM events").fetchone()
-    with pytest.raises(BackendError, match="other processes must let go"):
+    with pytest.raises(BackendError, match="other processes must release"):
         SqliteStore(journal, patience_s=0.0)
     reader.close()
     with SqliteStore(journal, patience_s=0.0) as store:

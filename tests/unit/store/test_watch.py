@@ -120,7 +120,7 @@ def test_row_14_an_empty_file_beside_a_log_is_refused_and_the_log_kept(journal: 
         shutil.copy(_log(journal), _log(copy))
     before = _log(copy).read_bytes()
     for create in (True, False):
-        with pytest.raises(FileError, match=r"got an empty file, though events stand in copy\.db-wal"):
+        with pytest.raises(FileError, match=r"got an empty file, although copy\.db-wal has events"):
             SqliteStore(copy, create=create)
     assert _log(copy).read_bytes() == before
 

@@ -107,14 +107,14 @@ class Local:
     def _launch(self, launch: LaunchSpec) -> Launch:
         if not launch.run:
             raise InputError(
-                f"job {launch.job!r} must say what to run, got no 'run'; write 'run: python train.py'"
+                f"job {launch.job!r} must have a command, got no 'run'; write 'run: python train.py'"
             )
         values = self.place.secrets(launch.job) if launch.secrets else {}
         own = self.place.folder / launch.job / "checkpoints"
         if launch.worked and launch.checkpoint_dir is None and not own.parent.exists():
             raise InputError(
-                f"{own.parent}: the folder with the checkpoints of job {launch.job!r} must be there, got "
-                "none; put it back, make an empty one to begin anew, or cancel the job"
+                f"{own.parent}: the folder with the checkpoints of job {launch.job!r} must exist, found "
+                "none; put it back, make an empty one to start over, or cancel the job"
             )
         return Launch(
             job_id=launch.job,
@@ -191,10 +191,10 @@ class Local:
 
 def _failure(seen: Sighting) -> Failure | None:
     if seen.setup_exit not in (None, 0):
-        return Failure(0, int(seen.setup_exit or 0), True, f"the set-up ended with {seen.setup_exit}")
+        return Failure(0, int(seen.setup_exit or 0), True, f"the setup exited with {seen.setup_exit}")
     if seen.unfinished:
         said = f"it last reported {seen.done_share:.6g} done; report 1 at the end"
-        return Failure(0, 0, what=f"ended with 0 before its work was done: {said}")
+        return Failure(0, 0, what=f"exited with 0 before its work was done: {said}")
     rank = seen.failed_rank
     if rank is None:
         return None

@@ -42,7 +42,7 @@ class Job:
 
     def __init__(self, place: Path, owner: str, base: Mapping[str, str], now: float) -> None:
         self.launch: Launch | None = None
-        self.refusal = "nobody has said what it is to run"
+        self.refusal = "its command is not known yet"
         """Why there is no launch, while there is none."""
         self.order: Order | None = None
         self.band: Band | None = None
@@ -215,7 +215,7 @@ class Job:
         except (OSError, InputError) as error:
             raise BackendError(
                 f"attempt {order.attempt} of job {self.launch.job_id} must be startable, got: {error}; "
-                f"trying again in {RETRY_S:g} s"
+                f"retrying in {RETRY_S:g} s"
             ) from error
         self._retry_at = -math.inf
 

@@ -96,8 +96,8 @@ def _damage(job: Job) -> str:
     if order is None or job.damaged != order.attempt or not order.kinds:
         return ""
     return (
-        f"what attempt {order.attempt} of job {job.place.name} was to be must be readable in attempt.json, "
-        "got a damaged file; the attempt is ended, and another one goes on"
+        f"attempt.json of attempt {order.attempt} of job {job.place.name} must be readable, "
+        "got a damaged file; the attempt is stopped, and a new one continues"
     )
 
 

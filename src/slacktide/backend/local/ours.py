@@ -42,7 +42,7 @@ def check_owned(folder: Path, owner: str) -> None:
         _private_mode(path)
     found = owner_of(folder)
     if found != owner:
-        whose = "nobody can tell whose" if found is None else f"that of journal {found}"
+        whose = "one of unknown owner" if found is None else f"one of journal {found}"
         raise InputError(
             f"the folder of job {folder.name} must belong to journal {owner}, got {whose} at {folder}; "
             "give the job another name, or use another journal"
@@ -73,7 +73,7 @@ def _private_mode(path: Path) -> int:
     if stat.S_ISLNK(found.st_mode):
         problem = "a symbolic link"
     elif not stat.S_ISDIR(found.st_mode):
-        problem = "something that is no folder"
+        problem = "something that is not a folder"
     elif found.st_uid != os.geteuid():
         problem = f"one of user {found.st_uid}"
     elif found.st_mode & _OTHERS_WRITE:
@@ -81,6 +81,6 @@ def _private_mode(path: Path) -> int:
     if problem:
         raise InputError(
             f"a folder for runs must be a folder of user {os.geteuid()} alone, got {problem} at {path}; "
-            "use another journal, or see to it that only you can write there"
+            "use another journal, or make sure that only you can write there"
         )
     return stat.S_IMODE(found.st_mode)

@@ -116,7 +116,7 @@ class Printed:
 def share_of(found: re.Match[bytes], line: bytes) -> float | None:
     """Return the share of the work that a match tells; None where it is no number that can be one.
 
-    Two groups are done and total. One is per cent where a % follows or it is above 1, else a share.
+    Two groups are done and total. One is percent where a % follows or it is above 1, else a share.
     """
     try:
         numbers = [float(group) for group in found.groups()]

@@ -51,7 +51,7 @@ class Processes:
             job.open(self._now())
         except OSError as error:
             raise BackendError(
-                f"the folder of job {launch.job_id} must be writable, got: {error}; check the disk and rights"
+                f"the folder of job {launch.job_id} must be writable, got: {error}; check disk and rights"
             ) from error
         check_launch(launch)
         job.enter(replace(launch, workdir=Path(os.path.abspath(launch.workdir))))
@@ -95,7 +95,7 @@ class Processes:
             except BackendError as error:
                 job.trouble = str(error)
             except OSError as error:
-                job.trouble = f"job {job_id} must be watchable, got: {error}; trying again"
+                job.trouble = f"job {job_id} must be watchable, got: {error}; retrying"
 
     def look(self, job_id: str) -> Sighting:
         """Return what the last tick saw of a job; raises InputError for what is no job's name."""

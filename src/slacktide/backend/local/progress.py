@@ -196,7 +196,7 @@ def said(line: bytes, before: Progress) -> Progress:
     numbers are left out, and so are those with long names and those that come when there are many already.
     """
     if len(line) > LONGEST_LINE_BYTES:
-        raise ValueError("a line must not be longer than it can be read")
+        raise ValueError("a line must not be longer than the limit for reading")
     fact = json.loads(line)
     if not isinstance(fact, dict) or not isinstance(fact.get("metrics", {}), dict):
         raise TypeError("a line must be an object, and its metrics too")

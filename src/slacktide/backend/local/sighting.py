@@ -108,7 +108,7 @@ class LogFile(NamedTuple):
         except OSError as error:
             raise BackendError(
                 f"{self.path}: what a worker printed must be a file that can be read, got: {error.strerror}; "
-                "see what the job has done to it"
+                "check what the job did to it"
             ) from error
 
 

@@ -76,10 +76,10 @@ def run_events(
     `watch` is called with every view and the widths that were decided on it; `plain` runs the kernel's source
     without compiling it; without `last_call` nobody knows which job is the last, and machines are kept as
     before. Raises InputError when an allocator asks for what is not allowed or lets jobs wait
-    for ever.
+    forever.
     without compiling it; `keep` keeps every stretch of every job and of the site, at a price per GPU-hour,
     for `StreamRun.stretches`. Raises InputError when an allocator asks for what is not allowed or lets jobs
-    wait for ever.
+    wait forever.
     """
     if int(stream.class_index.max()) >= len(fleet.classes):
         raise InputError(
@@ -167,7 +167,7 @@ class _Run:
         until, before, came = min(wake_hours, self.cluster.next_hours), self.now_hours, self.came
         if until == math.inf and came == len(self.stream) and not self.held_gpus:
             raise InputError(
-                f"an allocator must let every job run some time, got {self.present} jobs that wait for ever"
+                f"an allocator must let every job run eventually, got {self.present} jobs that wait forever"
             )
         step = self.step(
             self.jobs, self.arrivals, self.fleet.stages, self.finish_hours, self.ended, self.busy,

@@ -82,7 +82,7 @@ def _frontier(axes: Axes, answer: BudgetAnswer) -> None:
     axes.axvspan(0.0, least, color=FAINT, alpha=0.12, linewidth=0)
     axes.axvline(least, color=FAINT, linewidth=1.0, linestyle="--")
     axes.annotate(
-        f"the least: {say.gpus(least)}", (least, 0), (4, 4), ("data", "axes fraction"), "offset points",
+        f"minimum:  {say.gpus(least)}", (least, 0), (4, 4), ("data", "axes fraction"), "offset points",
         va="bottom", size=8, color=INK,
     )  # fmt: skip
     axes.plot(

@@ -64,7 +64,7 @@ def _weights(axes: Axes, hedge: Hedge) -> None:
         axes.axvline(change.jobs, color=INK, linewidth=0.7, linestyle=":")
     axes.set(ylim=(0, 1), ylabel="share of trust", xlim=(0, max(jobs)))
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    axes.set_title("Whom we trust (dotted: the leader changed)", loc="left", fontsize=9)
+    axes.set_title("Trust in each policy (dotted: the leader changed)", loc="left", fontsize=9)
     axes.tick_params(axis="x", labelbottom=False)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
 

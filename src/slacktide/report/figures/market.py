@@ -210,7 +210,7 @@ def _spells(axes: Axes, shown: Sequence[Pool]) -> None:
     axes.set_xticks([hours for hours, _ in inside], [label for _, label in inside])
     axes.minorticks_off()
     axes.set(xlim=(low, high), ylim=(0, 1.03), xlabel="length of a spell")
-    axes.set_ylabel("share that lasts at least so long")
+    axes.set_ylabel("share that lasts at least that long")
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     axes.set_title("How long spells last", loc="left", fontsize=9)
     axes.legend(loc="upper right", borderaxespad=1.0)

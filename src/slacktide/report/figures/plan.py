@@ -46,7 +46,7 @@ def _figure(plan: JobPlan, *, titled: bool) -> Figure:
     _bills(axes[0, 0], plan)
     _gpus(axes[0, 1], plan)
     hours = _curve(plan.by_deadline, plan.job.deadline_hours, "deadline, hours from the start")
-    gpus = _curve(plan.by_width, plan.job.max_gpus, "GPUs at the most")
+    gpus = _curve(plan.by_width, plan.job.max_gpus, "maximum GPUs")
     hours(axes[1, 0])
     gpus(axes[1, 1])
     axes[1, 0].set_title("Cost against deadline", loc="left", size=10)
@@ -62,7 +62,7 @@ def _figure(plan: JobPlan, *, titled: bool) -> Figure:
 
 
 def _bills(ax: Axes, plan: JobPlan) -> None:
-    """Draw p10 to p90 of each policy with its median: over drawn futures, and thinner from recent starts."""
+    """Draw p10 to p90 of each policy and its median: simulated futures, thinner from recent starts."""
     known = looks(outlook.policy for outlook in plan.outlooks)
     for row, outlook in enumerate(plan.outlooks):
         colour = known[outlook.policy].colour
@@ -74,7 +74,7 @@ def _bills(ax: Axes, plan: JobPlan) -> None:
     ax.invert_yaxis()
     ax.set_xlim(left=0.0)
     ax.set_xlabel("USD, p10 to p90; dot: median")
-    ax.set_title("Bills: drawn futures (thick), recent starts (thin)", loc="left", size=10)
+    ax.set_title("Bills: simulated futures (thick), recent starts (thin)", loc="left", size=10)
     ax.grid(axis="x")
 
 

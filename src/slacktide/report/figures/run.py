@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slacktide.results.run import RunResult
 
 PANELS = {
-    "market": "Prices per GPU-hour and spot GPUs obtainable over time",
+    "market": "Prices per GPU-hour and spot GPUs available over time",
     "holdings": "Spot and on-demand GPUs held over time, with preemptions and restarts",
     "progress": "Share of the work done over time, against a straight line to the deadline",
     "money": "Money spent over time",

@@ -64,7 +64,7 @@ def _points(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
     x = np.append(curve.budget_gpus, max(high + room, curve.budget_gpus[-1]))
     y = np.append(curve.mean_response_hours, curve.mean_response_hours[-1])
     restarts = any(one.restart_hours for one in found.fleet.classes)
-    line = "the best fixed widths" if restarts else "nobody can be below"
+    line = "the best fixed widths" if restarts else "no policy can be below"
     axes.plot(x, y, color=INK, linewidth=1.6, label=f"{line}, on these jobs")
     axes.axvline(found.fleet.budget_gpus, color=FAINT, linewidth=0.9, linestyle=":", label="the budget")
     for row in found.rows:
@@ -100,7 +100,7 @@ def _curves(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
     axes.xaxis.set_major_formatter(lambda hours, _: format_duration(round(hours * 3600) / 3600))
     axes.xaxis.set_minor_formatter(lambda hours, _: "")
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.3g}")
-    axes.set_title("Jobs that take longer than ...", loc="left", fontsize=9)
+    axes.set_title("Jobs that take longer than …", loc="left", fontsize=9)
     axes.grid()
 
 
@@ -116,6 +116,6 @@ def _wastes(axes: Axes, found: StreamComparison) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, max(0.05, 1.1 * float(left.max())))
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    axes.set_title("Share of the bill that nobody worked on", loc="left", fontsize=9)
+    axes.set_title("Share of the bill that did no work", loc="left", fontsize=9)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
     axes.grid(axis="x")

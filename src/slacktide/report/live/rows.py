@@ -86,7 +86,7 @@ def _offer(one: Standing, glyphs: Glyphs, room: int) -> tuple[str, Text]:
 
     gpus, widest = [float(each.spot_gpus) for each in one.quotes], one.job.max_gpus
     offered = one.quotes[-1].spot_gpus
-    text = f"{words.count(offered, 'GPU')} on offer" if offered else "none on offer"
+    text = f"{words.count(offered, 'GPU')} available" if offered else "none available"
     drawn = sparkline(_last(gpus, room - len(text) - 2), float(widest), glyphs)
     return "spot", Text.assemble(text, "  ", (drawn, SPOT_STYLE))
 

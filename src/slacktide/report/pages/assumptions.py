@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 CLAIRVOYANT = (
     "The clairvoyant knows the market's whole future. It plans the cheapest run in hindsight, checkpoints "
-    "just before every loss, and may pass the greatest cost. Nobody can run it: it is the yardstick, "
+    "just before every loss, and may exceed the maximum cost. Nobody can run it: it is a bound, "
     "not a choice."
 )
 FORESIGHT = "Every policy saw only the present and the past of the market when it decided."
-AVAILABLE = "On-demand GPUs could always be had. What the job took did not move prices or availability."
+AVAILABLE = "On-demand GPUs were always available. What the job took did not change prices or availability."
 AFTER_END = (
     "After the last slot of the market there is no spot, and on demand costs what it cost last; only late "
     "runs get there, because every start leaves the whole deadline inside the market."
@@ -35,7 +35,7 @@ def assumptions(comparison: Comparison) -> list[str]:
         _changes(comparison.job),
         _money(comparison.job),
         AFTER_END,
-        "The range p10–p90 leaves out the cheapest and the dearest tenth of the starts.",
+        "The range p10–p90 leaves out the cheapest and the most expensive tenth of the starts.",
         "The start shown in detail is the one where the last policy's bill is the median of its bills.",
     ]
 
@@ -45,7 +45,7 @@ def _deadline(job: Job) -> str:
     if job.hard:
         guard = (
             "The deadline is hard, so every policy ran behind the deadline guard: at the last moment at "
-            "which on demand alone is still in time, the guard rents on demand."
+            "which on demand alone is still on time, the guard rents on demand."
         )
         return f"{guard} {late}"
     worthless = words.duration(job.worthless_after_hours or job.deadline_hours)
@@ -56,23 +56,23 @@ def _changes(job: Job) -> str:
     shrink = job.restart_hours if job.shrink_hours is None else job.shrink_hours
     pause = (
         f"Adding workers costs {words.duration(job.restart_hours)} without progress, "
-        f"only losing some {words.duration(shrink)}."
+        f"removing some costs {words.duration(shrink)}."
     )
     if math.isinf(job.checkpoint_hours):
-        return f"{pause} The job has no checkpoints: whatever changes its workers begins its work anew."
+        return f"{pause} The job has no checkpoints: any change of its workers starts its work over."
     if job.checkpoint_hours > 0:
         every = words.duration(job.checkpoint_hours)
         return (
             f"{pause} A preemption takes the work since the last checkpoint, written every {every} of work."
         )
-    return f"{pause} A preemption costs no work that was done."
+    return f"{pause} A preemption loses no finished work."
 
 
 def _money(job: Job) -> str:
     billing = {
-        "second": "GPUs are paid to the second.",
-        "slot": "A slot in which GPUs are held is paid in full.",
+        "second": "GPUs are billed by the second.",
+        "slot": "A slot in which GPUs are held is billed in full.",
     }[job.billing]
     if job.max_cost_usd is None:
         return billing
-    return f"{billing} A job that reaches its greatest cost checkpoints and stops, done or not."
+    return f"{billing} A job that reaches its maximum cost checkpoints and stops, done or not."

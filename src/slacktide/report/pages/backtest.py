@@ -33,7 +33,7 @@ def page(comparison: Comparison) -> str:
         _typical(comparison),
         sections.every_decision(comparison.detail),
         _starts(comparison),
-        markup.section("What this rests on", markup.bullets(assumptions(comparison))),
+        markup.section("Assumptions", markup.bullets(assumptions(comparison))),
         "<footer>Made by Slacktide. Times are UTC, money is USD.</footer>",
     ]
     return markup.document(f"Back-test of {job.name}", parts)
@@ -53,8 +53,8 @@ def _market(comparison: Comparison) -> str:
 
 def _summary(comparison: Comparison) -> str:
     note = (
-        "Costs are per run, over all starts. × clairvoyant: the whole bill over that of one who knows the "
-        "future. Spot: share of the GPU-hours held. Preempted: times per run that the market took GPUs away."
+        "Costs are per run, over all starts. × clairvoyant: the whole bill divided by that with perfect "
+        "foresight. Spot: share of GPU-hours held. Preempted: times per run that the market took GPUs away."
     )
     colours = sections.colours_of(one.policy for one in comparison.summary)
     table = markup.table(summary(comparison), colours=list(colours.values()))

@@ -22,7 +22,7 @@ FORMATS = (".html", ".htm")
 def write_plan(plan: JobPlan, path: str | os.PathLike[str]) -> None:
     """Write a plan as a self-contained page; raises InputError for a file that does not end in .html."""
     if PurePath(path).suffix.lower() not in FORMATS:
-        raise InputError(f"a page's file must end in .html, got {shown(str(path))}")
+        raise InputError(f"the file of a page must end in .html, got {shown(str(path))}")
     write_whole(path, page(plan).encode())
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slacktide.results.run import RunResult
 
 NOTE = (
-    "Decisions by which nothing new was decided are one line. “4 of 8” means that 8 were wanted and 4 held; "
+    "Decisions that change nothing are combined in one line. “4 of 8” means that 8 were wanted and 4 held; "
     "“to line” is GPU-hours ahead of (+) or behind (−) the straight line when the line of the table ends."
 )
 
@@ -47,7 +47,7 @@ def job_facts(job: Job) -> list[str]:
     """Return the terms of a job, each in a few words."""
     facts = [] if words.open_ended(job) else ["hard deadline" if job.hard else "soft deadline"]
     if job.value_usd > 0:
-        facts.append(f"worth {format_usd(job.value_usd)} in time")
+        facts.append(f"worth {format_usd(job.value_usd)} on time")
     if not job.hard and job.worthless_after_hours is not None:
         facts.append(f"worthless after {words.duration(job.worthless_after_hours)}")
     facts.append(f"restart {words.duration(job.restart_hours)}")
@@ -57,7 +57,7 @@ def job_facts(job: Job) -> list[str]:
         facts.append(f"checkpoint every {words.duration(job.checkpoint_hours)}")
     if job.max_cost_usd is not None:
         facts.append(f"at most {format_usd(job.max_cost_usd)}")
-    return [*facts, f"paid by the {job.billing}", f"speedup {job.speedup!r}"]
+    return [*facts, f"billed by the {job.billing}", f"speedup {job.speedup!r}"]
 
 
 def pictures(runs: Sequence[RunResult]) -> list[str]:

@@ -13,7 +13,7 @@ the one of most progress, the cheapest of those. Details, all as `physics` count
 - progress ends at W: a job that is done stops costing there and then (or at the slot's end);
 - staying keeps what is left of a pause, fewer workers make it a shrink at least, any added one a
   restart; availability that falls below what is held is a loss, which is nothing but fewer workers;
-- checkpoint losses and the job's greatest cost are left out: who foresees a loss checkpoints before it;
+- checkpoint losses and the job's maximum cost are left out: who foresees a loss checkpoints before it;
 - the pause at the window's start is at most a restart, as it is for a job that stays in its pool.
 
 **How.** Let g be a plan's progress and c its cost, and a <= g <= b the limits (line and end of the

@@ -135,7 +135,7 @@ def test_a_run_that_goes_on_can_be_drawn(tmp_path: Path) -> None:
     whole = told()
     going = again(whole, [event for event in whole.events if not isinstance(event, Ended)][:8])
     assert (going.status, going.on_time) == (None, False)
-    assert words.outcome(going).endswith("goes on")
+    assert words.outcome(going).endswith("running")
     named = [key.get_label() for key in progress.keys(numbers.scene([going]), looks([going.policy]))]
     assert named == ["on-demand", "straight line"], "it has no end to be marked"
     plot_run([going], tmp_path / "a.png")
@@ -153,5 +153,5 @@ def test_a_job_handed_in_inside_a_slot_meets_the_market_where_it_stood() -> None
 
 
 def test_nothing_lived_cannot_be_drawn() -> None:
-    with pytest.raises(InputError, match="nothing was run yet"):
+    with pytest.raises(InputError, match="it has not run yet"):
         again(told(), [submitted()])

@@ -54,7 +54,7 @@ def test_lines_are_on_the_jobs_own_clock() -> None:
     assert "   3h30m  market  took 3 of 4 spot GPUs (0.40 GPU-hours of work lost): the market left 1" in lines
     assert (
         "   3h30m  engine  rents on demand: holds 1 spot + 2 on demand (+2 on demand; wanted 1 spot + 3 on "
-        "demand): behind-line (progress 4.1 of 5.0 GPU-hours on the line, spot $2.10)"
+        "demand): behind-line (progress 4.1 GPU-hours, 5.0 at an even pace, spot $2.10)"
     ) in lines
     assert any(
         "paid $11.00 ($1.00 spot + $10.00 on demand) for 30m of 1 spot + 2 on demand" in one for one in lines
@@ -132,10 +132,10 @@ def test_letting_go_is_news_and_says_why() -> None:
     teller = Teller()
     assert teller.news(decided((1, 0), (1, 0))) is not None
     assert teller.news(decided((1, 0), (1, 0))) is None
-    ending = decided((1, 0), (1, 0), why="the controller stops", ending="released")
+    ending = decided((1, 0), (1, 0), why="the controller is stopping", ending="released")
     line = teller.news(ending)
     assert line is not None
-    assert "lets go of all workers (1 spot): the controller stops" in line
+    assert "stops all workers (1 spot): the controller is stopping" in line
 
 
 @pytest.mark.parametrize("status", sorted(set(ENDINGS) - {"released"}))
@@ -146,7 +146,7 @@ def test_every_ending_has_words(status: str) -> None:
 
 def test_who_missed_the_deadline_may_not_be_done_at_all() -> None:
     ended = Ended(job="job", at_hours=4.0, status="deadline_missed", finish_hours=math.inf)
-    assert sentence(ended) == "the job was stopped at its deadline, not done"
+    assert sentence(ended) == "the job was stopped unfinished at its deadline"
 
 
 def test_signals_and_exit_codes_are_named() -> None:
@@ -154,7 +154,7 @@ def test_signals_and_exit_codes_are_named() -> None:
     assert "was killed by SIGKILL" in sentence(failed)
     assert "failed with exit code 3" in sentence(dataclasses.replace(failed, exit_code=3))
     assert "signal 250" in sentence(dataclasses.replace(failed, exit_code=-250))
-    assert sentence(PreemptionAsked(at_hours=0.0)) == "asked that all spot GPUs be taken"
+    assert sentence(PreemptionAsked(at_hours=0.0)) == "asked to preempt all spot GPUs"
 
 
 def test_reasons_in_plain_words() -> None:
@@ -162,7 +162,7 @@ def test_reasons_in_plain_words() -> None:
     usual = {"progress_gpu_hours": 1.0, "line_gpu_hours": 2.0, "hours_left": 2.5, "spot_gpus": 3.0}
     said = reason("rule", {**usual, "reserve_usd_per_gpu_hour": 1.5, "own_history_slots": 7.0})
     assert said == (
-        "rule (progress 1.0 of 2.0 GPU-hours on the line, 2h30m left, 3 spot on offer, cheap below $1.50, "
+        "rule (progress 1.0 GPU-hours, 2.0 at an even pace, 2h30m left, 3 spot available, cheap below $1.50, "
         "7 slots of history)"
     )
     plan = {"planned_spot_gpus": 2.0, "planned_on_demand_gpus": 0.0, "mean_spot_gpus": 1.0}

@@ -74,7 +74,7 @@ def test_all_of_it_is_there(width: int) -> None:
         "llama-lora · uniform-progress · running",
         "4h of 8h, 600 times as fast",
         "$2.00 per GPU-hour, on demand $10.00",
-        "3 GPUs on offer",
+        "3 GPUs available",
         "3 spot + 2 on demand of 1..8",
         "60 %, 3.0 GPU-hours ahead of the line",
         "$32.00 ($12.00 spot + $20.00 on demand) of at most $300.00",

@@ -27,7 +27,7 @@ def cost(ax: Axes, comparison: Comparison, looks: dict[str, Look]) -> None:
         bill = words.usd_range(one.p10_cost_usd, one.p90_cost_usd)
         share = words.in_time(comparison, one.policy)
         _row_text(
-            ax, row, f"mean {format_usd(one.mean_cost_usd)} · p10–p90 {bill} · in time {share}", ha="right"
+            ax, row, f"mean {format_usd(one.mean_cost_usd)} · p10–p90 {bill} · on time {share}", ha="right"
         )
     _cost_axis(ax, comparison)
 
@@ -68,5 +68,5 @@ def cost_key(ax: Axes, comparison: Comparison) -> None:
     ax.set_axis_off()
     starts = len(words.runs_of(comparison, comparison.summary[0].policy))
     pools = f" in {len(comparison.pools)} pools" if len(comparison.pools) > 1 else ""
-    headline(ax, f"Cost beside the clairvoyant, {words.count(starts, 'start')}{pools}")
+    headline(ax, f"Cost against the clairvoyant, {words.count(starts, 'start')}{pools}")
     aside(ax, "bar: mean · line: p10–p90 · dotted: the clairvoyant's mean · × over the clairvoyant")

@@ -53,7 +53,7 @@ def holdings_key(ax: Axes, scene: Scene) -> None:
     keys: list[Artist] = [
         Patch(color=INK, alpha=SPOT_ALPHA, lw=0, label="spot"),
         Patch(color=INK, lw=0, label="on demand"),
-        Patch(color=FAINT, alpha=0.22, lw=0, label="spot obtainable"),
+        Patch(color=FAINT, alpha=0.22, lw=0, label="spot available"),
     ]
     if any(run.losses for run in scene.runs):
         keys.append(Line2D([], [], color=INK, ls="", marker="v", ms=5, mew=0, label="preempted"))

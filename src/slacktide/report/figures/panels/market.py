@@ -32,7 +32,7 @@ def price(ax: Axes, scene: Scene) -> None:
         listed.values, listed.edges, baseline=None, color=INK, lw=1.2, ls=(0, (4, 2)), label="on demand"
     )
     if np.isnan(had).any():
-        ax.plot([], [], color=FAINT, lw=0.8, label="spot, none obtainable")
+        ax.plot([], [], color=FAINT, lw=0.8, label="spot, none available")
     from_zero(ax, float(max(spot.values.max(), listed.values.max())))
     usd_ticks(ax.yaxis, 4)
     headline(ax, "Price per GPU-hour")
@@ -49,6 +49,6 @@ def obtainable(ax: Axes, scene: Scene) -> None:
     ax.axhline(widest, color=INK, lw=0.9, ls=(0, (1, 2)), label=f"widest the job may be: {widest}")
     from_zero(ax, max(float(gpus.values.max()), float(widest)))
     whole_ticks(ax)
-    headline(ax, "Spot GPUs obtainable")
+    headline(ax, "Spot GPUs available")
     legend_above(ax)
     deadline(ax, scene)
