@@ -53,7 +53,7 @@ class Starts:
         if last < 0:
             raise InputError(
                 f"pool {shown(pool.name)}: the market must cover the deadline of {job.deadline_hours:g} h, "
-                f"got {pool.hours:g} h of it; use a longer market or a nearer deadline"
+                f"got {pool.hours:g} h of it; use a longer market or an earlier deadline"
             )
         if self.every_hours is not None:
             return list(range(0, last + 1, max(1, round(self.every_hours / pool.slot_hours))))

@@ -35,7 +35,7 @@ def check_start(job: Job, pool: Pool, start: int) -> None:
     if not 0 <= start <= last:
         raise InputError(
             f"pool {shown(pool.name)}: a start must leave {job.deadline_hours:g} h of market, so lie in "
-            f"0..{last}, got slot {start}; use a longer market or a nearer deadline"
+            f"0..{last}, got slot {start}; use a longer market or an earlier deadline"
         )
 
 
