@@ -1,0 +1,89 @@
+"""A back end with workers of whom a test says what is seen, and an engine on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from slacktide.backend.base import Facts, Order
+from slacktide.backend.replay import Replay
+from slacktide.engine.bill import audit
+from slacktide.engine.engine import Engine
+from slacktide.engine.lane import Lane, make_lane
+from slacktide.events import Event, Submitted
+from slacktide.market.base import Market, Pool
+from slacktide.policy.base import policies
+from slacktide.store.memory import MemoryStore
+from slacktide.types import Job
+
+SLOT = 0.5
+SLOTS = 60
+SUBMITTED = Submitted(
+    job="job", at_hours=0.0, text="", submitted_utc="", path="", policy="", slot_hours=SLOT, start_slot=0
+)
+
+
+def lane(policy: str = "on-demand", prices: Sequence[float] = (1.0,), **numbers: object) -> Lane:
+    job = Job(**{"work_gpu_hours": 40.0, "deadline_hours": 20.0, "widths": (4,), **numbers})  # type: ignore[arg-type]
+    spot = [*prices, *[prices[-1]] * (SLOTS - len(prices))]
+    place = Pool("here", SLOT, spot, [4.0] * SLOTS, [4] * SLOTS)  # type: ignore[arg-type]
+    return make_lane(job, Market((place,)), place, policies.make(policy), 0)
+
+
+class Machine(Replay):
+    """A back end with real workers, of whom the test says what it sees of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: dict[str, object] = {}
+        self.stop = 0.0
+        self.orders: list[Order] = []
+
+    def hold(self, order: Order) -> None:
+        super().hold(order)
+        if not self.orders or self.orders[-1] != order:
+            self.orders.append(order)
+
+    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+        return {
+            job: facts._replace(**{"finished": False, **self.said})  # type: ignore[arg-type]
+            for job, facts in super().look(jobs).items()
+        }
+
+    def says(self, **facts: object) -> None:
+        self.said = facts
+
+    def is_gone(self, until_hours: float, attempt: int = 1, **facts: object) -> None:
+        self.says(attempt=attempt, spot_gpus=0, on_demand_gpus=0, gone=True, until_hours=until_hours, **facts)
+
+    def stop_hours(self, job: str) -> float:
+        return self.stop
+
+
+class Bench:
+    def __init__(self, where: Lane) -> None:
+        self.lane, self.store, self.machine = where, MemoryStore(), Machine()
+        self.engine = self.reopened()
+        self.engine.submit(SUBMITTED)
+
+    def reopened(self) -> Engine:
+        self.engine = Engine(self.store, self.machine, open_lane=lambda _: self.lane)
+        return self.engine
+
+    def step(self, *hours: float) -> None:
+        for now in hours:
+            self.engine.step(now)
+
+    def events(self, *kinds: type[Event]) -> list[Event]:
+        return [record.event for record in self.store.read() if isinstance(record.event, kinds)]
+
+    def ask(self, event: Event) -> None:
+        self.store.append([event])
+
+    @property
+    def track(self):  # type: ignore[no-untyped-def]
+        return self.engine.world.jobs["job"]
+
+    @property
+    def usd(self) -> float:
+        assert audit(self.track, self.lane, self.store.read()).clean
+        return float(self.track.bill.cost_usd)
