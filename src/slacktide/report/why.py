@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slacktide.events import Decided, Ended, Event, Preempted, Stalled, WorkerFailed
+from slacktide.events import Decided, Ended, Event, Preempted, Resumed, Stalled, WorkerFailed
 from slacktide.report import words
 from slacktide.report.sentences import ending
 from slacktide.results.status import JobStatus
@@ -50,7 +50,7 @@ def why(status: JobStatus, events: Sequence[Event]) -> list[str]:
     began = events[0].at_hours if events else 0.0
     decided = [event for event in events if isinstance(event, Decided) and event.ending is None]
     ended = next((event for event in events if isinstance(event, Ended)), None)
-    said = [_standing(status)]
+    said = [_standing(status, over=ended is not None)]
     if ended is not None:
         said.append(_ending(ended, began))
     if decided:
@@ -62,13 +62,15 @@ def why(status: JobStatus, events: Sequence[Event]) -> list[str]:
     return [*said, *_losses(events, began)]
 
 
-def _standing(one: JobStatus) -> str:
+def _standing(one: JobStatus, *, over: bool) -> str:
     state = words.state(one.status, one.health)
     held = words.holding(one.spot_gpus, one.on_demand_gpus)
     share = words.percent(one.progress_gpu_hours / one.work_gpu_hours)
     done = f"{share} of its work is done and {format_usd(one.cost_usd)} is spent"
     within = "" if one.deadline_hours is None else f" of {words.duration(one.deadline_hours)}"
     after = f"{words.rounded(one.hours)}{within}"
+    if over:
+        return f"{words.plain(one.name, 60)} is over after {after}: {done}."
     return f"{words.plain(one.name, 60)} is {state} after {after}: it holds {held}, {done}."
 
 
@@ -119,12 +121,18 @@ def _signals(signals: Mapping[str, float]) -> list[str]:
     return said
 
 
+def _measured_otherwise(events: Sequence[Event]) -> float:
+    """Return by how much reports of new workers correct the work that was expected to be lost."""
+    heard = [event for event in events if isinstance(event, Resumed)]
+    return sum(event.lost_gpu_hours - event.expected_gpu_hours for event in heard)
+
+
 def _losses(events: Sequence[Event], began: float) -> list[str]:
     taken = [event for event in events if isinstance(event, Preempted)]
     failed = [event for event in events if isinstance(event, WorkerFailed | Stalled)]
     said = []
     if taken:
-        lost = sum(event.lost_gpu_hours for event in taken)
+        lost = max(0.0, sum(event.lost_gpu_hours for event in taken) + _measured_otherwise(events))
         times = "once" if len(taken) == 1 else f"{len(taken)} times"
         when = words.rounded(taken[-1].at_hours - began)
         cost = f"{words.work(lost)} of work were lost" if lost > 0 else "no work was lost"
