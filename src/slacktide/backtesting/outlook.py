@@ -15,6 +15,7 @@ from slacktide.backtesting.compare import Progress, Starts, label
 from slacktide.backtesting.curves import against_deadline, against_width
 from slacktide.backtesting.plain import Setting
 from slacktide.backtesting.scenarios import scenarios
+from slacktide.backtesting.wrong_work import if_work_is_wrong
 from slacktide.deciding import Policy, look
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import ForeseeingPolicy
@@ -99,12 +100,12 @@ def look_ahead(
     solved = FUTURES + RECENT_STARTS
     drawn, start = scenarios(job, begin.place, begin.neighbours, paths=FUTURES)
     report(1, steps)
-    outlooks, shown = list[Outlook](), list[Policy]()
+    outlooks, chosen = list[Outlook](), list[Policy]()
     setting = Setting(neighbours=begin.neighbours)
     for done, policy in enumerate(policies):
         acting = compare.guarded(policy, job)
         ready = batch.prepare_together(acting, job, drawn, start, setting)
-        shown = shown or ready[:SHOWN_FUTURES]
+        chosen = chosen or ready
         runs = batch.run_ready(job, drawn, ready, start, setting=setting)
         outlooks.append(Outlook(label(policy), spread(runs), spread(_from_history(job, begin, policy))))
         report(done + 2, steps)
@@ -122,8 +123,8 @@ def look_ahead(
         policy=label(policies[0]),
         outlooks=tuple(outlooks),
         pools=tuple(pools) or ((begin.pool, outlooks[0].history.cost_usd.p50),),
-        first=_first(job, shown[0], drawn[0], start, setting),
-        gpus=_held(job, shown, drawn, start, setting),
+        first=_first(job, chosen[0], drawn[0], start, setting),
+        gpus=_held(job, chosen[:SHOWN_FUTURES], drawn, start, setting),
         assumptions=(
             *_without_checkpoints(job, policies[0], drawn, start, setting, outlooks[0]),
             *_assumptions(job, begin, outlooks[0]),
@@ -133,6 +134,7 @@ def look_ahead(
         begin_utc=begin.place.time(begin.slot),
         by_deadline=against_deadline(*where),
         by_width=against_width(*where),
+        wrong_work=if_work_is_wrong(job, drawn, chosen, start, setting),
     )
 
 

@@ -35,7 +35,18 @@ COLUMNS = (
 
 def page(plan: JobPlan) -> str:
     """Return the plan as text: what will happen, why, the policies side by side, and the assumptions."""
-    parts = (verdict, last_words, now, _table, _curves, _gpus, _pools, advice_words, _assumptions)
+    parts = (
+        verdict,
+        wrong_words,
+        last_words,
+        now,
+        _table,
+        _curves,
+        _gpus,
+        _pools,
+        advice_words,
+        _assumptions,
+    )
     return "\n\n".join(filter(None, (part(plan) for part in parts)))
 
 
@@ -65,6 +76,8 @@ def as_json(plan: JobPlan) -> dict[str, Any]:
     }
     if plan.clairvoyant_spare_usd is not None:
         document["clairvoyant_spare_usd"] = plan.clairvoyant_spare_usd
+    if plan.wrong_work is not None:
+        document["wrong_work"] = plan.wrong_work
     if plan.last_runs is not None:
         document["last_runs"] = _last_runs(plan.last_runs)
     if plan.checkpoints is not None:
@@ -102,6 +115,23 @@ def verdict(plan: JobPlan) -> str:
         f"{_hours(finish.p90)}) of {format_duration(plan.job.deadline_hours)}.\n"
         f"On time in {_of(chosen.futures)} simulated futures and from {_of(chosen.history)} recent starts. "
         f"{_means(chosen)} {_beside(plan)}"
+    )
+
+
+def wrong_words(plan: JobPlan) -> str:
+    """Say what the figures become if the file is wrong about the work; nothing where it is certain."""
+    one = plan.wrong_work
+    if one is None:
+        return ""
+    hopeless = (
+        f"; in {one.hopeless_share:.0%} the work is so much that on demand from the start would be late, too"
+        if one.hopeless_share > 0
+        else ""
+    )
+    return (
+        f"These figures take `work` as the file says it. If it is off by {one.spread:.0%} (one standard "
+        f"deviation), the cost is {_usd(one.cost_usd.p10)} to {_usd(one.cost_usd.p90)}, and "
+        f"{one.on_time_share:.0%} of the futures are on time{hopeless}."
     )
 
 

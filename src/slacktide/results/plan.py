@@ -85,6 +85,18 @@ class CheckpointAdvice:
 
 
 @dataclass(frozen=True, slots=True)
+class WrongWork:
+    """How a plan turns out over simulated futures if the work is another than the file says."""
+
+    spread: float
+    """How far it may be off: a standard deviation, as a share."""
+    cost_usd: Range
+    on_time_share: float
+    hopeless_share: float
+    """Futures in which the work is so much more that even on demand from the start would be late."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobPlan:
     """What will probably happen to a job before anyone pays, and what that rests on."""
 
@@ -113,3 +125,5 @@ class JobPlan:
     by_width: tuple[CurvePoint, ...] = ()
     last_runs: LastRuns | None = None
     """What earlier runs of the same name measured; None where there was none, or nobody looked."""
+    wrong_work: WrongWork | None = None
+    """None where the file says that its work is right."""

@@ -32,7 +32,7 @@ def page(plan: JobPlan) -> str:
     parts = [
         f"<header>\n<h1>{markup.text(f'Plan of {plan.job.name}')}</h1>",
         *(markup.paragraph(sentence) for sentence in text.verdict(plan).splitlines()),
-        *(markup.paragraph(sentence) for sentence in text.last_words(plan).splitlines()),
+        *(markup.paragraph(said) for said in (text.wrong_words(plan), text.last_words(plan)) if said),
         markup.paragraph(text.now(plan)),
         "</header>",
         markup.section("In one picture", markup.figure(plan_svg(plan))),
