@@ -68,8 +68,11 @@ def _curve(
     policy: Policy,
     at: Callable[[Job], float],
 ) -> tuple[CurvePoint, ...]:
-    """Run each of these jobs over the same futures; each point is told beside the job as it is."""
-    tried = [one for one in jobs if _could_be_in_time(one)]
+    """Run each of these jobs over the same futures; each point is told beside the job as it is.
+
+    Their work is taken as said: what matters is how points differ, and certain work is quicker to solve for.
+    """
+    tried = [dataclasses.replace(one, work_spread=0.0) for one in jobs if _could_be_in_time(one)]
     longest = max(tried, key=lambda one: one.deadline_hours, default=job)
     drawn, start = scenarios(
         dataclasses.replace(job, deadline_hours=longest.deadline_hours, worthless_after_hours=None),
