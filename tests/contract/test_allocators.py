@@ -120,9 +120,9 @@ class Forgetful(Silent):
         (Crowded(), "add up to at most"),
         (Moody(), "same decisions"),
         (Sizes(), "sizes of unfinished jobs"),
-        (Stubborn(), "wait for ever"),
+        (Stubborn(), "wait forever"),
         (Silent(), "must have remember and recall"),
-        (Forgetful(), "must go on from what it wrote down"),
+        (Forgetful(), "must continue from what it saved"),
     ],
     ids=["greedy", "crowded", "moody", "sizes", "stubborn", "silent", "forgetful"],
 )

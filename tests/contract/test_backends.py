@@ -280,7 +280,7 @@ def test_a_broken_back_end_does_not_keep_the_contract(fault: tuple[type, Backend
 @pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize(
     ("make", "words"),
-    [(StartsNothing, "gone"), (FinishesNothing, "gone"), (SaysItAfterAll, "must never tell")],
+    [(StartsNothing, "gone"), (FinishesNothing, "gone"), (SaysItAfterAll, "must never say so")],
 )
 def test_a_back_end_that_starts_nothing_fails_unless_it_says_so(
     make: Callable[[Place], Replay], words: str

@@ -84,5 +84,5 @@ def test_checks_catch_a_policy_that_breaks_the_contract(policy: Policy, words: s
 
 def test_check_catches_a_guard_that_does_not_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slacktide.policy.deadline_guard.guard", lambda sight, choice: choice)
-    with pytest.raises(CheckFailed, match="in time"):
+    with pytest.raises(CheckFailed, match="on time"):
         check_policy(DeadlineGuard(UniformProgress()))

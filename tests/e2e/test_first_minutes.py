@@ -33,7 +33,7 @@ def test_a_job_file_is_written_planned_and_never_overwritten(
     assert read_job_file("job.yaml").job.name == "first"
     assert run(["plan", "job.yaml", "--policy", "uniform-progress"]) == 0
     assert run(["init", "--name", "second"]) == 2
-    assert "job.yaml must not exist yet, but does" in capsys.readouterr().err
+    assert "job.yaml must not exist yet, but it does" in capsys.readouterr().err
     assert (here / "job.yaml").read_text(encoding="utf-8") == before
 
 
@@ -71,7 +71,7 @@ def test_a_fleet_file_is_right_as_it_is(capsys: pytest.CaptureFixture[str]) -> N
     assert [one.name for one in read_fleet_file("fleet.yaml").classes] == ["bert", "training"]
     assert run(["budget", "fleet.yaml"]) == 0
     assert run(["init", "--fleet", "more.yaml", "--deadline", "3h"]) == 2
-    assert "--deadline must not come with --fleet" in capsys.readouterr().err
+    assert "--deadline must not be given with --fleet" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_every_example_is_copied_with_all_it_reads_and_never_overwritten(
         else:
             read_job_file(copy)
     assert run(["examples", "fleet", "mine"]) == 2
-    assert "must not exist yet, but does" in capsys.readouterr().err
+    assert "must not exist yet, but it does" in capsys.readouterr().err
     assert run(["examples", "flet"]) == 2
     assert "did you mean 'fleet'" in capsys.readouterr().err
 

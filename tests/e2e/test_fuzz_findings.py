@@ -117,7 +117,7 @@ def test_a_gzip_bomb_is_not_unpacked(
     monkeypatch.setattr(files, "MAX_BYTES", 2 << 20)
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(HEADER.encode() + bytes(64 << 20)))
     said = refused(capsys, "market", "show", tmp_path / "bomb.csv.gz")
-    assert "a market file must have at most 2 MiB unpacked, got more" in said
+    assert "a market file must have at most 2 MiB uncompressed, got more" in said
 
 
 def test_the_bounds_are_those_that_the_docs_tell() -> None:

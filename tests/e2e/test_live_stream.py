@@ -69,4 +69,4 @@ def test_a_job_without_a_deadline_must_be_one_of_a_stream(
     journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["run", write(tmp_path, "a", "narrow"), "--speed", SPEED]) == 2
-    assert "must be one of a stream" in capsys.readouterr().err
+    assert "must be in a fleet" in capsys.readouterr().err

@@ -86,7 +86,7 @@ def test_it_is_refused_at_once(what: str, here: Path, capsys: pytest.CaptureFixt
 def test_a_journal_without_jobs_cannot_be_resumed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "empty.db").touch()
     assert run(["run", "--resume", "--journal", "empty.db"]) == 2
-    assert "some job must not have ended, got a journal without any job" in capsys.readouterr().err
+    assert "an unfinished job must exist, got a journal without any job" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("line", ['{"a": 1 "b": 2}', "{", "", "[" * 100_000])

@@ -132,7 +132,7 @@ def test_a_picture(fleet: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--budget", "1 gpus"], 3, "the budget must be >="),
         (["--budget", "12"], 2, "--budget"),
         (["--jobs", "no-such.csv"], 2, "no-such.csv"),
-        (["--jobs", "x.csv", "--count", "5"], 2, "--count must not come with --jobs"),
+        (["--jobs", "x.csv", "--count", "5"], 2, "--count must not be given with --jobs"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

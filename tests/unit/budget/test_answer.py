@@ -164,7 +164,7 @@ def test_notes_say_what_is_mixed_widest_replaced_and_wasted() -> None:
     text = "\n".join(notes(ask(16.0, (A, bent))))
     assert "bent: measured speedups are not concave; their hull replaces 1.1 at 2 GPUs by 1.67" in text
     assert "a month is 730 hours" in text
-    assert "assumes that GPUs are there at once" in text
+    assert "assumes that GPUs start and stop instantly" in text
     rich = "\n".join(notes(ask(1000.0)))
     assert "every class is at its fastest" in rich
     assert "money cannot speed them up: a (8), b (16), c (16)" in rich
