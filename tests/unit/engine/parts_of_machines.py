@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from slacktide.backend.base import Facts, Order
 from slacktide.backend.replay import Replay
+from slacktide.deciding import Policy
 from slacktide.engine.bill import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane, make_lane
@@ -22,10 +23,12 @@ SUBMITTED = Submitted(
 )
 
 
-def lane(policy: str = "on-demand", prices: Sequence[float] = (1.0,), **numbers: object) -> Lane:
+def lane(
+    policy: str | Policy = "on-demand", prices: Sequence[float] = (1.0,), offered: int = 4, **numbers: object
+) -> Lane:
     job = Job(**{"work_gpu_hours": 40.0, "deadline_hours": 20.0, "widths": (4,), **numbers})  # type: ignore[arg-type]
     spot = [*prices, *[prices[-1]] * (SLOTS - len(prices))]
-    place = Pool("here", SLOT, spot, [4.0] * SLOTS, [4] * SLOTS)  # type: ignore[arg-type]
+    place = Pool("here", SLOT, spot, [4.0] * SLOTS, [offered] * SLOTS)  # type: ignore[arg-type]
     return make_lane(job, Market((place,)), place, policies.make(policy), 0)
 
 

@@ -12,6 +12,8 @@ from slacktide.engine.bill import as_measured, bill
 from slacktide.events import HealthChanged, PaceRevised
 from slacktide.pace import USUAL_SPREAD, believed, mean_factor, prior, safe, see_checkpoint, see_restart
 from slacktide.physics import terms
+from slacktide.policy.base import policies
+from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.report.live.lines import Teller
 from slacktide.types import Job
 
@@ -111,6 +113,47 @@ def test_a_bill_compares_with_the_work_as_it_was_measured() -> None:
     assert found.on_demand_alone_usd == pytest.approx(2 * believed_bill.on_demand_alone_usd, rel=0.05)
     phased = as_measured(bench.track, dataclasses.replace(bench.lane.job, phases=bench.lane.job.parts))
     assert phased.work_hours(4) == pytest.approx(20.0, rel=0.05)
+
+
+def lived_at_half_pace(spread: float) -> float:
+    """Let a job that is twice as slow as its file run where there is no spot; return when it was done.
+
+    Its policy waits for spot to the last moment, so only the guard brings it home.
+    """
+    waits = DeadlineGuard(policies.make("maximal-spot"))
+    bench = Bench(
+        lane(
+            waits, offered=0, widths=(1, 2, 4), deadline_hours=24.0, restart_hours=0.1,
+            checkpoint_hours=0.25, work_spread=spread,
+        )
+    )  # fmt: skip
+    done = saved = began = 0.0
+    attempt, ticks = 0, 0
+    while bench.track.ended is None and ticks < 600:
+        now = ticks * 0.1
+        order = bench.machine.orders[-1] if bench.machine.orders else None
+        if order is not None and order.gpus and not order.ending:
+            if order.attempt != attempt:
+                attempt, began, done = order.attempt, now, saved
+            if now > began + 0.1:
+                done = min(1.0, done + HALF * order.gpus * 0.1 / 40.0)
+                saved = math.floor(done / 0.02) * 0.02
+                told = Progress(done, saved, now)
+                end = {"finished": True, "gone": True, "until_hours": now} if done == 1.0 else {}
+                bench.machine.says(attempt=attempt, progress=told, **end)
+            else:
+                bench.machine.says(attempt=attempt, progress=Progress(saved, saved))
+        else:
+            bench.machine.says()
+        bench.step(now)
+        ticks += 1
+    assert bench.track.ended is not None
+    return float(bench.track.ended.finish_hours)
+
+
+def test_a_job_twice_as_slow_as_its_file_is_in_time_unless_the_file_is_believed() -> None:
+    assert lived_at_half_pace(USUAL_SPREAD) <= 24.0, "on demand from the start takes 20.1 hours"
+    assert lived_at_half_pace(0.0) > 24.0
 
 
 def test_restarts_are_believed_by_their_mean_and_kept_safe_by_their_spread() -> None:
