@@ -192,6 +192,11 @@ def mean_factor(pace: Pace, width: int) -> float:
     return math.exp(pace.mean + pace.slope * math.log2(width))
 
 
+def whole_work(pace: Pace, file_gpu_hours: float) -> float:
+    """Return the work of a job on one reference GPU, at the pace that is believed."""
+    return file_gpu_hours / mean_factor(pace, 1)
+
+
 @inlined
 def spread(pace: Pace, width: int, left_hours: float, slot_hours: float) -> float:
     """Return the standard deviation of the pace's logarithm over the hours that are left at the mean pace."""

@@ -16,7 +16,7 @@ from slacktide.engine.world import Track, World
 from slacktide.errors import InputError, SlacktideError
 from slacktide.events import Ended, PaceRevised, Record
 from slacktide.jobfile import parse_job
-from slacktide.pace import Pace, is_measured, mean_factor
+from slacktide.pace import is_measured, mean_factor, whole_work
 from slacktide.results.last_runs import LastRun, LastRuns, WidthMeasured
 from slacktide.store.place import real_path
 from slacktide.types import Job
@@ -42,13 +42,8 @@ def last_runs(journal: Path, name: str) -> LastRuns | None:
             records = list(opened.store.read(job=last.job))
     except SlacktideError:
         return None
-    works = [work_gpu_hours(job, track.pace) for track, job in found if track.pace is not None]
+    works = [whole_work(track.pace, job.work_gpu_hours) for track, job in found if track.pace is not None]
     return LastRuns(len(found), sum(works) / len(works), _last(*found[-1], records))
-
-
-def work_gpu_hours(job: Job, pace: Pace) -> float:
-    """Return the work of a job on one reference GPU, at the pace that was measured."""
-    return job.work_gpu_hours / mean_factor(pace, 1)
 
 
 def _measured(world: World, name: str) -> list[tuple[Track, Job]]:
@@ -87,7 +82,7 @@ def _last(track: Track, job: Job, records: Iterable[Record]) -> LastRun:
     return LastRun(
         job=track.job,
         ended_utc=ended,
-        work_gpu_hours=work_gpu_hours(job, pace),
+        work_gpu_hours=whole_work(pace, job.work_gpu_hours),
         work_spread_share=math.expm1(math.sqrt(max(pace.variance, 0.0))),
         file_work_gpu_hours=job.work_gpu_hours,
         widths=tuple(

@@ -72,7 +72,7 @@ def _curve(
 
     Their work is taken as said: what matters is how points differ, and certain work is quicker to solve for.
     """
-    tried = [dataclasses.replace(one, work_spread=0.0) for one in jobs if _could_be_in_time(one)]
+    tried = [dataclasses.replace(one, work_spread=0.0) for one in jobs if could_be_in_time(one)]
     longest = max(tried, key=lambda one: one.deadline_hours, default=job)
     drawn, start = scenarios(
         dataclasses.replace(job, deadline_hours=longest.deadline_hours, worthless_after_hours=None),
@@ -88,7 +88,8 @@ def _curve(
     return tuple(_point(x, usd, base) for x, usd in sorted(costs.items())) if base is not None else ()
 
 
-def _could_be_in_time(job: Job) -> bool:
+def could_be_in_time(job: Job) -> bool:
+    """Whether on demand from the start would meet the deadline."""
     return job.restart_hours + job.work_hours(job.fastest_width) <= job.deadline_hours
 
 

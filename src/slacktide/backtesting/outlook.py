@@ -159,9 +159,9 @@ def recent(pool: Pool, job: Job) -> Pool:
     return pool.window(max(0, len(pool) - slots), len(pool))
 
 
-def recent_starts(job: Job, policy: Policy | None, slot_hours: float) -> int:
+def recent_starts(job: Job, policy: Policy, slot_hours: float) -> int:
     """Return from how many recent starts a policy is run: fewer, where each of them must be solved anew."""
-    inner = None if policy is None else batch.innermost(policy)
+    inner = batch.innermost(policy)
     if not isinstance(inner, ForeseeingPolicy):
         return RECENT_STARTS
     affordable = int(RECENT_EFFORT / inner.effort(job, slot_hours))

@@ -10,6 +10,7 @@ from statistics import NormalDist
 import numpy as np
 
 from slacktide.backtesting import batch
+from slacktide.backtesting.curves import could_be_in_time
 from slacktide.backtesting.plain import Setting
 from slacktide.deciding import Policy
 from slacktide.market.base import Pool
@@ -37,7 +38,7 @@ def if_work_is_wrong(
         runs = batch.run_ready(job, [future], [policy], start, setting=one)
         costs.append(float(column(runs, "cost_usd")[0]))
         on_time += bool(column(runs, "on_time")[0])
-        hopeless += job.restart_hours + truth.of(job).work_hours(job.fastest_width) > job.deadline_hours
+        hopeless += not could_be_in_time(truth.of(job))
     count = len(futures)
     p10, p50, p90 = (float(each) for each in np.percentile(costs, (10, 50, 90)))
     return WrongWork(job.work_spread, Range(p10, p50, p90), on_time / count, hopeless / count)

@@ -14,7 +14,7 @@ from slacktide.engine.world import Track
 from slacktide.errors import SlacktideError
 from slacktide.events import Lived, Record
 from slacktide.ledger import Audit, Priced
-from slacktide.pace import Pace, mean_factor, mean_restart
+from slacktide.pace import Pace, mean_restart, whole_work
 from slacktide.policy.base import policies
 from slacktide.results.bill import Bill
 from slacktide.results.run import Run
@@ -74,7 +74,7 @@ def measured_pace(track: Track) -> Pace | None:
 
 def _measured_work(track: Track, job: Job) -> float | None:
     pace = measured_pace(track)
-    return None if pace is None else job.work_gpu_hours / mean_factor(pace, 1)
+    return None if pace is None else whole_work(pace, job.work_gpu_hours)
 
 
 def as_measured(track: Track, job: Job) -> Job:

@@ -23,6 +23,7 @@ from slacktide.pace import (
     prior,
     see_checkpoint,
     see_restart,
+    whole_work,
 )
 from slacktide.types import TIME_TOLERANCE_HOURS
 
@@ -180,7 +181,7 @@ def _measured(engine: Engine, track: Track, lane: Lane, before: Pace) -> tuple[P
 
 
 def _why(lane: Lane, after: Pace, width: int, hours: float) -> str:
-    work = lane.job.work_gpu_hours / mean_factor(after, 1)
+    work = whole_work(after, lane.job.work_gpu_hours)
     return (
         f"{hours * 60:.0f} minutes on {width} GPUs: {mean_factor(after, width):.2f} times the pace of its "
         f"file; all its work is about {work:.1f} GPU-hours, its file says {lane.job.work_gpu_hours:.1f}"

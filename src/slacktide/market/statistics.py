@@ -85,7 +85,7 @@ def describe(pool: Pool) -> PoolFigures:
 
 
 def spells_of(pool: Pool, least: int = 1) -> Spells:
-    """Return the lengths of spells with and without at least so many GPUs, those at the ends included."""
+    """Return the lengths of spells with and without at least that many GPUs, those at the ends included."""
     up = pool.spot_gpus >= least
     borders = np.concatenate([[0], np.flatnonzero(np.diff(up)) + 1, [len(up)]])
     hours = np.diff(borders) * pool.slot_hours

@@ -53,7 +53,7 @@ def three_signals(parameters: Parameters, sight: Sight) -> Choice:
         held = terms.fit[state.spot_gpus] if price < on_demand_price else 0
         return Choice(held, 0, KEPT if held > 0 else IDLE)
     if price > on_demand_price:
-        obtainable = 0  # spot that is dearer than on demand is as good as none
+        obtainable = 0  # spot that is more expensive than on demand is as good as none
     why = NO_SPOT if obtainable == 0 else CHEAP_CATCH_UP if cheap else CATCH_UP
     at_least = terms.fit[obtainable] if cheap else 0
     width = needed_width(terms, state, sight.next_hours, sight.hours, obtainable, at_least)
@@ -66,7 +66,7 @@ def three_signals(parameters: Parameters, sight: Sight) -> Choice:
 class Ahanp:
     """Bank spot while it is cheap, and regain the straight line to the deadline as soon as it is lost.
 
-    Ahead of the line all cheap spot is taken, and dear spot is only kept, not sought; behind it spot
+    Ahead of the line all cheap spot is taken, and expensive spot is kept but not sought; behind it spot
     comes first and on demand fills the smallest width that regains the line within the slot. Want it
     where nothing can be forecast. From Kong et al. 2025. It has no memory: how availability compares
     with the slot before shows in what the market has left of the spot that was held.

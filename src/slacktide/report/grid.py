@@ -15,7 +15,7 @@ class Column(NamedTuple):
     right: bool = True
     breaks: bool = False
     narrow: str = ""
-    """The heading on a terminal, where room is dear; the words of `heading` in lines if not given."""
+    """The heading on a terminal, where there is little room; the words of `heading` in lines if not given."""
 
 
 class Grid(NamedTuple):

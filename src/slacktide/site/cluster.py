@@ -99,7 +99,7 @@ class Cluster:
         return min(comes, goes)
 
     def nodes_for(self, gpus: int) -> int:
-        """Return how many nodes so many GPUs need."""
+        """Return how many nodes that many GPUs need."""
         return -(-gpus // self.node_gpus)
 
     def pass_time(self, hours: float, held_gpus: int) -> None:

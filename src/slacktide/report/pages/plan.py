@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from slacktide.errors import InputError, shown
 from slacktide.files import write_whole
 from slacktide.report import plan as text
+from slacktide.report.endings import check_page
 from slacktide.report.figures.plan import plan_svg
 from slacktide.report.grid import Column, Grid
 from slacktide.report.pages import markup
@@ -16,13 +15,10 @@ from slacktide.report.pages import markup
 if TYPE_CHECKING:
     from slacktide.results.plan import JobPlan
 
-FORMATS = (".html", ".htm")
-
 
 def write_plan(plan: JobPlan, path: str | os.PathLike[str]) -> None:
     """Write a plan as a self-contained page; raises InputError for a file that does not end in .html."""
-    if PurePath(path).suffix.lower() not in FORMATS:
-        raise InputError(f"the file of a page must end in .html, got {shown(str(path))}")
+    check_page(path)
     write_whole(path, page(plan).encode())
 
 
