@@ -19,7 +19,8 @@ from slacktide.types import Job
 MODELS = 10
 """Models from which futures are drawn, each learned from the same history weighted anew."""
 PAST_HOURS = 60 * 24.0
-"""How much of the real past a scenario carries with it, for policies that look back."""
+"""How much of the real past a scenario carries with it, for policies that look back; its prices move as they
+did in that time."""
 
 
 def scenarios(
@@ -36,18 +37,13 @@ def scenarios(
     first = max(0, at - math.ceil(PAST_HOURS / pool.slot_hours))
     usable = np.array(levels.usable)
     rng = np.random.default_rng([seed, 1])
-    history = _history(levels, pool, neighbours)
+    prices = iter(_price_paths(pool.spot_usd_per_gpu_hour[first : at + 1], slots, paths, seed))
+    history, now = _history(levels, pool, neighbours), _now(levels, pool, at)
     drawn: list[Pool] = []
     for number, few in enumerate(np.array_split(np.arange(paths), min(MODELS, paths))):
         model = history.resampled(rng)
-        now = _now(levels, model, pool, at)
-        level, price = markov.simulate(
-            levels, model, now, blocks, paths=len(few), seed=seed * MODELS + number
-        )
-        drawn += [
-            _continued(pool, first, at, usable[level[path]], model.prices[price[path]])
-            for path in range(len(few))
-        ]
+        level = markov.simulate(levels, model, now, blocks, paths=len(few), seed=seed * MODELS + number)
+        drawn += [_continued(pool, first, at, usable[path], next(prices)) for path in level]
     return drawn, at - first
 
 
@@ -100,10 +96,26 @@ def _history(levels: markov.Levels, pool: Pool, neighbours: tuple[Pool, ...]) ->
     return _History(levels, pools, own.slot_hours, prices, usd, markov.likeness(counts))
 
 
-def _now(levels: markov.Levels, model: markov.Model, pool: Pool, at: int) -> markov.Now:
+def _price_paths(past: Floats, slots: int, paths: int, seed: int) -> list[Floats]:
+    """Return prices from the last one of the past on, each path moving as the past did from some slot on.
+
+    A price that stands still would make all bills of jobs that run on spot alone the same, which no bill
+    is. A window begins where the price was about as far from the usual as it is now, so that a price that
+    has jumped comes down again.
+    """
+    levels = markov.price_levels(past[:-1], float(past[-1]))
+    begins = np.arange(max(0, len(past) - slots + 1))
+    alike = begins[markov.price_level(levels, past[begins]) == markov.price_level(levels, past[-1])]
+    if not len(alike):
+        return [np.full(slots, past[-1])] * paths
+    chosen = np.random.default_rng([seed, 2]).choice(alike, paths)
+    windows = (past[begin : begin + slots] for begin in chosen.tolist())
+    return [window * (past[-1] / window[0]) if window[0] > 0 else window for window in windows]
+
+
+def _now(levels: markov.Levels, pool: Pool, at: int) -> markov.Now:
     level = levels.level(pool.spot_gpus[: at + 1])
-    usd = pool.spot_usd_per_gpu_hour[at]
-    return markov.Now(int(level[-1]), int(markov.ages(level)[-1]), int(markov.price_level(model.prices, usd)))
+    return markov.Now(int(level[-1]), int(markov.ages(level)[-1]))
 
 
 def _continued(pool: Pool, first: int, at: int, gpus: Ints, usd: Floats) -> Pool:

@@ -261,25 +261,20 @@ class Now(NamedTuple):
     level: int
     age: int
     """Slots that the spell has lasted, the present one included."""
-    price: int
 
 
-def simulate(
-    levels: Levels, model: Model, now: Now, blocks: Ints, *, paths: int, seed: int
-) -> tuple[Ints, Ints]:
-    """Draw market paths: levels and price levels, [path, slot]; the first slot is the present one."""
+def simulate(levels: Levels, model: Model, now: Now, blocks: Ints, *, paths: int, seed: int) -> Ints:
+    """Draw paths of the level, [path, slot]; the first slot is the present one."""
     rng = np.random.default_rng(seed)
     slots = len(blocks)
-    level, price = np.empty((paths, slots), np.int64), np.empty((paths, slots), np.int64)
-    level[:, 0], price[:, 0] = now.level, now.price
+    level = np.empty((paths, slots), np.int64)
+    level[:, 0] = now.level
     age = np.full(paths, now.age)
-    go, move = np.cumsum(model.jumps, axis=1), np.cumsum(model.price_moves, axis=1)
+    go = np.cumsum(model.jumps, axis=1)
     for slot in range(1, slots):
         here = level[:, slot - 1]
         ends = rng.random(paths) < model.hazard[here, levels.bin(age), blocks[slot - 1]]
         jump = np.minimum((rng.random(paths)[:, None] > go[here]).sum(1), len(levels.usable) - 1)
         level[:, slot] = np.where(ends, jump, here)
         age = np.where(ends, 1, age + 1)
-        step = (rng.random(paths)[:, None] > move[price[:, slot - 1]]).sum(1)
-        price[:, slot] = np.minimum(step, len(model.prices) - 1)
-    return level, price
+    return level
