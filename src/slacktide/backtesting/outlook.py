@@ -27,7 +27,7 @@ from slacktide.types import Allocation, Job, JobState
 RECENT_HOURS = 14 * 24.0
 """How far back recent starts reach."""
 RECENT_STARTS, FEWEST_STARTS = 24, 6
-RECENT_EFFORT = 1e9
+RECENT_EFFORT = 7e8
 """What solving for all recent starts together may take, in values worked out: a second or two of CPU.
 A policy that takes more is run from fewer of them, and from FEWEST_STARTS at the least."""
 FUTURES = 50

@@ -28,10 +28,13 @@ from slacktide.types import Allocation, Job, Reason
 
 LONGEST_AGE = 256
 """Slots to look back for the age of a spell; older than the oldest bin."""
-LEAST_WORK = 0.5
-"""The share of the work for which tables are made where it is not known for certain."""
-MOST_CELLS = 400
-"""The most cells of slack that the room for a faster job is given."""
+LEAST_WORK = 0.7
+"""The share of the work for which tables are made where it is not known for certain: about a standard
+deviation less. A job with even less has so much slack that more of it changes no decision."""
+SPREAD_CELLS, SPREAD_FINER = 1.25, 1.5
+"""How many times as many cells such a table has, and how many more so that pauses are whole numbers of them:
+on a real H100 market 5 cells to a slot instead of 3 paid the same, within 0.1 %, and on eight synthetic ones
+within the error of 1 %."""
 FEWEST_CELLS = 10
 NEVER_HOURS = 1e6
 """Hours between two refits of who does not learn any more."""
@@ -182,13 +185,12 @@ def _planned(job: Job) -> Job:
 
 
 def _shape(policy: StochasticHorizon, job: Job, bare: Slotted) -> tuple[expected.Lattice, expected.Slack]:
-    """Lay out holdings, pauses and slack; as finely as for the job that its file tells of."""
-    cells = policy.cells
-    if job.work_spread > 0.0:
-        told = max(job.deadline_hours - job.work_hours(job.fastest_width), bare.slot_hours)
-        least = job.deadline_hours - LEAST_WORK * job.work_hours(job.fastest_width)
-        cells = max(cells, min(MOST_CELLS, round(cells * least / told)))
-    return expected.lattice(bare), expected.slack_grid(bare, hard=job.hard, cells=cells)
+    """Lay out holdings, pauses and slack."""
+    if job.work_spread == 0.0:
+        return expected.lattice(bare), expected.slack_grid(bare, hard=job.hard, cells=policy.cells)
+    cells = round(SPREAD_CELLS * policy.cells)
+    grid = expected.slack_grid(bare, hard=job.hard, cells=cells, finer=SPREAD_FINER)
+    return expected.lattice(bare), grid
 
 
 def levels_of(job: Job, slot_hours: float) -> markov.Levels:

@@ -153,10 +153,10 @@ def _rounded(pauses: Pauses) -> Pauses:
     )
 
 
-def slack_grid(terms: Slotted, *, hard: bool, cells: int) -> Slack:
+def slack_grid(terms: Slotted, *, hard: bool, cells: int, finer: float = 3.0) -> Slack:
     """Choose the grid: about this many cells, whole numbers of them to a slot and, if it can be, to a pause.
 
-    The start's slack is the top cell.
+    It can be where less than `finer` times as many cells do it. The start's slack is the top cell.
     """
     most = terms.deadline_hours - terms.work_gpu_hours / terms.rate[terms.fastest]
     least = 0.0 if hard else most - terms.deadline_slots * terms.slot_hours
@@ -164,7 +164,9 @@ def slack_grid(terms: Slotted, *, hard: bool, cells: int) -> Slack:
     fewest = max(1, round(cells * terms.slot_hours / extent))
     pauses = np.array([terms.restart_hours, terms.shrink_hours]) / terms.slot_hours
     fitting = (
-        k for k in range(fewest, 3 * fewest) if np.allclose(k * pauses, np.round(k * pauses), atol=1e-6)
+        k
+        for k in range(fewest, math.ceil(finer * fewest))
+        if np.allclose(k * pauses, np.round(k * pauses), atol=1e-6)
     )
     step = terms.slot_hours / next(fitting, fewest)
     return Slack(max(2, math.floor(extent / step + 1e-9) + 2), step, most)
