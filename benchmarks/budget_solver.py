@@ -13,7 +13,7 @@ from benchmarks.timing import best
 from slacktide.budget.classes import JobClass
 from slacktide.budget.frontier import frontier
 from slacktide.budget.result import FleetPlan
-from slacktide.budget.whole import choices_of
+from slacktide.budget.whole_gpus import choices_of
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.types import Job, Phase

@@ -10,7 +10,7 @@ import numpy as np
 from slacktide.compiled import compiled
 from slacktide.market.base import Pool
 from slacktide.solve.clairvoyant import ACCURACY, clairvoyant_table, solve_with
-from slacktide.solve.follow import solve_starts
+from slacktide.solve.forward_run import solve_starts
 from slacktide.solve.frame import frame
 from slacktide.speedup import Amdahl, Linear
 from slacktide.types import Job

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 from slacktide.backend.local import Kind, Launch, Processes
-from slacktide.backend.local.machine import scan
+from slacktide.backend.local.process_table import scan
 
 TRIES = 15
 PAUSE_S = 0.001

@@ -16,9 +16,9 @@ from typing import Any
 WARM = (
     "slacktide.app.controller", "slacktide.app.journal", "slacktide.app.submission",
     "slacktide.backend.local",
-    "slacktide.backend.replay", "slacktide.cli.asking", "slacktide.cli.cancel", "slacktide.cli.controller",
+    "slacktide.backend.replay", "slacktide.cli.confirm", "slacktide.cli.cancel", "slacktide.cli.controller",
     "slacktide.cli.cost", "slacktide.cli.events", "slacktide.cli.jobs", "slacktide.cli.run_jobs",
-    "slacktide.cli.submit", "slacktide.cli.watching", "slacktide.engine.bill", "slacktide.engine.site_bill",
+    "slacktide.cli.submit", "slacktide.cli.live_view", "slacktide.engine.bill", "slacktide.engine.site_bill",
     "slacktide.market.table", "slacktide.policy.maximal_spot", "slacktide.policy.on_demand",
     "slacktide.policy.uniform_progress", "slacktide.policy.deadline_guard", "slacktide.report.jobs",
     "slacktide.report.live.lines", "slacktide.report.live.screen", "slacktide.report.site_bill",

@@ -10,7 +10,7 @@ import pytest
 
 from slacktide.cli import run
 from slacktide.learn.hedge import Hedge
-from slacktide.learn.saved import load, save
+from slacktide.learn.state_file import load, save
 
 ROOT = Path(__file__).parents[2]
 JOB = str(ROOT / "examples" / "llama-lora.yaml")

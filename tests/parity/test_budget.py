@@ -18,7 +18,7 @@ from slacktide.budget.frontier import frontier
 from slacktide.budget.hulls import Hulls, find_hulls
 from slacktide.budget.paths import find_paths
 from slacktide.budget.result import FleetPlan
-from slacktide.budget.whole import paths_of
+from slacktide.budget.whole_gpus import paths_of
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.types import Job, Phase

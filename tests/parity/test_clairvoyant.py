@@ -20,7 +20,7 @@ from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.on_demand import OnDemand
 from slacktide.solve import clairvoyant as solver
 from slacktide.solve.clairvoyant import clairvoyant, clairvoyant_table
-from slacktide.solve.follow import solve_starts
+from slacktide.solve.forward_run import solve_starts
 from slacktide.solve.frame import frame
 from slacktide.solve.slotted import Slotted, live_slot, slotted
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table

@@ -15,7 +15,7 @@ from slacktide import compiled
 from slacktide.backtesting.selection import fresh
 from slacktide.events import Closed
 from slacktide.files import is_our_own_folder, write_whole
-from slacktide.learn.saved import Saved
+from slacktide.learn.state_file import Saved
 from slacktide.store.lease import Lease
 from slacktide.store.sqlite import SqliteStore
 

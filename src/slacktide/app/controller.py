@@ -15,27 +15,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from slacktide.app.intake import FilesRead, Intake, active_of
+from slacktide.app.admission import FilesRead, Intake, active_of
 from slacktide.app.journal import Journal, runs_of, values_of
 from slacktide.app.submission import Defaults, Submission
 from slacktide.backend.base import Place, backends
 from slacktide.backtesting.selection import fresh
 from slacktide.engine.clock import Clock, jumped_wall, resumed_hours, slowed_down
 from slacktide.engine.engine import STEPS_A_SLOT, Engine
-from slacktide.engine.launching import secrets_of
-from slacktide.engine.lessons import learn_from
+from slacktide.engine.journal_market import check_resumable, make_journal
+from slacktide.engine.launch_spec import secrets_of
 from slacktide.engine.loop import POLL_S, live
-from slacktide.engine.opening import check_resumable, make_journal
+from slacktide.engine.policy_learning import learn_from
 from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import World
 from slacktide.errors import BackendError, InputError
 from slacktide.events import ClockSet, Closed, Event, JournalMade, Opened, Record
-from slacktide.learn.saved import Saved, default_path
+from slacktide.learn.state_file import Saved, default_path
 from slacktide.store.base import Store
+from slacktide.store.env_values import job_values
 from slacktide.store.lease import Lease
-from slacktide.store.place import real_path
+from slacktide.store.real_path import real_path
 from slacktide.store.sqlite import SqliteStore
-from slacktide.store.values import job_values
 
 DEFAULT_BACKEND = "local"
 RETRY_S = 2.0

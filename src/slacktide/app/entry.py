@@ -10,11 +10,11 @@ from typing import Any
 
 from slacktide.app.market import DEFAULT_MARKET, MarketSpec
 from slacktide.app.submission import FleetText, Submission, check_runnable
+from slacktide.engine.changed_market import check_unchanged
 from slacktide.engine.feed import is_feed, open_feed
 from slacktide.engine.fleets import DEFAULT_ALLOCATOR, check_member
-from slacktide.engine.opening import same_market, standing
-from slacktide.engine.placing import best_pool, first_slot, placed, whole_spec
-from slacktide.engine.same_market import check_unchanged
+from slacktide.engine.journal_market import same_market, standing
+from slacktide.engine.placement import best_pool, first_slot, placed, whole_spec
 from slacktide.errors import InputError
 from slacktide.events import SiteOpened, Submitted
 from slacktide.jobfile import JobFile

@@ -15,8 +15,8 @@ from slacktide.app.listing import listed
 from slacktide.app.logs import LogLine, Printed
 from slacktide.app.submission import Submission
 from slacktide.backend.base import Place, backends
+from slacktide.engine.journal_market import make_journal
 from slacktide.engine.lane import Lane, lane_of
-from slacktide.engine.opening import make_journal
 from slacktide.engine.pricing import sites_of
 from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import Track, World
@@ -25,11 +25,11 @@ from slacktide.events import Record, SubmissionAsked, Submitted
 from slacktide.results.bill import Bill
 from slacktide.results.status import JobStatus
 from slacktide.store.base import Store
+from slacktide.store.env_values import FOLDER, Values
 from slacktide.store.home import journal_path as own_journal
 from slacktide.store.lease import is_held
-from slacktide.store.place import RUNS, real_path
+from slacktide.store.real_path import RUNS, real_path
 from slacktide.store.sqlite import SqliteStore
-from slacktide.store.values import FOLDER, Values
 
 FOLLOW_S = 0.2
 """How often more is looked for."""

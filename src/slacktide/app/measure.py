@@ -14,12 +14,12 @@ from slacktide.app.submission import taken_over
 from slacktide.backend.base import Backend, Facts, Order, Place
 from slacktide.backend.local import Local
 from slacktide.backend.local.environment import machine_devices
-from slacktide.engine.launching import launch_of, secrets_of
+from slacktide.engine.launch_spec import launch_of, secrets_of
 from slacktide.errors import InputError, SlacktideError
 from slacktide.files import write_whole
 from slacktide.jobfile import JobFile, read_job_file
-from slacktide.jobfile.rewriting import with_keys
-from slacktide.jobfile.tree import read_text
+from slacktide.jobfile.edit import with_keys
+from slacktide.jobfile.yaml_tree import read_text
 from slacktide.results.measured import LEAST_REPORTS, Measurement, Report, WidthMeasured, measured_at
 from slacktide.units import format_duration
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from slacktide.app.backtest import DEFAULT_POLICIES
 from slacktide.app.feasible import check_feasible
-from slacktide.app.learned import last_runs
+from slacktide.app.last_runs import last_runs
 from slacktide.app.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.backtesting.checkpoints import advise
 from slacktide.backtesting.compare import Progress, label
@@ -20,7 +20,7 @@ from slacktide.backtesting.outlook import Begin, best_case, look_ahead, without_
 from slacktide.backtesting.selection import resolve_policy
 from slacktide.deciding import Policy
 from slacktide.engine.feed import feed_path, is_feed
-from slacktide.engine.placing import cheapest, pool_bills, start_of
+from slacktide.engine.placement import cheapest, pool_bills, start_of
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.jobfile import read_job_file
 from slacktide.learn.pool import AUTO

@@ -21,7 +21,7 @@ from slacktide.errors import (
 )
 from slacktide.events import CancellationAsked, PreemptionAsked, SubmissionRefused
 from slacktide.store.base import Store
-from slacktide.store.values import Values, request_values
+from slacktide.store.env_values import Values, request_values
 
 ANSWER_S = 0.05
 """How often an answer is looked for."""

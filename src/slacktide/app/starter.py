@@ -15,7 +15,7 @@ from slacktide.budget.widths import least_budget_gpus
 from slacktide.errors import FileError, InputError
 from slacktide.jobfile import keys
 from slacktide.jobfile.fleet import parse_fleet
-from slacktide.jobfile.reading import parse_job
+from slacktide.jobfile.job import parse_job
 from slacktide.market.profiles import PROFILES
 from slacktide.speedup import Amdahl
 from slacktide.units import Accelerators, format_duration, parse_accelerators, parse_work_gpu_hours

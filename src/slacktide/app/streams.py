@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from slacktide.backtesting.compare import Progress
 from slacktide.backtesting.stream.compare import compare_streams
 from slacktide.budget.answer import BudgetAnswer, answer
-from slacktide.budget.asked import rounded_up
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.frontier import frontier
+from slacktide.budget.input_checks import rounded_up
 from slacktide.budget.stream import Stream
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.deciding import AnyAllocator

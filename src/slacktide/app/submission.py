@@ -18,9 +18,9 @@ from slacktide.engine.feed import is_feed
 from slacktide.errors import InputError
 from slacktide.events import SubmissionAsked
 from slacktide.jobfile.fleet import parse_fleet
-from slacktide.jobfile.reading import JobFile, parse_job
+from slacktide.jobfile.job import JobFile, parse_job
 from slacktide.jobfile.redact import with_class, without_secrets
-from slacktide.jobfile.tree import read_text
+from slacktide.jobfile.yaml_tree import read_text
 from slacktide.register import Spec
 
 NOTHING: Mapping[str, str] = MappingProxyType({})

@@ -30,7 +30,7 @@ from slacktide.policy.base import (
     past_deadline,
 )
 from slacktide.policy.deadline_guard import DeadlineGuard
-from slacktide.policy.unbroken import Unbroken
+from slacktide.policy.no_checkpoints import Unbroken
 from slacktide.results.run import Run
 from slacktide.results.runs import Runs
 from slacktide.tariff import Meter, Tariff, tariff_of

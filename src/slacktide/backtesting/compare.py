@@ -18,7 +18,7 @@ from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies as register
 from slacktide.policy.deadline_guard import DeadlineGuard
-from slacktide.policy.unbroken import keeping
+from slacktide.policy.no_checkpoints import keeping
 from slacktide.register import Spec
 from slacktide.results.comparison import Comparison, PolicySummary
 from slacktide.results.run import CLAIRVOYANT, Run, RunResult, result_of

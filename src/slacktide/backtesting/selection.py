@@ -22,7 +22,7 @@ from slacktide.errors import InputError, UnknownNameError, shown
 from slacktide.learn import pool as arms
 from slacktide.learn.hedge import Hedge
 from slacktide.learn.pool import AUTO
-from slacktide.learn.saved import default_path, load
+from slacktide.learn.state_file import default_path, load
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies as register
 from slacktide.register import Spec

@@ -19,7 +19,7 @@ from slacktide.budget.choices import Choices, Part, is_bound, items_of
 from slacktide.budget.classes import JobClass
 from slacktide.budget.closed_forms import AmdahlPhases, PausedPieces, PowerPhases
 from slacktide.budget.curves import Entry, entries_of, rows_of, speedups_at, width_array
-from slacktide.budget.golden import Golden
+from slacktide.budget.golden_section import Golden
 from slacktide.budget.hulls import Hulls
 from slacktide.budget.paths import Paths
 from slacktide.speedup import Amdahl, Linear, Power, Table

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Floats
-from slacktide.budget.asked import check_classes, check_feasible, checked_budget, checked_response
-from slacktide.budget.assemble import assemble, between, whole
 from slacktide.budget.classes import JobClass
 from slacktide.budget.curves import TIE_SHARE
+from slacktide.budget.input_checks import check_classes, check_feasible, checked_budget, checked_response
+from slacktide.budget.mixed_widths import assemble, between, whole
 from slacktide.budget.result import FleetPlan
 from slacktide.budget.samples import Samples
 from slacktide.budget.steps import Steps

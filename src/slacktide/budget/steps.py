@@ -16,7 +16,7 @@ from slacktide.budget.curves import rows_of
 from slacktide.budget.hulls import Hulls
 from slacktide.budget.paths import Paths
 from slacktide.budget.search import CHORD_TOLERANCE
-from slacktide.budget.whole import allowed_entries, paths_of
+from slacktide.budget.whole_gpus import allowed_entries, paths_of
 
 
 class ItemHull(NamedTuple):

@@ -77,7 +77,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from slacktide.cli.steady import unless_nobody_reads
+        from slacktide.cli.broken_pipe import unless_nobody_reads
 
         with unless_nobody_reads():  # before click sees it, to whom it would be a failure
             return super().invoke(ctx)
@@ -136,7 +136,7 @@ def run(args: list[str] | None = None) -> int:
 
 def _complain(message: str) -> None:
     """Print a line on stderr, if anyone is there to read it: the exit code says the same."""
-    from slacktide.cli.printing import say
+    from slacktide.cli.output import say
 
     with suppress(BrokenPipeError):
         say(message, err=True)

@@ -76,13 +76,13 @@ def _print(result: Comparison, output: str, *, verbose: bool) -> None:
 
 
 def _show(result: Comparison, *, verbose: bool) -> None:
-    from slacktide.report import tables
+    from slacktide.report import backtest as report
 
     detail = result.detail if verbose else ()
     if sys.stdout.isatty():
-        common.show(tables.summary_table(result), *(tables.decisions_table(run) for run in detail))
+        common.show(report.summary_table(result), *(report.decisions_table(run) for run in detail))
         return
-    for text in (tables.summary_text(result), *(tables.decisions_text(run) for run in detail)):
+    for text in (report.summary_text(result), *(report.decisions_text(run) for run in detail)):
         click.echo(text)
 
 

@@ -9,12 +9,12 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
-from slacktide.cli.printing import say
-from slacktide.cli.wanted import controller_options, setup_of, wanted_of
+from slacktide.cli.output import say
+from slacktide.cli.run_options import controller_options, run_options_of, setup_of
 
 if TYPE_CHECKING:
     from slacktide.app.controller import Controller
-    from slacktide.cli.stopping import Stopping
+    from slacktide.cli.signals import Stopping
 
 
 @click.command()
@@ -32,10 +32,10 @@ def controller(**given: Any) -> int:
     stop, the workers checkpoint and all GPUs are released; the next controller resumes the jobs.
     """
     from slacktide.app.controller import Controller
-    from slacktide.cli.steady import steady_output
-    from slacktide.cli.stopping import Stopping
+    from slacktide.cli.broken_pipe import steady_output
+    from slacktide.cli.signals import Stopping
 
-    defaults = wanted_of(given).for_all()
+    defaults = run_options_of(given).for_all()
     defaults.check()
     path, setup = journal_path(given["journal"]), setup_of(given, defaults)
     with steady_output(), Stopping(given["on_hangup"]) as stop:
@@ -49,7 +49,7 @@ def controller(**given: Any) -> int:
 
 def _stay(running: Controller, stop: Stopping) -> None:
     """Run until told to stop, and say what happens from now on."""
-    from slacktide.cli.watching import Watch, told_that_workers_are_gone
+    from slacktide.cli.live_view import Watch, told_that_workers_are_gone
     from slacktide.report.live.screen import Lines
 
     screen, jobs = Lines(sys.stdout), running.journal.unfinished()

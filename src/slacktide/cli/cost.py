@@ -9,8 +9,8 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, opened
-from slacktide.cli.printing import say
-from slacktide.cli.settling import Pictures, write_pictures
+from slacktide.cli.output import say
+from slacktide.cli.run_report import Pictures, write_pictures
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:

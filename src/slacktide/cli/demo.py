@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli.run_jobs import settle, show_live, take_in
-from slacktide.cli.settling import Pictures
-from slacktide.cli.waiting import waiting
-from slacktide.cli.wanted import Wanted
+from slacktide.cli.run_options import RunOptions
+from slacktide.cli.run_report import Pictures
+from slacktide.cli.spinner import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ def demo(out: str) -> int:
     Takes about a minute and needs no GPU and no account. Ends with the bill next to on-demand and
     perfect foresight, and a plot and a page of the whole run.
     """
-    from slacktide.app.ahead import decide_ahead
+    from slacktide.app.warm_up import decide_ahead
 
     folder = Path(out)
     job = _prepare(folder)
@@ -71,10 +71,10 @@ def _run(folder: Path, job: Path) -> int:
     """Run the job and end with its bill."""
     from slacktide.app.controller import Controller, Setup
     from slacktide.app.market import MarketSpec
-    from slacktide.cli.steady import steady_output
-    from slacktide.cli.stopping import Stopping
+    from slacktide.cli.broken_pipe import steady_output
+    from slacktide.cli.signals import Stopping
 
-    wanted = Wanted(MarketSpec(start=START))
+    wanted = RunOptions(MarketSpec(start=START))
     pictures = Pictures(report=str(folder / "run.html"), plot=str(folder / "run.png"))
     with (
         Stopping() as stop,
@@ -114,7 +114,7 @@ def _prepare(folder: Path) -> Path:
 @contextmanager
 def _yardstick(job: Path) -> Iterator[None]:
     """Have the clairvoyant's machine code made while the job runs, so that the bill need not wait for it."""
-    command = [sys.executable, "-m", "slacktide.app.ahead", str(job), str(START)]
+    command = [sys.executable, "-m", "slacktide.app.warm_up", str(job), str(START)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield

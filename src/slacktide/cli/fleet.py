@@ -22,6 +22,6 @@ def learn(past: str, by: str | None, classes: int) -> None:
     say when a job was submitted (ISO or epoch), how long it ran, and on how many GPUs. What it cannot say
     is marked UNSURE in the comments.
     """
-    from slacktide.app.past import fleet_text, learn_fleet
+    from slacktide.app.past_jobs import fleet_text, learn_fleet
 
     click.echo(fleet_text(learn_fleet(past, by=by, classes=classes)), nl=False)

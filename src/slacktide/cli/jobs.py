@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli import printing
 from slacktide.cli.journals import NOBODY, journal_option, opened
-from slacktide.cli.printing import say
+from slacktide.cli.output import is_terminal, say
 
 if TYPE_CHECKING:
     from slacktide.app.journal import Journal
@@ -35,7 +34,7 @@ def jobs(journal: str | None, output: str) -> None:
         listed = read.jobs()
         if output == "json":
             common.echo_json({"jobs": [report.as_json(one) for one in listed]})
-        elif printing.is_terminal() and listed:
+        elif is_terminal() and listed:
             common.show(as_rich(report.table_of(listed), caption=report.note(listed)))
         else:
             say(report.text(listed))
@@ -59,4 +58,4 @@ def _say_what_waits(journal: Journal) -> None:
 
 def _wrapped(text: str) -> str:
     """Break a long text into the lines of a terminal; in a pipe it stays one line."""
-    return textwrap.fill(text, common.line_length()) if printing.is_terminal(err=True) else text
+    return textwrap.fill(text, common.line_length()) if is_terminal(err=True) else text

@@ -14,7 +14,7 @@ from slacktide.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.learn.hedge import Hedge
-    from slacktide.learn.saved import Saved
+    from slacktide.learn.state_file import Saved
 
 
 @click.command()
@@ -41,7 +41,7 @@ def learn(job: str | None, **given: Any) -> None:
     one every policy is tried on the same part of the market, and trust moves to those that did well.
     'policy: auto' then draws by trust. Kept as learn.json in $SLACKTIDE_HOME or ~/.local/state/slacktide.
     """
-    from slacktide.learn.saved import default_path
+    from slacktide.learn.state_file import default_path
 
     path = Path(given["state"]) if given["state"] else default_path()
     if given["reset"]:
@@ -64,7 +64,7 @@ def _reset(path: Path, *, sure: bool) -> None:
         if not sys.stdin.isatty():
             raise InputError(f"forgetting {path} must be confirmed, got no terminal to ask on; give -y")
         click.confirm(f"forget everything learned in {path}?", abort=True, err=True)
-    from slacktide.learn.saved import forget
+    from slacktide.learn.state_file import forget
 
     forget(path)
     click.echo(f"forgot {path}", err=True)
@@ -74,7 +74,7 @@ def _saved(path: Path, wanted: str | None) -> Saved:
     """Return the state, seen to be over the pool that was asked for."""
     from slacktide.backtesting.selection import fresh
     from slacktide.learn.pool import POOLS
-    from slacktide.learn.saved import Saved
+    from slacktide.learn.state_file import Saved
 
     def begin() -> Hedge:
         return fresh(POOLS[wanted or "auto"])
@@ -114,9 +114,9 @@ def _teach(job: str, saved: Saved, given: dict[str, Any]) -> None:
 
 
 def _print(hedge: Hedge, path: Path, output: str) -> None:
-    from slacktide.report import learned
+    from slacktide.report import learn as report
 
     if output == "json":
-        common.echo_json(learned.as_json(hedge, str(path)))
+        common.echo_json(report.as_json(hedge, str(path)))
     else:
-        common.show(*learned.page(hedge, str(path)))
+        common.show(*report.page(hedge, str(path)))

@@ -9,7 +9,7 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, opened
-from slacktide.cli.printing import is_terminal
+from slacktide.cli.output import is_terminal
 
 if TYPE_CHECKING:
     from slacktide.app.logs import LogLine

@@ -37,7 +37,7 @@ def measure(job: str, widths: str, minutes: float, speed: float, write: bool, ou
     """
     from slacktide.app.measure import Interrupted, MeasureRequest, write_measured
     from slacktide.app.measure import measure as measured
-    from slacktide.cli.stopping import Stopping
+    from slacktide.cli.signals import Stopping
     from slacktide.report import measured as report
 
     request = MeasureRequest(

@@ -108,7 +108,7 @@ def _check_folder(path: Path) -> None:
 
 def plot_option(meaning: str) -> Callable[[Command], Command]:
     """Add `--plot`, which writes a picture."""
-    from slacktide.report.endings import picture_format
+    from slacktide.report.file_formats import picture_format
 
     return click.option(
         "--plot",
@@ -120,7 +120,7 @@ def plot_option(meaning: str) -> Callable[[Command], Command]:
 
 def report_option(meaning: str) -> Callable[[Command], Command]:
     """Add `--report`, which writes a page."""
-    from slacktide.report.endings import check_page
+    from slacktide.report.file_formats import check_page
 
     return click.option("--report", type=FileEnding(check_page), metavar="FILE.html", help=f"{meaning}.")
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from slacktide.cli import asking
+from slacktide.cli import confirm
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
-from slacktide.cli.printing import say
-from slacktide.cli.settling import Pictures, print_bills, write_pictures
-from slacktide.cli.waiting import waiting
-from slacktide.cli.wanted import Wanted, controller_options, setup_of, wanted_of
+from slacktide.cli.output import say
+from slacktide.cli.run_options import RunOptions, controller_options, run_options_of, setup_of
+from slacktide.cli.run_report import Pictures, print_bills, write_pictures
+from slacktide.cli.spinner import waiting
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.controller import Controller
-    from slacktide.cli.stopping import Stopping
+    from slacktide.cli.signals import Stopping
 
 FAILED, NOT_FINISHED, CANCELLED = 100, 101, 103
 CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled": CANCELLED}
@@ -50,22 +50,22 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     """
     from slacktide.app.controller import Controller
     from slacktide.app.journal import check_exists
-    from slacktide.cli.steady import steady_output
-    from slacktide.cli.stopping import Stopping
+    from slacktide.cli.broken_pipe import steady_output
+    from slacktide.cli.signals import Stopping
 
     if not job and not given["resume"]:
         raise InputError("at least one job must be given, got none; name a job file, or give --resume")
-    journal, wanted = journal_path(given["journal"]), wanted_of({**given, "job": job})
+    journal, wanted = journal_path(given["journal"]), run_options_of({**given, "job": job})
     if given["resume"]:
         check_exists(journal)
-    if not (given["yes"] or given["fleet"]) and asking.is_terminal():
-        pool = asking.agreed(journal, [wanted.plan(path) for path in job])
+    if not (given["yes"] or given["fleet"]) and confirm.is_terminal():
+        pool = confirm.agreed(journal, [wanted.plan(path) for path in job])
         if pool is None:
             click.echo("nothing was started", err=True)
             return CANCELLED
         wanted = wanted.on_pool(pool)
     elif not (given["fleet"] or given["resume"]):
-        asking.check(journal, [wanted.plan(path) for path in job])
+        confirm.check(journal, [wanted.plan(path) for path in job])
     setup = setup_of(given, wanted.for_others())
     with Stopping(given["on_hangup"]) as stop, Controller(journal, setup) as controller:
         with steady_output():
@@ -75,7 +75,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
         return settle(controller, jobs, Pictures(given["report"], given["plot"]), given["output"])
 
 
-def take_in(controller: Controller, paths: Sequence[str], wanted: Wanted, *, resume: bool) -> list[str]:
+def take_in(controller: Controller, paths: Sequence[str], wanted: RunOptions, *, resume: bool) -> list[str]:
     """Hand the jobs in, or take them up again; return the ids of all that will run."""
     named = {str(Path(path).absolute()) for path in paths}
     if resume:
@@ -111,7 +111,7 @@ def _take_in_what_waits(controller: Controller) -> None:
 
 def show_live(controller: Controller, jobs: Sequence[str], stop: Stopping, *, plain: bool) -> None:
     """Run until all is over, and show it: results go to stdout, so with JSON the view goes to stderr."""
-    from slacktide.cli.watching import Watch, told_that_workers_are_gone
+    from slacktide.cli.live_view import Watch, told_that_workers_are_gone
     from slacktide.report.live.screen import screen_for
 
     screen = screen_for(sys.stderr if plain else sys.stdout)
@@ -125,7 +125,7 @@ def show_live(controller: Controller, jobs: Sequence[str], stop: Stopping, *, pl
 
 def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, output: str) -> int:
     """Print the bills, write what was asked for, and return the exit code."""
-    from slacktide.cli.steady import unless_nobody_reads
+    from slacktide.cli.broken_pipe import unless_nobody_reads
     from slacktide.events import Status
 
     journal = controller.journal

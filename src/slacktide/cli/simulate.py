@@ -70,7 +70,7 @@ def _stream(file: FleetFile, given: dict[str, Any]) -> tuple[Stream, str]:
     """Read or draw the stream, and say in words where it came from."""
     sizes = given["sizes"] or file.stream.sizes
     if given["jobs"] is not None:
-        from slacktide.jobfile.jobs import read_jobs
+        from slacktide.jobfile.recorded_jobs import read_jobs
 
         for name in ("count", "arrivals"):
             if given[name] is not None:

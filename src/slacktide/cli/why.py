@@ -8,7 +8,7 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, opened
-from slacktide.cli.printing import say
+from slacktide.cli.output import say
 
 WIDEST = 100
 """Text is wrapped at this many characters, however wide the terminal is."""

@@ -16,17 +16,17 @@ from statistics import median_low
 
 from slacktide.backend.base import Backend, Facts, Order, Preemptable
 from slacktide.engine.account import Account, account, money_ends
+from slacktide.engine.blocked_jobs import Troubles, said
+from slacktide.engine.changed_market import check_unchanged, digest_now, market_now
 from slacktide.engine.fleet_step import FleetStep
 from slacktide.engine.fleets import FleetRun, Fleets, class_of, open_fleet
 from slacktide.engine.holding import note_held
 from slacktide.engine.incidents import has_no_trace, vanished
 from slacktide.engine.lane import Lane, lane_of, lane_without_market
-from slacktide.engine.launching import launch_of
-from slacktide.engine.pacing import Watched
-from slacktide.engine.same_market import check_unchanged, digest_now, market_now
+from slacktide.engine.launch_spec import launch_of
+from slacktide.engine.pace_learning import Watched
 from slacktide.engine.snapshots import is_due, keep, known
 from slacktide.engine.step import take_step
-from slacktide.engine.troubles import Troubles, said
 from slacktide.engine.world import Begun, Track, World
 from slacktide.events import ClockJumped, Event, FeedTroubled, Record, SiteOpened, Submitted
 from slacktide.site.spot import Claim, Spot

@@ -26,7 +26,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.cells import in_lines, records_of
 from slacktide.market.csv_rows import rows_of
 from slacktide.market.files import as_text, read_bytes
-from slacktide.market.growing import Growing
+from slacktide.market.live_pool import LivePool
 from slacktide.market.samples import time_of
 from slacktide.market.source import open_market
 from slacktide.market.tape import first_hours
@@ -76,7 +76,7 @@ class Feed:
         self._options = {**options, "slot_hours": self.market.pools[0].slot_hours}
         self._file_trouble = self._row_trouble = ""
         self._caught_up, self._again = True, False
-        self._pools: dict[str, Growing] = {}
+        self._pools: dict[str, LivePool] = {}
         self._tapes = Tapes((), ())
         for pool in self.market.pools:
             self._add(pool)
@@ -216,7 +216,7 @@ class Feed:
         self._add(Pool(name, slot_hours, usd, on_demand_usd, gpus, time_of(micros)))
 
     def _add(self, pool: Pool) -> None:
-        growing = Growing(pool, first_hours(pool, self.market.pools[0], 0))
+        growing = LivePool(pool, first_hours(pool, self.market.pools[0], 0))
         self._pools[pool.name] = growing
         self._tapes.add(growing.tape, OnTape(DEFAULT_FORECASTER, growing.tape, DEFAULT_HORIZON))
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slacktide.deciding import Columns, Decision, FleetView, Remembering, Sizing, Wanted, stays_in
+from slacktide.engine.blocked_jobs import said
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.fleets import FleetRun
+from slacktide.engine.grant import settle
 from slacktide.engine.machines import sized
-from slacktide.engine.settling import settle
-from slacktide.engine.showing import Ask, Shown, columns, whole
-from slacktide.engine.troubles import said
+from slacktide.engine.views import Ask, Shown, columns, whole
 from slacktide.engine.world import Track
 from slacktide.events import ClusterSized, Event, Remembered
 from slacktide.site.cluster import Cluster, granted

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from slacktide.engine.account import Account
+from slacktide.engine.event_builders import lived
 from slacktide.engine.fleet_ask import ask_fleet
 from slacktide.engine.fleet_track import FleetTrack, Span
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.lane import Lane
 from slacktide.engine.machines import kept_until, sized
-from slacktide.engine.showing import Ask
-from slacktide.engine.telling import lived
+from slacktide.engine.views import Ask
 from slacktide.engine.world import Track
 from slacktide.events import Event
 from slacktide.site.cluster import Cluster

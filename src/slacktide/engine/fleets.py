@@ -33,7 +33,7 @@ from slacktide.engine.world import Track, World
 from slacktide.errors import InputError, UnknownNameError
 from slacktide.events import ClockSet, Ended, Lived, Record, Submitted
 from slacktide.jobfile.fleet import parse_fleet
-from slacktide.jobfile.reading import parse_job
+from slacktide.jobfile.job import parse_job
 from slacktide.store.base import Store
 
 DEFAULT_ALLOCATOR = "fixed-width"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from slacktide.backend.base import Facts
 from slacktide.engine.account import account, has_finished
-from slacktide.engine.telling import lived
+from slacktide.engine.event_builders import lived
 from slacktide.engine.world import NOTHING, Holding, Track
 from slacktide.events import Event, Held
 from slacktide.types import TIME_TOLERANCE_HOURS

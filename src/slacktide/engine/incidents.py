@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from slacktide import physics
 from slacktide.backend.base import Facts, Order
 from slacktide.engine.account import Account, account, known_safe_gpu_hours
+from slacktide.engine.event_builders import decided, ended, lived, preempted
 from slacktide.engine.holding import note_begun, note_held
-from slacktide.engine.telling import decided, ended, lived, preempted
 from slacktide.engine.world import NOTHING, Track
 from slacktide.events import Ending, Event, Held, Lost, Released, Restarted, Stalled, Status, WorkerFailed
 from slacktide.tariff import usd_per_hour

@@ -19,11 +19,11 @@ from slacktide.backtesting.plain import Setting, played
 from slacktide.backtesting.playback import Playback
 from slacktide.deciding import Policy, View, look
 from slacktide.engine.feed import Feed, is_feed, shared_feed
-from slacktide.engine.patience import USUAL, Patience
+from slacktide.engine.retry_limits import USUAL, RetryLimits
 from slacktide.engine.world import Track
 from slacktide.events import Submitted
 from slacktide.jobfile import JobFile
-from slacktide.jobfile.reading import parse_job
+from slacktide.jobfile.job import parse_job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.pace import KNOWN, Pace, prior
@@ -50,7 +50,7 @@ class Lane:
     tariff: Tariff
     setting: Setting
     file: JobFile | None = None
-    patience: Patience = USUAL
+    patience: RetryLimits = USUAL
     feed: Feed | None = None
     """Where the quotes keep coming from, for a market that is still being written."""
     playback: Playback | None = None
@@ -165,8 +165,8 @@ def make_lane(
     )
 
 
-def _patience(file: JobFile) -> Patience:
-    return Patience(*file.retries, silent_s=file.hang_after_hours * 3600.0)
+def _patience(file: JobFile) -> RetryLimits:
+    return RetryLimits(*file.retries, silent_s=file.hang_after_hours * 3600.0)
 
 
 def lane_of(submitted: Submitted) -> Lane:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
+from slacktide.engine.changed_market import was_changed
 from slacktide.engine.lane import market_of
-from slacktide.engine.same_market import was_changed
 from slacktide.errors import SlacktideError
 from slacktide.events import ClockSet, Record, SiteOpened, Submitted
 from slacktide.jobfile import parse_job

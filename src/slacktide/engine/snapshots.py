@@ -16,17 +16,20 @@ from importlib.util import find_spec
 from typing import Any, get_args, get_type_hints
 
 from slacktide.engine.world import World
-from slacktide.store import before, codec, forms, objects, scalars
+from slacktide.store import codec, json_objects, json_scalars, json_types, old_journals
 from slacktide.store.base import Snapshot, Store
-from slacktide.store.forms import form
-from slacktide.store.scalars import Misfit
+from slacktide.store.json_scalars import Misfit
+from slacktide.store.json_types import form
 
 EVERY_EVENTS = 500
 """That many events are folded in some 15 ms."""
 EVENTS_PER_JOB = 2
 """A job in a snapshot takes about as long to write as so many events to fold. As the interval grows with the
 jobs, snapshots cost an event the same however many jobs there ever were."""
-READERS = (*(module.__name__ for module in (before, codec, forms, objects, scalars)), __name__)
+READERS = (
+    *(module.__name__ for module in (codec, json_objects, json_scalars, json_types, old_journals)),
+    __name__,
+)
 """What events and snapshots are read with, beside the modules in which the world's types are declared."""
 
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from slacktide import physics
 from slacktide.allocate.each import Each
 from slacktide.engine.account import Account, account
-from slacktide.engine.careful import Careful
+from slacktide.engine.event_builders import decided, ended, lived, preempted
 from slacktide.engine.fleet_step import FleetStep
 from slacktide.engine.fleet_track import FleetTrack
+from slacktide.engine.grant import settle
 from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.incidents import ASKED, LEFT, STOPS_LATE, finish, pressing, watch
-from slacktide.engine.pacing import note_reports, revised
-from slacktide.engine.resuming import note_resumed
-from slacktide.engine.settling import settle
-from slacktide.engine.showing import Ask, view_of_all
-from slacktide.engine.telling import decided, ended, lived, preempted
+from slacktide.engine.lost_work import note_resumed
+from slacktide.engine.pace_learning import note_reports, revised
+from slacktide.engine.policy_errors import Careful
+from slacktide.engine.views import Ask, view_of_all
 from slacktide.engine.world import Begun, Track
 from slacktide.events import ClockJumped, Event, Released
 from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Reason

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from slacktide.forecast.base import BulkLearner, Forecaster, Forecasts, Learner, forecast_table
 from slacktide.market.base import Pool
-from slacktide.market.kept import Kept
+from slacktide.market.cache import LruCache
 from slacktide.market.tape import Mark, Past, Tape
 from slacktide.types import Quote
 
@@ -19,7 +19,7 @@ MOST_KEPT = 64
 
 _Begun: TypeAlias = tuple[Forecaster, int, int]
 """A forecaster, the series it has learned from, and how many slots of it."""
-_kept: Kept[_Begun, Learner] = Kept(MOST_KEPT)
+_kept: LruCache[_Begun, Learner] = LruCache(MOST_KEPT)
 
 
 class Foresight(Protocol):

@@ -2,7 +2,7 @@
 
 from slacktide.jobfile.fleet import FleetFile, read_fleet_file
 from slacktide.jobfile.fleet_keys import StreamSettings
-from slacktide.jobfile.reading import JOB_KEYS, JobFile, parse_job, read_job_file
+from slacktide.jobfile.job import JOB_KEYS, JobFile, parse_job, read_job_file
 
 __all__ = [
     "JOB_KEYS",

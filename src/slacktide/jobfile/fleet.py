@@ -16,7 +16,7 @@ from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, root, scalar
 from slacktide.jobfile.fleet_classes import class_list
 from slacktide.jobfile.fleet_keys import StreamSettings, price, stream_settings
-from slacktide.jobfile.tree import Mistakes, Section, parse_tree, read_text
+from slacktide.jobfile.yaml_tree import Mistakes, Section, parse_tree, read_text
 from slacktide.register import Spec
 from slacktide.units import Budget, parse_budget
 

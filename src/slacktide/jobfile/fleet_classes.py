@@ -11,7 +11,7 @@ from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, number, scalar
 from slacktide.jobfile.phases import items, phases
 from slacktide.jobfile.scaling import speedup
-from slacktide.jobfile.tree import Mistakes, Scalar, Section, Series, Tree, describe
+from slacktide.jobfile.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
 from slacktide.speedup import Linear
 from slacktide.types import ANY_WIDTH, Job
 from slacktide.units import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from slacktide.errors import InputError, shown, unknown_name
 from slacktide.jobfile.fields import Fields, number, scalar, section
 from slacktide.jobfile.keys import positive
-from slacktide.jobfile.tree import Mistakes, Section, Tree
+from slacktide.jobfile.yaml_tree import Mistakes, Section, Tree
 from slacktide.units import parse_duration_hours, parse_money_usd, parse_range
 
 ARRIVALS = ("poisson", "bursty")

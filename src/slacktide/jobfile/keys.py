@@ -16,7 +16,7 @@ from typing import Any
 from slacktide.allocate.base import allocators
 from slacktide.errors import InputError, shown, unknown_name
 from slacktide.jobfile.fields import plain, scalar, section
-from slacktide.jobfile.tree import Mistakes, Scalar, Section, Series, Tree, describe
+from slacktide.jobfile.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
 from slacktide.learn.pool import AUTO
 from slacktide.own_class import found_beside, is_place, one_of
 from slacktide.policy.base import policies

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.errors import FileError, listed, shown, unknown_name
-from slacktide.jobfile.tree import read_text
+from slacktide.jobfile.yaml_tree import read_text
 from slacktide.market.csv_rows import rows_of
 from slacktide.speedup import LEAST_RATE, MOST_RATE, is_rate
 

@@ -9,7 +9,7 @@ from slacktide.errors import InputError
 from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, scalar, section
 from slacktide.jobfile.scaling import speedup
-from slacktide.jobfile.tree import Mistakes, Scalar, Series, Tree, describe
+from slacktide.jobfile.yaml_tree import Mistakes, Scalar, Series, Tree, describe
 from slacktide.pace import UNKNOWN_SPREAD, USUAL_SPREAD
 from slacktide.speedup import Speedup
 from slacktide.types import Phase

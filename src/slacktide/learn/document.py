@@ -13,7 +13,7 @@ from slacktide.arrays import Floats
 from slacktide.errors import FileError, InputError, shown
 from slacktide.learn import rate as rates
 from slacktide.learn.hedge import Hedge, Open, Tally
-from slacktide.learn.trail import Leader, Point, Trail
+from slacktide.learn.history import Leader, Point, Trail
 
 FORMAT = "slacktide-learn"
 VERSION = 1

@@ -30,8 +30,8 @@ import numpy as np
 
 from slacktide.arrays import Floats
 from slacktide.errors import InputError, UnknownNameError, shown
+from slacktide.learn.history import Leader, Trail
 from slacktide.learn.rate import Adaptive, Rate
-from slacktide.learn.trail import Leader, Trail
 
 GRAIN = 2.0**-32
 """Utilities are rounded to this, so that sums over two million jobs are exact."""

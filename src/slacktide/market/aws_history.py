@@ -9,9 +9,9 @@ from typing import Any
 from slacktide.errors import FileError
 from slacktide.market.base import Market
 from slacktide.market.cells import Cell
-from slacktide.market.events import Assumed, PriceEvent, event_market
 from slacktide.market.files import read_bytes
 from slacktide.market.json_files import json_object, kind_of
+from slacktide.market.price_changes import Assumed, PriceEvent, event_market
 from slacktide.market.samples import Irregular, Place
 
 HISTORY_KEY = "SpotPriceHistory"

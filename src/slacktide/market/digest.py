@@ -11,13 +11,13 @@ from datetime import datetime
 import numpy as np
 
 from slacktide.market.base import Market, Pool
-from slacktide.market.kept import Kept
+from slacktide.market.cache import LruCache
 
 SAME_BORDER = 1e-3
 """Borders of slots that lie closer than this share of a slot are one: the step of a feed is a median."""
 
 
-_kept: Kept[tuple[tuple[int, ...], datetime | None], str] = Kept(16)
+_kept: LruCache[tuple[tuple[int, ...], datetime | None], str] = LruCache(16)
 
 
 def digest(market: Market, until: datetime | None = None) -> str:

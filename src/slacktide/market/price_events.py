@@ -9,8 +9,8 @@ from slacktide.errors import FileError
 from slacktide.market.base import Market
 from slacktide.market.cells import Cell, Row, in_lines
 from slacktide.market.csv_rows import header_of, rows_of
-from slacktide.market.events import Assumed, PriceEvent, event_market
 from slacktide.market.files import as_text, read_bytes
+from slacktide.market.price_changes import Assumed, PriceEvent, event_market
 from slacktide.market.samples import Irregular
 
 EVENT_COLUMNS = ("instance_type", "zone_name", "ts_utc", "spot_usd_h")

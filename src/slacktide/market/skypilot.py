@@ -14,10 +14,10 @@ from slacktide.errors import FileError, InputError, shown
 from slacktide.files import write_whole
 from slacktide.market.base import EPOCH, Market, Pool
 from slacktide.market.cells import Cell
-from slacktide.market.events import Assumed
 from slacktide.market.files import read_bytes
 from slacktide.market.instances import ON_DEMAND_USD_PER_GPU_HOUR, SPOT_SHARE, gpu_named_in
 from slacktide.market.json_files import json_object, kind_of
+from slacktide.market.price_changes import Assumed
 from slacktide.market.samples import Place
 from slacktide.market.series import resample
 

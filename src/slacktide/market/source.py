@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl
 from slacktide.errors import InputError, shown, unknown_name
 from slacktide.market.aws_history import HISTORY_KEY, read_aws_history
 from slacktide.market.base import Market
-from slacktide.market.events import Assumed
 from slacktide.market.files import read_bytes
+from slacktide.market.price_changes import Assumed
 from slacktide.market.price_events import EVENT_COLUMNS, read_price_events
 from slacktide.market.samples import Irregular
 from slacktide.market.series import resample

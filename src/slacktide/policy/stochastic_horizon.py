@@ -18,7 +18,7 @@ from slacktide.errors import InputError
 from slacktide.forecast import markov
 from slacktide.forecast.base import clock, hour_of_day
 from slacktide.market.base import Pool
-from slacktide.market.kept import Kept
+from slacktide.market.cache import LruCache
 from slacktide.market.tape import Mark, Past, first_hours
 from slacktide.physics import work_hours
 from slacktide.policy.base import Choice, Context, Sight, policies, sight, signals
@@ -237,7 +237,7 @@ class Learned:
         return hash(self._digest)
 
 
-_models: Kept[tuple[Job, Mark, tuple[Mark, ...]], Learned] = Kept(256)
+_models: LruCache[tuple[Job, Mark, tuple[Mark, ...]], Learned] = LruCache(256)
 
 
 def _learned(job: Job, own: Past, others: Sequence[Past], at: int) -> Learned:

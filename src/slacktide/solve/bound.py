@@ -12,7 +12,7 @@ and whatever is not done by the deadline is left to the termination configuratio
 is at least the value less cost of any plan that does the work W, where V(R) is the value less cost of
 finishing R GPU-hours after the deadline (Lagrange: a real plan does W - R before it, pays for its pauses
 besides, and cannot do better in a slot than the best). The bound is the least over λ. It is not met where
-restarts cost something; `priced` has a closer one that takes longer.
+restarts cost something; `lagrangian` has a closer one that takes longer.
 
 As everywhere in the solver, what is to be added for a hard deadline that is met is left out: the value.
 """

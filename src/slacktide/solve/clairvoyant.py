@@ -3,7 +3,7 @@
 It is the yardstick of every report. Given all quotes, it chooses spot and on-demand GPUs for each slot
 so as to maximise the result's value less its cost (hard deadline: the least cost among the plans in
 time). It is a dynamic programme over (slot, spot, on demand, pause left, work left): `frame` describes
-its numbers, `sweep` the recursion, `follow` how the plan is found and run through the true physics.
+its numbers, `sweep` the recursion, `forward_run` how the plan is found and run through the true physics.
 A mixed-integer programme in the tests solves the same problem in another way; they hold the two, and
 enumeration, against each other.
 
@@ -28,7 +28,7 @@ miss the optimum. Measured as a share of the job's value or of its on-demand bil
   always but is not a guarantee; a smaller `accuracy` does not always help, more labels do.
 
 **Wide jobs.** The time grows with the holdings, of which a job of up to n GPUs has n²/2. Where the grid would
-take longer than `EFFORT_S` over all starts, work is priced instead (`priced`, `wide`): the plan is still a
+take longer than `EFFORT_S` over all starts, work gets a price (`lagrangian`, `wide`): the plan is still a
 real one, and `spare_usd` says what the best one could gain at the most, by a bound that holds for every plan.
 Measured on 1..32 and 1..40 GPUs, where the grid can still tell, 120 instances, restarts up to half an hour:
 the plan cost 1.2 % more than the grid's on average, 18 % at the most; the bound was never passed, and lay
@@ -48,10 +48,10 @@ from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compiled
 from slacktide.errors import InputError, shown
 from slacktide.market.base import Pool
-from slacktide.solve.effort import fits
-from slacktide.solve.follow import solve_starts
+from slacktide.solve.buffers import empty_edge, empty_future, empty_labels, empty_values
+from slacktide.solve.forward_run import solve_starts
 from slacktide.solve.frame import Frame, frame
-from slacktide.solve.memory import empty_edge, empty_future, empty_labels, empty_values
+from slacktide.solve.runtime_estimate import fits
 from slacktide.solve.slotted import deadline_slots
 from slacktide.solve.sweep import NEVER
 from slacktide.solve.wide import WideSolver

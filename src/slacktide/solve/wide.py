@@ -11,12 +11,12 @@ from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compiled
 from slacktide.market.base import Pool
 from slacktide.solve.bound import Late, bound, late_work
-from slacktide.solve.follow import look_ahead, replay
+from slacktide.solve.buffers import empty_future
+from slacktide.solve.forward_run import look_ahead, replay
 from slacktide.solve.frame import check_pauses, without_losses
 from slacktide.solve.holdings import Holdings, all_holdings, count_all, holdings_within, levels_of
+from slacktide.solve.lagrangian import Room, Targets, Wide, better_plan, follow_targets, sweep_priced
 from slacktide.solve.lattice import list_pauses
-from slacktide.solve.memory import empty_future
-from slacktide.solve.priced import Room, Targets, Wide, better_plan, follow_targets, sweep_priced
 from slacktide.solve.slotted import Slotted
 from slacktide.solve.sweep import NEVER, Future
 from slacktide.types import Job

@@ -1,6 +1,6 @@
 """An event as JSON text and back, exactly: the same fields, floats the same to the last bit.
 
-How a value is written follows from the type its field declares (`slacktide.store.forms`), so a new kind of
+How a value is written follows from the type its field declares (`store/json_types.py`), so a new kind of
 event needs nothing here. Both ways check: what could not be read back is refused before it is written, which
 is seen from the values and needs no reading.
 """
@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 from slacktide.errors import InputError
 from slacktide.events import KINDS, Event
-from slacktide.store.forms import form
-from slacktide.store.scalars import Form, Misfit
+from slacktide.store.json_scalars import Form, Misfit
+from slacktide.store.json_types import form
 
 KIND = "kind"
 """The key beside the fields that names the kind."""

@@ -20,7 +20,7 @@ from typing import Self
 from slacktide.errors import BackendError, FileError, LeaseError
 from slacktide.files import PRIVATE_FILE, make_private_folder
 from slacktide.store.base import Clock, now_utc
-from slacktide.store.place import real_path
+from slacktide.store.real_path import real_path
 
 NOTE_BYTES = 4096
 TRIES = 10

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.errors import FileError
-from slacktide.store.faults import ANOTHER, family
+from slacktide.store.sqlite_errors import ANOTHER, family
 
 APPLICATION_ID = int.from_bytes(b"Slck")
 VERSION = 1

@@ -18,12 +18,12 @@ from slacktide.errors import FileError, InputError, SlacktideError
 from slacktide.events import Event, Record
 from slacktide.store import schema
 from slacktide.store.base import Clock, Snapshot, now_utc
-from slacktide.store.before import Before
+from slacktide.store.checksum import sealed, unsealed
 from slacktide.store.codec import from_tree, is_before, parse, plain, text
-from slacktide.store.faults import ANOTHER, told
-from slacktide.store.opening import connected, opened, transaction
-from slacktide.store.place import real_path
-from slacktide.store.seal import sealed, unsealed
+from slacktide.store.connection import connected, opened, transaction
+from slacktide.store.old_journals import OldJournal
+from slacktide.store.real_path import real_path
+from slacktide.store.sqlite_errors import ANOTHER, told
 from slacktide.store.watch import Watch
 
 PATIENCE_S = 30.0
@@ -84,7 +84,7 @@ class SqliteStore:
 
     def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
         """Yield what stands in the journal when reading begins, in order, whoever wrote it."""
-        last, after, before = self.last_seq(), max(after, 0), Before(self._last_of)
+        last, after, before = self.last_seq(), max(after, 0), OldJournal(self._last_of)
         while after < last:
             page = self._page(after, last, job)
             for row in page:
@@ -173,7 +173,7 @@ class SqliteStore:
             found = fresh.execute(SELECT, (self._last[0] - 1, self._last[0])).fetchone()
             return self._last[0] == 0 or found == self._last
 
-    def _record(self, before: Before, seq: int, stamp: str, line: str) -> Record:
+    def _record(self, before: OldJournal, seq: int, stamp: str, line: str) -> Record:
         try:
             if not (isinstance(stamp, str) and isinstance(line, str)):
                 raise InputError(

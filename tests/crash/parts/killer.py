@@ -18,7 +18,7 @@ import slacktide.backtesting.plain
 import slacktide.policy.uniform_progress  # noqa: F401  imported once, before the forks
 from slacktide.app.controller import Controller, Setup
 from slacktide.app.submission import Submission
-from slacktide.backend.local.holding import Local  # noqa: F401
+from slacktide.backend.local.backend import Local  # noqa: F401
 from slacktide.engine.bill import audit, bill
 from slacktide.engine.snapshots import read_world
 from slacktide.events import Decided, Preempted, WorkerFailed

@@ -23,7 +23,7 @@ from slacktide.market.table import write_table
 from slacktide.store.base import Store
 from slacktide.store.sqlite import SqliteStore
 
-from .parts_of_intake import MARKET, Desk, write_job
+from .parts_of_admission import MARKET, Desk, write_job
 
 
 @pytest.fixture(autouse=True)

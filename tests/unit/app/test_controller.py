@@ -12,7 +12,7 @@ import pytest
 from slacktide import cli
 from slacktide.app.controller import Controller, Setup
 from slacktide.app.journal import open_journal
-from slacktide.app.standing import Standings
+from slacktide.app.live_status import Standings
 from slacktide.app.submission import Submission
 from slacktide.backtesting.selection import fresh
 from slacktide.engine.snapshots import read_world
@@ -20,7 +20,7 @@ from slacktide.engine.world import World
 from slacktide.events import Ended, Event, Record, Submitted
 from slacktide.store.sqlite import SqliteStore
 
-from .parts_of_intake import write_job
+from .parts_of_admission import write_job
 
 FINISHED = Path(__file__).parents[2] / "golden" / "journals" / "finished.db"
 

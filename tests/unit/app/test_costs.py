@@ -21,7 +21,7 @@ from slacktide.store.sqlite import SqliteStore
 from slacktide.tariff import Charge
 from slacktide.types import Quote
 
-from .parts_of_intake import Desk, write_job
+from .parts_of_admission import Desk, write_job
 
 
 @pytest.fixture

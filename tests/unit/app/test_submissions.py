@@ -18,13 +18,13 @@ from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import World
 from slacktide.errors import BackendError, InfeasibleError, InputError, SlacktideError
 from slacktide.events import ClockSet, Event, Record, SubmissionAsked, SubmissionRefused, Submitted
-from slacktide.jobfile import reading
+from slacktide.jobfile import job as job_file
 from slacktide.store.base import Store
+from slacktide.store.env_values import job_values
 from slacktide.store.memory import MemoryStore
 from slacktide.store.sqlite import SqliteStore
-from slacktide.store.values import job_values
 
-from .parts_of_intake import Desk, write_job
+from .parts_of_admission import Desk, write_job
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -113,7 +113,7 @@ def test_what_nobody_foresaw_is_an_answer_too(
 
     desk = Desk(store, tmp_path)
     ask(store, write_job(tmp_path), "k")
-    monkeypatch.setattr("slacktide.app.intake.rehearse", broken)
+    monkeypatch.setattr("slacktide.app.admission.rehearse", broken)
     desk.answer()
     assert desk.engine.world.requests.answers["k"] == Answer("", "ZeroDivisionError: of a policy", 1)
     with pytest.raises(SlacktideError, match="of a policy"):
@@ -190,7 +190,7 @@ def test_trouble_with_the_disk_is_no_answer(tmp_path: Path) -> None:
 def test_secrets_stay_out_of_the_journal_and_are_found_where_the_file_lies(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slacktide.engine.launching import secrets_of
+    from slacktide.engine.launch_spec import secrets_of
 
     monkeypatch.setenv("TAKEN", "from here")
     desk = Desk(store, tmp_path)
@@ -209,13 +209,13 @@ def test_secrets_stay_out_of_the_journal_and_are_found_where_the_file_lies(
 
 def test_a_job_file_is_read_once_in_each_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[object] = []
-    original = reading._read
+    original = job_file._read
 
     def counting(*given: object) -> object:
         read.append(given)
         return original(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reading, "_read", counting)
+    monkeypatch.setattr(job_file, "_read", counting)
     store, path = MemoryStore(), write_job(tmp_path)
     desk = Desk(store, tmp_path)
     desk.intake.take(Submission.read(path))
@@ -281,7 +281,7 @@ def test_jobs_with_a_class_are_of_the_controllers_stream_and_others_by_themselve
     desk.answer()
     submitted = desk.engine.world.jobs["job"].submitted
     assert (submitted.fleet, json.loads(submitted.policy)) == (FLEET.text, "online-width")
-    assert reading.parse_job(submitted.text).fleet_class == "small"
+    assert job_file.parse_job(submitted.text).fleet_class == "small"
 
 
 def test_a_class_needs_a_fleet(tmp_path: Path) -> None:

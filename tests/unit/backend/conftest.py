@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from slacktide.backend.base import Facts, LaunchSpec, Order, Place
-from slacktide.backend.local import Kind, Launch, Local, Processes, Sighting
-from slacktide.backend.local.machine import Seen, scan
+from slacktide.backend.local import Kind, Launch, Local, Observation, Processes
+from slacktide.backend.local.process_table import Seen, scan
 
 PATIENCE_S = 60.0
 """How long a test waits for the machine before it fails; far longer than anything takes."""
@@ -61,14 +61,14 @@ class Stage:
     def hold(self, attempt: int, kinds: Sequence[Kind], **more: float) -> None:
         self.processes.hold("job", attempt, tuple(kinds), **more)
 
-    def look(self) -> Sighting:
+    def look(self) -> Observation:
         return self.processes.look("job")
 
     def until(self, condition: Callable[[], object]) -> None:
         """Tick until a condition holds."""
         wait_for(condition, self.processes.tick)
 
-    def until_phase(self, phase: str, attempt: int | None = None) -> Sighting:
+    def until_phase(self, phase: str, attempt: int | None = None) -> Observation:
         """Tick until a job is in a phase, of an attempt if given, and return what is seen then."""
         self.until(lambda: self.look().phase == phase and attempt in {None, self.look().attempt})
         return self.look()

@@ -16,7 +16,7 @@ import pytest
 
 from slacktide import boot
 from slacktide.backend.base import Order
-from slacktide.backend.local import job, moments
+from slacktide.backend.local import end_times, job
 
 from .conftest import Site, wait_for
 
@@ -35,7 +35,7 @@ def uptime_s(monkeypatch: pytest.MonkeyPatch) -> float:
     """A machine that has been up for this long and stays so while the test looks."""
     up_s = 50_000.0
     monkeypatch.setattr(boot, "seconds", lambda: up_s)
-    monkeypatch.setattr(moments, "_uptime_s", lambda: up_s)
+    monkeypatch.setattr(end_times, "_uptime_s", lambda: up_s)
     return up_s
 
 

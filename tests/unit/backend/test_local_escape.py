@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backend.local.kin import as_subreaper, kin
-from slacktide.backend.local.machine import Process, Seen
+from slacktide.backend.local.process_table import Process, Seen
+from slacktide.backend.local.process_tree import as_subreaper, relatives
 
 from .conftest import Stage
 
@@ -154,7 +154,7 @@ def seen(pid: int, parent: int) -> Seen:
 
 def test_kin_are_those_who_are_ours_or_known_and_all_below_them() -> None:
     everyone = [seen(2, 1), seen(3, 2), seen(4, 3), seen(5, 1), seen(6, 5), seen(7, 1)]
-    found = kin(
+    found = relatives(
         everyone, lambda other: other.process.pid == 2, {Process(5, "5"), Process(7, "another start")}
     )
     assert {other.process.pid for other in found} == {2, 3, 4, 5, 6}

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from slacktide.backend.base import Order
-from slacktide.backend.local.band import Band
-from slacktide.backend.local.machine import dying
+from slacktide.backend.local.process_table import dying
 from slacktide.backend.local.worker import Worker
+from slacktide.backend.local.worker_set import WorkerSet
 
 from .conftest import Site, Stage, wait_for
 
@@ -74,7 +74,7 @@ def test_row_12_a_failure_is_told_only_when_the_others_have_answered_after_it(st
     home = stage.folder / "root" / "job" / "attempt-0001"
     workers = [Worker(rank, "spot", f"{stage.owner}/job/1/{rank}", home / f"rank-{rank}") for rank in (0, 1)]
     wait_for((home / "rank-1.exit").exists)
-    band = Band(1, workers, home / "stop", 30.0)  # asked rank 0 before it saw rank 1 fail
+    worker_set = WorkerSet(1, workers, home / "stop", 30.0)  # asked rank 0 before it saw rank 1 fail
     real = Worker.poll
     killed: list[int] = []
 
@@ -87,12 +87,12 @@ def test_row_12_a_failure_is_told_only_when_the_others_have_answered_after_it(st
     patch = pytest.MonkeyPatch()
     patch.setattr(Worker, "poll", poll)
     try:
-        band.poll(0.0)
-        assert band.failed_rank is None
+        worker_set.poll(0.0)
+        assert worker_set.failed_rank is None
     finally:
         patch.undo()
-    wait_for(lambda: band.gone, lambda: band.poll(0.0))
-    assert (band.failed_rank, [worker.lost for worker in workers]) == (None, [True, False])
+    wait_for(lambda: worker_set.gone, lambda: worker_set.poll(0.0))
+    assert (worker_set.failed_rank, [worker.lost for worker in workers]) == (None, [True, False])
 
 
 def test_a_process_that_was_killed_is_known_to_be_dying() -> None:

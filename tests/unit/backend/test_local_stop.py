@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from slacktide.backend.local.machine import scan
+from slacktide.backend.local.process_table import scan
 
 from .conftest import Stage, wait_for
 

@@ -9,7 +9,7 @@ import pytest
 
 from slacktide.budget.classes import JobClass
 from slacktide.errors import FileError
-from slacktide.jobfile.jobs import read_jobs
+from slacktide.jobfile.recorded_jobs import read_jobs
 from slacktide.speedup import Amdahl, Power
 from slacktide.types import Job, Phase
 

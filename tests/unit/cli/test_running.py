@@ -13,10 +13,10 @@ import pytest
 from slacktide.app.market import MarketSpec
 from slacktide.app.plan import PlanRequest
 from slacktide.cli import run
-from slacktide.cli.asking import agreed
+from slacktide.cli.confirm import agreed
 from slacktide.cli.run_jobs import exit_code
-from slacktide.cli.stopping import Stopping
-from slacktide.cli.wanted import Wanted
+from slacktide.cli.run_options import RunOptions
+from slacktide.cli.signals import Stopping
 from slacktide.events import Submitted
 from slacktide.store.sqlite import SqliteStore
 
@@ -29,7 +29,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """A terminal on which the user answers as the list says; every plan names the pool `best`."""
     answers: list[str] = []
     screen = types.SimpleNamespace(isatty=lambda: True)
-    monkeypatch.setattr("slacktide.cli.asking.sys", types.SimpleNamespace(stdin=screen, stdout=screen))
+    monkeypatch.setattr("slacktide.cli.confirm.sys", types.SimpleNamespace(stdin=screen, stdout=screen))
     monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("click.confirm", lambda question: answers.pop(0) == "y")
     monkeypatch.setattr(
@@ -49,7 +49,7 @@ def test_the_plan_is_shown_and_its_pool_is_run(
     terminal.append("y")
     assert agreed(tmp_path / "none.db", plans(JOB)) == "best"
     assert "THE PLAN" in capsys.readouterr().out
-    wanted = Wanted(MarketSpec(pool="other"))
+    wanted = RunOptions(MarketSpec(pool="other"))
     assert wanted.on_pool("best").market.pool == "best"
     assert wanted.on_pool("") == wanted
 
@@ -81,7 +81,7 @@ def test_no_question_with_yes_or_a_fleet_or_without_a_terminal(
     terminal: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: list[str]
 ) -> None:
     if not option:
-        monkeypatch.setattr("slacktide.cli.asking.is_terminal", lambda: False)
+        monkeypatch.setattr("slacktide.cli.confirm.is_terminal", lambda: False)
     monkeypatch.setattr("slacktide.cli.run_jobs.take_in", stop_here)
     with pytest.raises(StoppedHere):
         run(["run", JOB, "--journal", str(tmp_path / "journal.db"), *option])

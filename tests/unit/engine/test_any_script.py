@@ -7,7 +7,7 @@ import math
 import pytest
 
 from slacktide.backend.base import Progress
-from slacktide.engine.patience import Patience
+from slacktide.engine.retry_limits import RetryLimits
 from slacktide.events import Decided, Lived, Lost, Preempted, PreemptionAsked, Resumed, Stalled
 
 from .test_engine import Bench, lane
@@ -83,14 +83,14 @@ def test_work_lost_is_what_was_measured() -> None:
 
 
 def test_a_job_that_hangs_is_told_what_to_do_about_it_unless_it_never_may() -> None:
-    bench = Bench(lane(patience=Patience(silent_s=60)))
+    bench = Bench(lane(patience=RetryLimits(silent_s=60)))
     bench.step(0.0, 0.1)
     bench.backend.silent_s = 61.0
     bench.step(0.2)
     (stalled,) = bench.events(Stalled)
     assert "hang_after" in stalled.why
     assert "never" in stalled.why
-    patient = Bench(lane(patience=Patience(silent_s=math.inf)))
+    patient = Bench(lane(patience=RetryLimits(silent_s=math.inf)))
     patient.backend.silent_s = 1e9
     patient.step(0.0, 0.1, 0.2)
     assert not patient.events(Stalled, Lost)

@@ -14,7 +14,7 @@ from slacktide.engine.clock import Clock
 from slacktide.engine.engine import KEPT_LANES, Engine
 from slacktide.engine.lane import Lane, make_lane
 from slacktide.engine.loop import live
-from slacktide.engine.patience import Patience
+from slacktide.engine.retry_limits import RetryLimits
 from slacktide.errors import BackendError
 from slacktide.events import (
     CancellationAsked,
@@ -49,7 +49,7 @@ def pool(spot_gpus: int = 4) -> Pool:
     return Pool("here", SLOT, [1.0] * SLOTS, [4.0] * SLOTS, [spot_gpus] * SLOTS)  # type: ignore[arg-type]
 
 
-def lane(policy: str = "maximal-spot", *, patience: Patience | None = None, **numbers: object) -> Lane:
+def lane(policy: str = "maximal-spot", *, patience: RetryLimits | None = None, **numbers: object) -> Lane:
     job = Job(**{"work_gpu_hours": 12.0, "deadline_hours": 10.0, "widths": (1, 2, 4), **numbers})  # type: ignore[arg-type]
     place = pool()
     made = make_lane(job, Market((place,)), place, policies.make(policy), 0)
@@ -188,7 +188,7 @@ def test_releasing_keeps_the_job_and_a_new_engine_takes_it_up() -> None:
 
 
 def test_a_job_that_fails_is_begun_again_and_given_up_after_its_retries() -> None:
-    bench = Bench(lane(patience=Patience(failures=2, backoff_s=1.0), checkpoint_hours=5.0))
+    bench = Bench(lane(patience=RetryLimits(failures=2, backoff_s=1.0), checkpoint_hours=5.0))
     bench.step(0.0)
     bench.backend.failure = Failure(1, 7)
     bench.step(0.01)
@@ -202,7 +202,7 @@ def test_a_job_that_fails_is_begun_again_and_given_up_after_its_retries() -> Non
 
 
 def test_new_checkpointed_work_forgives_earlier_failures() -> None:
-    bench = Bench(lane(patience=Patience(failures=1)))
+    bench = Bench(lane(patience=RetryLimits(failures=1)))
     for now in (0.0, 0.1, 0.5, 0.6, 1.0, 1.1):
         bench.backend.failure = Failure(0, 1) if now % SLOT else None
         bench.step(now)
@@ -222,7 +222,7 @@ def test_a_command_that_does_not_exist_is_not_tried_again() -> None:
 
 
 def test_a_silent_job_is_noticed() -> None:
-    bench = Bench(lane(patience=Patience(silent_s=60)))
+    bench = Bench(lane(patience=RetryLimits(silent_s=60)))
     bench.step(0.0, 0.1)
     bench.backend.silent_s = 61.0
     bench.step(0.2)
@@ -231,7 +231,7 @@ def test_a_silent_job_is_noticed() -> None:
 
 
 def test_preemptions_may_be_limited() -> None:
-    bench = Bench(lane(patience=Patience(preemptions=0)))
+    bench = Bench(lane(patience=RetryLimits(preemptions=0)))
     bench.step(0.0, 0.1)
     bench.store.append([PreemptionAsked(job="job", at_hours=0.1, actor="user")])
     bench.step(0.2, 0.3, 0.4)
@@ -317,7 +317,7 @@ def test_workers_that_say_nothing_are_estimated_but_end_only_when_they_say_so() 
 
 
 def test_silent_workers_that_fail_are_not_forgiven_and_begin_again() -> None:
-    bench = Bench(lane(patience=Patience(failures=1), restart_hours=0.1))
+    bench = Bench(lane(patience=RetryLimits(failures=1), restart_hours=0.1))
     bench.backend.finished = False
     bench.step(0.0)
     bench.backend.failure = Failure(0, 3)

@@ -80,7 +80,15 @@ def test_a_snapshot_of_another_form_is_not_used(kept: tuple[MemoryStore, Snapsho
 
 def test_the_form_is_that_of_all_code_that_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     before, sources = present_form(), snapshots._source
-    for module in ("engine.world", "events", "ledger", "tariff", "types", "backend.base", "store.before"):
+    for module in (
+        "engine.world",
+        "events",
+        "ledger",
+        "tariff",
+        "types",
+        "backend.base",
+        "store.old_journals",
+    ):
         monkeypatch.setattr(
             snapshots, "_source", lambda name, m=module: sources(name) + "#" * (name == f"slacktide.{m}")
         )

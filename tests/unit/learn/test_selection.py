@@ -27,7 +27,7 @@ from slacktide.learn.document import to_json
 from slacktide.learn.hedge import Hedge
 from slacktide.learn.pool import AUTO, AUTO_POOL, PAPER_POOL, name_of
 from slacktide.learn.rate import Adaptive, Anytime, Fixed, Rate
-from slacktide.learn.saved import Saved, save
+from slacktide.learn.state_file import Saved, save
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.policy.ahap import Ahap

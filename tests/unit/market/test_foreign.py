@@ -13,7 +13,7 @@ import pytest
 from slacktide.errors import FileError, InputError, SlacktideError
 from slacktide.market.aws_history import read_aws_history
 from slacktide.market.base import EPOCH
-from slacktide.market.events import Assumed
+from slacktide.market.price_changes import Assumed
 from slacktide.market.price_events import read_price_events
 from slacktide.market.samples import Irregular
 from slacktide.market.skypilot import read_skypilot, write_skypilot

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slacktide.market.base import Pool
-from slacktide.market.kept import Kept
+from slacktide.market.cache import LruCache
 from slacktide.market.source import open_market
 from slacktide.market.tape import Past, Tape, first_hours
 from slacktide.types import Quote
@@ -121,7 +121,7 @@ def test_a_past_reads_as_a_sequence() -> None:
 
 
 def test_the_values_used_last_are_kept() -> None:
-    kept: Kept[str, int] = Kept(2)
+    kept: LruCache[str, int] = LruCache(2)
     made = []
     for key in "abacab":
         kept.get(key, lambda key=key: made.append(key) or len(made))  # type: ignore[misc,func-returns-value]

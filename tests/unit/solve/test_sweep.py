@@ -7,9 +7,9 @@ import pytest
 
 from slacktide import physics
 from slacktide.market.base import Pool
-from slacktide.solve.follow import look_ahead
+from slacktide.solve.buffers import empty_future
+from slacktide.solve.forward_run import look_ahead
 from slacktide.solve.frame import frame
-from slacktide.solve.memory import empty_future
 from slacktide.solve.slotted import live_slot
 from slacktide.solve.sweep import late_pause, late_value
 from slacktide.speedup import Table

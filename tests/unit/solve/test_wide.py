@@ -12,9 +12,9 @@ from slacktide.errors import InputError
 from slacktide.market.base import Pool
 from slacktide.market.source import open_market
 from slacktide.solve.clairvoyant import clairvoyant, clairvoyant_table, effort_s, yardstick
-from slacktide.solve.effort import fits
 from slacktide.solve.frame import frame
 from slacktide.solve.holdings import all_holdings, count_all, holdings_within, levels_of, some_holdings
+from slacktide.solve.runtime_estimate import fits
 from slacktide.solve.wide import WideSolver
 from slacktide.speedup import Amdahl, Linear, Power
 from slacktide.types import Job

@@ -14,7 +14,7 @@ from slacktide.checks.history import history
 from slacktide.errors import InputError
 from slacktide.events import CancellationAsked, Decided, Ended, Event, Opened, PreemptionAsked, Submitted
 from slacktide.store.codec import decode, encode
-from slacktide.store.forms import form
+from slacktide.store.json_types import form
 from slacktide.types import JobState, Quote
 
 NOT_TEXT: Any = b"host"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slacktide.backend.local.folder import Intent
 from slacktide.backend.local.launch import Launch
-from slacktide.backend.local.machine import MARKER, OUTER
+from slacktide.backend.local.process_table import MARKER, OUTER
 
 HANDED_DOWN = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.backend.local.launch import Kind
-from slacktide.backend.local.machine import Process
+from slacktide.backend.local.process_table import Process
 
 _ATTEMPT = "attempt-"
 

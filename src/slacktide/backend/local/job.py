@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backend.local import environment, folder, moments, ours
-from slacktide.backend.local.band import Band
+from slacktide.backend.local import end_times, environment, folder, owned_folders
 from slacktide.backend.local.launch import Kind, Launch
-from slacktide.backend.local.machine import MARKER
-from slacktide.backend.local.printed import Printed
+from slacktide.backend.local.printed_progress import Printed
+from slacktide.backend.local.process_table import MARKER
 from slacktide.backend.local.progress import Tail
 from slacktide.backend.local.setup import Setup
 from slacktide.backend.local.supervisor import spawn
 from slacktide.backend.local.worker import Worker
+from slacktide.backend.local.worker_set import WorkerSet
 from slacktide.errors import BackendError, InputError
 
 RETRY_S = 1.0
@@ -45,12 +45,12 @@ class Job:
         self.refusal = "its command is not known yet"
         """Why there is no launch, while there is none."""
         self.order: Order | None = None
-        self.band: Band | None = None
+        self.worker_set: WorkerSet | None = None
         self.intent: folder.Intent | None = None
-        """What the band was written down as."""
+        """What the set of workers was written down as."""
         self.moved = False
         """Whether its folder was moved under its workers, who may have failed because of that."""
-        self.going: list[Band] = []
+        self.going: list[WorkerSet] = []
         """What an earlier controller left behind and nobody wants."""
         self.tail: Tail | None = None
         """What the job says of itself; None until its folder was found to be ours."""
@@ -63,9 +63,9 @@ class Job:
         self.trouble = ""
         """What went wrong at the last step that was tried."""
         self.began_at = now
-        """When the band was begun."""
+        """When the set of workers was begun."""
         self.before_gone_s: float | None = None
-        """When the attempt before the band had gone, where an earlier controller saw to both."""
+        """When the attempt before this set had gone, where an earlier controller saw to both."""
         self.place, self.owner = place, owner
         self.prefix = f"{owner}/{place.name}"
         self.setup = Setup(place, f"{self.prefix}/setup/0")
@@ -77,7 +77,7 @@ class Job:
     def open(self, now: float) -> None:
         """Read what there is in the folder; raises InputError or OSError when it is not ours to read."""
         if self.tail is None:
-            ours.check_owned(self.place, self.owner)
+            owned_folders.check_owned(self.place, self.owner)
             self.tail = Tail(folder.progress_path(self.place), now)
             self.newest = max([self.newest, *folder.attempts(self.place)])
 
@@ -103,15 +103,15 @@ class Job:
 
     def take(self, spot_left: int, notice_s: float, now: float) -> None:
         """Let the market take the highest-ranked spot workers beyond some; the others have to end too."""
-        band, order = self.band, self.order
-        if order and (band is None or band.attempt != order.attempt):
+        worker_set, order = self.worker_set, self.order
+        if order and (worker_set is None or worker_set.attempt != order.attempt):
             self.order = order._replace(void=order.void or order.kinds.count("spot") > spot_left)
-        if band is None:
+        if worker_set is None:
             return
-        band.poll(now)
-        spot = [worker.rank for worker in band.workers if worker.kind == "spot" and not worker.cleared]
+        worker_set.poll(now)
+        spot = [worker.rank for worker in worker_set.workers if worker.kind == "spot" and not worker.cleared]
         if spot[spot_left:]:
-            band.take(spot[spot_left:], notice_s, now)
+            worker_set.take(spot[spot_left:], notice_s, now)
 
     def adopt(self, attempt: int, now: float) -> bool:
         """Take charge of an attempt that an earlier controller began; False when none can be read.
@@ -121,13 +121,13 @@ class Job:
         intent = folder.read_intent(self.place, attempt)
         if intent is None:
             return False
-        self.intent, self.band = intent, self.band_of(intent)
+        self.intent, self.worker_set = intent, self.worker_set_of(intent)
         written_ns = folder.age_ns(folder.attempt_folder(self.place, attempt) / "attempt.json")
         self.began_at = now - max(0.0, time.time() - (written_ns or 0) / 1e9)
         self.note_before(attempt)
         self.moved = intent.home not in ("", os.path.realpath(self.place))
-        if self.band.stopping or self.moved:
-            self.band.stop(now)
+        if self.worker_set.stopping or self.moved:
+            self.worker_set.stop(now)
         return True
 
     def note_before(self, attempt: int) -> None:
@@ -136,7 +136,7 @@ class Job:
         intent = folder.read_intent(self.place, older[-1]) if older else None
         if intent is not None:
             home = folder.attempt_folder(self.place, intent.attempt)
-            self.before_gone_s = moments.of_attempt(home, len(intent.kinds))
+            self.before_gone_s = end_times.of_attempt(home, len(intent.kinds))
 
     def not_adopted(self, attempt: int, *, lives: bool) -> None:
         """Tell apart an attempt that was never begun, and may be now, from one that nobody can read."""
@@ -145,14 +145,14 @@ class Job:
         elif not lives and not folder.is_begun(self.place, attempt):
             self._formed = attempt
 
-    def band_of(self, intent: folder.Intent) -> Band:
+    def worker_set_of(self, intent: folder.Intent) -> WorkerSet:
         """Return the workers of an attempt, with all that is known of them on disk."""
         home = folder.attempt_folder(self.place, intent.attempt)
         workers = (
             Worker(rank, kind, f"{self.prefix}/{intent.attempt}/{rank}", home / f"rank-{rank}")
             for rank, kind in enumerate(intent.kinds)
         )
-        return Band(intent.attempt, workers, home / "stop", intent.grace_s)
+        return WorkerSet(intent.attempt, workers, home / "stop", intent.grace_s)
 
     def _checked(self, order: Order) -> Order:
         """Return the order, void where what is on disk under its number is not its own."""
@@ -162,7 +162,7 @@ class Job:
 
     def _foreign(self, order: Order) -> bool:
         """Say whether another order began this attempt, or a later one: the journal may be an old copy."""
-        if self.band is not None and self.band.attempt == order.attempt:
+        if self.worker_set is not None and self.worker_set.attempt == order.attempt:
             kinds = self.intent.kinds if self.intent else ()
             return order.attempt < self.newest or order.kinds != kinds
         return order.attempt <= self.newest and order.attempt != self._formed
@@ -170,37 +170,37 @@ class Job:
     def _poll(self, now: float) -> None:
         """See who ended, and only then read what they said last: before that it may not have been all."""
         self.setup.poll(now)
-        for band in (*self.going, *filter(None, (self.band,))):
-            band.poll(now)
-        self.going = [band for band in self.going if not band.gone]
+        for worker_set in (*self.going, *filter(None, (self.worker_set,))):
+            worker_set.poll(now)
+        self.going = [worker_set for worker_set in self.going if not worker_set.gone]
         if self.tail:
             self.tail.poll(now)
         if self.printed:
-            if self.band and self.band.attempt:
-                home = folder.attempt_folder(self.place, self.band.attempt)
+            if self.worker_set and self.worker_set.attempt:
+                home = folder.attempt_folder(self.place, self.worker_set.attempt)
                 self.printed.follow(home / "rank-0.log", now)
             self.printed.poll(now)
-        if self.band and self.band.present and now >= self._sign_at:
-            folder.touch(folder.seen_path(folder.attempt_folder(self.place, self.band.attempt)))
+        if self.worker_set and self.worker_set.present and now >= self._sign_at:
+            folder.touch(folder.seen_path(folder.attempt_folder(self.place, self.worker_set.attempt)))
             self._sign_at = now + SIGN_S
 
     def _pursue(self, order: Order, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         if not order.kinds:
             self.setup.stop(now)
-        if self.band and (self.band.attempt != order.attempt or order.void or not order.kinds):
-            self._part(self.band, order, now)
+        if self.worker_set and (self.worker_set.attempt != order.attempt or order.void or not order.kinds):
+            self._part(self.worker_set, order, now)
         if order.void or not order.kinds or self.going:
             return
-        missing = self.band is None or self.band.lacking
+        missing = self.worker_set is None or self.worker_set.lacking
         if missing and now >= max(order.not_before, self._retry_at):
             self._start(order, now, pick_devices)
 
-    def _part(self, band: Band, order: Order, now: float) -> None:
+    def _part(self, worker_set: WorkerSet, order: Order, now: float) -> None:
         """Send away workers that are no longer wanted; how those of the last order ended stays known."""
-        if not band.stopping:
-            band.stop(now)
-        if band.gone and band.attempt != order.attempt:
-            self.band = self.intent = None
+        if not worker_set.stopping:
+            worker_set.stop(now)
+        if worker_set.gone and worker_set.attempt != order.attempt:
+            self.worker_set = self.intent = None
 
     def _start(self, order: Order, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         """Start what is missing; what the system refuses is tried again later."""
@@ -224,7 +224,7 @@ class Job:
     ) -> None:
         """Run the set-up if it has not succeeded yet, then write down the attempt, then start it."""
         variables = environment.job_variables(self._base, launch, folder.progress_path(self.place))
-        if self.band is None:
+        if self.worker_set is None:
             if not self.setup.done(launch, variables, order.attempt, now):
                 return
             self._form(order, launch.grace_s, pick_devices(len(order.kinds)), now)
@@ -240,21 +240,21 @@ class Job:
             grace_s=grace_s,
             home=os.path.realpath(self.place),
         )
-        ours.make_private(folder.attempt_folder(self.place, order.attempt))
+        owned_folders.make_private(folder.attempt_folder(self.place, order.attempt))
         folder.write_intent(self.place, intent)
         self.newest = self._formed = order.attempt
         self.before_gone_s = None
-        self.band, self.intent, self.began_at = self.band_of(intent), intent, now
+        self.worker_set, self.intent, self.began_at = self.worker_set_of(intent), intent, now
         self.moved = False
         if self.tail:
             self.tail.begin_anew()
 
     def _fill(self, launch: Launch, variables: Mapping[str, str]) -> None:
         """Start the workers of whom nothing is known; one who comes late finds the place taken and leaves."""
-        band, intent = self.band, self.intent
-        if band is None or intent is None or not band.lacking:
+        worker_set, intent = self.worker_set, self.intent
+        if worker_set is None or intent is None or not worker_set.lacking:
             return
-        for worker in filter(lambda worker: worker.awaited, band.workers):
+        for worker in filter(lambda worker: worker.awaited, worker_set.workers):
             own = {**environment.rank_variables(intent, worker.rank), MARKER: worker.marker}
             log = Path(f"{worker.stem}.log")
             stop = worker.stem.with_name("stop")

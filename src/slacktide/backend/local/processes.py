@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from slacktide.backend.local import environment, folder, looking, ours, sweeping
+from slacktide.backend.local import environment, folder, leftovers, observe, owned_folders
 from slacktide.backend.local.job import Job, Order
 from slacktide.backend.local.launch import Kind, Launch, check_launch, check_name, is_name
-from slacktide.backend.local.sighting import LogFile, Sighting, Stray
+from slacktide.backend.local.observation import LogFile, Observation, Stray
 from slacktide.errors import BackendError, InputError
 
 
@@ -47,7 +47,7 @@ class Processes:
         check_name("a job id", launch.job_id)
         job = self._job(launch.job_id)
         try:
-            ours.own(job.place, self._owner)
+            owned_folders.own(job.place, self._owner)
             job.open(self._now())
         except OSError as error:
             raise BackendError(
@@ -97,9 +97,9 @@ class Processes:
             except OSError as error:
                 job.trouble = f"job {job_id} must be watchable, got: {error}; retrying"
 
-    def look(self, job_id: str) -> Sighting:
+    def look(self, job_id: str) -> Observation:
         """Return what the last tick saw of a job; raises InputError for what is no job's name."""
-        return looking.sight(self._known(job_id), self._now())
+        return observe.observe(self._known(job_id), self._now())
 
     def sweep(self, keep: Mapping[str, int]) -> None:
         """Take charge of what an earlier controller left: keep these attempts, end all else.
@@ -109,23 +109,23 @@ class Processes:
         stop is not kept. To be called before the first order: a job that has one is not touched, for its
         workers are ours. What is to go gets SIGTERM now, and SIGKILL from a later tick.
         """
-        marked = sweeping.marked(self._owner)
-        on_disk = {place.name for place in ours.jobs(self._root, self._owner)}
+        marked = leftovers.marked(self._owner)
+        on_disk = {place.name for place in owned_folders.jobs(self._root, self._owner)}
         for job_id in sorted(on_disk | set(marked) | set(filter(is_name, keep))):
             job = self._job(job_id)
             try:
                 if job.order is None:
-                    sweeping.sweep(job, keep.get(job_id), marked.get(job_id, {}), self._now())
+                    leftovers.sweep(job, keep.get(job_id), marked.get(job_id, {}), self._now())
             except (OSError, InputError) as error:
                 job.trouble = f"the folder of job {job_id} must be readable, got: {error}"
 
     def strays(self) -> list[Stray]:
         """Return what `sweep` found, is to go and has not gone."""
         return [
-            Stray(job_id, band.attempt, worker.rank, pid)
+            Stray(job_id, worker_set.attempt, worker.rank, pid)
             for job_id, job in self._jobs.items()
-            for band in job.going
-            for worker in band.workers
+            for worker_set in job.going
+            for worker in worker_set.workers
             for pid in worker.pids
         ]
 
@@ -150,6 +150,10 @@ class Processes:
         return self._job(job_id)
 
     def _pick_devices(self, workers: int) -> tuple[str, ...]:
-        intents = (job.intent for job in self._jobs.values() if job.intent and job.band and not job.band.gone)
+        intents = (
+            job.intent
+            for job in self._jobs.values()
+            if job.intent and job.worker_set and not job.worker_set.gone
+        )
         used = (device for intent in intents for device in intent.devices)
         return environment.least_used(environment.machine_devices(self._environ), used, workers)

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slacktide.backend.local import folder
-from slacktide.backend.local.band import Band
 from slacktide.backend.local.launch import Launch
-from slacktide.backend.local.machine import MARKER
+from slacktide.backend.local.process_table import MARKER
 from slacktide.backend.local.supervisor import spawn
 from slacktide.backend.local.worker import Worker
+from slacktide.backend.local.worker_set import WorkerSet
 
 
 class Setup:
-    """A band of one, run again for each new attempt until it succeeds."""
+    """A set of one worker, run again for each new attempt until it succeeds."""
 
     def __init__(self, place: Path, marker: str) -> None:
         self.failed_for: int | None = None
@@ -22,7 +22,7 @@ class Setup:
         self._stem = place / "setup"
         self._marker = marker
         self._stop_path = place / "setup.stop"
-        self._band: Band | None = None
+        self._worker_set: WorkerSet | None = None
         self._attempt: int | None = None
 
     @property
@@ -33,38 +33,38 @@ class Setup:
     @property
     def present(self) -> bool:
         """It runs, or something that it started."""
-        return self._band is not None and not self._band.gone
+        return self._worker_set is not None and not self._worker_set.gone
 
     @property
     def exit_code(self) -> int | None:
         """How it ended, None while it has not."""
-        return self._band.workers[0].exit_code if self._band else None
+        return self._worker_set.workers[0].exit_code if self._worker_set else None
 
     @property
     def stopped(self) -> bool:
         """It was told to stop, by whoever, or lost: however it ended, it has not succeeded, nor failed."""
-        return self._band is not None and self._band.stopped
+        return self._worker_set is not None and self._worker_set.stopped
 
     def poll(self, now: float) -> None:
         """See whether it ended."""
-        if self._band:
-            self._band.poll(now)
+        if self._worker_set:
+            self._worker_set.poll(now)
 
     def stop(self, now: float) -> None:
         """Tell it to end if it runs; it is run again when workers are wanted again."""
-        if self._band and not self._band.stopping and self.exit_code is None:
-            self._band.stop(now)
+        if self._worker_set and not self._worker_set.stopping and self.exit_code is None:
+            self._worker_set.stop(now)
 
-    def left(self, grace_s: float) -> Band | None:
+    def left(self, grace_s: float) -> WorkerSet | None:
         """Return what an earlier controller began; None when it never did."""
         return self._formed(grace_s) if folder.read_process(self._stem) else None
 
     def adopt(self, grace_s: float, now: float) -> None:
         """Take charge of what an earlier controller began, unless there is one of ours."""
-        if self._band is None:
-            self._band = self.left(grace_s)
-            if self._band and self._band.stopping:
-                self._band.stop(now)
+        if self._worker_set is None:
+            self._worker_set = self.left(grace_s)
+            if self._worker_set and self._worker_set.stopping:
+                self._worker_set.stop(now)
 
     def done(self, launch: Launch, variables: Mapping[str, str], attempt: int, now: float) -> bool:
         """Say whether it has succeeded; begin it if it does not run. Raises OSError if that fails."""
@@ -82,11 +82,11 @@ class Setup:
     def _begin(self, launch: Launch, text: str, variables: Mapping[str, str]) -> None:
         for note in ("pid", "exit", "stop", "left"):
             Path(f"{self._stem}.{note}").unlink(missing_ok=True)
-        band = self._formed(launch.grace_s)
+        worker_set = self._formed(launch.grace_s)
         environ = {**variables, MARKER: self._marker}
         pid = spawn(self._stem, self._stop_path, self.log, launch.workdir, text, environ)
-        band.workers[0].began(pid)
-        self._band = band
+        worker_set.workers[0].began(pid)
+        self._worker_set = worker_set
 
-    def _formed(self, grace_s: float) -> Band:
-        return Band(0, [Worker(0, "on-demand", self._marker, self._stem)], self._stop_path, grace_s)
+    def _formed(self, grace_s: float) -> WorkerSet:
+        return WorkerSet(0, [Worker(0, "on-demand", self._marker, self._stem)], self._stop_path, grace_s)

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from slacktide.backend.local.kin import as_subreaper
+from slacktide.backend.local.process_tree import as_subreaper
 
 SCRIPT = r"""
 # The names are long because the user's variables are exported: one of the same name would be changed.
@@ -51,7 +51,7 @@ slacktide_status=$?
 # A command that SIGHUP, SIGINT or SIGTERM ended was told to stop, though only it heard of that.
 case $slacktide_status in 129 | 130 | 143) slacktide_told=1 ;; esac
 { read -r slacktide_uptime slacktide_line </proc/uptime; } 2>/dev/null || slacktide_uptime=
-# Orphans of the command are below this shell (kin.py), and nowhere once it has ended: they are written down.
+# Orphans of the command are below this shell (process_tree.py), and nowhere once it has ended: note them.
 slacktide_left=
 { read -r slacktide_left <"/proc/$$/task/$$/children"; } 2>/dev/null
 for slacktide_pid in $slacktide_left; do

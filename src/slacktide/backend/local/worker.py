@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from slacktide import boot
-from slacktide.backend.local import folder, machine, moments
-from slacktide.backend.local.kin import kin, left_behind
+from slacktide.backend.local import end_times, folder, process_table
 from slacktide.backend.local.launch import Kind
+from slacktide.backend.local.process_tree import left_behind, relatives
 from slacktide.backend.local.supervisor import TOLD, exit_code
 
 VANISHED = -int(signal.SIGKILL)
@@ -34,7 +34,7 @@ class Worker:
         self.stem = stem
         self.child: int | None = None
         """Its pid while it is a child of ours that was not waited for: nobody else can have this pid."""
-        self.process: machine.Process | None = None
+        self.process: process_table.Process | None = None
         """As it registered itself."""
         self.exit_code: int | None = None
         self.ended_ns = 0
@@ -48,16 +48,16 @@ class Worker:
         self.gone_s: float | None = None
         """When it and all that it started had gone, on the machine's own clock."""
         self.kill_at = math.inf
-        self.leftovers: list[machine.Process] = []
+        self.leftovers: list[process_table.Process] = []
         self.cleared = False
         """Whether it has ended and nothing of it was found any more."""
-        self._told: set[machine.Process] = set()
+        self._told: set[process_table.Process] = set()
         self._seen_s: float | None = None
         """When it was last seen alive, on the machine's own clock: its pid's session was its own then."""
         self._ended_s: float | None = None
         self._outlived = False
         """Whether anything of it was found after its end."""
-        self._below: set[machine.Process] = set()
+        self._below: set[process_table.Process] = set()
         """All that was ever found to be its own."""
 
     @property
@@ -83,7 +83,7 @@ class Worker:
     @property
     def dying(self) -> bool:
         """It lived when last polled, but was killed and will not live on."""
-        return self.alive and self.pid is not None and machine.dying(self.pid)
+        return self.alive and self.pid is not None and process_table.dying(self.pid)
 
     @property
     def pid(self) -> int | None:
@@ -107,26 +107,26 @@ class Worker:
         status = self._reap()
         if self.process is None:
             self.process = folder.read_process(self.stem)
-        if self.child is not None or (self.process is not None and machine.alive(self.process)):
+        if self.child is not None or (self.process is not None and process_table.alive(self.process)):
             self._seen_s = boot.seconds()
         elif self.process is not None or status is not None:
             self._end(status)
 
-    def tell(self, number: signal.Signals, seen: Iterable[machine.Seen]) -> None:
+    def tell(self, number: signal.Signals, seen: Iterable[process_table.Seen]) -> None:
         """Signal its whole process group if it lived just now, and those of its processes that left it."""
-        mine = self._kin(seen)
+        mine = self._relatives(seen)
         if self.alive and self.pid is not None:
             self.asked = True
-            machine.send_group(self.pid, number)
+            process_table.send_group(self.pid, number)
         for other in mine:
             if not self.alive or other.group != self.pid:
-                machine.send(other.process, number)
+                process_table.send(other.process, number)
         self._told.update(other.process for other in mine)
 
-    def clear(self, now: float, grace_s: float, seen: Iterable[machine.Seen]) -> None:
+    def clear(self, now: float, grace_s: float, seen: Iterable[process_table.Seen]) -> None:
         """Look for what outlived it, and end that: SIGTERM unless it was told before, patience, SIGKILL."""
         self._below |= left_behind(self.stem)
-        self.leftovers = [other.process for other in self._kin(seen)]
+        self.leftovers = [other.process for other in self._relatives(seen)]
         self.cleared = not self.leftovers
         if self.cleared:
             self.gone_s = boot.seconds() if self._outlived else self._ended_s
@@ -135,18 +135,18 @@ class Worker:
         self.kill_at = min(self.kill_at, now + grace_s)
         for process in self.leftovers:
             if now >= self.kill_at:
-                machine.send(process, signal.SIGKILL)
+                process_table.send(process, signal.SIGKILL)
             elif process not in self._told:
-                machine.send(process, signal.SIGTERM)
+                process_table.send(process, signal.SIGTERM)
         self._told.update(self.leftovers)
 
-    def _kin(self, seen: Iterable[machine.Seen]) -> list[machine.Seen]:
+    def _relatives(self, seen: Iterable[process_table.Seen]) -> list[process_table.Seen]:
         """Return what is ours of all processes, and remember it: later nothing may lead from us to them."""
-        found = kin(seen, self._owns, self._below)
+        found = relatives(seen, self._owns, self._below)
         self._below.update(other.process for other in found)
         return found
 
-    def _owns(self, other: machine.Seen) -> bool:
+    def _owns(self, other: process_table.Seen) -> bool:
         """Say whether a process is ours: by the marker, or, where it wiped that out, by the session.
 
         The session counts only if its leader lived in our time: an old note may name a pid that is another's.
@@ -175,9 +175,9 @@ class Worker:
         self.ended_ns = folder.age_ns(Path(f"{self.stem}.exit")) or time.time_ns()
         if note is not None:
             self.exit_code, self.told = exit_code(note.status), note.told
-            self._ended_s = moments.by_note(self.stem, note)
+            self._ended_s = end_times.by_note(self.stem, note)
             return
-        self._ended_s = moments.by_signs(self.stem, self.process, self._seen_s)
+        self._ended_s = end_times.by_signs(self.stem, self.process, self._seen_s)
         if status is None or status < 0:
             self.exit_code, self.lost = VANISHED if status is None else status, not self.asked
         else:

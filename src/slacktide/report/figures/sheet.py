@@ -10,8 +10,8 @@ from datetime import datetime
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from slacktide.report.endings import picture_format
 from slacktide.report.figures.style import FAINT, GREY, INK, PAPER, drawn_as, time_axis
+from slacktide.report.file_formats import picture_format
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

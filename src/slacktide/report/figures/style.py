@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slacktide.files import write_whole
 from slacktide.report import words
-from slacktide.report.endings import picture_format
+from slacktide.report.file_formats import picture_format
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE
 from slacktide.units import format_duration
 

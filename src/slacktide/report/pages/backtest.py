@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from slacktide.files import write_whole
 from slacktide.report import words
+from slacktide.report.backtest import summary
 from slacktide.report.figures.backtest import cost_svg
 from slacktide.report.pages import markup, sections
 from slacktide.report.pages.assumptions import assumptions
 from slacktide.report.pages.starts import starts_table
-from slacktide.report.tables import summary
 from slacktide.report.verdict import caveats, verdict
 
 if TYPE_CHECKING:

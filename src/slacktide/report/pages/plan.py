@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from slacktide.files import write_whole
 from slacktide.report import plan as text
-from slacktide.report.endings import check_page
 from slacktide.report.figures.plan import plan_svg
+from slacktide.report.file_formats import check_page
 from slacktide.report.grid import Column, Grid
 from slacktide.report.pages import markup
 

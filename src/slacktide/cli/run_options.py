@@ -1,0 +1,105 @@
+"""What the options of `run`, `controller` and `demo` want of jobs and of the controller."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli import options as common
+
+if TYPE_CHECKING:
+    from slacktide.app.controller import Setup
+    from slacktide.app.market import MarketSpec
+    from slacktide.app.plan import PlanRequest
+    from slacktide.app.submission import Defaults, FleetText, Submission
+    from slacktide.register import Spec
+
+CONTROLLER_OPTIONS = (
+    click.option(
+        "--backend",
+        metavar="NAME",
+        help="Where workers run; default: local. `slacktide backends` lists them.",
+    ),
+    click.option(
+        "--speed", type=float, metavar="X", help="How many times as fast as real time the clock runs."
+    ),
+    click.option(
+        "--notice",
+        type=common.Duration(),
+        default="0s",
+        show_default=True,
+        help="How long before a preemption workers get notice, in real time.",
+    ),
+    click.option(
+        "--on-hangup",
+        type=click.Choice(["stop", "continue"]),
+        default="stop",
+        show_default=True,
+        help="When the terminal is closed: release all GPUs, or continue without a screen.",
+    ),
+)
+
+
+def controller_options(command: common.Command) -> common.Command:
+    """Add the options that say how a controller runs jobs."""
+    for option in reversed(CONTROLLER_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How jobs are to be run."""
+
+    market: MarketSpec
+    policy: Spec | None = None
+    fleet: FleetText | None = None
+
+    def plan(self, path: str) -> PlanRequest:
+        """Return the request for the plan of a job."""
+        from slacktide.app.plan import PlanRequest
+
+        return PlanRequest(path=path, market=self.market, policy=self.policy)
+
+    def submission(self, path: str) -> Submission:
+        """Return a job to be submitted."""
+        from slacktide.app.submission import Submission
+
+        return Submission.read(path, policy=self.policy, market=self.market, fleet=self.fleet)
+
+    def on_pool(self, pool: str) -> RunOptions:
+        """Return the same on this pool, if one is named."""
+        return dataclasses.replace(self, market=dataclasses.replace(self.market, pool=pool)) if pool else self
+
+    def for_others(self) -> Defaults:
+        """Return what holds for jobs that others submit: the market and the stream, no choice of this run."""
+        from slacktide.app.submission import Defaults
+
+        market = dataclasses.replace(self.market, pool=None)
+        return Defaults(market=market, fleet=self.fleet, policy=self.policy if self.fleet else None)
+
+    def for_all(self) -> Defaults:
+        """Return the same as what holds for every job that leaves it open."""
+        from slacktide.app.submission import Defaults
+
+        return Defaults(market=self.market, fleet=self.fleet, policy=self.policy)
+
+
+def run_options_of(given: dict[str, Any]) -> RunOptions:
+    """Return how the options of a command want jobs to be run."""
+    from slacktide.app.submission import FleetText
+
+    fleet = FleetText.read(given["fleet"]) if given["fleet"] else None
+    named = next(iter(given.get("job", ())), given["fleet"])
+    return RunOptions(common.market_spec(given), common.parse_policy(given["policy"], named), fleet)
+
+
+def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
+    """Return how the options of a command want the controller to be."""
+    from slacktide.app.controller import Setup
+
+    return Setup(
+        speed=given["speed"], notice_s=given["notice"] * 3600.0, backend=given["backend"], defaults=defaults
+    )

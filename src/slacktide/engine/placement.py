@@ -1,0 +1,134 @@
+"""Where on its market a job that is submitted stands: in which pool, and at which slot."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from slacktide.backtesting import plain
+from slacktide.backtesting.compare import guarded
+from slacktide.backtesting.plain import last_start
+from slacktide.engine.feed import SCHEME, feed_path, is_feed
+from slacktide.engine.journal_market import ANOTHER, standing
+from slacktide.errors import InputError
+from slacktide.events import SiteOpened, Submitted
+from slacktide.market.base import Market, Pool
+from slacktide.policy.base import policies
+from slacktide.solve.slotted import deadline_slots
+from slacktide.types import TIME_TOLERANCE_HOURS, Job
+
+ROOM_SHARE = 0.25
+"""How much of a job's time a replayed market should still have after its deadline, where it has a choice."""
+RECENT_STARTS = 8
+MOST_POOLS = 64
+
+
+def first_slot(submitted: Submitted, job: Job, pool: Pool, start: int | None) -> int:
+    """Return the slot of the market at which the first job of all stands."""
+    # A feed is at its present: its last row. A trace is replayed from some slot of its past.
+    if on_feed(submitted):
+        _check_no_start(start)
+        return len(pool) - 1
+    return start or 0 if submitted.fleet else start_of(job, pool, start)
+
+
+def placed(submitted: Submitted, job: Job, pool: Pool, start: int | None, site: SiteOpened) -> Submitted:
+    """Return a submission that stands where the market of the other jobs does at its hour.
+
+    Raises InputError where the market does not reach to its deadline, or another start is asked for.
+    """
+    slot, origin_hours = standing(site, pool, submitted.at_hours)
+    if on_feed(submitted):
+        _check_no_start(start)
+    began, _ = standing(site, pool, site.at_hours)
+    if start not in (None, began):
+        raise InputError(
+            f"start must stay {began}, where the market of this journal began, got {start}; leave it out, or "
+            f"{ANOTHER}"
+        )
+    left_hours = origin_hours + (len(pool) - slot) * pool.slot_hours - submitted.at_hours
+    reaches = slot >= 0 and left_hours >= job.deadline_hours - TIME_TOLERANCE_HOURS
+    if not (submitted.fleet or on_feed(submitted) or reaches):
+        raise InputError(
+            f"pool {pool.name!r}: this journal's market must cover the deadline of {job.deadline_hours:g} h, "
+            f"got {max(0.0, left_hours):g} h of it from now on; use an earlier deadline, or {ANOTHER}"
+        )
+    return dataclasses.replace(submitted, start_slot=slot, origin_hours=origin_hours)
+
+
+def _check_no_start(start: int | None) -> None:
+    if start is not None:
+        raise InputError(f"start must be left out: a feed is joined at its last row, got {start}")
+
+
+def on_feed(submitted: Submitted) -> bool:
+    """Whether a job's market is still being written."""
+    return is_feed(json.loads(submitted.market)["spec"])
+
+
+def whole_spec(spec: str) -> str:
+    """Return a market's name with the whole path of its file, so that it is the same from anywhere."""
+    if is_feed(spec):
+        return SCHEME + str(Path(feed_path(spec)).absolute())
+    return spec if spec.startswith("synthetic") else str(Path(spec).absolute())
+
+
+def start_of(job: Job, pool: Pool, start: int | None) -> int:
+    """Return the slot of a replayed market at which a job begins: as late as leaves it room, or as asked.
+
+    Late, so that the past is long. Raises InputError when the market does not reach to the deadline.
+    """
+    last = last_start(job, pool)
+    if start is not None:
+        if not 0 <= start <= last:
+            raise InputError(
+                f"start must leave {job.deadline_hours:g} h of market, so lie in 0..{last}, got {start}; "
+                "use a longer market or an earlier deadline"
+            )
+        return start
+    if last < 0:
+        raise InputError(
+            f"pool {pool.name!r}: the market must cover the deadline of {job.deadline_hours:g} h, got "
+            f"{pool.hours:g} h of it; use a longer market or an earlier deadline"
+        )
+    room = round(ROOM_SHARE * job.deadline_hours / pool.slot_hours)
+    return max(0, last - room) if last >= 2 * room else last
+
+
+def best_pool(job: Job, market: Market, start: Callable[[Pool], int | None]) -> Pool:
+    """Return the pool in which jobs like this one were cheapest from recent starts before its own.
+
+    `start` says where it stands in a pool; None: as late as leaves it room. The first pool where no past
+    reaches that far.
+    """
+    return cheapest(market, pool_bills(job, market, start))
+
+
+def cheapest(market: Market, bills: Mapping[str, Sequence[float]]) -> Pool:
+    """Return the pool of the lowest mean bill, or the first one where nothing is known of any."""
+    return market.pool(min(bills, key=lambda name: float(np.mean(bills[name])))) if bills else market.pools[0]
+
+
+def pool_bills(job: Job, market: Market, start: Callable[[Pool], int | None]) -> dict[str, list[float]]:
+    """Return what jobs like this one cost in each pool from recent starts before its own, where known.
+
+    They are run by a simple policy, whose order of the pools is that of the others, in a moment.
+    """
+    if math.isinf(job.deadline_hours) or len(market.pools) == 1:
+        return {}
+    bills: dict[str, list[float]] = {}
+    for pool in market.pools[:MOST_POOLS]:
+        begins = start(pool)
+        last = last_start(job, pool) if begins is None else min(begins, len(pool))
+        ended = last - deadline_slots(job, pool.slot_hours)
+        if ended < 0:
+            continue
+        policy = guarded(policies.make("uniform-progress"), job)
+        past = sorted({round(slot) for slot in np.linspace(ended // 2, ended, RECENT_STARTS)})
+        bills[pool.name] = [plain.run(job, pool, policy, start=slot).cost_usd for slot in past]
+    return bills

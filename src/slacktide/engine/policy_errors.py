@@ -1,0 +1,31 @@
+"""A policy that may fail: its job then keeps what it holds, is said to be blocked, and is asked again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slacktide.deciding import Policy, View, stays_in
+from slacktide.engine.blocked_jobs import Troubles, said
+from slacktide.types import Allocation, Reason
+
+FAILED = Reason("policy-failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Careful:
+    """Asks a policy about one job; what goes wrong in it is no other job's trouble."""
+
+    policy: Policy
+    troubles: Troubles
+
+    def decide(self, view: View) -> Allocation:
+        """Return what the policy wants, or what is held where it cannot say."""
+        try:
+            wish = self.policy.decide(view)
+            stays_in(wish, view.pools[view.pool].name, view.id)
+        except Exception as error:
+            self.troubles.note(view.id, "policy", f"its policy failed: {said(error)}")
+            held = view.state
+            return Allocation(held.spot_gpus, held.on_demand_gpus, reason=FAILED, memory=view.memory)
+        self.troubles.note(view.id, "policy", "")
+        return wish

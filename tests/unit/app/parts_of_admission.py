@@ -1,0 +1,57 @@
+"""A controller's intake without a controller: an engine on the dry back end, on any store, at any hour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slacktide.app.admission import FilesRead, Intake
+from slacktide.app.journal import Journal
+from slacktide.app.submission import Defaults
+from slacktide.backend.replay import Replay
+from slacktide.backtesting.selection import fresh
+from slacktide.engine.clock import Clock
+from slacktide.engine.engine import Engine
+from slacktide.learn.state_file import Saved
+from slacktide.store.base import Store
+from slacktide.store.env_values import Values
+
+MARKET = "synthetic:h100?days=4&slot=30m&seed=2"
+JOB = f"""\
+name: job
+run: "true"
+resources: {{accelerators: "H100:1..4"}}
+work: 4 gpu-hours
+deadline: 12h
+policy: uniform-progress
+market: {MARKET}
+"""
+
+
+def write_job(folder: Path, *, more: str = "", name: str = "job.yaml", **changes: str) -> str:
+    """Write the everyday job with changes of keys, and return its path."""
+    text = JOB
+    for key, value in changes.items():
+        lines = [line for line in text.splitlines() if not line.startswith(f"{key}:")]
+        text = "\n".join([*lines, f"{key}: {value}", ""])
+    path = folder / name
+    path.write_text(text + more, encoding="utf-8")
+    return str(path)
+
+
+class Desk:
+    """Takes jobs in as a controller does, with a clock that the test moves."""
+
+    def __init__(self, store: Store, folder: Path, defaults: Defaults | None = None) -> None:
+        self.seconds = 0.0
+        clock = Clock(3600.0, seconds=lambda: self.seconds)
+        files = FilesRead()
+        self.engine = Engine(store, Replay(), open_lane=files.lane)
+        self.values = Values(folder / "values")
+        self.intake = Intake(self.engine, clock, Saved(folder / "learn.json", fresh), files, self.values)
+        self.journal = Journal(store)
+        self.defaults = defaults or Defaults()
+
+    def answer(self) -> None:
+        """Hear what was asked, and answer it."""
+        self.engine.hear()
+        self.intake.answer(self.defaults)
