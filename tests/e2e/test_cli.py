@@ -135,7 +135,9 @@ def test_plan_prints_ranges_and_assumptions(capsys: pytest.CaptureFixture[str]) 
     out = capsys.readouterr().out
     assert "probably" in out
     assert "GPUs held over time" in out
-    assert "it would hold" in out
+    first = next(line for line in out.splitlines() if "it would hold" in line)
+    assert ", because " in first
+    assert "_" not in first, "signals are for programs"
     assert "This assumes that" in out
 
 

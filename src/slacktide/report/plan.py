@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from slacktide.pace import UNKNOWN_SPREAD
 from slacktide.report import words
+from slacktide.report.reasons import because, offer
 from slacktide.report.wire import values
 from slacktide.units import format_duration
 
@@ -170,11 +171,11 @@ def _beside(plan: JobPlan) -> str:
 
 def now(plan: JobPlan) -> str:
     """Say what would be held in the first slot, and why."""
-    first = plan.first
-    held = (
-        f"{first.spot_gpus} spot and {first.on_demand_gpus} on-demand GPUs" if first.gpus else "nothing yet"
-    )
-    return f"Started {when(plan)} it would hold {held}: {first.reason}."
+    first, offered = plan.first, offer(plan.first.reason.signals)
+    kinds = (first.spot_gpus, "spot GPU"), (first.on_demand_gpus, "on-demand GPU")
+    held = " and ".join(words.count(gpus, kind) for gpus, kind in kinds if gpus) or "nothing yet"
+    said = f"Started {when(plan)} it would hold {held}, because {because(first.reason.rule)}."
+    return f"{said} The market then offers {offered}." if offered else said
 
 
 def when(plan: JobPlan) -> str:

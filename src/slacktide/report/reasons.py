@@ -15,12 +15,62 @@ PAIRED = {
 SPOKEN = {"what-is-left": "no new decision", "behind-dear-spot": "behind, spot is expensive"}
 """Rules whose code does not read well in a sentence."""
 
+RULES = {
+    "take-spot": "spot GPUs are available, and they are cheaper than on demand",
+    "take-all-spot": "spot GPUs are available, and this policy takes all it can use",
+    "cheap-spot": "spot is cheap now",
+    "bank-cheap-spot": "spot is cheap now, so it works ahead",
+    "keep-held-spot": "it still has its spot GPUs, and a change would cost a restart",
+    "behind-cheap-spot": "it is behind its line, and spot is cheap",
+    "behind-dear-spot": "it is behind its line, and takes spot although it is expensive",
+    "behind-no-spot": "it is behind its line, and no spot GPUs are available",
+    "wait-for-spot": "no spot GPUs are available, and there is time to wait for them",
+    "wait-for-cheap-spot": "spot is expensive now, and there is time to wait for a lower price",
+    "ahead-and-idle": "it is ahead of its line, so it can afford to wait",
+    "ahead-of-line": "it is ahead of its line, so it can afford to wait for spot",
+    "behind-line": "it is behind its line and must catch up",
+    "catching-up": "it is catching up with its line",
+    "catch-up": "it is behind its line and must catch up",
+    "safety-net": "the time left is just enough on demand, so it can wait no longer",
+    "last-moment": "the time left is just enough on demand, so it can wait no longer",
+    "measure-first": "its pace is not known yet, so it is measured on a few GPUs first",
+    "deadline-guard": "the time left is just enough on demand, so the deadline guard decides",
+    "line-out-of-reach": "it can no longer catch up with its line, so it runs as fast as it can",
+    "deadline-out-of-reach": "the deadline can no longer be met, so it runs as fast as it can",
+    "made-feasible": "what it planned to hold is not available, so it takes the closest that is",
+    "smallest-width-in-time": "this is the smallest number of on-demand GPUs that finishes on time",
+    "past-deadline": "the deadline has passed, and the rest of the work runs on demand",
+    "waiting-pays": "looking ahead, waiting is expected to cost the least",
+    "spot-pays": "looking ahead, spot now is expected to cost the least",
+    "on-demand-pays": "looking ahead, on-demand GPUs now are expected to cost the least",
+    "both-pay": "looking ahead, spot and on-demand GPUs together are expected to cost the least",
+    "what-is-left": "no new decision was made, so it keeps what it has",
+    "no-checkpoint": "the job has no checkpoints, so a change of its workers would start its work over",
+    "policy-failed": "the policy failed, so it keeps what it has",
+    "stopping": "the run is being stopped",
+}
+"""What the rules of our policies mean, as the end of a sentence that begins with `because`."""
+
 
 def reason(rule: str, signals: Mapping[str, float]) -> str:
     """Say which rule decided and what it read."""
     told = ", ".join(filter(None, (_signal(name, signals) for name in signals)))
     said = SPOKEN.get(rule, words.plain(rule))
     return f"{said} ({told})" if told else said
+
+
+def because(rule: str) -> str:
+    """Say what a rule means, as the end of a sentence that begins with `because`."""
+    return RULES.get(rule, f"of its rule {words.plain(rule)!r}")
+
+
+def offer(signals: Mapping[str, float]) -> str:
+    """Say what spot the market offered when it was decided; nothing where the rule did not look."""
+    if "spot_gpus" not in signals:
+        return ""
+    gpus, price = round(signals["spot_gpus"]), signals.get("spot_usd_per_gpu_hour")
+    offered = words.count(gpus, "spot GPU")
+    return f"{offered} at {format_usd(price)} an hour" if price else offered
 
 
 def _signal(name: str, signals: Mapping[str, float]) -> str:

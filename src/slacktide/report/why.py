@@ -6,43 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from slacktide.events import Decided, Ended, Event, Preempted, Resumed, Stalled, WorkerFailed
 from slacktide.report import words
+from slacktide.report.reasons import because, offer
 from slacktide.report.sentences import ending
 from slacktide.results.status import JobStatus
 from slacktide.units import format_usd
-
-RULES = {
-    "take-spot": "spot GPUs are available, and they are cheaper than on demand",
-    "take-all-spot": "spot GPUs are available, and this policy takes all it can use",
-    "cheap-spot": "spot is cheap now",
-    "bank-cheap-spot": "spot is cheap now, so it works ahead",
-    "keep-held-spot": "it still has its spot GPUs, and a change would cost a restart",
-    "behind-cheap-spot": "it is behind its line, and spot is cheap",
-    "behind-dear-spot": "it is behind its line, and takes spot although it is expensive",
-    "behind-no-spot": "it is behind its line, and no spot GPUs are available",
-    "wait-for-spot": "no spot GPUs are available, and there is time to wait for them",
-    "wait-for-cheap-spot": "spot is expensive now, and there is time to wait for a lower price",
-    "ahead-and-idle": "it is ahead of its line, so it can afford to wait",
-    "ahead-of-line": "it is ahead of its line, so it can afford to wait for spot",
-    "behind-line": "it is behind its line and must catch up",
-    "catching-up": "it is catching up with its line",
-    "catch-up": "it is behind its line and must catch up",
-    "safety-net": "the time left is just enough on demand, so it can wait no longer",
-    "last-moment": "the time left is just enough on demand, so it can wait no longer",
-    "deadline-guard": "the time left is just enough on demand, so the deadline guard decides",
-    "line-out-of-reach": "it can no longer catch up with its line, so it runs as fast as it can",
-    "deadline-out-of-reach": "the deadline can no longer be met, so it runs as fast as it can",
-    "made-feasible": "what it planned to hold is not available, so it takes the closest that is",
-    "smallest-width-in-time": "this is the smallest number of on-demand GPUs that finishes on time",
-    "past-deadline": "the deadline has passed, and the rest of the work runs on demand",
-    "waiting-pays": "looking ahead, waiting is expected to cost the least",
-    "spot-pays": "looking ahead, spot now is expected to cost the least",
-    "on-demand-pays": "looking ahead, on-demand GPUs now are expected to cost the least",
-    "both-pay": "looking ahead, spot and on-demand GPUs together are expected to cost the least",
-    "what-is-left": "no new decision was made, so it keeps what it has",
-    "policy-failed": "the policy failed, so it keeps what it has",
-    "stopping": "the run is being stopped",
-}
-"""What the rules of our policies mean, as the end of a sentence that begins with `because`."""
 
 
 def why(status: JobStatus, events: Sequence[Event]) -> list[str]:
@@ -89,7 +56,7 @@ def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, ov
     held = words.holding(last.spot_gpus, last.on_demand_gpus)
     verb = "decided last" if over else "decided"
     since = words.rounded(same.at_hours - began)
-    said = [f"{status.policy} {verb}, {since} after the start, to hold {held}, because {_because(last.why)}."]
+    said = [f"{status.policy} {verb}, {since} after the start, to hold {held}, because {because(last.why)}."]
     said += _signals(last.signals)
     wanted = last.wanted_spot_gpus, last.wanted_on_demand_gpus
     if wanted != (last.spot_gpus, last.on_demand_gpus):
@@ -101,10 +68,6 @@ def _told(event: Decided) -> tuple[str, int, int]:
     return event.why, event.spot_gpus, event.on_demand_gpus
 
 
-def _because(rule: str) -> str:
-    return RULES.get(rule, f"of its rule {words.plain(rule)!r}")
-
-
 def _signals(signals: Mapping[str, float]) -> list[str]:
     """Say what the rule read: the work beside the line, the time left, and the market."""
     said = []
@@ -114,10 +77,8 @@ def _signals(signals: Mapping[str, float]) -> list[str]:
         said.append(f"It was {words.gpu_hours(abs(ahead))} GPU-hours {side} an even pace to the deadline.")
     if "hours_left" in signals:
         said.append(f"{words.rounded(signals['hours_left'])} were left until the deadline.")
-    if "spot_gpus" in signals:
-        offered = words.count(round(signals["spot_gpus"]), "spot GPU")
-        price = signals.get("spot_usd_per_gpu_hour")
-        said.append(f"The market offered {offered}" + (f" at {format_usd(price)} an hour." if price else "."))
+    if offered := offer(signals):
+        said.append(f"The market offered {offered}.")
     return said
 
 

@@ -32,7 +32,7 @@ def test_row_3_the_folder_of_another_journal_is_refused_and_nothing_of_it_adopte
     site.local.hold(ORDER)
     seen = site.until(lambda facts: facts.trouble)
     assert (seen.finished, seen.progress, seen.spot_gpus, seen.newest_attempt) == (False, None, 0, 0)
-    assert seen.trouble.startswith("not entered: the folder of job job must belong to journal")
+    assert seen.trouble.startswith("the workers cannot be started: the folder of job job must belong")
     os.kill(site.supervisor(), 0)  # nobody touched the other journal's worker
     site.owner = former
 
@@ -84,7 +84,7 @@ def test_row_13_a_folder_that_is_not_ours_alone_is_refused(site: Site, how: str,
     site.local.sweep([ORDER])
     site.local.hold(ORDER)
     seen = site.until(lambda facts: facts.trouble)
-    assert seen.trouble.startswith("not entered: a folder for runs")
+    assert seen.trouble.startswith("the workers cannot be started: a folder for runs")
 
 
 def test_row_13_folders_of_earlier_versions_are_closed_to_others(site: Site) -> None:

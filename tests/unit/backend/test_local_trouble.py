@@ -57,7 +57,7 @@ def test_row_7_what_cannot_be_started_says_why_until_it_can(site: Site) -> None:
     site.secrets = _Missing()
     assert recover(site, ORDER) == ["secret TOKEN must be set"]
     seen = site.until(lambda facts: facts.trouble)
-    assert seen.trouble == "not entered: secret TOKEN must be set"
+    assert seen.trouble == "the workers cannot be started: secret TOKEN must be set"
     assert (seen.spot_gpus, seen.pending_gpus) == (0, 1)
     site.secrets = {"TOKEN": "hush"}
     site.enter(RUN, secrets=("TOKEN",))
@@ -67,7 +67,7 @@ def test_row_7_what_cannot_be_started_says_why_until_it_can(site: Site) -> None:
 
 def test_row_7_a_job_of_which_nobody_knows_anything_can_be_let_go(site: Site) -> None:
     site.local.hold(ORDER)
-    assert site.look().trouble == "not entered: its command is not known yet"
+    assert site.look().trouble == "the workers cannot be started: the command of the job is not known yet"
     site.local.hold(ORDER._replace(ending=True))
     seen = site.until(lambda facts: facts.gone)
     assert (seen.trouble, seen.pending_gpus, seen.finished) == ("", 0, False)
@@ -108,7 +108,7 @@ def test_row_7_a_broken_run_folder_is_trouble_of_its_job_alone(site: Site, how: 
     assert (seen.finished, seen.failure, seen.newest_attempt) == (False, None, 1)
     site.hold(2)
     if refused:
-        assert site.until(lambda facts: facts.trouble).trouble.startswith("not entered: ")
+        assert site.until(lambda facts: facts.trouble).trouble.startswith("the workers cannot be started: ")
         assert site.look().pending_gpus == 1
     else:  # a folder that is missing is made anew
         site.until(lambda facts: facts.attempt == 2 and facts.spot_gpus == 1)

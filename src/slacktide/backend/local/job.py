@@ -42,7 +42,7 @@ class Job:
 
     def __init__(self, place: Path, owner: str, base: Mapping[str, str], now: float) -> None:
         self.launch: Launch | None = None
-        self.refusal = "its command is not known yet"
+        self.refusal = "the command of the job is not known yet"
         """Why there is no launch, while there is none."""
         self.order: Order | None = None
         self.worker_set: WorkerSet | None = None
@@ -206,7 +206,7 @@ class Job:
         """Start what is missing; what the system refuses is tried again later."""
         self._retry_at = now + RETRY_S
         if self.launch is None:
-            raise BackendError(f"not entered: {self.refusal}")
+            raise BackendError(f"the workers cannot be started: {self.refusal}")
         try:
             if self.tail is None:
                 self.open(now)  # what is found there may forbid the start
