@@ -49,7 +49,7 @@ while done < 1:
             file.write(str(done))
         os.replace(saved + ".new", saved)
         with open(os.environ["SLACKTIDE_PROGRESS"], "a") as file:
-            file.write(json.dumps({"done": done, "checkpoint": done}) + "\\n")
+            file.write(json.dumps({"done": done, "checkpointed": done}) + "\\n")
 """
 JOB = """\
 name: slow
