@@ -58,7 +58,7 @@ class Stage:
         }
         self.processes.register(Launch(job_id=job_id, run=run, **given))
 
-    def hold(self, attempt: int, kinds: Sequence[Kind], **more: float) -> None:
+    def hold(self, attempt: int, kinds: Sequence[Kind], **more: Any) -> None:
         self.processes.hold("job", attempt, tuple(kinds), **more)
 
     def look(self) -> Observation:

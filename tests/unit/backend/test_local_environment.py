@@ -76,3 +76,20 @@ def test_a_job_does_not_see_the_rest_of_the_controllers_variables() -> None:
 def test_a_proxy_is_handed_down_unless_its_address_may_hold_a_password() -> None:
     plain = {"http_proxy": "http://proxy:3128", "HTTPS_PROXY": "http://proxy:3128", "no_proxy": ".local"}
     assert handed_down({**plain, "all_proxy": "http://me:hush@proxy:3128"}) == plain
+
+
+def test_the_workers_of_a_machine_may_be_a_part_of_a_set() -> None:
+    intent = Intent(
+        attempt=2,
+        kinds=("spot", "on-demand"),
+        devices=("0", "1"),
+        master_port=7,
+        grace_s=1.0,
+        ranks=(3, 1),
+        addresses=("10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.2"),
+    )
+    given = rank_variables(intent, 1)
+    assert (given["RANK"], given["WORLD_SIZE"]) == ("1", "4")
+    assert (given["MASTER_ADDR"], given["MASTER_PORT"]) == ("10.0.0.1", "7")
+    assert (given["CUDA_VISIBLE_DEVICES"], given["SLACKTIDE_CAPACITY_TYPE"]) == ("1", "on-demand")
+    assert given["SKYPILOT_NODE_IPS"].split() == list(intent.addresses)

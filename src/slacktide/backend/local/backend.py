@@ -195,11 +195,9 @@ def _failure(seen: Observation) -> Failure | None:
     if seen.unfinished:
         said = f"it last reported {seen.done_share:.6g} done; report 1 at the end"
         return Failure(0, 0, what=f"exited with 0 before its work was done: {said}")
-    rank = seen.failed_rank
-    if rank is None:
+    rank, code = seen.failed_rank, seen.failed_code
+    if rank is None or code is None:
         return None
-    code = seen.exit_codes[rank]
-    assert code is not None
     if code in NOT_FOUND:
         return Failure(rank, code, True, f"the command was not found or cannot be run (exit {code})")
     return Failure(rank, code)

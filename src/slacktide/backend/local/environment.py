@@ -72,21 +72,23 @@ def rank_variables(intent: Intent, rank: int) -> dict[str, str]:
     A worker stands for a machine with one GPU, so it is the first and only one of its machine. A script
     that picks its GPU by LOCAL_RANK and one that takes the first it sees then both find the right one.
     """
-    workers = len(intent.kinds)
-    device = {_VISIBLE: intent.devices[rank]} if intent.devices else {}
+    at = intent.rank_numbers.index(rank)
+    addresses = intent.addresses or (_HOST,) * len(intent.kinds)
+    workers = len(addresses)
+    device = {_VISIBLE: intent.devices[at]} if intent.devices else {}
     return {
         "RANK": str(rank),
         "WORLD_SIZE": str(workers),
         "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1",
-        "MASTER_ADDR": _HOST,
+        "MASTER_ADDR": addresses[0],
         "MASTER_PORT": str(intent.master_port),
         "SLACKTIDE_ATTEMPT": str(intent.attempt),
-        "SLACKTIDE_CAPACITY_TYPE": intent.kinds[rank],
+        "SLACKTIDE_CAPACITY_TYPE": intent.kinds[at],
         "SKYPILOT_NODE_RANK": str(rank),
         "SKYPILOT_NUM_NODES": str(workers),
         "SKYPILOT_NUM_GPUS_PER_NODE": "1",
-        "SKYPILOT_NODE_IPS": "\n".join([_HOST] * workers),
+        "SKYPILOT_NODE_IPS": "\n".join(addresses),
         **device,
     }
 
@@ -112,9 +114,9 @@ def least_used(devices: tuple[str, ...], used: Iterable[str], workers: int) -> t
     return tuple(chosen)
 
 
-def free_port() -> int:
-    """Return a port of the loopback that nobody listens on just now."""
+def free_port(host: str = _HOST) -> int:
+    """Return a port of the loopback, or of another address of ours, that nobody listens on just now."""
     with socket.socket() as probe:
-        probe.bind((_HOST, 0))
+        probe.bind((host, 0))
         port: int = probe.getsockname()[1]
         return port

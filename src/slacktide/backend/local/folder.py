@@ -46,6 +46,15 @@ class Intent:
     grace_s: float
     home: str = ""
     """The real path of the job's folder, which its workers were told; empty when it was not written down."""
+    ranks: tuple[int, ...] = ()
+    """The rank of each of these workers, where they are a part of a set that several machines carry."""
+    addresses: tuple[str, ...] = ()
+    """Of such a set, the machine of every rank."""
+
+    @property
+    def rank_numbers(self) -> tuple[int, ...]:
+        """The rank of each of these workers."""
+        return self.ranks or tuple(range(len(self.kinds)))
 
 
 class ExitNote(NamedTuple):
@@ -100,6 +109,8 @@ def read_intent(folder: Path, attempt: int) -> Intent | None:
         kinds, devices = tuple(map(_kind, fact["kinds"])), tuple(map(str, fact["devices"]))
         if devices and len(devices) != len(kinds):
             return None
+        if len(fact.get("ranks", ())) not in (0, len(kinds)):
+            return None
         return Intent(
             attempt=attempt,
             generation=int(fact["generation"]),
@@ -108,6 +119,8 @@ def read_intent(folder: Path, attempt: int) -> Intent | None:
             master_port=int(fact["master_port"]),
             grace_s=float(fact["grace_s"]),
             home=str(fact.get("home", "")),
+            ranks=tuple(map(int, fact.get("ranks", ()))),
+            addresses=tuple(map(str, fact.get("addresses", ()))),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -26,12 +26,25 @@ SIGN_S = 5.0
 """How often to leave a sign that workers were seen alive, for the case that nobody is here when they end."""
 
 
+class Share(NamedTuple):
+    """The part of a set of workers that this machine carries, where others carry the rest."""
+
+    ranks: tuple[int, ...]
+    addresses: tuple[str, ...]
+    """The machine of every rank of the set; rank 0's is where they meet."""
+    master_port: int
+    devices: tuple[str, ...] = ()
+    """The GPU of each of these ranks; empty on a machine without."""
+
+
 class Order(NamedTuple):
     """What is to be held."""
 
     attempt: int
     kinds: tuple[Kind, ...]
     not_before: float
+    share: Share | None = None
+    """Which part of a larger set this is; None: these are all of its workers."""
     void: bool = False
     """Whether nothing of it may begin: the market took its workers before they did, or another order, of
     which the journal knows nothing, has begun an attempt of this number or a higher one."""
@@ -136,7 +149,7 @@ class Job:
         intent = folder.read_intent(self.place, older[-1]) if older else None
         if intent is not None:
             home = folder.attempt_folder(self.place, intent.attempt)
-            self.before_gone_s = end_times.of_attempt(home, len(intent.kinds))
+            self.before_gone_s = end_times.of_attempt(home, intent.rank_numbers)
 
     def not_adopted(self, attempt: int, *, lives: bool) -> None:
         """Tell apart an attempt that was never begun, and may be now, from one that nobody can read."""
@@ -150,7 +163,7 @@ class Job:
         home = folder.attempt_folder(self.place, intent.attempt)
         workers = (
             Worker(rank, kind, f"{self.prefix}/{intent.attempt}/{rank}", home / f"rank-{rank}")
-            for rank, kind in enumerate(intent.kinds)
+            for rank, kind in zip(intent.rank_numbers, intent.kinds, strict=True)
         )
         return WorkerSet(intent.attempt, workers, home / "stop", intent.grace_s)
 
@@ -163,8 +176,9 @@ class Job:
     def _foreign(self, order: Order) -> bool:
         """Say whether another order began this attempt, or a later one: the journal may be an old copy."""
         if self.worker_set is not None and self.worker_set.attempt == order.attempt:
-            kinds = self.intent.kinds if self.intent else ()
-            return order.attempt < self.newest or order.kinds != kinds
+            kinds, ranks = (self.intent.kinds, self.intent.ranks) if self.intent else ((), ())
+            mine = order.share.ranks if order.share else ()
+            return order.attempt < self.newest or (order.kinds, mine) != (kinds, ranks)
         return order.attempt <= self.newest and order.attempt != self._formed
 
     def _poll(self, now: float) -> None:
@@ -227,18 +241,25 @@ class Job:
         if self.worker_set is None:
             if not self.setup.done(launch, variables, order.attempt, now):
                 return
-            self._form(order, launch.grace_s, pick_devices(len(order.kinds)), now)
+            share = order.share or self._whole(order, pick_devices)
+            self._form(order, share, launch.grace_s, now)
         self._fill(launch, variables)
 
-    def _form(self, order: Order, grace_s: float, devices: tuple[str, ...], now: float) -> None:
+    def _whole(self, order: Order, pick_devices: Callable[[int], tuple[str, ...]]) -> Share:
+        """Return the share of a machine that carries a set alone."""
+        return Share((), (), environment.free_port(), pick_devices(len(order.kinds)))
+
+    def _form(self, order: Order, share: Share, grace_s: float, now: float) -> None:
         """Write down the attempt before anything of it is started."""
         intent = folder.Intent(
             attempt=order.attempt,
             kinds=order.kinds,
-            devices=devices,
-            master_port=environment.free_port(),
+            devices=share.devices,
+            master_port=share.master_port,
             grace_s=grace_s,
             home=os.path.realpath(self.place),
+            ranks=share.ranks,
+            addresses=share.addresses,
         )
         owned_folders.make_private(folder.attempt_folder(self.place, order.attempt))
         folder.write_intent(self.place, intent)

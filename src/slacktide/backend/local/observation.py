@@ -39,6 +39,8 @@ class Observation(NamedTuple):
     """By rank; None while it lives or when it never began, negative for the signal that ended it."""
     failed_rank: int | None
     """The first worker that ended with anything but 0 though nobody had told it to, nor another was lost."""
+    failed_code: int | None
+    """What that one exited with."""
     finished: bool
     """All ended with 0, untold, and the job said that all is done if it ever says how much is."""
     unfinished: bool

@@ -21,6 +21,7 @@ def observe(job: Job, now: float) -> Observation:
     heard_at = now if source is None or said_at is None else max(job.began_at, source.grown_at)
     never = (None,) * len(order.kinds) if order and not worker_set else ()
     ended_well = _ended_well(job)
+    failed = worker_set.failed_rank if worker_set and not _void(job) and not job.moved else None
     # What is printed need not reach its end: only a job that reports itself is held to its word.
     done = said_at is None or job.printed is not None or progress.done_share >= DONE_SHARE
     return Observation(
@@ -32,7 +33,8 @@ def observe(job: Job, now: float) -> Observation:
         lost_spot_gpus=lost.count("spot"),
         lost_on_demand_gpus=lost.count("on-demand"),
         exit_codes=tuple(worker.exit_code for worker in workers) or never,
-        failed_rank=worker_set.failed_rank if worker_set and not _void(job) and not job.moved else None,
+        failed_rank=failed,
+        failed_code=next((worker.exit_code for worker in workers if worker.rank == failed), None),
         finished=ended_well and done,
         unfinished=ended_well and not done,
         stopped=_stopped(job),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slacktide.backend.local import environment, folder, leftovers, observe, owned_folders
-from slacktide.backend.local.job import Job, Order
+from slacktide.backend.local.job import Job, Order, Share
 from slacktide.backend.local.launch import Kind, Launch, check_launch, check_name, is_name
 from slacktide.backend.local.observation import LogFile, Observation, Stray
 from slacktide.errors import BackendError, InputError
@@ -61,8 +61,17 @@ class Processes:
         if is_name(job_id):
             self._job(job_id).refusal = why
 
-    def hold(self, job_id: str, attempt: int, kinds: tuple[Kind, ...], not_before: float = -math.inf) -> None:
+    def hold(
+        self,
+        job_id: str,
+        attempt: int,
+        kinds: tuple[Kind, ...],
+        not_before: float = -math.inf,
+        share: Share | None = None,
+    ) -> None:
         """Order these workers, rank i of kind `kinds[i]`; no kinds: none at all, whatever the attempt.
+
+        A `share` says which ranks they have in a set that several machines carry.
 
         The same attempt again changes nothing. Another one ends the workers that there are and then, from
         `not_before` on, starts the new ones, which needs a registered job. Attempts only grow. Raises
@@ -73,7 +82,7 @@ class Processes:
         if attempt < max(1, before):
             raise InputError(f"an attempt must be >= {max(1, before)}, the last one ordered, got {attempt}")
         if attempt != before or not kinds:
-            job.hold(Order(attempt, kinds, not_before))
+            job.hold(Order(attempt, kinds, not_before, share))
 
     def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
         """Let the market take the highest-ranked spot workers beyond `spot_left`, after some notice.
