@@ -6,7 +6,8 @@ SlacktideError                1 / 500   anything we raise on purpose
 │   └── UnknownNameError      2 / 400   a name that is not registered, with "did you mean"
 ├── InfeasibleError           3 / 409   well-formed, but it cannot be met
 └── BackendError              4 / 502   the machinery underneath failed
-    └── LeaseError            4 / 502   another controller is in charge already
+    ├── LeaseError            4 / 502   another controller is in charge already
+    └── in `provider.base`    4 / 502   no capacity, unreachable: what a provider of machines answers
 
 Wording: what must hold, then what came, then the remedy.
 """

@@ -24,6 +24,8 @@ Ending: TypeAlias = Literal[
     "succeeded", "failed", "cancelled", "budget_exhausted", "deadline_missed", "released"
 ]
 """What a job is about to be: over in one of the ways above, or let go until a controller takes it up."""
+Capacity: TypeAlias = Literal["spot", "on-demand"]
+"""How a machine is rented."""
 Health: TypeAlias = Literal["measuring", "on-time", "at-risk", "late-expected", "late"]
 """The outlook of a job, from its first minutes to a deadline that cannot be met any more."""
 
@@ -394,13 +396,47 @@ class Resumed(Event):
     """What losses since then had been expected to cost; the bill counts what was measured instead."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rented(Event):
+    """A machine is to be rented: a ticket for it was opened, before any provider is asked with it."""
+
+    ticket: str
+    """Names the machine to its provider; never used twice."""
+    capacity: Capacity
+    pool: str
+    gpus: int
+    usd_per_hour: float
+    """What the whole machine costs, as far as was known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined(Event):
+    """The machine of a ticket is ready for use."""
+
+    ticket: str
+    machine: str
+    """What its provider calls it."""
+    address: str
+    boot_hours: float
+    """From opening the ticket until now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned(Event):
+    """A ticket was closed, and `why`; written before its machine is ended, where it has one."""
+
+    ticket: str
+    left: bool = False
+    """Whether a machine may still be there that has to be ended."""
+
+
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
         JournalMade, ClockSet, ClockAnchored, Opened, Closed, SiteOpened, SubmissionAsked, SubmissionRefused,
         Submitted, Preempted, Decided, Held, Lived, Lost, Blocked, Unblocked, FeedTroubled, ClusterSized,
         Kept, Remembered, WorkerFailed, Stalled, Restarted, PreemptionAsked, CancellationAsked, HealthChanged,
-        Released, ClockJumped, Ended, Learned, PaceRevised, Resumed,
+        Released, ClockJumped, Ended, Learned, PaceRevised, Resumed, Rented, Joined, Returned,
     )
 }  # fmt: skip
 """Every kind of event by its name, which is how a store writes it."""

@@ -20,6 +20,7 @@ ROWS: dict[str, int] = {
     "events": 2, "truth": 2,
     "market": 3, "forecast": 3, "solve": 3, "learn": 3, "budget": 3,
     "site": 4, "deciding": 4, "policy": 4, "allocate": 4, "results": 4,
+    "provider": 4,
     "backtesting": 5, "jobfile": 5, "store": 5, "backend": 5, "report": 5,
     "engine": 6,
     "app": 7, "checks": 7,

@@ -73,6 +73,10 @@ def _running() -> list[Event]:
             priced=Priced(STRETCH._replace(payer="fleet:f00d", use="boot"), Charge(usd=0.1 + 0.2)),
         ),
         events.Remembered(at_hours=1.0, fleet="f00d", memory='{"paths": [[1, "\u00fc"]]}'),
+        events.Rented(
+            at_hours=1.0, ticket="1-f00d", capacity="spot", pool="zone-a", gpus=4, usd_per_hour=0.1 + 0.2
+        ),
+        events.Joined(at_hours=1.0, ticket="1-f00d", machine="i-1", address="10.0.0.1", boot_hours=5e-324),
         events.HealthChanged(job=JOB, at_hours=1.0, health="at-risk"),
     ]  # fmt: skip
 
@@ -128,5 +132,6 @@ def _ending() -> list[Event]:
             pace=Pace(-0.2, 0.01, 0.002, 0.0, 0.001, 0.5),
             why="30 minutes on 4 GPUs: 0.82 times the pace of its file",
         ),
+        events.Returned(at_hours=9.3, ticket="1-f00d", left=True, why="not wanted any more"),
         events.Closed(at_hours=9.3),
     ]

@@ -28,6 +28,7 @@ from slacktide.events import (
     Health,
     HealthChanged,
     Held,
+    Joined,
     JournalMade,
     Kept,
     Learned,
@@ -40,8 +41,10 @@ from slacktide.events import (
     Record,
     Released,
     Remembered,
+    Rented,
     Restarted,
     Resumed,
+    Returned,
     SiteOpened,
     Stalled,
     Submitted,
@@ -50,6 +53,7 @@ from slacktide.events import (
 )
 from slacktide.ledger import Bill, added
 from slacktide.pace import Pace
+from slacktide.provider.tickets import Tickets
 from slacktide.tariff import Meter, Tariff, price
 from slacktide.types import JobState, Quote
 
@@ -192,6 +196,8 @@ class World:
     """The jobs that have not ended, in the order they came."""
     fleets: dict[str, FleetTrack] = field(default_factory=dict)
     """The fleets of this clock, by their names."""
+    tickets: Tickets = field(default_factory=Tickets)
+    """The machines that are rented, which outlive the clock."""
 
     def apply(self, record: Record) -> None:
         """Take one more event into account; they must come in the journal's order."""
@@ -219,6 +225,8 @@ class World:
             self.site = event
         elif isinstance(event, Submitted):
             self._submitted(event)
+        elif isinstance(event, Rented | Joined | Returned):
+            self.tickets.hear(event)
         elif isinstance(event, ClusterSized | Kept | Remembered):
             if event.fleet in self.fleets:  # whoever reads the events of one job knows no fleets
                 self.fleets[event.fleet].tell(self.seq, event)

@@ -20,6 +20,7 @@ from slacktide.events import (
     FeedTroubled,
     HealthChanged,
     Held,
+    Joined,
     JournalMade,
     Kept,
     Learned,
@@ -31,8 +32,10 @@ from slacktide.events import (
     PreemptionAsked,
     Released,
     Remembered,
+    Rented,
     Restarted,
     Resumed,
+    Returned,
     SiteOpened,
     Stalled,
     SubmissionAsked,
@@ -258,6 +261,8 @@ def _others(event: Event) -> str:
             return f"learned from the job: {words.plain(event.policy)} earned {event.share:.2f} of 1"
         case PaceRevised():
             return "measured the pace of the job"
+        case Rented() | Joined() | Returned():
+            return _machine(event)
     return type(event).__name__
 
 
@@ -291,6 +296,19 @@ def _kept(event: Kept) -> str:
     stretch, charge = event.priced
     took = words.since(stretch.to_hours - stretch.from_hours)
     return f"paid {format_usd(charge.usd)} for {took} of {stretch.gpus} GPUs {USES[stretch.use]}"
+
+
+def _machine(event: Rented | Joined | Returned) -> str:
+    ticket = f"(ticket {words.plain(event.ticket, 40)})"
+    match event:
+        case Rented():
+            what = f"{event.gpus} {event.capacity} GPUs in {words.plain(event.pool, 80)}"
+            return f"rents a machine of {what} for {format_usd(event.usd_per_hour)}/h {ticket}"
+        case Joined():
+            after = words.since(event.boot_hours)
+            return f"machine {words.plain(event.machine, 40)} is ready after {after} {ticket}"
+        case Returned():
+            return f"gives a machine back {ticket}"
 
 
 def _with_why(what: str, why: str) -> str:

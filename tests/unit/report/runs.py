@@ -197,6 +197,9 @@ ONE_OF_EACH: list[Event] = [
         job="job", at_hours=6.8, actor="worker", attempt=6, before_gpu_hours=5.2, after_gpu_hours=5.0,
         lost_gpu_hours=0.2, expected_gpu_hours=0.4,
     ),
+    events.Rented(at_hours=6.0, ticket="1-f00d", capacity="spot", pool="zone-a", gpus=4, usd_per_hour=9.5),
+    events.Joined(at_hours=6.1, ticket="1-f00d", machine="i-1", address="10.0.0.1", boot_hours=0.1),
+    events.Returned(at_hours=6.5, ticket="1-f00d", why="interrupted"),
 ]  # fmt: skip
 """An event of every kind."""
 
