@@ -21,6 +21,7 @@ from slacktide.app.submission import Defaults, Submission
 from slacktide.backend.base import Place, backends
 from slacktide.backtesting.selection import fresh
 from slacktide.engine.clock import Clock, jumped_wall, resumed_hours, slowed_down
+from slacktide.engine.diary import EngineDiary
 from slacktide.engine.engine import STEPS_A_SLOT, Engine
 from slacktide.engine.journal_market import check_resumable, make_journal
 from slacktide.engine.launch_spec import secrets_of
@@ -231,6 +232,7 @@ class Controller:
             owner=self.journal_id,
             speed=self.clock.speed,
             now_hours=self.clock.hours,
+            diary=EngineDiary(lambda: self.engine),
             secrets=lambda job: secrets_of(self.engine.lane_of(job).file, self._values.of(job_values(job))),
         )
 

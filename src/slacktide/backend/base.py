@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from slacktide.provider.tickets import Diary, MemoryDiary
 from slacktide.register import Register
 
 
@@ -210,6 +211,9 @@ class Place:
     """Reads the market's clock."""
     secrets: Callable[[str], Mapping[str, str]] = lambda job: {}
     """Returns the values of a job's secrets, and of variables that it took over; raises InputError."""
+    diary: Diary = field(default_factory=MemoryDiary)
+    """Where the account of rented machines is written: the journal. Only to be used inside of a call of the
+    back end, by the thread that calls it."""
 
 
 backends: Register[Backend] = Register(
