@@ -74,6 +74,8 @@ class Renter:
     """The journal's id, which no other journal has; every machine carries it."""
     folder: Path = Path(".")
     """Where it may keep files of this owner's."""
+    beside: Path = Path(".")
+    """From where relative paths in its settings are meant."""
     head: str = ""
     """What a machine joins once it is up: an address of the cluster's head; empty: it joins nothing."""
 
