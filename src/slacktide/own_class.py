@@ -89,6 +89,14 @@ def check_decides(cls: type[Any], kind: str, view: str) -> None:
         raise InputError(f"{one_of(kind)} must decide by a {view}, got {cls.__name__}, {what} ({other})")
 
 
+def check_does(cls: type[Any], kind: str, verbs: Sequence[str]) -> None:
+    """Raise InputError unless a class has all of these methods."""
+    missing = [verb for verb in verbs if not callable(getattr(cls, verb, None))]
+    if missing:
+        must = f"{one_of(kind)} must be a class with the methods {', '.join(verbs)}"
+        raise InputError(f"{must}, got {cls.__name__} without {', '.join(missing)}")
+
+
 def _module(where: str, kind: str) -> ModuleType:
     try:
         return _from_file(Path(where)) if where.endswith(SUFFIX) else importlib.import_module(where)

@@ -19,7 +19,7 @@ from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from slacktide.errors import InputError, UnknownNameError, shown, unknown_name
-from slacktide.own_class import Spec, check_decides, is_place, load
+from slacktide.own_class import Spec, check_decides, check_does, is_place, load
 
 Plugin = TypeVar("Plugin")
 REQUIRED = object()
@@ -29,10 +29,15 @@ REQUIRED = object()
 class Register(Generic[Plugin]):
     """The known plug-ins of one kind."""
 
-    def __init__(self, kind: str, *, package: str, entry_points: str, view: str = "") -> None:
-        """Make a register; `view` is what classes of users' own decide by, empty where none are taken."""
+    def __init__(
+        self, kind: str, *, package: str, entry_points: str, view: str = "", verbs: tuple[str, ...] = ()
+    ) -> None:
+        """Make a register; `view` is what classes of users' own decide by, `verbs` are methods of theirs.
+
+        Where both are empty, none of users' own are taken.
+        """
         self.kind = kind
-        self._view = view
+        self._view, self._verbs = view, verbs
         self._package = package
         self._entry_points = entry_points
         self._classes: dict[str, type[Any]] = {}
@@ -59,7 +64,7 @@ class Register(Generic[Plugin]):
 
     def get(self, name: str) -> type[Any]:
         """Return the class of this name or at this place; raises UnknownNameError with "did you mean"."""
-        if self._view and is_place(name):
+        if (self._view or self._verbs) and is_place(name):
             return self._own(name)
         self._load()
         if name not in self._classes:
@@ -67,9 +72,11 @@ class Register(Generic[Plugin]):
         return self._classes[name]
 
     def _own(self, place: str) -> type[Any]:
-        """Return a class of the user's own, seen to decide as plug-ins of this kind do."""
+        """Return a class of the user's own, seen to do what plug-ins of this kind do."""
         cls = load(place, self.kind)
-        check_decides(cls, self.kind, self._view)
+        if self._view:
+            check_decides(cls, self.kind, self._view)
+        check_does(cls, self.kind, self._verbs)
         return cls
 
     def make(self, spec: Spec | Plugin) -> Plugin:

@@ -31,6 +31,7 @@ COMMANDS = {
     "jobs": "List the jobs of a journal with their status.",
     "learn": "Show which policies have earned trust, or train the choice on past market data.",
     "logs": "Print the output of a job's workers.",
+    "machines": "List what is rented, and end machines that no journal explains.",
     "market": "Show, import and synthesize spot markets.",
     "measure": "Run a job for some minutes at each width; print its work, speedup and restart.",
     "plan": "Estimate what a job would cost and when it would finish; spends nothing.",

@@ -20,6 +20,7 @@ from slacktide.jobfile.yaml_tree import Mistakes, Scalar, Section, Series, Tree,
 from slacktide.learn.pool import AUTO
 from slacktide.own_class import found_beside, is_place, one_of
 from slacktide.policy.base import policies
+from slacktide.provider.base import providers
 from slacktide.register import Register, Spec
 from slacktide.types import AFTER_DEADLINE, AfterDeadline, Billing
 from slacktide.units import (
@@ -244,6 +245,17 @@ def allocator(folder: Path) -> Callable[[Tree], Spec]:
         spec = plugin_spec(tree)
         named = spec if isinstance(spec, str) else next(iter(spec))
         return _made(spec, named, allocators, allocators, folder)
+
+    return read
+
+
+def provider(folder: Path) -> Callable[[Tree], Spec]:
+    """Return a reader of a provider of machines, written as a policy is."""
+
+    def read(tree: Tree) -> Spec:
+        spec = plugin_spec(tree)
+        named = spec if isinstance(spec, str) else next(iter(spec))
+        return _made(spec, named, providers, providers, folder)
 
     return read
 

@@ -115,5 +115,8 @@ class Surveying(Protocol):
 
 
 providers: Register[Provider] = Register(
-    "provider", package="slacktide.provider", entry_points="slacktide.providers"
+    "provider",
+    package="slacktide.provider",
+    entry_points="slacktide.providers",
+    verbs=("rent", "end", "machines"),
 )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.provider.base import Machine, NoCapacity, Renter, Spec, State, Unreachable, providers
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -212,6 +212,8 @@ class Fake:
         for name, value in faults.items():
             if not value >= 0.0 or (name.endswith("_share") and value > 1.0):
                 raise InputError(f"{name} must be >= 0, and a share at most 1, got {value}", field=name)
+        if not isinstance(self.cloud, Cloud | None):
+            raise InputError(f"cloud must be left out of files, got {shown(self.cloud)}", field="cloud")
         if self.cloud is None:
             made = Cloud(_hours, seed=self.seed, boot_hours=self.boot_hours)
             self._cloud = SHARED.setdefault(self.seed, made)

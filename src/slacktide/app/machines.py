@@ -1,0 +1,162 @@
+"""What is rented, whether the journal explains it, and an end to what it does not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from slacktide.app.journal import open_journal, own_journal, runs_of
+from slacktide.engine.snapshots import read_world
+from slacktide.errors import InputError, shown
+from slacktide.events import Rented
+from slacktide.jobfile.machines import MachinesFile, read_machines_file
+from slacktide.provider.base import Machine, Renter, Spec, Surveying
+from slacktide.provider.tickets import Ticket
+from slacktide.results.machines import MachineStatus
+from slacktide.store.place import real_path
+
+FOLDER = ".machines"
+"""Where a provider may keep files of a journal's, in the folder of its runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachinesRequest:
+    """Whose machines are meant."""
+
+    file: Path
+    """The machines file."""
+    journal: Path | None = None
+    """The journal that explains machines; None: the user's own, where there is one."""
+    owner: str = ""
+    """The id of the journal whose machines are meant, where that is another or gone; empty: this one's."""
+    all_owners: bool = False
+
+
+class Account(NamedTuple):
+    """What a journal tells of machines."""
+
+    owner: str = ""
+    open: Mapping[str, Ticket] = {}
+    opened_utc: Mapping[str, datetime] = {}
+
+
+class Choice(NamedTuple):
+    """What could be rented now."""
+
+    spec: Spec
+    usd_per_hour: float
+    most: float
+    """How many more the limits allow; infinite where there are none."""
+
+
+def list_machines(request: MachinesRequest) -> list[MachineStatus]:
+    """List what is rented; raises InputError, and BackendError where the provider cannot be asked."""
+    file = read_machines_file(request.file)
+    # Machines first: one that is listed has its ticket in a journal that is read later.
+    found = _found(file, request)
+    account = _account(request)
+    rows = [_status(file, account, owner, machine) for owner in found for machine in found[owner]]
+    listed = {machine.ticket for machine in found.get(account.owner, ())}
+    asked = [ticket for ticket in account.open.values() if account.owner in found and ticket.id not in listed]
+    return [*(row for row in rows if row.state != "gone"), *(_asked(account, ticket) for ticket in asked)]
+
+
+def sweep(request: MachinesRequest, orphans: Sequence[MachineStatus]) -> list[str]:
+    """End machines that were listed as orphans and still are, and return their ids."""
+    named = {row.machine for row in orphans}
+    still = [row for row in list_machines(request) if row.orphan and row.machine in named]
+    file = read_machines_file(request.file)
+    for owner in sorted({row.owner for row in still}):
+        ids = [row.machine for row in still if row.owner == owner and row.machine is not None]
+        file.provider_for(_renter(file, request, owner)).end(ids)
+    return [row.machine for row in still if row.machine is not None]
+
+
+def choices(request: MachinesRequest) -> list[Choice]:
+    """Return what the machines file lets be rented on top of what is."""
+    file, rows = read_machines_file(request.file), list_machines(request)
+    usd = file.max_usd_per_hour - sum(row.usd_per_hour for row in rows)
+    left = file.max_machines - len(rows)
+
+    def most(price: float) -> float:
+        by_money = math.inf if not price or math.isinf(usd) else math.floor(usd / price + 1e-9)
+        return max(0.0, min(left, by_money))
+
+    return [Choice(spec, price := file.usd_per_hour(spec), most(price)) for spec in file.specs()]
+
+
+def _found(file: MachinesFile, request: MachinesRequest) -> dict[str, Sequence[Machine]]:
+    if not request.all_owners:
+        owner = request.owner or _owner(request)
+        return {owner: file.provider_for(_renter(file, request, owner)).machines()}
+    provider = file.provider_for(_renter(file, request, "nobody"))
+    if not isinstance(provider, Surveying):
+        raise InputError(
+            f"--all-owners must be used with a provider that finds them, got {shown(file.provider)}; "
+            "give --owner ID"
+        )
+    return dict(provider.everyones())
+
+
+def _renter(file: MachinesFile, request: MachinesRequest, owner: str) -> Renter:
+    folder = runs_of(request.journal or own_journal()) / FOLDER
+    return Renter(owner=owner, folder=folder, beside=file.folder)
+
+
+def _owner(request: MachinesRequest) -> str:
+    owner = _account(request).owner
+    if not owner:
+        raise InputError(
+            "there must be a journal, or it must be said whose machines are meant, found neither; "
+            "give --journal PATH, --owner ID or --all-owners"
+        )
+    return owner
+
+
+def _account(request: MachinesRequest) -> Account:
+    """Read the journal; an empty account where there is none and none was named."""
+    path = real_path(request.journal or own_journal())
+    if request.journal is None and not path.exists():
+        return Account()
+    with open_journal(path) as journal:
+        world = read_world(journal.store)
+        times = {
+            record.event.ticket: record.time_utc
+            for record in journal.store.read(job="")
+            if isinstance(record.event, Rented)
+        }
+    return Account(world.id, dict(world.tickets.open), times)
+
+
+def _status(file: MachinesFile, account: Account, owner: str, machine: Machine) -> MachineStatus:
+    ticket = account.open.get(machine.ticket) if owner == account.owner else None
+    since = machine.since_utc or (None if ticket is None else account.opened_utc.get(ticket.id))
+    price = file.usd_per_hour(machine.spec) if ticket is None else ticket.usd_per_hour
+    hours = _hours(since, machine.until_utc)
+    return MachineStatus(
+        owner=owner, ticket=machine.ticket, machine=machine.id, capacity=machine.spec.kind,
+        pool=machine.spec.pool, gpus=machine.spec.gpus, state=machine.state, orphan=ticket is None,
+        joined=None if ticket is None else ticket.machine == machine.id, address=machine.address or None,
+        since_utc=None if since is None else since.isoformat(), hours=hours, usd_per_hour=price,
+        cost_usd=hours * price, why=machine.why or None,
+    )  # fmt: skip
+
+
+def _asked(account: Account, ticket: Ticket) -> MachineStatus:
+    since = account.opened_utc.get(ticket.id)
+    return MachineStatus(
+        owner=account.owner, ticket=ticket.id, machine=None, capacity=ticket.spec.kind,
+        pool=ticket.spec.pool, gpus=ticket.spec.gpus, state="asked", orphan=False, joined=False, address=None,
+        since_utc=None if since is None else since.isoformat(), hours=0.0, usd_per_hour=ticket.usd_per_hour,
+        cost_usd=0.0,
+    )  # fmt: skip
+
+
+def _hours(since: datetime | None, until: datetime | None) -> float:
+    if since is None:
+        return 0.0
+    return max(0.0, ((until or datetime.now(UTC)) - since).total_seconds() / 3600.0)
