@@ -78,6 +78,7 @@ BESIDE_THE_VERBS: dict[str, set[str]] = {
     "market": {"forecast", "market"},
     "market_forecast": {"forecast", "market"},
     "policies": {"checks", "policy"},
+    "providers": {"checks", "provider"},
     "simulate": {"budget", "jobfile"},
     "speedup": {"budget", "jobfile"},
 }

@@ -14,7 +14,11 @@ import pytest
 
 from slacktide.allocate.base import allocators
 from slacktide.backend.base import backends
+from slacktide.checks import provider_trial
 from slacktide.cli import run, slacktide
+from slacktide.cli.providers import OURS
+from slacktide.jobfile.machines import MACHINE_KEYS
+from slacktide.provider.base import providers
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
@@ -92,6 +96,26 @@ def test_howto_for_back_ends_runs(sandbox: Path) -> None:
         assert run(["backends", "--check", "slow-boot"]) == 0
     finally:
         backends._classes.pop("slow-boot", None)
+
+
+def test_howto_for_providers_runs(sandbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider_trial, "LATE_S", 0.0)
+    page = ROOT / "docs/howto/provider.md"
+    (sandbox / "racks.py").write_text(blocks(page, "python")[0], encoding="utf-8")
+    (sandbox / "machines.yaml").write_text(blocks(page, "yaml")[0], encoding="utf-8")
+    try:
+        follow(page)
+    finally:
+        providers._classes.pop("racks", None)
+
+
+def test_every_provider_and_its_settings_are_documented() -> None:
+    page = (ROOT / "docs/reference/machines-file.md").read_text(encoding="utf-8")
+    for name in providers:
+        for word in (name, *(key for key in providers.parameters(name) if key not in OURS)):
+            assert f"`{word}`" in page, word
+    for key in MACHINE_KEYS:
+        assert f"| `{key}` |" in page, key
 
 
 def test_every_allocator_is_documented() -> None:

@@ -72,7 +72,7 @@ def sweep(request: MachinesRequest, orphans: Sequence[MachineStatus]) -> list[st
     file = read_machines_file(request.file)
     for owner in sorted({row.owner for row in still}):
         ids = [row.machine for row in still if row.owner == owner and row.machine is not None]
-        file.provider_for(_renter(file, request, owner)).end(ids)
+        file.provider_for(_renter(request, owner)).end(ids)
     return [row.machine for row in still if row.machine is not None]
 
 
@@ -89,11 +89,18 @@ def choices(request: MachinesRequest) -> list[Choice]:
     return [Choice(spec, price := file.usd_per_hour(spec), most(price)) for spec in file.specs()]
 
 
+def cheapest(file: Path) -> tuple[MachinesFile, Spec, float]:
+    """Return a machines file, the cheapest kind of machine in it, and its price: something to try it with."""
+    read = read_machines_file(file)
+    spec = min(read.specs(), key=read.usd_per_hour)
+    return read, spec, read.usd_per_hour(spec)
+
+
 def _found(file: MachinesFile, request: MachinesRequest) -> dict[str, Sequence[Machine]]:
     if not request.all_owners:
         owner = request.owner or _owner(request)
-        return {owner: file.provider_for(_renter(file, request, owner)).machines()}
-    provider = file.provider_for(_renter(file, request, "nobody"))
+        return {owner: file.provider_for(_renter(request, owner)).machines()}
+    provider = file.provider_for(_renter(request, "nobody"))
     if not isinstance(provider, Surveying):
         raise InputError(
             f"--all-owners must be used with a provider that finds them, got {shown(file.provider)}; "
@@ -102,9 +109,9 @@ def _found(file: MachinesFile, request: MachinesRequest) -> dict[str, Sequence[M
     return dict(provider.everyones())
 
 
-def _renter(file: MachinesFile, request: MachinesRequest, owner: str) -> Renter:
+def _renter(request: MachinesRequest, owner: str) -> Renter:
     folder = runs_of(request.journal or own_journal()) / FOLDER
-    return Renter(owner=owner, folder=folder, beside=file.folder)
+    return Renter(owner=owner, folder=folder)
 
 
 def _owner(request: MachinesRequest) -> str:

@@ -5,6 +5,7 @@ from slacktide.checks.backend import BACKEND_CHECKS, check_backend
 from slacktide.checks.cases import Case, cases
 from slacktide.checks.forecaster import FORECASTER_CHECKS, check_forecaster
 from slacktide.checks.policy import POLICY_CHECKS, CheckFailed, check_policy
+from slacktide.checks.provider import PROVIDER_CHECKS, check_provider
 from slacktide.checks.store import STORE_CHECKS, check_store
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "BACKEND_CHECKS",
     "FORECASTER_CHECKS",
     "POLICY_CHECKS",
+    "PROVIDER_CHECKS",
     "STORE_CHECKS",
     "Case",
     "CheckFailed",
@@ -20,6 +22,7 @@ __all__ = [
     "check_backend",
     "check_forecaster",
     "check_policy",
+    "check_provider",
     "check_store",
     "stream_cases",
 ]

@@ -37,6 +37,7 @@ COMMANDS = {
     "plan": "Estimate what a job would cost and when it would finish; spends nothing.",
     "policies": "List the policies, or check one against the contract.",
     "preempt": "Take spot workers from a job, as the market would.",
+    "providers": "List the providers, who rent machines out, or check one against the contract.",
     "run": "Run jobs; ends with the bill, next to on demand and the clairvoyant.",
     "simulate": "Simulate a stream of jobs under several allocators, at equal spending.",
     "speedup": "Fit speedups to measured throughput, for job and fleet files.",

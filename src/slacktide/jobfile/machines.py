@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -72,10 +72,11 @@ class MachinesFile:
 
     def provider_for(self, renter: Renter) -> Provider:
         """Make the provider for an owner; raises InputError when its settings are wrong."""
+        told = replace(renter, beside=self.folder)
         if isinstance(self.provider, str):
-            return providers.make({self.provider: {"renter": renter}})
+            return providers.make({self.provider: {"renter": told}})
         ((name, settings),) = self.provider.items()
-        return providers.make({name: {**(settings or {}), "renter": renter}})
+        return providers.make({name: {**(settings or {}), "renter": told}})
 
     @property
     def folder(self) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.app.journal import open_journal
+from slacktide.checks import provider_trial as trials
 from slacktide.cli import run
 from slacktide.events import Joined, Rented
 from slacktide.provider import fake
@@ -134,3 +135,25 @@ def test_every_key_is_documented() -> None:
     part = page.split("## slacktide machines")[1].split("\n## ")[0]
     for key in [*MachineStatus.__dataclass_fields__, "machines", "ended", "could_rent"]:
         assert f"`{key}`" in part, key
+
+
+def test_providers_are_listed_and_checked(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "LATE_S", 0.0)
+    assert run(["providers"]) == 0
+    out = capsys.readouterr().out
+    assert "ec2\n    Rents instances of Amazon EC2" in out
+    assert "settings: file" in out
+    assert run(["providers", "-o", "json"]) == 0
+    known = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in known] == ["ec2", "fake", "fixed"]
+    assert all("renter" not in one["parameters"] for one in known)
+    (folder / "lab.csv").write_text(
+        "address,pool,kind,gpus\n" + "".join(f"{n},lab,spot,1\n" for n in range(3))
+    )
+    (folder / "lab.yaml").write_text("provider: {fixed: {file: lab.csv}}\npools: {lab: {gpus: 1}}\n")
+    assert run(["providers", "--check", "lab.yaml"]) == 2
+    assert "must be agreed to" in capsys.readouterr().err
+    assert run(["providers", "--check", "lab.yaml", "-y"]) == 0
+    assert "keeps the contract" in capsys.readouterr().out

@@ -1,0 +1,65 @@
+"""`slacktide providers`: who rents machines out, with one sentence each, and the contract as a command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from slacktide.cli import options as common
+from slacktide.errors import InputError
+
+
+@click.command()
+@click.option(
+    "--check", type=click.Path(), metavar="FILE",
+    help="Check the provider of a machines file against the contract; rents machines for a moment.",
+)  # fmt: skip
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before renting machines to check with.")
+@common.output_option("table", "json")
+def providers(check: str | None, yes: bool, output: str) -> None:
+    """List the providers, who rent machines out, with their settings, or check one against the contract.
+
+    A check rents up to two machines at a time, of the cheapest kind in the file, and ends them.
+    """
+    if check is not None:
+        _check(check, yes=yes)
+        return
+    from slacktide.provider.base import providers as register
+
+    known = [
+        {
+            "name": name,
+            "summary": register.summary(name),
+            "parameters": {key: usual for key, usual in register.parameters(name).items() if key not in OURS},
+        }
+        for name in register
+    ]
+    if output == "json":
+        common.echo_json(known)
+        return
+    for one in known:
+        click.echo(f"{click.style(str(one['name']), bold=True)}\n    {one['summary']}")
+        click.echo(f"    settings: {', '.join(one['parameters'])}")
+
+
+OURS = ("renter", "cloud")
+"""Parameters that are not for files."""
+
+
+def _check(file: str, *, yes: bool) -> None:
+    from slacktide.app.machines import cheapest
+    from slacktide.checks import CheckFailed, check_provider
+    from slacktide.cli.asking import is_terminal
+
+    read, spec, price = cheapest(Path(file))
+    if not yes:
+        if not is_terminal():
+            raise InputError("renting machines must be agreed to, got nobody to ask; add -y")
+        if not click.confirm(f"Rent {spec.kind} machines of {spec.pool} for ${price:.2f} an hour each?"):
+            return
+    try:
+        check_provider(read.provider_for, spec)
+    except CheckFailed as error:
+        raise InputError(f"the provider of {file} does not keep the contract: {error}") from error
+    click.echo(f"the provider of {file} keeps the contract")
