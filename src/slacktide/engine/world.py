@@ -208,6 +208,7 @@ class World:
         if isinstance(event, ClockSet):
             self.clock, self.now_hours, self.site, self.fleets = event, event.at_hours, None, {}
             self.anchor, self.feed_trouble = None, ""
+            self.tickets.set_clock(event.at_hours)
         self.now_hours = max(self.now_hours, event.at_hours)
         self.requests.hear(event)
         if isinstance(event, Opened | Closed):

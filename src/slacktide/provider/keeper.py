@@ -8,6 +8,7 @@ remembers besides only makes it patient.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping
 
@@ -32,7 +33,7 @@ class Keeper:
         """
         self.provider, self.diary, self.rules = provider, diary, rules
         self.token = token or secrets.token_hex(3)
-        self._memory = Memory(Waits(rules.first_wait_hours, rules.longest_wait_hours))
+        self._memory, self._stepped_hours = self._nothing_known(), -math.inf
 
     def step(self, want: Mapping[Spec, int], now_hours: float, use: Use = PLAIN_USE) -> Stock:
         """List, close, end, ask, open: in this order, so that what is too much goes before more comes.
@@ -40,6 +41,9 @@ class Keeper:
         `want` says how many machines of each kind there should be, the most important first. Raises what the
         diary raises when nothing can be written, and then nothing was done that it does not explain.
         """
+        if now_hours < self._stepped_hours:  # the clock was set: what was to be waited for is over
+            self._memory = self._nothing_known()
+        self._stepped_hours = now_hours
         try:
             machines = self.provider.machines()
         except (Unreachable, Refused) as error:
@@ -48,3 +52,6 @@ class Keeper:
         return Round(
             self.provider, self.diary, self.rules, self._memory, listing, use, now_hours, self.token
         ).run(want)
+
+    def _nothing_known(self) -> Memory:
+        return Memory(Waits(self.rules.first_wait_hours, self.rules.longest_wait_hours))

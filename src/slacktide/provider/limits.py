@@ -33,7 +33,7 @@ def limit(
         if ticket.id in listed or any(one.state == "gone" for one in listing.of.get(ticket.id, ())):
             return False
         seen = max(ticket.returned_hours or 0.0, alive_hours.get(ticket.id, 0.0))
-        return 0.0 <= now_hours - seen <= rules.listed_within_hours
+        return now_hours - seen <= rules.listed_within_hours
 
     counted = [*tickets.open.values(), *filter(may_be_left, tickets.closed.values())]
     usd = sum(one.usd_per_hour for one in counted) + sum(rules.price(machine.spec) for machine in strays)

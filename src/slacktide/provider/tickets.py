@@ -52,11 +52,19 @@ class Tickets:
                     self.closed[fact.ticket] = ticket._replace(returned_hours=fact.at_hours)
                 self._forget(fact.at_hours)
 
+    def set_clock(self, at_hours: float) -> None:
+        """Count from here on: the clock was set, and hours of the one before do not lie on its line."""
+        for name, ticket in self.open.items():
+            joined = None if ticket.joined_hours is None else at_hours
+            self.open[name] = ticket._replace(rented_hours=at_hours, joined_hours=joined)
+        for name, ticket in self.closed.items():
+            self.closed[name] = ticket._replace(returned_hours=at_hours)
+
     def _forget(self, now_hours: float) -> None:
-        """Drop what was closed long ago, or on another clock."""
+        """Drop what was closed long ago."""
         for ticket in list(self.closed.values()):
             assert ticket.returned_hours is not None
-            if not 0.0 <= now_hours - ticket.returned_hours <= KEPT_HOURS:
+            if now_hours - ticket.returned_hours > KEPT_HOURS:
                 del self.closed[ticket.id]
 
 

@@ -27,6 +27,8 @@ def test_tickets_are_folded_kept_and_outlive_the_clock() -> None:
     store.append([ClockSet(at_hours=0.0, epoch_utc="2026-01-01T00:00:00+00:00", speed=1.0)])
     again = read_world(store).tickets
     assert (list(again.open), again.count) == (["2-a"], 3)
+    assert (again.open["2-a"].rented_hours, again.open["2-a"].joined_hours) == (0.0, 0.0)
+    assert again.closed["1-a"].returned_hours == 0.0
 
 
 def test_old_closed_tickets_are_forgotten() -> None:

@@ -152,6 +152,7 @@ class Life:
         self.counts["limits passed"] += len(ours) > RULES.max_machines or usd > RULES.max_usd_per_hour
 
     def _settle(self) -> None:
+        assert replayed(self.journal) == self.journal.tickets()
         ours = [one for one in self.cloud.instances.values() if one.owner == "own"]
         alive = {one.owner for one in self.cloud.living}
         self.counts["leaked"] += sum(one.owner == "own" for one in self.cloud.living)

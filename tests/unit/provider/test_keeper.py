@@ -269,6 +269,17 @@ def test_nothing_is_done_while_the_machines_cannot_be_listed() -> None:
     assert stock.trouble == "the machines could not be listed: throttled"
 
 
+def test_a_clock_that_is_set_keeps_nobody_waiting() -> None:
+    bench = Bench()
+    bench.minute = 6000.0
+    bench.provider.answers = [NoCapacity("full")]
+    bench.step({SPOT: 1})
+    bench.minute = 0.0
+    bench.diary.tickets().set_clock(0.0)
+    bench.step({SPOT: 1})
+    assert len(bench.open) == 1
+
+
 def test_a_memory_of_months_stays_small() -> None:
     bench = Bench()
     for number in range(600):
