@@ -17,7 +17,7 @@ from slacktide.jobfile.machines import MachinesFile, read_machines_file
 from slacktide.provider.base import Machine, Renter, Spec, Surveying
 from slacktide.provider.tickets import Ticket
 from slacktide.results.machines import MachineStatus
-from slacktide.store.place import real_path
+from slacktide.store.real_path import real_path
 
 FOLDER = ".machines"
 """Where a provider may keep files of a journal's, in the folder of its runs."""

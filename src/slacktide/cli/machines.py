@@ -9,7 +9,7 @@ import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option
-from slacktide.cli.printing import say
+from slacktide.cli.output import say
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _swept(
 ) -> list[str]:
     """Show what no ticket explains, ask, and end it; return what was ended."""
     from slacktide.app.machines import sweep
-    from slacktide.cli.asking import is_terminal
+    from slacktide.cli.confirm import is_terminal
     from slacktide.report import machines as report
 
     table = output != "json"

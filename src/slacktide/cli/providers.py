@@ -50,7 +50,7 @@ OURS = ("renter", "cloud")
 def _check(file: str, *, yes: bool) -> None:
     from slacktide.app.machines import cheapest
     from slacktide.checks import CheckFailed, check_provider
-    from slacktide.cli.asking import is_terminal
+    from slacktide.cli.confirm import is_terminal
 
     read, spec, price = cheapest(Path(file))
     if not yes:

@@ -12,7 +12,7 @@ from slacktide.errors import InputError, shown
 from slacktide.events import Capacity
 from slacktide.jobfile import keys
 from slacktide.jobfile.fields import Fields, number, root, scalar, section
-from slacktide.jobfile.tree import Mistakes, Scalar, Tree, parse_tree, read_text
+from slacktide.jobfile.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_text
 from slacktide.provider.base import Provider, Renter, Spec, providers
 from slacktide.provider.rules import Rules
 from slacktide.register import Spec as PluginSpec
