@@ -11,6 +11,9 @@ from slacktide.report.sentences import ending
 from slacktide.results.status import JobStatus
 from slacktide.units import format_usd
 
+NOT_ASKED = "what-is-left"
+"""The reason of a decision that no policy made: something happened inside a slot, and the rest was kept."""
+
 
 def why(status: JobStatus, events: Sequence[Event]) -> list[str]:
     """Say why a job is as it is, by what its journal tells, the newest decision first."""
@@ -20,9 +23,15 @@ def why(status: JobStatus, events: Sequence[Event]) -> list[str]:
     said = [_standing(status, over=ended is not None)]
     if ended is not None:
         said.append(_ending(ended, began))
+    left = decided[-1] if decided and decided[-1].why == NOT_ASKED else None
+    while decided and decided[-1].why == NOT_ASKED:
+        decided.pop()
+    if left is not None and ended is None:
+        when = words.rounded(left.at_hours - began)
+        said.append(f"It keeps what was left {when} after the start until {status.policy} decides again.")
     if decided:
-        said += _decision(decided, status, began, over=ended is not None)
-    else:
+        said += _decision(decided, status, began, last=ended is not None or left is not None)
+    elif left is None:
         said.append("Nothing has been decided for this job yet.")
     if status.blocked:
         said.append(f"It cannot continue: {words.plain(status.blocked)}.")
@@ -47,19 +56,21 @@ def _ending(event: Ended, began: float) -> str:
     return f"{text}: {words.plain(event.why)}." if event.why else f"{text}."
 
 
-def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, over: bool) -> list[str]:
-    last = same = decided[-1]
+def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, last: bool) -> list[str]:
+    newest = same = decided[-1]
     for event in reversed(decided):
-        if _told(event) != _told(last):
+        if _told(event) != _told(newest):
             break
         same = event
-    held = words.holding(last.spot_gpus, last.on_demand_gpus)
-    verb = "decided last" if over else "decided"
-    since = words.rounded(same.at_hours - began)
-    said = [f"{status.policy} {verb}, {since} after the start, to hold {held}, because {because(last.why)}."]
-    said += _signals(last.signals)
-    wanted = last.wanted_spot_gpus, last.wanted_on_demand_gpus
-    if wanted != (last.spot_gpus, last.on_demand_gpus):
+    held = words.holding(newest.spot_gpus, newest.on_demand_gpus)
+    verb = "decided last" if last else "decided"
+    when = words.rounded(newest.at_hours - began)
+    since = "" if same is newest else f", as it had since {words.rounded(same.at_hours - began)}"
+    whose = f"{status.policy} {verb}, {when} after the start, to hold {held}{since}"
+    said = [f"{whose}, because {because(newest.why)}."]
+    said += _signals(newest.signals)
+    wanted = newest.wanted_spot_gpus, newest.wanted_on_demand_gpus
+    if wanted != (newest.spot_gpus, newest.on_demand_gpus):
         said.append(f"It wanted {words.holding(*wanted)}, but no more were available.")
     return said
 
@@ -88,16 +99,25 @@ def _measured_otherwise(events: Sequence[Event]) -> float:
     return sum(event.lost_gpu_hours - event.expected_gpu_hours for event in heard)
 
 
+def _asked_for(times: int, of: int) -> str:
+    if times == of:
+        return "because a user asked for it"
+    return f"{'once' if times == 1 else f'{times} times'} because a user asked for it"
+
+
 def _losses(events: Sequence[Event], began: float) -> list[str]:
     taken = [event for event in events if isinstance(event, Preempted)]
     failed = [event for event in events if isinstance(event, WorkerFailed | Stalled)]
+    asked_for = sum(event.actor == "user" for event in taken)
     said = []
     if taken:
         lost = max(0.0, sum(event.lost_gpu_hours for event in taken) + _measured_otherwise(events))
         times = "once" if len(taken) == 1 else f"{len(taken)} times"
         when = words.rounded(taken[-1].at_hours - began)
         cost = f"{words.work(lost)} of work were lost" if lost > 0 else "no work was lost"
-        said.append(f"The market took spot GPUs {times}, last {when} after the start; {cost}.")
+        who = "The market took spot GPUs" if not asked_for else "Spot GPUs were taken"
+        by = "" if not asked_for else f", {_asked_for(asked_for, len(taken))}"
+        said.append(f"{who} {times}, last {when} after the start{by}; {cost}.")
     if failed:
         times = "once" if len(failed) == 1 else f"{len(failed)} times"
         job = words.plain(events[0].job)

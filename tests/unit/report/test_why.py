@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from slacktide.events import Decided, Preempted
 from slacktide.policy import deadline_guard
 from slacktide.policy.base import RulePolicy, policies
@@ -39,8 +41,8 @@ def test_the_newest_decision_is_explained() -> None:
         "bert is running after 3h20m of 12h: it holds 2 spot + 1 on demand, 25 % of its work"
     )
     assert (
-        "uniform-progress decided, 2h after the start, to hold 2 spot + 1 on demand, because it is behind"
-        in text
+        "uniform-progress decided, 2h30m after the start, to hold 2 spot + 1 on demand, as it had since 2h, "
+        "because it is behind" in text
     )
     assert "It was 1.5 GPU-hours behind an even pace to the deadline. 8h40m were left" in text
     assert "The market offered 2 spot GPUs at $2.10 an hour." in text
@@ -54,6 +56,20 @@ def test_losses_and_what_was_not_to_be_had_are_said() -> None:
     assert "because of its rule 'my-own-rule'" in text
     assert "The market took spot GPUs once, last 3h after the start; no work was lost." in text
     assert "Nothing has been decided for this job yet." in " ".join(why(STATUS, []))
+
+
+def test_what_was_not_decided_and_not_taken_by_the_market_is_not_said_to_be() -> None:
+    lost = Preempted(
+        job="bert", at_hours=3.0, actor="user", slot=6, spot_before=3, spot_left=0, lost_gpu_hours=0.0
+    )
+    events = [decided(0.0, "take-spot", 3, 0), lost, decided(3.0, "what-is-left", 0, 0)]
+    text = " ".join(why(STATUS, events))
+    assert "It keeps what was left 3h after the start until uniform-progress decides again." in text
+    assert "uniform-progress decided last, 0s after the start, to hold 3 spot, because spot GPUs are" in text
+    assert "Spot GPUs were taken once, last 3h after the start, because a user asked for it; no" in text
+    assert "no new decision" not in text
+    both = " ".join(why(STATUS, [*events, replace(lost, actor="market", at_hours=3.5)]))
+    assert "Spot GPUs were taken 2 times, last 3h30m after the start, once because a user asked for" in both
 
 
 def test_every_rule_of_ours_has_a_sentence() -> None:
