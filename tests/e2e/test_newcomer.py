@@ -64,6 +64,7 @@ REFUSED = {
         ["submit", "job.yaml", "--key", "k" * (LONGEST_KEY + 1)],
         f"of {LONGEST_KEY + 1}; leave it out to have one made",
     ),
+    "a rank below 0": (["logs", "first", "--rank", "-1"], "-1 is not in the range x>=0"),
     "a page in a folder that is not there": (
         ["backtest", "job.yaml", "--report", "away/x.html"],
         "the folder of a file must exist, found no away",
@@ -81,6 +82,20 @@ def test_it_is_refused_at_once(what: str, here: Path, capsys: pytest.CaptureFixt
     assert run(command) == 2
     assert words in " ".join(capsys.readouterr().err.split())
     assert not (here / "away").exists()
+
+
+def test_a_starter_file_says_where_the_command_runs(here: Path) -> None:
+    assert run(["init", "mine.yaml"]) == 0
+    text = (here / "mine.yaml").read_text(encoding="utf-8")
+    assert "by default the folder of this file" in text
+    assert "Saves nothing? Delete this line" in text
+
+
+def test_a_plan_promises_no_checkpoint_to_a_job_without(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "job.yaml"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "a job that is not done at its deadline stops (after_deadline: stop)" in text
+    assert "instead of 100%" not in text
 
 
 def test_a_journal_without_jobs_cannot_be_resumed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

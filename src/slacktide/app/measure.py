@@ -125,9 +125,10 @@ class Trial:
         facts = self.end()
         if len(reports) < LEAST_REPORTS:
             minutes = format_duration(self._request.hours)
+            remedy = "report more often" if reports else "report progress, for instance with slacktide.worker"
             raise InputError(
                 f"a job must report growing progress at least {LEAST_REPORTS} times at each width, got "
-                f"{len(reports)} in {minutes} on {width} GPUs; report more often, or give more --minutes"
+                f"{len(reports)} in {minutes} on {_gpus(width)}; {remedy}, or give more --minutes"
             )
         begun = self._safe_share if reports[0].done_share > self._safe_share else 0.0
         self._safe_share = facts.progress.checkpointed_share if facts.progress else 0.0
@@ -136,7 +137,7 @@ class Trial:
         took_s = facts.metrics.get(CHECKPOINT_METRIC)
         took = None if took_s is None else took_s * self._request.speed / 3600.0
         found = measured_at(width, reports, begun, took)
-        tell(f"{width} GPUs: {found.reports} reports, {found.pace.share_per_hour:.3g} of the work an hour")
+        tell(f"{_gpus(width)}: {found.reports} reports, {found.pace.share_per_hour:.3g} of the work an hour")
         return found
 
     def end(self) -> Facts:
@@ -188,7 +189,7 @@ class Trial:
             failure = facts.failure
             what = failure.what or f"rank {failure.rank} exited with {failure.exit_code}"
             last = self._last_words(failure.rank)
-            raise SlacktideError(f"the job must run on {width} GPUs to be measured, got: {what}{last}")
+            raise SlacktideError(f"the job must run on {_gpus(width)} to be measured, got: {what}{last}")
 
     def _last_words(self, rank: int) -> str:
         logs = [
@@ -203,3 +204,7 @@ class Trial:
 
 def _now_hours() -> float:
     return time.monotonic() / 3600.0
+
+
+def _gpus(width: int) -> str:
+    return "1 GPU" if width == 1 else f"{width} GPUs"

@@ -9,7 +9,7 @@ JOB = """\
 name: {name} ## appears in reports, folders and machine names
 run: python train.py ## the command, started once per GPU
 # setup: pip install torch ## run once on each new machine, before the command
-# workdir: . ## the folder to run in; by default a folder of the job's own
+# workdir: . ## the folder to run in; by default the folder of this file
 # envs: {{BATCH_SIZE: 512}} ## environment variables of the command
 # secrets: {{WANDB_API_KEY: }} ## the same; read where the job is submitted, and never shown
 
@@ -25,7 +25,7 @@ deadline: {deadline} ## from the start, or a time such as 2030-05-01T18:00Z; fin
 # max_cost: 300 usd ## checkpoint and stop rather than spend more
 
 restart: {restart} ## no progress for this long after workers join
-checkpoint: {{every: {every}, grace: 30s}} ## how often; from the stop signal to the kill
+checkpoint: {{every: {every}, grace: 30s}} ## how often; time to stop in. Saves nothing? Delete this line
 # retries: {{failures: 3}} ## how many times the job is restarted after its own failures
 
 policy: auto ## what decides: `slacktide policies` lists them; module:Class is one of your own

@@ -266,12 +266,13 @@ def _without_checkpoints(
     safer = dataclasses.replace(job, checkpoint_hours=TRIED_CHECKPOINT_HOURS)
     kept = spread(batch.run_futures(safer, drawn, compare.guarded(policy, safer), start, setting=setting))
     mean, saved = chosen.futures.mean_cost_usd, chosen.futures.mean_cost_usd - kept.mean_cost_usd
+    before, after = f"{chosen.futures.on_time_share:.0%}", f"{kept.on_time_share:.0%}"
+    on_time = f"{after} of the simulated futures on time" + (f" instead of {before}" * (after != before))
     less = f"save {saved:.2f} USD of {mean:.2f} USD" if saved > 0 else "save nothing"
     return (
         "the job has no checkpoints, because its file has no 'checkpoint:': when a worker is lost, or the "
         "workers change, all work since the attempt began is lost; a checkpoint every "
-        f"{TRIED_CHECKPOINT_HOURS * 60:g} min would on average {less}, with {kept.on_time_share:.0%} of the "
-        f"simulated futures on time instead of {chosen.futures.on_time_share:.0%}",
+        f"{TRIED_CHECKPOINT_HOURS * 60:g} min would on average {less}, with {on_time}",
         "the clairvoyant's figure is a bound that this job cannot reach: it is computed as if work could "
         "be saved just before each loss",
     )
@@ -294,7 +295,8 @@ def _assumptions(job: Job, begin: Begin, chosen: Outlook) -> tuple[str, ...]:
         )
     if job.hard:
         words.append("the deadline is hard: every policy runs behind the deadline guard")
-    words.append(AFTER[job.after_deadline])
+    after = AFTER[job.after_deadline]
+    words.append(after.replace("checkpoints and ", "") if math.isinf(job.checkpoint_hours) else after)
     if 0 < job.checkpoint_hours < math.inf:
         words.append(
             f"a loss of spot takes back the work since the last checkpoint, "

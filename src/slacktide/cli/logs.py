@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("job", metavar="JOB")
-@click.option("--rank", type=int, metavar="N", help="Only this worker.")
-@click.option("--attempt", type=int, metavar="N", help="Only this set of workers; 0 is the setup.")
+@click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only this worker.")
+@click.option(
+    "--attempt", type=click.IntRange(min=0), metavar="N", help="Only this set of workers; 0 is the setup."
+)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing new output until the job has ended.")
 @journal_option
 @common.output_option("text", "json")

@@ -182,7 +182,8 @@ def _measured(engine: Engine, track: Track, lane: Lane, before: Pace) -> tuple[P
 
 def _why(lane: Lane, after: Pace, width: int, hours: float) -> str:
     work = whole_work(after, lane.job.work_gpu_hours)
+    gpus = "1 GPU" if width == 1 else f"{width} GPUs"
     return (
-        f"{hours * 60:.0f} minutes on {width} GPUs: {mean_factor(after, width):.2f} times the pace of its "
+        f"{hours * 60:.0f} minutes on {gpus}: {mean_factor(after, width):.2f} times the pace of its "
         f"file; all its work is about {work:.1f} GPU-hours, its file says {lane.job.work_gpu_hours:.1f}"
     )

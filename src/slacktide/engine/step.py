@@ -152,7 +152,7 @@ def _turned(engine: Engine, track: Track, one: Account) -> Ask:
     pace = None if learned is None else learned.pace
     if left.spot_gpus >= one.state.spot_gpus:
         return Ask(track, one.state, begun, passed, pace=pace)
-    why = f"the market left {begun.quote.spot_gpus} spot GPUs"
+    why = f"the market left {begun.quote.spot_gpus} spot {'GPU' if begun.quote.spot_gpus == 1 else 'GPUs'}"
     taken = preempted(track, begun.slot, begun.from_hours, one.state, left, why)
     return Ask(track, left, begun, (*passed, taken), left.spot_gpus, pace=pace)
 

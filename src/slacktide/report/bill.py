@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
 ESTIMATED = "estimated from time and width, and so is the work lost: the job reported no progress"
+OUTRAN = "not done after the work that its file says"
 AUDIT_KEYS = ("cost_usd", "gaps", "wrong")
 
 
@@ -39,7 +40,8 @@ def finish(bill: Bill) -> str:
     timed = math.isfinite(bill.deadline_hours)
     within = words.duration(bill.deadline_hours) if timed else ""
     if not math.isfinite(bill.finish_hours):
-        return f"{share_done(bill)} of the work done" + (f", deadline {within}" if timed else "")
+        done = OUTRAN if outran_its_file(bill) else f"{share_done(bill)} of the work done"
+        return done + (f", deadline {within}" if timed else "")
     if not timed:
         return f"done after {words.since(bill.finish_hours)}"
     apart = bill.deadline_hours - bill.finish_hours
@@ -51,6 +53,12 @@ def share_done(bill: Bill) -> str:
     """Write how much of the work was done; all of it only when it was."""
     share = bill.done_gpu_hours / bill.work_gpu_hours
     return words.percent(share if share >= 1 else min(share, 0.99))
+
+
+def outran_its_file(bill: Bill) -> bool:
+    """Whether a job that reports nothing went on after the work of its file: nobody knows what is left."""
+    unfinished = not math.isfinite(bill.finish_hours)
+    return unfinished and bill.progress_estimated and bill.done_gpu_hours >= bill.work_gpu_hours
 
 
 def paid(bill: Bill) -> Grid:
@@ -79,6 +87,8 @@ def happenings(bill: Bill) -> list[tuple[str, str]]:
 def _work(bill: Bill) -> str:
     """Write the work done: as it was measured, with what the file says where that is another figure."""
     said, measured = bill.work_gpu_hours, bill.measured_work_gpu_hours
+    if outran_its_file(bill):
+        return f"unknown: its file says {words.work(said)}, and it was not done after them"
     if measured is None or words.work(measured) == words.work(said):
         return f"{bill.done_gpu_hours:,.1f} of {words.work(said)}"
     done = bill.done_gpu_hours * measured / said
@@ -155,7 +165,7 @@ def _times(bill: Bill, best_usd: float) -> str:
     spare = bill.clairvoyant_spare_usd
     # Nobody beats the clairvoyant on the same job: then the job was not quite what its file says.
     beaten = bill.cost_usd < best_usd - (spare or 0.0)
-    faster = "; it ran or restarted faster than its file says" if beaten else ""
+    faster = "; it ran or restarted faster than was measured" if beaten else ""
     close = f"; {words.spare(spare, best_usd)}" if spare is not None else ""
     return f", knowing the future; the bill is {words.ratio(bill.cost_usd / best_usd)} that{faster}{close}"
 

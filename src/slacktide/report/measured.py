@@ -47,19 +47,22 @@ def keys(found: Measurement, *, spread: bool = True) -> dict[str, str]:
     """Return the values for a job file by its keys; without `spread` that of the work is left out."""
     work = f"{found.work_gpu_hours:.3g} gpu-hours"
     points = ", ".join(f"{width.gpus}: {found.speedup(width):.3g}" for width in found.widths)
-    seconds = max(1, math.ceil(found.restart_hours[1] * 3600))
     return {
         "work": f"{work} +-{percent(found.work_spread)}" if spread else work,
         "speedup": f"{{table: {{{points}}}}}",
-        "restart": format_duration(seconds / 3600),
+        "restart": _whole_seconds(found.restart_hours[1]),
     }
+
+
+def _whole_seconds(hours: float) -> str:
+    return format_duration(max(1, math.ceil(hours * 3600)) / 3600)
 
 
 def lines(found: Measurement, *, spread: bool = True) -> str:
     """Return the lines for a job file, the spread of what has no place for it in comments."""
     written = keys(found, spread=spread)
     others = [f"+-{percent(found.speedup_spread(width))} at {width.gpus}" for width in found.widths[1:]]
-    shortest, longest = (words.about(hours) for hours in found.restart_hours)
+    shortest, longest = (_whole_seconds(hours) for hours in found.restart_hours)
     comments = {
         "work": "" if spread else f"+-{percent(found.work_spread)}",
         "speedup": ", ".join(others),

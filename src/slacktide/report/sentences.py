@@ -275,7 +275,7 @@ def _resumed(event: Resumed) -> str:
 
 
 def _really_held(event: Held) -> str:
-    pending = f"; {event.pending_gpus} more are ordered but not ready yet" if event.pending_gpus else ""
+    pending = f"; {event.pending_gpus} more ordered but not ready yet" if event.pending_gpus else ""
     held = words.holding(event.spot_gpus, event.on_demand_gpus)
     return f"attempt {event.attempt} now actually holds {held}{pending}"
 

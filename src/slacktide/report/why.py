@@ -41,13 +41,21 @@ def why(status: JobStatus, events: Sequence[Event]) -> list[str]:
 def _standing(one: JobStatus, *, over: bool) -> str:
     state = words.state(one.status, one.health)
     held = words.holding(one.spot_gpus, one.on_demand_gpus)
-    share = words.percent(one.progress_gpu_hours / one.work_gpu_hours)
-    done = f"{share} of its work is done and {format_usd(one.cost_usd)} is spent"
+    done = f"{_done(one)} and {format_usd(one.cost_usd)} is spent"
     within = "" if one.deadline_hours is None else f" of {words.duration(one.deadline_hours)}"
     after = f"{words.rounded(one.hours)}{within}"
     if over:
         return f"{words.plain(one.name, 60)} is over after {after}: {done}."
     return f"{words.plain(one.name, 60)} is {state} after {after}: it holds {held}, {done}."
+
+
+def _done(one: JobStatus) -> str:
+    share = one.progress_gpu_hours / one.work_gpu_hours
+    if not one.progress_estimated or one.status == "succeeded":
+        return f"{words.percent(share)} of its work is done"
+    if share >= 1:
+        return f"it is not done after the {words.work(one.work_gpu_hours)} of work that its file says"
+    return f"{words.percent(share)} of its work is done by an estimate, because it reports no progress,"
 
 
 def _ending(event: Ended, began: float) -> str:

@@ -163,7 +163,8 @@ def task(job: Job) -> str:
 def late(job: Job) -> str:
     """Say what becomes of work that is left at the deadline."""
     if job.after_deadline == "stop":
-        return "A job that is not done at its deadline checkpoints and stops."
+        saves = "" if math.isinf(job.checkpoint_hours) else "checkpoints and "
+        return f"A job that is not done at its deadline {saves}stops."
     if job.after_deadline == "finish-cheaply":
         narrowest = count(job.widths[0], "on-demand GPU")
         return f"Work left at the deadline runs on spot while there is some, otherwise on {narrowest}."

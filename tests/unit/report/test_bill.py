@@ -45,11 +45,11 @@ def test_a_clairvoyant_that_is_not_exact_says_so_beside_its_figure(everyday: Bil
     close = dataclasses.replace(everyday, cost_usd=9.5, clairvoyant_usd=10.0, clairvoyant_spare_usd=1.0)
     said = dict(bills.beside(close))["clairvoyant"]
     assert "the best could be up to $1.00 (10 % of its cost) better" in said
-    assert "faster than its file says" not in said, "the bill lies between the plan and the bound"
+    assert "faster than was measured" not in said, "the bill lies between the plan and the bound"
     assert bills.as_json(close)["clairvoyant_spare_usd"] == 1.0
     assert "clairvoyant_spare_usd" not in bills.as_json(everyday)
     beaten = dataclasses.replace(close, cost_usd=8.5)
-    assert "faster than its file says" in dict(bills.beside(beaten))["clairvoyant"]
+    assert "faster than was measured" in dict(bills.beside(beaten))["clairvoyant"]
 
 
 def test_outcome_in_one_sentence(everyday: Bill) -> None:
@@ -64,6 +64,19 @@ def test_outcome_in_one_sentence(everyday: Bill) -> None:
     )
     assert bills.outcome(never) == "job failed: $12.35, 99 % of the work done, deadline 8h"
     assert "has not ended (running)" in bills.outcome(dataclasses.replace(never, status="running"))
+
+
+def test_a_silent_job_that_outran_its_file_is_not_said_to_be_done(everyday: Bill) -> None:
+    stopped = dataclasses.replace(
+        everyday, status="deadline_missed", finish_hours=math.inf, on_time=False, progress_estimated=True,
+        done_gpu_hours=everyday.work_gpu_hours, measured_work_gpu_hours=None,
+    )  # fmt: skip
+    text = bills.text(stopped)
+    assert "100 %" not in bills.outcome(stopped)
+    assert "was stopped unfinished at its deadline" in text
+    assert "not done after the work that its file says" in text
+    assert "unknown: its file says" in text
+    assert "99 % of the work done" in bills.outcome(dataclasses.replace(stopped, done_gpu_hours=29.99))
 
 
 def test_beside_others(everyday: Bill) -> None:

@@ -72,6 +72,16 @@ def test_what_was_not_decided_and_not_taken_by_the_market_is_not_said_to_be() ->
     assert "Spot GPUs were taken 2 times, last 3h30m after the start, once because a user asked for" in both
 
 
+def test_a_silent_job_that_outran_its_file_is_not_said_to_be_done() -> None:
+    silent = replace(STATUS, progress_estimated=True)
+    assert (
+        "25 % of its work is done by an estimate, because it reports no progress, and" in why(silent, [])[0]
+    )
+    outran = replace(silent, progress_gpu_hours=40.0)
+    assert "it is not done after the 40.0 GPU-hours of work that its file says and $" in why(outran, [])[0]
+    assert "100 % of its work is done and" in why(replace(outran, status="succeeded"), [])[0]
+
+
 def test_every_rule_of_ours_has_a_sentence() -> None:
     made = [policies.make(name) for name in policies if name != "deadline-guard"]
     rules = {rule for one in made if isinstance(one, RulePolicy) for rule in one.reasons()}
