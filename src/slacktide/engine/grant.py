@@ -45,12 +45,17 @@ def settle(engine: Engine, ask: Ask, wish: Allocation) -> list[Event]:
     return [decided(begun, state, order, wish, lost_gpu_hours=lost), *none, *_health(engine, ask, order)]
 
 
+OUTRAN = "it reports nothing and is not done after the work of its file, so nobody knows what is left"
+
+
 def _health(engine: Engine, ask: Ask, order: Order) -> list[Event]:
     """Say so where the outlook of a job changes with what it is to hold."""
     lane, hours = engine.lane(ask.track), ask.begun.from_hours
     pace = believed_of(lane, ask)
     terms = believed(lane.terms, pace)
     word, why = health(terms, pace, ask.state, hours, lane.slot_hours, order.spot_gpus, order.on_demand_gpus)
+    if ask.track.estimated and physics.work_hours(terms, ask.state.progress_gpu_hours, terms.fastest) <= 0.0:
+        word, why = "at-risk", OUTRAN
     if word == ask.track.health:
         return []
     return [HealthChanged(job=ask.track.job, at_hours=hours, health=word, why=why)]

@@ -135,7 +135,9 @@ def _lived(event: Lived) -> str:
 
 def _preempted(event: Preempted) -> str:
     taken = event.spot_before - event.spot_left
-    lost = f"{words.work(event.lost_gpu_hours)} of work lost" if event.lost_gpu_hours > 0 else "no work lost"
+    # What a job did since it last reported nobody knows, and so not whether it is lost.
+    some = event.lost_gpu_hours > 0
+    lost = f"{words.work(event.lost_gpu_hours)} of work lost" if some else "no reported work lost"
     noun = "GPU" if event.spot_before == 1 else "GPUs"
     return _with_why(f"took {taken} of {event.spot_before} spot {noun} ({lost})", event.why)
 

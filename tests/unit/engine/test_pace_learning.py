@@ -190,3 +190,13 @@ def test_only_a_pace_that_moved_is_told_in_a_log() -> None:
     assert not told(-0.53)
     assert told(-0.53, restart_hours=0.2)
     assert not told(-0.53, restart_hours=0.25)
+
+
+def test_a_silent_job_that_goes_on_after_the_work_of_its_file_is_not_on_time() -> None:
+    bench = Bench(lane(work_spread=USUAL_SPREAD, deadline_hours=30.0))
+    bench.machine.says(attempt=1, finished=False)
+    bench.step(*(float(hour) for hour in range(16)))
+    told = [event for event in bench.events(HealthChanged) if isinstance(event, HealthChanged)]
+    assert "on-time" in [event.health for event in told]
+    assert told[-1].health == "at-risk"
+    assert "nobody knows what is left" in told[-1].why
