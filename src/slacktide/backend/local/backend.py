@@ -141,7 +141,7 @@ class Local:
             taken_spot_gpus=seen.lost_spot_gpus,
             progress=self._progress(seen),
             finished=seen.finished,
-            failure=_failure(seen) if here and wanted else None,
+            failure=failure_of(seen) if here and wanted else None,
             metrics=seen.metrics,
             silent_s=seen.silent_s if here and seen.phase == "running" else 0.0,
             gone=seen.gone,
@@ -189,7 +189,8 @@ class Local:
         return Progress(seen.done_share, seen.checkpointed_share, at_hours, seen.saved)
 
 
-def _failure(seen: Observation) -> Failure | None:
+def failure_of(seen: Observation) -> Failure | None:
+    """Return how a job failed by itself, if it has."""
     if seen.setup_exit not in (None, 0):
         return Failure(0, int(seen.setup_exit or 0), True, f"the setup exited with {seen.setup_exit}")
     if seen.unfinished:

@@ -126,6 +126,16 @@ class Job:
         if spot[spot_left:]:
             worker_set.take(spot[spot_left:], notice_s, now)
 
+    def fence(self, patience_s: float, now: float) -> bool:
+        """End all workers within this time, and let none of the last order begin; say if any lived."""
+        if self.order and self.order.kinds:
+            self.order = self.order._replace(void=True)
+        sets = [one for one in (self.worker_set, *self.going) if one is not None and one.present]
+        for one in sets:
+            one.take([worker.rank for worker in one.workers], patience_s, now)
+        self.setup.stop(now)
+        return bool(sets)
+
     def adopt(self, attempt: int, now: float) -> bool:
         """Take charge of an attempt that an earlier controller began; False when none can be read.
 

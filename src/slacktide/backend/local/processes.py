@@ -95,6 +95,13 @@ class Processes:
             raise InputError(f"spot_left and notice_s must be >= 0, got {spot_left} and {notice_s}")
         self._known(job_id).take(spot_left, notice_s, self._now())
 
+    def fence(self, patience_s: float) -> bool:
+        """End all workers within this time, whoever ordered them, and begin none that was; say if any lived.
+
+        Only an attempt that is ordered afterwards begins anything again.
+        """
+        return sum(job.fence(patience_s, self._now()) for job in self._jobs.values()) > 0
+
     def tick(self) -> None:
         """Take the next steps for all jobs; what goes wrong with one is that one's trouble."""
         now = self._now()
