@@ -61,7 +61,9 @@ def journal(tmp_path: Path) -> Path:
 def test_commands_on_a_terminal_print_nothing_that_steers_it(
     command: list[str], journal: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slacktide.cli.output.is_terminal", lambda *, err=False: True)
+    # Those that import it first: whoever is imported while it is replaced would keep what replaced it.
+    for module in ("jobs", "logs", "output"):
+        monkeypatch.setattr(f"slacktide.cli.{module}.is_terminal", lambda *, err=False: True)
     cli.run([*command, "--journal", str(journal)])
     told = capsys.readouterr()
     assert told.out + told.err
