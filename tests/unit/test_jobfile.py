@@ -450,6 +450,28 @@ def test_a_file_says_whether_its_hours_depend_on_when_it_is_read() -> None:
     assert parse_job(f"{text}deadline: 2030-05-01T18:00:00Z\n", now=datetime(2030, 5, 1, tzinfo=UTC)).dated
 
 
+def test_checkpoints_may_go_to_a_store() -> None:
+    found = small("checkpoint: {dir: ckpt, url: s3://bucket/a, keep: 3}")
+    assert (found.checkpoint_url, found.checkpoint_keep) == ("s3://bucket/a", 3)
+    assert (small("").checkpoint_url, small("checkpoint: {url: gs://bucket}").checkpoint_keep) == (None, 2)
+
+
+STORES = {
+    "checkpoint: {url: ckpt}": r":4:19: checkpoint.url: must be a URL such as s3://bucket/folder",
+    "checkpoint: {url: s3://key:hunter2@bucket}": r":4:19: checkpoint.url: must hold no credentials",
+    "checkpoint: {url: gs://bucket, keep: 0}": r":4:38: checkpoint.keep: must be a whole number >= 1",
+    "checkpoint: {keep: 2}": r":4:20: checkpoint.keep: must come with url",
+    "checkpoint: {url: gs://bucket, shared: true}": r":4:19: checkpoint.url: must not come with 'shared",
+}
+
+
+@pytest.mark.parametrize("text", STORES)
+def test_mistakes_about_a_store_have_their_place(text: str) -> None:
+    with pytest.raises(FileError, match=STORES[text]) as caught:
+        small(text)
+    assert "hunter2" not in str(caught.value)
+
+
 def test_without_a_word_of_checkpoints_a_job_has_none() -> None:
     assert small("").job.checkpoint_hours == math.inf
     assert small("checkpoint: {dir: ckpt}").job.checkpoint_hours == 0.0

@@ -153,7 +153,7 @@ class Trial:
         """Make the job known, without the checkpoints of its real runs."""
         self._lives += 1
         self._job, self._safe_share = f"{self._file.job.name}-{self._lives}", 0.0
-        self._local.enter(replace(launch_of(self._job, self._file), checkpoint_dir=None))
+        self._local.enter(replace(launch_of(self._job, self._file), checkpoint_dir=None, checkpoint_url=None))
 
     def _watch(self, width: int) -> list[Report]:
         """Gather reports until there was enough time for them, or the job is over."""

@@ -27,6 +27,11 @@ class LaunchSpec:
     """Names only; `Place.secrets` knows the values, which stand in no journal."""
     checkpoint_dir: str | None = None
     """Where checkpoints go; None: wherever the back end likes, the same place for all attempts."""
+    checkpoint_url: str | None = None
+    """The store to which checkpoints are copied, and from which they are brought to a machine that has none;
+    None: they are only where the workers write them. A back end that cannot must refuse the job."""
+    checkpoint_keep: int = 2
+    """How many checkpoints the store keeps."""
     grace_s: float = 0.0
     """How long a worker may take to checkpoint and end once it is told to, by the wall clock."""
     worked: bool = False

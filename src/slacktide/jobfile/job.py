@@ -35,6 +35,9 @@ DEFAULT_BILLING: Billing = "second"
 DEFAULT_GRACE_HOURS = 30 / 3600
 """The shortest notice that a large cloud gives before it takes a spot machine away."""
 
+DEFAULT_KEEP = 2
+"""Checkpoints that a store keeps: the newest, and one before it in case that one turns out bad."""
+
 DEFAULT_HANG_HOURS = 10 / 60
 
 JOB_KEYS = (
@@ -122,6 +125,10 @@ class JobFile:
     """How long the job stands still to save itself; None where it does not say."""
     checkpoint_shared: bool = False
     """Whether other jobs are meant to write into the same checkpoint folder."""
+    checkpoint_url: str | None = None
+    """The store to which checkpoints are copied; None: they stay where the job writes them."""
+    checkpoint_keep: int = DEFAULT_KEEP
+    """How many checkpoints the store keeps."""
     grace_hours: float = DEFAULT_GRACE_HOURS
     """From the request to stop to the kill."""
     retries: Retries = field(default_factory=Retries)
@@ -142,6 +149,8 @@ class _Checkpoint(NamedTuple):
     grace_hours: float = DEFAULT_GRACE_HOURS
     takes_hours: float | None = None
     shared: bool = False
+    url: str | None = None
+    keep: int = DEFAULT_KEEP
 
 
 _NO_CHECKPOINT = _Checkpoint(every_hours=math.inf)
@@ -192,6 +201,8 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         checkpoint_dir=checkpoint.dir,
         checkpoint_takes_hours=checkpoint.takes_hours,
         checkpoint_shared=checkpoint.shared,
+        checkpoint_url=checkpoint.url,
+        checkpoint_keep=checkpoint.keep,
         grace_hours=checkpoint.grace_hours,
         retries=fields.read("retries", lambda tree: _retries(tree, mistakes), Retries()),
         hang_after_hours=fields.read("hang_after", scalar(keys.patience), DEFAULT_HANG_HOURS),
@@ -219,8 +230,9 @@ def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
     """Read how work survives a loss; `none` says that it does not."""
     if isinstance(tree, Scalar) and tree.text == "none":
         return _NO_CHECKPOINT
-    known = ("dir", "every", "grace", "takes", "shared")
+    known = ("dir", "every", "grace", "takes", "shared", "url", "keep")
     fields = Fields(section(tree), mistakes, known, prefix="checkpoint.")
+    _check_store(fields)
     default = _Checkpoint()
     return _Checkpoint(
         fields.read("dir", scalar(keys.words), default.dir),
@@ -228,7 +240,17 @@ def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
         fields.read("grace", scalar(parse_duration_hours), default.grace_hours),
         fields.read("takes", scalar(keys.positive(parse_duration_hours)), default.takes_hours),
         fields.read("shared", scalar(keys.yes_or_no), default.shared),
+        fields.read("url", scalar(keys.store_url), default.url),
+        fields.read("keep", scalar(keys.how_many), default.keep),
     )
+
+
+def _check_store(fields: Fields) -> None:
+    """See that what is said of a store fits: a folder that is restored from one belongs to one job."""
+    if "keep" in fields and "url" not in fields:
+        fields.note("keep", "must come with url, got no url; checkpoints in the folder are the job's own")
+    if "url" in fields and fields.read("shared", scalar(keys.yes_or_no), False):
+        fields.note("url", "must not come with 'shared: true', got both; give each job a 'dir' of its own")
 
 
 def _retries(tree: Tree, mistakes: Mistakes) -> Retries:

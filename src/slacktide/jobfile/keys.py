@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from slacktide.allocate.base import allocators
+from slacktide.checkpoints.url import parse_url
 from slacktide.errors import InputError, shown, unknown_name
 from slacktide.jobfile.fields import plain, scalar, section
 from slacktide.jobfile.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
@@ -94,6 +95,19 @@ def count(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text):
         raise InputError(f"must be a whole number >= 0, got {shown(text)}")
     return int(text)
+
+
+def how_many(text: str) -> int:
+    """Read a whole number that is at least one."""
+    if (found := count(text)) < 1:
+        raise InputError(f"must be a whole number >= 1, got {shown(text)}")
+    return found
+
+
+def store_url(text: str) -> str:
+    """Read the URL of a store."""
+    parse_url(text)
+    return text
 
 
 def patience(text: str) -> float:

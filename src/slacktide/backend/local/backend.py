@@ -109,6 +109,11 @@ class Local:
             raise InputError(
                 f"job {launch.job!r} must have a command, got no 'run'; write 'run: python train.py'"
             )
+        if launch.checkpoint_url is not None:
+            raise InputError(
+                f"job {launch.job!r} must keep its checkpoints on this machine, got 'url' under checkpoint, "
+                "which the local back end cannot do yet; leave it out"
+            )
         values = self.place.secrets(launch.job) if launch.secrets else {}
         own = self.place.folder / launch.job / "checkpoints"
         if launch.worked and launch.checkpoint_dir is None and not own.parent.exists():
