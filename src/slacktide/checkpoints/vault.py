@@ -34,7 +34,7 @@ PASSES = 20
 KEPT_S = 3600.0
 """For how long nothing is removed that a save under way may need."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
 
 
 class Fenced(BackendError):

@@ -102,21 +102,18 @@ class Local:
         self._processes.sweep({order.job: order.attempt for order in orders})
 
     def close(self) -> None:
-        """Do nothing: no file is kept open, and workers outlive their controller."""
+        """End what copies checkpoints; workers outlive their controller."""
+        self._processes.close()
 
     def _launch(self, launch: LaunchSpec) -> Launch:
         if not launch.run:
             raise InputError(
                 f"job {launch.job!r} must have a command, got no 'run'; write 'run: python train.py'"
             )
-        if launch.checkpoint_url is not None:
-            raise InputError(
-                f"job {launch.job!r} must keep its checkpoints on this machine, got 'url' under checkpoint, "
-                "which the local back end cannot do yet; leave it out"
-            )
         values = self.place.secrets(launch.job) if launch.secrets else {}
         own = self.place.folder / launch.job / "checkpoints"
-        if launch.worked and launch.checkpoint_dir is None and not own.parent.exists():
+        elsewhere = launch.checkpoint_dir is not None or launch.checkpoint_url is not None
+        if launch.worked and not elsewhere and not own.parent.exists():
             raise InputError(
                 f"{own.parent}: the folder with the checkpoints of job {launch.job!r} must exist, found "
                 "none; put it back, make an empty one to start over, or cancel the job"
@@ -128,6 +125,9 @@ class Local:
             workdir=Path(launch.workdir),
             checkpoint_dir=own if launch.checkpoint_dir is None else Path(launch.checkpoint_dir),
             grace_s=launch.grace_s,
+            checkpoint_url=launch.checkpoint_url,
+            checkpoint_keep=launch.checkpoint_keep,
+            worked=launch.worked,
             progress_log=launch.progress_log,
             envs=launch.env,
             secrets={name: values[name] for name in launch.secrets},

@@ -190,6 +190,11 @@ def own_signs(stem: Path) -> tuple[Path, ...]:
     return Path(f"{stem}.pid"), Path(f"{stem}.log"), seen_path(stem.parent)
 
 
+def stored_path(place: Path) -> Path:
+    """Return the note of how much work the job's store is known to hold."""
+    return place / "stored"
+
+
 def seen_path(home: Path) -> Path:
     """Return the file that is touched while a controller sees workers of an attempt."""
     return home / "seen"

@@ -15,6 +15,7 @@ from slacktide.backend.local.printed_progress import Printed
 from slacktide.backend.local.process_table import MARKER
 from slacktide.backend.local.progress import Tail
 from slacktide.backend.local.setup import Setup
+from slacktide.backend.local.stored import StoredCheckpoints, read_note
 from slacktide.backend.local.supervisor import spawn
 from slacktide.backend.local.worker import Worker
 from slacktide.backend.local.worker_set import WorkerSet
@@ -69,6 +70,8 @@ class Job:
         """What the job says of itself; None until its folder was found to be ours."""
         self.printed: Printed | None = None
         """What it prints, where a pattern finds progress in that."""
+        self.stored: StoredCheckpoints | None = None
+        """Its checkpoints in a store, where its file names one."""
         self.newest = 0
         """The highest attempt that was ever begun here."""
         self.damaged: int | None = None
@@ -85,6 +88,8 @@ class Job:
         self._base = base
         self._formed: int | None = None
         """The attempt that is ours to begin though it has a folder already."""
+        self._noted_share: float | None = None
+        """What an earlier controller knew of a store, for jobs that cannot be entered."""
         self._retry_at = self._sign_at = -math.inf
 
     def open(self, now: float) -> None:
@@ -93,6 +98,7 @@ class Job:
             owned_folders.check_owned(self.place, self.owner)
             self.tail = Tail(folder.progress_path(self.place), now)
             self.newest = max([self.newest, *folder.attempts(self.place)])
+            self._noted_share = read_note(folder.stored_path(self.place))
 
     def enter(self, launch: Launch) -> None:
         """Learn what is to be started, from the next start on; what could not be started is tried at once."""
@@ -101,6 +107,28 @@ class Job:
             self.printed = None
         elif self.printed is None or self.printed.pattern != launch.progress_log:
             self.printed = Printed(launch.progress_log)
+        if self.stored is None and launch.checkpoint_url is not None:
+            self.stored = StoredCheckpoints(launch, self.owner, folder.stored_path(self.place))
+
+    @property
+    def safe_share(self) -> float:
+        """How much work may count as checkpointed: what a store has acknowledged, where there is one."""
+        if self.stored is not None:
+            return self.stored.safe_share
+        return 1.0 if self._noted_share is None else self._noted_share
+
+    @property
+    def finishing(self) -> bool:
+        """Whether all workers have gone, but not what they saved last is in the store."""
+        worker_set = self.worker_set
+        if self.stored is None or worker_set is None or not self._saves:
+            return False
+        return worker_set.gone and self.stored.over != worker_set.attempt
+
+    @property
+    def _saves(self) -> bool:
+        """Whether the machine is the one whose folder is copied: that of rank 0."""
+        return self.intent is not None and 0 in self.intent.rank_numbers
 
     def hold(self, order: Order) -> None:
         """Take a new order."""
@@ -109,6 +137,8 @@ class Job:
     def advance(self, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
         self._poll(now)
+        if self.stored is not None:
+            self._keep_safe(self.stored, now)
         if self.order is not None:
             self._pursue(self._checked(self.order), now, pick_devices)
         if now >= self._retry_at:
@@ -208,6 +238,32 @@ class Job:
             folder.touch(folder.seen_path(folder.attempt_folder(self.place, self.worker_set.attempt)))
             self._sign_at = now + SIGN_S
 
+    def _keep_safe(self, stored: StoredCheckpoints, now: float) -> None:
+        """Let the store have what the workers have saved, and at the end what they saved last."""
+        stored.poll(now)
+        worker_set = self.worker_set
+        if worker_set is None and (self.order is None or not self.order.kinds):
+            stored.rest()
+        if worker_set is None or not self._saves:
+            return
+        if not worker_set.gone:
+            stored.keep(worker_set.attempt, self._said_share(), now)
+        elif self.finishing:
+            stored.finish(worker_set.attempt, self._said_share(), now)
+        elif self.order is None or not self.order.kinds or worker_set.succeeded:
+            stored.rest()
+
+    def _said_share(self) -> float | None:
+        """Return what the workers of this attempt say that they have saved; None while they say nothing.
+
+        What is printed does not say what is saved; whatever is in the folder goes with what is done.
+        """
+        source = self.printed or self.tail
+        if source is None or source.said_at is None or source.said_at < self.began_at:
+            return None
+        progress = source.progress
+        return progress.done_share if progress.saved == "unknown" else progress.checkpointed_share
+
     def _pursue(self, order: Order, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         if not order.kinds:
             self.setup.stop(now)
@@ -223,7 +279,7 @@ class Job:
         """Send away workers that are no longer wanted; how those of the last order ended stays known."""
         if not worker_set.stopping:
             worker_set.stop(now)
-        if worker_set.gone and worker_set.attempt != order.attempt:
+        if worker_set.gone and not self.finishing and worker_set.attempt != order.attempt:
             self.worker_set = self.intent = None
 
     def _start(self, order: Order, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
@@ -251,9 +307,16 @@ class Job:
         if self.worker_set is None:
             if not self.setup.done(launch, variables, order.attempt, now):
                 return
+            if self.stored and not self.stored.ready(order.attempt, self._last_share, now):
+                return
             share = order.share or self._whole(order, pick_devices)
             self._form(order, share, launch.grace_s, now)
         self._fill(launch, variables)
+
+    @property
+    def _last_share(self) -> float:
+        """What was last said to be saved, by whichever attempt."""
+        return self.tail.progress.checkpointed_share if self.tail else 0.0
 
     def _whole(self, order: Order, pick_devices: Callable[[int], tuple[str, ...]]) -> Share:
         """Return the share of a machine that carries a set alone."""

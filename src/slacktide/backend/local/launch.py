@@ -38,6 +38,12 @@ class Launch:
     """Made when it is missing; the same for all attempts."""
     grace_s: float
     """How long a worker may take to end after SIGTERM before SIGKILL ends it."""
+    checkpoint_url: str | None = None
+    """The store to which checkpoints are copied, and from which they are brought."""
+    checkpoint_keep: int = 2
+    """How many checkpoints the store keeps."""
+    worked: bool = False
+    """Whether the job has done work already, which must not be begun anew."""
     progress_log: str | None = None
     """The pattern that finds progress in what rank 0 prints."""
     envs: Mapping[str, str] = field(default_factory=dict)

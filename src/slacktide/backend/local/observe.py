@@ -39,10 +39,10 @@ def observe(job: Job, now: float) -> Observation:
         unfinished=ended_well and not done,
         stopped=_stopped(job),
         gone=not job.going and _phase(job) in ("none", "exited"),
-        gone_s=worker_set.gone_s if worker_set else None,
+        gone_s=worker_set.gone_s if worker_set and not job.finishing else None,
         before_gone_s=job.before_gone_s,
         done_share=progress.done_share,
-        checkpointed_share=progress.checkpointed_share,
+        checkpointed_share=min(progress.checkpointed_share, job.safe_share),
         saved=progress.saved,
         said_s=None if said_at is None else now - said_at,
         spoken=worker_set is not None and said_at is not None and said_at >= job.began_at,
@@ -52,7 +52,7 @@ def observe(job: Job, now: float) -> Observation:
         setup_exit=None if job.setup.stopped else job.setup.exit_code,
         broken_lines=tail.broken_lines if tail else 0,
         newest_attempt=job.newest,
-        trouble=job.trouble or _damage(job),
+        trouble=job.trouble or _damage(job) or (job.stored.trouble if job.stored else ""),
     )
 
 
@@ -75,7 +75,8 @@ def _pending(job: Job) -> int:
 def _ended_well(job: Job) -> bool:
     """Say whether all ended with 0, untold, and all that they said was read after that."""
     behind = job.tail is not None and job.tail.behind
-    return job.worker_set is not None and job.worker_set.succeeded and not behind and not _void(job)
+    over = job.worker_set is not None and job.worker_set.succeeded and not job.finishing
+    return over and not behind and not _void(job)
 
 
 def _stopped(job: Job) -> bool:
@@ -106,7 +107,8 @@ def _damage(job: Job) -> str:
 def _phase(job: Job) -> Phase:
     worker_set, order = job.worker_set, job.order
     if worker_set:
-        return _phase_of(worker_set, wanted=order is None or bool(order.kinds))
+        wanted = order is None or bool(order.kinds)
+        return "stopping" if job.finishing else _phase_of(worker_set, wanted=wanted)
     if job.setup.present:
         return "setting-up" if order and order.kinds else "stopping"
     if order is None or not order.kinds:

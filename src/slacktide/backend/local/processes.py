@@ -135,6 +135,12 @@ class Processes:
             except (OSError, InputError) as error:
                 job.trouble = f"the folder of job {job_id} must be readable, got: {error}"
 
+    def close(self) -> None:
+        """End what copies checkpoints; workers stay."""
+        for job in self._jobs.values():
+            if job.stored is not None:
+                job.stored.close()
+
     def strays(self) -> list[Stray]:
         """Return what `sweep` found, is to go and has not gone."""
         return [
