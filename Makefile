@@ -3,7 +3,6 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 TORCH_READY := .venv/.ready-torch
-AWS_READY := .venv/.ready-aws
 
 .PHONY: help setup demo test check bench campaigns clean
 
@@ -26,11 +25,6 @@ $(TORCH_READY): $(READY) requirements-torch.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-torch.lock \
 		&& touch $(TORCH_READY) || echo "they could not be installed: the tests of these examples will be skipped"
 
-$(AWS_READY): $(READY) requirements-aws.lock
-	@echo "adding boto3 and moto for the tests of the provider ec2 (once: 0.1 GB)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-aws.lock \
-		&& touch $(AWS_READY) || echo "they could not be installed: these tests will be skipped"
-
 demo: $(READY)  ## train a real job on a replayed spot market: preempted for real, in time, with the bill
 	@$(BIN)/slacktide demo
 
@@ -40,7 +34,7 @@ check: $(READY)  ## style, types and import layers
 	$(BIN)/mypy
 	$(BIN)/pytest tests/architecture
 
-test: check $(AWS_READY) $(if $(filter no,$(TORCH)),,$(TORCH_READY))  ## all checks and tests; TORCH=no leaves PyTorch out
+test: check $(if $(filter no,$(TORCH)),,$(TORCH_READY))  ## all checks and tests; TORCH=no leaves PyTorch out
 	$(BIN)/pytest -n 2 --dist worksteal
 
 bench: $(READY)  ## throughput and quality figures beside their references

@@ -100,13 +100,15 @@ def look_ahead(
     solved = FUTURES + RECENT_STARTS
     drawn, start = scenarios(job, begin.place, begin.neighbours, paths=FUTURES)
     report(1, steps)
-    outlooks, chosen = list[Outlook](), list[Policy]()
+    outlooks, chosen, needing = list[Outlook](), list[Policy](), 0.0
     setting = Setting(neighbours=begin.neighbours)
     for done, policy in enumerate(policies):
         acting = compare.guarded(policy, job)
         ready = batch.prepare_together(acting, job, drawn, start, setting)
         chosen = chosen or ready
         runs = batch.run_ready(job, drawn, ready, start, setting=setting)
+        if not outlooks:
+            needing = float(np.mean(column(runs, "on_demand_gpu_hours") > 0.0))
         outlooks.append(Outlook(label(policy), spread(runs), spread(_from_history(job, begin, policy))))
         report(done + 2, steps)
     # The clairvoyant of a wide job takes longest, and is told by its starts.
@@ -127,7 +129,7 @@ def look_ahead(
         gpus=_held(job, chosen[:SHOWN_FUTURES], drawn, start, setting),
         assumptions=(
             *_without_checkpoints(job, policies[0], drawn, start, setting, outlooks[0]),
-            *_assumptions(job, begin, outlooks[0]),
+            *_assumptions(job, begin, outlooks[0], needing),
         ),
         clairvoyant_spare_usd=spare,
         begin_slot=begin.slot,
@@ -278,7 +280,7 @@ def _without_checkpoints(
     )
 
 
-def _assumptions(job: Job, begin: Begin, chosen: Outlook) -> tuple[str, ...]:
+def _assumptions(job: Job, begin: Begin, chosen: Outlook, needing: float) -> tuple[str, ...]:
     place, neighbours = begin.place, begin.neighbours
     window = recent(begin.recent(job).place, job)
     words = [
@@ -286,7 +288,7 @@ def _assumptions(job: Job, begin: Begin, chosen: Outlook) -> tuple[str, ...]:
         _recent(chosen.history.runs, window.hours, job),
         f"after workers are added there is no progress for {job.restart_hours * 60:g} min, which is paid for",
         "on-demand GPUs are always available, at the last price seen: this market does not record when they "
-        "ran out, so the risk of that is not in these figures",
+        f"ran out; {_without_on_demand(needing)}",
     ]
     if not begin.reaches_back(job):
         words.append(
@@ -303,6 +305,14 @@ def _assumptions(job: Job, begin: Begin, chosen: Outlook) -> tuple[str, ...]:
             f"at most {job.checkpoint_hours * 60:g} min of it"
         )
     return (*words, *begin.market.assumptions)
+
+
+def _without_on_demand(needing: float) -> str:
+    """Say in how many futures a job depends on on-demand GPUs."""
+    if needing == 0.0:
+        return "in none of the simulated futures does the job need any"
+    share = f"in {needing:.0%} of the simulated futures"
+    return f"{share} the job needs some, and may be late if there are none then"
 
 
 def _history(place: Pool, neighbours: Sequence[Pool]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from slacktide.backtesting.outlook import _history, _recent
+from slacktide.backtesting.outlook import Begin, _history, _recent, look_ahead
 from slacktide.jobfile import parse_job
 from slacktide.market.source import open_market
+from slacktide.policy.base import policies
 
 JOB = parse_job(
     "resources: {accelerators: H100:1..2}\nwork: 2 gpu-hours\ndeadline: 8h\n", path="job.yaml"
@@ -29,3 +30,15 @@ def test_pools_that_are_not_there_are_not_counted() -> None:
     )
     assert "'h100-1' and 1 other pool did up to" in _history(pool, [other])
     assert _history(pool, [other, other]).endswith("4 days of the others'")
+
+
+def test_a_plan_says_in_how_many_futures_the_job_depends_on_on_demand() -> None:
+    market = open_market("synthetic:h100?days=10&slot=1h&seed=1")
+    begin = Begin.at(market, "h100-1", 200)
+
+    def shortage(policy: str) -> str:
+        said = look_ahead(JOB, begin, [policies.make(policy)]).assumptions
+        return next(one for one in said if one.startswith("on-demand GPUs are always available"))
+
+    assert "in 100% of the simulated futures the job needs some, and may be late" in shortage("on-demand")
+    assert "in 100%" not in shortage("maximal-spot")
