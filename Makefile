@@ -35,7 +35,7 @@ check: $(READY)  ## style, types and import layers
 	$(BIN)/pytest tests/architecture
 
 test: check $(if $(filter no,$(TORCH)),,$(TORCH_READY))  ## all checks and tests; TORCH=no leaves PyTorch out
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal
 
 bench: $(READY)  ## throughput and quality figures beside their references
 	$(BIN)/python -m benchmarks
