@@ -3,6 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 TORCH_READY := .venv/.ready-torch
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# Bytecode is written when a module is first imported. To compile all that is installed takes longer than to
+# install it; and where nothing is written, every process compiles everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test check bench campaigns clean
 
@@ -15,14 +19,15 @@ $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Slacktide needs Python 3.11 or newer, got " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11")'
 	@echo "setting up .venv (once, about a minute)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(PIP) -r requirements.lock
+	@$(PIP) --no-deps --editable .
+	@$(BIN)/python -c 'import matplotlib.pyplot, numba, pyarrow.parquet, rich.live, slacktide.app.controller, slacktide.cli'
 	@touch $(READY)
 
 $(TORCH_READY): $(READY) requirements-torch.lock
 	@echo "adding PyTorch, transformers and Lightning for the tests of the examples that use them"
 	@echo "(once: 0.3 GB where pip is offered a build of PyTorch for CPUs, else 2.8 GB)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock -r requirements-torch.lock \
+	@$(PIP) -r requirements.lock -r requirements-torch.lock \
 		&& touch $(TORCH_READY) || echo "they could not be installed: the tests of these examples will be skipped"
 
 demo: $(READY)  ## train a real job on a replayed spot market: preempted for real, in time, with the bill
@@ -34,8 +39,10 @@ check: $(READY)  ## style, types and import layers
 	$(BIN)/mypy
 	$(BIN)/pytest tests/architecture
 
-test: check $(if $(filter no,$(TORCH)),,$(TORCH_READY))  ## all checks and tests; TORCH=no leaves PyTorch out
-	$(BIN)/pytest -n 3 --dist worksteal
+test: $(READY)  ## all checks and tests; TORCH=no leaves PyTorch out
+	@$(BIN)/python -m tests.machine_code & \
+		$(MAKE) --no-print-directory check $(if $(filter no,$(TORCH)),,$(TORCH_READY)); status=$$?; wait; exit $$status
+	$(BIN)/pytest -n 4 --dist worksteal
 
 bench: $(READY)  ## throughput and quality figures beside their references
 	$(BIN)/python -m benchmarks

@@ -18,14 +18,17 @@ NAMES = (
     "feed",
     "ahap",
     "horizon",
+    "pools",
     "deadline",
     "truth",
     "selection",
+    "sweeps",
     "calibration",
     "budget_solver",
     "engine",
     "snapshots",
     "local_start",
+    "warm",
     "budget",
 )
 

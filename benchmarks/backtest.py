@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from benchmarks.timing import best
-from slacktide.backtesting import batch, compare, plain
+from slacktide.backtesting import batch, plain
 from slacktide.backtesting.compare import label
+from slacktide.backtesting.summaries import summaries
 from slacktide.market.source import open_market
 from slacktide.policy.base import RulePolicy, policies
 from slacktide.policy.deadline_guard import DeadlineGuard
@@ -46,7 +47,7 @@ def whole_path() -> None:
     batch.run_table(LONG_JOB, pool, policy, starts[:2])
     made = 0.0
     for what, work in (
-        ("with their summary", lambda runs: compare.summaries([runs], ["guarded"])),
+        ("with their summary", lambda runs: summaries([runs], ["guarded"])),
         ("each made an object", list),
     ):
         began = time.process_time()

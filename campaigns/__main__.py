@@ -16,7 +16,7 @@ from typing import IO
 
 from campaigns.finding import Finding
 
-LONG = {"money": 5_000, "fuzz": 10_000, "faults": 120, "kills": 1_000}
+LONG = {"money": 5_000, "fuzz": 10_000, "faults": 120, "kills": 1_000, "machines": 1_000}
 """Every campaign, and how much of it makes its long form."""
 EVERY_S = 10.0
 """How often progress is told where nobody watches a terminal."""

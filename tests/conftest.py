@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts_of_order import in_order
+
 ROOT = Path(__file__).parents[1]
 
 # Whoever started the tests may ignore signals (nohup, a shell's background), and what they start would too.
@@ -30,6 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write golden files anew from what came out"
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have long tests begun first: one that begins last is waited for alone."""
+    items[:] = in_order(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
 @pytest.fixture

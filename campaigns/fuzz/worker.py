@@ -43,7 +43,7 @@ def main(seed: int) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     folder = Path.cwd()
-    _warm(folder)
+    warm(folder)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     _answer(answers, Outcome(0))
     for line in sys.stdin:
@@ -85,7 +85,8 @@ def _followed(path: Path) -> Outcome:
     return Outcome(0, trouble="" if told else f"shares that cannot be: {progress}")
 
 
-def _warm(folder: Path) -> None:
+def warm(folder: Path) -> None:
+    """Have machine code made and libraries loaded: what an input takes afterwards is its own."""
     wide = seeds.JOB.replace("1..4", "1..80").replace("6 gpu-hours", "60 gpu-hours")
     _fill(folder, {**valid_files(), "soft.yaml": seeds.OTHER_JOB.encode(), "wide.yaml": wide.encode()})
     for args in WARM:

@@ -7,6 +7,8 @@ start to the next:
 - A step uses the same sequences at any width. They depend on seed and step alone, so the state of a generator
   need not be saved.
 - A stop (SIGTERM) is agreed on in every step, so that all workers end after the same one; rank 0 saves it.
+- So is a change of the set. Workers that stay keep their process and model: they meet the others of the new
+  set and go on from the newest state that anyone holds in memory.
 - When a peer vanishes the others leave, and rank 0 saves the last whole step before it does.
 
 Exit codes: 0 all steps are done, 2 bad input, 75 a peer was lost or did not come, 143 stopped when asked.
@@ -173,21 +175,32 @@ class Shelf:
 
 
 class Stop:
-    """Knows whether a stop was asked for."""
+    """Knows whether this worker has to leave the others."""
 
-    asked = False
+    def __init__(self) -> None:
+        self._interrupted = False
 
     def heed(self) -> None:
         """From now on remember a stop and go on; before, there is nothing to save and it ends the process."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._ask)
+        worker.stopping.heed()
+        signal.signal(signal.SIGINT, self._interrupt)
 
-    def _ask(self, *_: Any) -> None:
-        self.asked = True
+    def _interrupt(self, *_: Any) -> None:
+        self._interrupted = True
+
+    @property
+    def asked(self) -> bool:
+        """Whether to end."""
+        return self._interrupted or bool(worker.stopping)
+
+    @property
+    def changing(self) -> bool:
+        """Whether to end, or to meet the workers of another set."""
+        return self.asked or bool(worker.resizing)
 
     def rest(self, until_s: float) -> None:
-        """Sleep until a moment, or until a stop is asked for."""
-        while not self.asked and (left_s := until_s - time.monotonic()) > 0:
+        """Sleep until a moment, or until something changes."""
+        while not self.changing and (left_s := until_s - time.monotonic()) > 0:
             time.sleep(min(left_s, 0.02))
 
 
@@ -227,10 +240,10 @@ def join(rank: int, width: int, patience_s: float, grace_s: float) -> None:
 
 
 class Training:
-    """The state of a run at one rank, and how it moves on by a step."""
+    """The state of a run at one rank, in one set of workers after another, and how it moves on by a step."""
 
-    def __init__(self, options: argparse.Namespace, rank: int, width: int) -> None:
-        self.options, self.rank, self.width = options, rank, width
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
         cuda = torch.cuda.is_available()
         # Where each worker is shown one GPU, that one is number 0 whatever the local rank.
         index = int(os.environ.get("LOCAL_RANK", "0")) % max(1, torch.cuda.device_count())
@@ -242,48 +255,84 @@ class Training:
         self.adam = torch.optim.AdamW(
             [value for value in self.model.parameters() if value.requires_grad], lr=options.learning_rate
         )
-        share = options.parallel_share
-        self.pace_s = options.step_seconds * (1 - share + share / width)  # Amdahl's law
-        self.step = self.saved_step = 0
-        self.shelf = None if rank else Shelf(worker.checkpoint_dir or Path("checkpoints"))
+        self.parallel: DistributedDataParallel | None = None
+        self.step, self.saved_step = -1, 0  # -1: there is no state to go on from
+
+    def enter(self) -> None:
+        """Learn this worker's place in a set, and meet the others; raises Lost or Refused."""
+        self.rank, self.width = place()
+        share = self.options.parallel_share
+        self.pace_s = self.options.step_seconds * (1 - share + share / self.width)  # Amdahl's law
+        self.shelf = None if self.rank else Shelf(worker.checkpoint_dir or Path("checkpoints"))
+        self.saved_step = 0
+        with peers_needed():
+            grace_s = float(os.environ.get("SLACKTIDE_GRACE_SECONDS", "30"))
+            join(self.rank, self.width, self.options.peer_seconds, grace_s)
 
     def begin(self) -> None:
-        """Go on from rank 0's newest checkpoint, if there is one; raises Refused when it is another job's."""
-        found = [self.shelf.newest() if self.shelf else None]
+        """Go on from the newest state in memory, else from a checkpoint; raises Refused if another job's."""
+        steps = [-1] * self.width
         with peers_needed():
-            dist.broadcast_object_list(found, src=0, device=self.device)
-        if found[0] is not None:
-            if found[0]["seed"] != self.options.seed:
-                raise Refused(f"the checkpoint's seed must be {self.options.seed}, got {found[0]['seed']}")
-            self.step = self.saved_step = found[0]["step"]
-            self.model.load_state_dict(found[0]["adapters"], strict=False)
-            self.adam.load_state_dict(found[0]["optimizer"])
+            dist.all_gather_object(steps, self.step)
+            source = steps.index(max(steps))
+            anew = steps[source] < 0
+            found = [(self.shelf.newest() if self.shelf else None) if anew else self.content(source)]
+            dist.broadcast_object_list(found, src=source, device=self.device)
+        self.load(found[0], saved=anew)
         with peers_needed():
             self.parallel = DistributedDataParallel(self.model)
-        self.tell()
+        if self.step > self.saved_step:
+            self.save()
+        else:
+            self.tell()
+
+    def content(self, source: int) -> dict[str, Any] | None:
+        """Return all that training depends on, at the rank that has it."""
+        if self.rank != source:
+            return None
+        content = {"step": self.step, "seed": self.options.seed, "adapters": self.model.adapters()}
+        return {**content, "optimizer": self.adam.state_dict()}
+
+    def load(self, found: dict[str, Any] | None, *, saved: bool) -> None:
+        """Take over what another worker or a checkpoint holds; None: begin."""
+        if found is None:
+            self.step = 0
+            return
+        if found["seed"] != self.options.seed:
+            raise Refused(f"the checkpoint's seed must be {self.options.seed}, got {found['seed']}")
+        self.model.load_state_dict(found["adapters"], strict=False)
+        self.adam.load_state_dict(found["optimizer"])
+        self.step = found["step"]
+        self.saved_step = self.step if saved else 0
+
+    def leave(self) -> None:
+        """Part from the workers of this set."""
+        self.parallel = None
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
     def advance(self, stop: Stop) -> bool:
-        """Do one step; return whether anybody was asked to stop. When a peer is lost nothing has changed."""
+        """Do one step; return whether anybody has to leave. When a peer is lost nothing has changed."""
+        assert self.parallel is not None
         until_s = time.monotonic() + self.pace_s
         text = self.language.batch(self.step).tensor_split(self.width)[self.rank].to(self.device)
         loss = summed_loss(self.parallel(text[:, :-1]), text)
         self.adam.zero_grad()
         stop.rest(until_s)
-        asked = torch.tensor([float(stop.asked)], device=self.device)
+        asked = torch.tensor([float(stop.changing)], device=self.device)
         with peers_needed():
             # The average over ranks that DistributedDataParallel takes becomes the mean over all symbols.
             (loss * self.width / (BATCH * CONTEXT)).backward()
             dist.all_reduce(asked)
-            stopping = bool(asked.item())
+            changing = bool(asked.item())
         self.adam.step()
         self.step += 1
-        return stopping
+        return changing
 
     def save(self) -> None:
         """Save this step unless it is saved, then tell: never the other way round."""
         if self.shelf and self.step > self.saved_step:
-            content = {"step": self.step, "seed": self.options.seed, "adapters": self.model.adapters()}
-            self.shelf.save(self.step, {**content, "optimizer": self.adam.state_dict()})
+            self.shelf.save(self.step, self.content(0) or {})
             self.saved_step = self.step
             self.tell()
 
@@ -300,22 +349,50 @@ class Training:
         return summed_loss(self.model(text[:, :-1]), text).item() / (HELD_OUT * CONTEXT)
 
 
-def train(options: argparse.Namespace, rank: int, width: int, stop: Stop) -> bool:
+def place() -> tuple[int, int]:
+    """Return rank and width of this worker; raises Refused when they make no sense."""
+    rank, width = worker.rank, worker.world_size
+    if not 0 <= rank < width <= BATCH:
+        raise Refused(f"RANK must be below WORLD_SIZE and that at most {BATCH}, got {rank} and {width}")
+    return rank, width
+
+
+def train(options: argparse.Namespace, stop: Stop) -> bool:
     """Train to the end or to a stop; return whether it is the end. Raises Lost or Refused."""
-    training = Training(options, rank, width)
-    with peers_needed():
-        join(rank, width, options.peer_seconds, float(os.environ.get("SLACKTIDE_GRACE_SECONDS", "30")))
+    place()
+    training = Training(options)
+    if not worker.ready():
+        return False
+    while True:
+        lost = None
+        try:
+            train_in_one_set(training, stop)
+        except Lost as error:
+            lost = error
+        if training.step >= options.steps:
+            return True
+        if lost and torch.cuda.is_available():  # NCCL would wait for the peer that is gone
+            raise lost
+        training.leave()
+        if stop.asked or not worker.reform():
+            if lost:
+                raise lost
+            return False
+
+
+def train_in_one_set(training: Training, stop: Stop) -> None:
+    """Train until the work is done or the set of workers has to change; rank 0 saves. Raises Lost."""
+    training.enter()
     stop.heed()
     training.begin()
-    stopping = False
+    changing = False
     try:
-        while training.step < options.steps and not stopping:
-            stopping = training.advance(stop)
-            if training.step % options.checkpoint_every == 0:
+        while training.step < training.options.steps and not changing:
+            changing = training.advance(stop)
+            if training.step % training.options.checkpoint_every == 0:
                 training.save()
     finally:
         training.save()
-    return training.step >= options.steps
 
 
 def main() -> int:
@@ -329,14 +406,11 @@ def main() -> int:
     parser.add_argument("--parallel-share", type=float, default=1.0, help="share of it that GPUs share")
     parser.add_argument("--peer-seconds", type=float, default=60.0, help="patience with peers (%(default)s)")
     options = parser.parse_args()
-    rank, width = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    if not 0 <= rank < width <= BATCH:
-        parser.error(f"RANK must be below WORLD_SIZE and that at most {BATCH}, got {rank} and {width}")
     if min(options.steps, options.checkpoint_every) < 1:
         parser.error(f"steps must be >= 1, got {options.steps} and {options.checkpoint_every}")
     stop = Stop()
     try:
-        return 0 if train(options, rank, width, stop) else EXIT_STOPPED
+        return 0 if train(options, stop) else EXIT_STOPPED
     except Refused as error:
         print(f"train: {error}", file=sys.stderr)
         return EXIT_REFUSED

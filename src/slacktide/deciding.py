@@ -14,12 +14,12 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
-from slacktide.errors import InputError, shown
+from slacktide.errors import InputError, UnknownNameError, shown
 from slacktide.market.tape import Past
 from slacktide.pace import KNOWN, Pace
 from slacktide.site.moment import Moment, PoolView
 from slacktide.site.spot import Spot
-from slacktide.types import Allocation, Job, JobState, Quote
+from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Sighting
 
 
 class Known(Protocol):
@@ -27,6 +27,18 @@ class Known(Protocol):
 
     def past(self, pool: int) -> Past: ...
     def forecast(self, pool: int) -> Sequence[Quote]: ...
+    def sightings(self, pool: int) -> Sequence[Sighting]: ...
+
+
+class Places(NamedTuple):
+    """A job that may be in any of the pools of its view; entries are in their order."""
+
+    jobs: tuple[Job, ...]
+    """The job as it is in each pool: its widths there, and how fast it is."""
+    move_hours: Floats
+    """[from, to]: how long its checkpoint is on its way."""
+    move_usd: Floats
+    """[from, to]: what that costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +67,19 @@ class View:
     """What is believed of the job's speed; `job` is what its file says, `policy.base.sight` has both."""
     known: Known | None = None
     """What `past` and `forecast` ask; None in a view made by hand that has neither."""
+    places: Places | None = None
+    """Where the job may be; None: only in the pool that it is in."""
 
     @property
     def quote(self) -> Quote:
         """What the job's own pool offers now."""
         return self.pools[self.pool].quote
+
+    @property
+    def hours(self) -> float:
+        """Hours until it will be asked again; kept whole, because `next - now` differs in the last bits."""
+        hours = self.next_hours - self.now_hours
+        return self.slot_hours if abs(hours - self.slot_hours) <= TIME_TOLERANCE_HOURS else hours
 
     @property
     def hours_left(self) -> float:
@@ -80,6 +100,10 @@ class View:
     def forecast(self, pool: int | None = None) -> Sequence[Quote]:
         """Return the run's forecast of a pool, else of the job's own, the next slot first."""
         return () if self.known is None else self.known.forecast(self.pool if pool is None else pool)
+
+    def sightings(self, pool: int) -> Sequence[Sighting]:
+        """Return what was seen of a pool since its past ended, in order; nothing where all is recorded."""
+        return () if self.known is None else self.known.sightings(pool)
 
     def allowed_width(self, gpus: int) -> int:
         """Return the greatest width the job may have within this many GPUs; 0 if there is none."""
@@ -102,6 +126,7 @@ def look(
     memory: tuple[float, ...] = (),
     name: str = "",
     pace: Pace = KNOWN,
+    places: Places | None = None,
 ) -> View:
     """Return what a policy may know in a slot of a job that stands at this moment of the market."""
     return View(
@@ -117,16 +142,24 @@ def look(
         memory=memory,
         pace=pace,
         known=moment,
+        places=places,
     )
 
 
 def stays_in(wish: Allocation, pool: str, job: str) -> None:
-    """Raise InputError unless a wish is for the pool that the job is in: jobs cannot move yet."""
+    """Raise InputError unless a wish of a job that may not move is for the pool that it is in."""
     if wish.pool not in (None, pool):
         raise InputError(
             f"job {shown(job)}: an allocation must stay in the job's pool, {shown(pool)}, got "
-            f"{shown(wish.pool)}; a job cannot move between pools yet, so leave the pool out"
+            f"{shown(wish.pool)}; this job may not move, so leave the pool out"
         )
+
+
+def goes_where_it_may(wish: Allocation, pools: Sequence[str], job: str) -> None:
+    """Raise UnknownNameError unless all that is wished for is in pools that the job may use."""
+    for each in wish.wishes:
+        if each.pool is not None and each.pool not in pools:
+            raise UnknownNameError("pool", each.pool, pools, place=f"job {shown(job)}: ")
 
 
 class Columns(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from slacktide.ledger import Priced
 from slacktide.pace import Pace
-from slacktide.types import JobState, Quote
+from slacktide.types import JobState, Quote, Wish
 
 Actor: TypeAlias = Literal["engine", "market", "user", "worker"]
 Status: TypeAlias = Literal["succeeded", "failed", "cancelled", "budget_exhausted", "deadline_missed"]
@@ -26,6 +26,17 @@ Ending: TypeAlias = Literal[
 """What a job is about to be: over in one of the ways above, or let go until a controller takes it up."""
 Capacity: TypeAlias = Literal["spot", "on-demand"]
 """How a machine is rented."""
+Cause: TypeAlias = Literal[
+    "", "no-capacity", "refused", "spent", "interrupted", "gone", "unlisted", "never-joined", "unfit",
+    "not-wanted",
+]  # fmt: skip
+"""What closed a ticket; empty where nobody said so.
+
+There was no machine (`no-capacity`, `refused`); it had come and gone before it was seen (`spent`), was taken
+back (`interrupted`), ended otherwise (`gone`), or is not listed any more; or it was given back.
+"""
+Sight: TypeAlias = Literal["feed", "tried"]
+"""What a job that may move is shown of its pools: all that they offer, or prices and what its tries told."""
 Health: TypeAlias = Literal["measuring", "on-time", "at-risk", "late-expected", "late"]
 """The outlook of a job, from its first minutes to a deadline that cannot be met any more."""
 
@@ -79,6 +90,8 @@ class Opened(Event):
     version: str
     backend: str = "local"
     """The back end that its workers run on."""
+    machines: str = ""
+    """The machines file that it rents by; empty: it rents none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +129,8 @@ class SubmissionAsked(Event):
     """The pool that is wanted; empty: the cheapest one."""
     job_class: str = ""
     """The class of the controller's fleet that it is of; empty: the job file's, if it names one."""
+    sight: Sight = "feed"
+    """What it is to be shown of its pools, if it may move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +159,7 @@ class Submitted(Event):
     market: str = ""
     """What to open the market with, as JSON: source and options."""
     pool: str = ""
+    """Where it runs; of a job that may move the pool in which its slots are counted."""
     slot_hours: float
     start_slot: int
     """The slot of the market at which the job's own slot 0 lies."""
@@ -162,6 +178,10 @@ class Submitted(Event):
     """From the submission on; infinite for a job without a deadline."""
     key: str = ""
     """The request that this answers; empty where the controller's own process handed the job in."""
+    pools: tuple[str, ...] = ()
+    """The pools among which it may move, as its states number them; empty: it stays where it is."""
+    sight: Sight = "feed"
+    """What it is shown of these pools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +221,18 @@ class Decided(Event):
     """Set when the workers are being let go for good: what the job will be once they are gone."""
     lost_gpu_hours: float = 0.0
     """Work that is thrown away by changing the workers: a job without checkpoints begins anew."""
+    wanted_pool: str = ""
+    """Where the first wish was to be had; empty for a job that stays in its pool."""
+    instead: tuple[Wish, ...] = ()
+    """What was to be tried after the first wish, in this order."""
+    missed: int = 0
+    """How many wishes no pool had the spot for, before the one that is held; all of them: nothing is."""
+    moved_from: str = ""
+    """The pool that it leaves to be in `pool`; empty where it stays or has not worked anywhere yet."""
+    move_usd: float = 0.0
+    """What it will cost to take its checkpoint along."""
+    move_hours: float = 0.0
+    """How long that takes, beside the restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,6 +460,10 @@ class Returned(Event):
     ticket: str
     left: bool = False
     """Whether a machine may still be there that has to be ended."""
+    cause: Cause = ""
+    """The same as `why`, in one word."""
+    ended_utc: str = ""
+    """When its machine ended, by its provider's account; empty where that is not told or not over."""
 
 
 KINDS: dict[str, type[Event]] = {

@@ -60,7 +60,7 @@ def write_private(path: str | os.PathLike[str], content: bytes) -> None:
         whole = target.resolve()
         make_private_folder(whole.parent)
         _replace(whole, content, PRIVATE_FILE)
-        _keep_name(whole.parent)
+        make_durable(whole.parent)
     except OSError as error:
         raise _unwritable(target, error) from error
 
@@ -95,9 +95,9 @@ def keep_from_others(path: Path) -> None:
             path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
 
 
-def _keep_name(folder: Path) -> None:
-    """Let a new name in a folder survive a loss of power."""
-    handle = os.open(folder, os.O_RDONLY)
+def make_durable(path: Path) -> None:
+    """Let a file, or the names in a folder, survive a loss of power; raises OSError."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -86,8 +86,9 @@ def live(
     pool: int,
     spot: int,
     on_demand: int,
+    move_usd: float = 0.0,
 ) -> Outcome:
-    """Let up to so many hours of one slot pass with one holding, and price them.
+    """Let up to so many hours of one slot pass with one holding, and price them, with a move to its pool.
 
     The stretch is shorter where the work ends in it, or the money, or the time of a job that stops at its
     deadline: then the job checkpoints, stops and is exhausted.
@@ -97,11 +98,11 @@ def live(
     limit = min(hours, max(0.0, ends)) if last else hours
     reach = np.inf
     if max_cost_usd < np.inf:
-        left = max_cost_usd - state.cost_usd
+        left = max_cost_usd - state.cost_usd - move_usd
         reach = reach_hours(tariff, meter, slot, pool, quote, spot, on_demand, left)
     after, passed = pass_time(terms, state, from_hours, min(limit, reach), pool, spot, on_demand)
     held = passed.hours if spot + on_demand > 0 else 0.0
-    charge, meter = price(tariff, meter, slot, pool, quote, spot, on_demand, held, 0.0)
+    charge, meter = price(tariff, meter, slot, pool, quote, spot, on_demand, held, move_usd)
     # Work that the tolerance lets end a moment after the deadline is in time, and is let end.
     stops = reach < limit or (last and next_end_hours(terms, after) > TIME_TOLERANCE_HOURS)
     exhausted = stops and after.finish_hours == np.inf

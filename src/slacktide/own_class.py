@@ -13,15 +13,28 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypeAlias
+from types import CodeType, ModuleType
+from typing import Any, NamedTuple, TypeAlias
 
 from slacktide.errors import InputError, listed, shown
 
 Spec: TypeAlias = str | Mapping[str, Any]
 """A plug-in as users write it: `name`, or `{name: {parameter: value}}`."""
 SUFFIX = ".py"
+_PREFIX = "slacktide_own_"
+
+
+class Source(NamedTuple):
+    """A file of a user's own that was loaded: what another process needs to load it as well."""
+
+    module: str
+    path: str
+    content: bytes
+
+
+_loaded: dict[str, Source] = {}
 
 
 def one_of(kind: str) -> str:
@@ -108,11 +121,23 @@ def _module(where: str, kind: str) -> ModuleType:
 
 def _from_file(path: Path) -> ModuleType:
     """Load a file as a module of its own; the same content is loaded once, so its classes are the same."""
-    digest = hashlib.sha256(str(path).encode() + b"\0" + path.read_bytes()).hexdigest()[:16]
-    name = f"slacktide_own_{digest}"
+    content = path.read_bytes()
+    digest = hashlib.sha256(str(path).encode() + b"\0" + content).hexdigest()[:16]
+    return _loaded_as(Source(f"{_PREFIX}{digest}", str(path), content), path)
+
+
+class _FromSource(SourceFileLoader):
+    """Reads the file itself: older bytecode counts as fresh where a file changes twice in a second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def _loaded_as(source: Source, path: Path) -> ModuleType:
+    name = source.module
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_FromSource(name, str(path)))
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -124,4 +149,47 @@ def _from_file(path: Path) -> ModuleType:
         raise
     finally:
         sys.path.remove(str(path.parent))
+    _loaded[name] = source
     return module
+
+
+def sources() -> tuple[Source, ...]:
+    """Return the files of users' own that were loaded so far."""
+    return tuple(_loaded.values())
+
+
+def adopt(files: Sequence[Source]) -> None:
+    """Load files of another process under the names that they have there; raises InputError if one cannot be.
+
+    A file that is not there, or has changed, is written into a folder that lasts as long as this process.
+    """
+    for source in files:
+        if source.module not in sys.modules:
+            path = Path(source.path)
+            try:
+                _loaded_as(source, path if _has(path, source.content) else _written(source))
+            except Exception as error:  # whatever a module of the user's own may raise when it is loaded
+                said = f"{type(error).__name__}: {error}"
+                remedy = "it must need no other file of yours, or that one must be installed there"
+                raise InputError(
+                    f"{shown(path.name)} must load where a sweep is done, got {said}; {remedy}"
+                ) from error
+
+
+def _has(path: Path, content: bytes) -> bool:
+    try:
+        return path.read_bytes() == content
+    except OSError:
+        return False
+
+
+def _written(source: Source) -> Path:
+    import atexit
+    import shutil
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="slacktide-own-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / Path(source.path).name
+    path.write_bytes(source.content)
+    return path

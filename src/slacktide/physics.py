@@ -37,8 +37,8 @@ class Terms(NamedTuple):
     shrink_hours: float
     checkpoint_hours: float
     """Productive hours between checkpoints; 0: a loss costs no work; infinite: there are none."""
-    move_hours: float
-    """Added to a restart when the workers move to another pool."""
+    move_hours: Floats
+    """[pool]: added to a restart where a checkpoint has to come from there first."""
     after_deadline: int
     """What becomes of work left at the deadline: its place in `types.AFTER_DEADLINE`."""
     fastest: int
@@ -60,7 +60,11 @@ class Passed(NamedTuple):
     productive_hours: float
 
 
-def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: float = 0.0) -> Terms:
+NO_MOVE = np.zeros(1)
+"""How long moves take where there is one pool."""
+
+
+def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: Floats = NO_MOVE) -> Terms:
     """Write a job as bare numbers, submitted at a time of the market's clock."""
     width = np.zeros(job.max_gpus + 1, dtype=np.int64)
     width[list(job.widths)] = job.widths
@@ -75,7 +79,7 @@ def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: float = 0.0) ->
         restart_hours=float(job.restart_hours),
         shrink_hours=float(job.restart_hours if job.shrink_hours is None else job.shrink_hours),
         checkpoint_hours=float(job.checkpoint_hours),
-        move_hours=float(move_hours),
+        move_hours=np.ascontiguousarray(move_hours, dtype=np.float64),
         after_deadline=AFTER_DEADLINE.index(job.after_deadline),
         fastest=job.fastest_width,
         phase_ends_gpu_hours=ends,
@@ -180,7 +184,7 @@ def pause_on_change(
 def pause_after(terms: Terms, state: JobState, spot: int, on_demand: int, pool: int) -> float:
     """Return the hours without progress that lie ahead once the job holds these workers."""
     if pool != state.pool and spot + on_demand > 0:
-        return terms.restart_hours + (terms.move_hours if state.progress_gpu_hours > 0.0 else 0.0)
+        return terms.restart_hours + (terms.move_hours[state.pool] if state.progress_gpu_hours > 0.0 else 0.0)
     return pause_on_change(
         terms.restart_hours,
         terms.shrink_hours,
@@ -339,6 +343,18 @@ def finish_with(terms: Terms, state: JobState, now_hours: float, spot: int, on_d
     changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus
     done, _, _ = carried(terms, state, changed)
     return now_hours + pause + work_hours(terms, done, width)
+
+
+@compilable
+def finish_in(terms: Terms, state: JobState, now_hours: float, pool: int, on_demand: int) -> float:
+    """Return when the work is done if from now on this width is held on demand in a pool, which may be new.
+
+    The terms are those of that pool.
+    """
+    changed = state.spot_gpus != 0 or on_demand != state.on_demand_gpus or pool != state.pool
+    pause = pause_after(terms, state, 0, on_demand, pool)
+    done, _, _ = carried(terms, state, changed)
+    return now_hours + pause + work_hours(terms, done, on_demand)
 
 
 @compilable

@@ -128,6 +128,21 @@ class Table:
         return corners[-1][1]
 
 
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """Another speedup on GPUs that are so many times as fast as the reference GPU."""
+
+    inner: Speedup
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not is_rate(self.factor):
+            raise InputError(f"scaled speedup: the factor must be > 0, got {self.factor:g}")
+
+    def __call__(self, gpus: float) -> float:
+        return self.factor * self.inner(gpus)
+
+
 CONCAVE = (Linear, Amdahl, Power, Table)
 """The speedups of this module: known to be concave, which of a user's own nobody knows."""
 

@@ -54,6 +54,28 @@ class Reason(NamedTuple):
         return f"{self.rule} ({signals})" if signals else self.rule
 
 
+class Sighting(NamedTuple):
+    """What was learned of a pool's spot at a moment: by a try, by a loss, or by what is held."""
+
+    at_hours: float
+    at_least_gpus: int
+    at_most_gpus: int
+
+
+class Wish(NamedTuple):
+    """One thing to try to hold."""
+
+    spot_gpus: int = 0
+    on_demand_gpus: int = 0
+    pool: str | None = None
+    """The pool to be in; None means the one the job is in."""
+
+    @property
+    def gpus(self) -> int:
+        """The width wanted: spot and on demand together."""
+        return self.spot_gpus + self.on_demand_gpus
+
+
 class Allocation(NamedTuple):
     """What a policy wants to hold during the coming slot."""
 
@@ -64,11 +86,19 @@ class Allocation(NamedTuple):
     reason: Reason = Reason("unexplained")
     memory: tuple[float, ...] = ()
     """What the policy wants to be shown again at the next slot; policies keep no other memory."""
+    instead: tuple[Wish, ...] = ()
+    """What to try, in this order, when a pool does not have the spot that was wanted; the last must be
+    certain: on demand, or nothing."""
 
     @property
     def gpus(self) -> int:
         """The width wanted: spot and on demand together."""
         return self.spot_gpus + self.on_demand_gpus
+
+    @property
+    def wishes(self) -> tuple[Wish, ...]:
+        """All that is to be tried, in order."""
+        return (Wish(self.spot_gpus, self.on_demand_gpus, self.pool), *self.instead)
 
 
 class JobState(NamedTuple):
@@ -114,6 +144,19 @@ class Phase:
         _positive("work_gpu_hours", self.work_gpu_hours)
 
 
+class PoolChoice(NamedTuple):
+    """Pools that a job may use: a GPU type, perhaps only in some places."""
+
+    gpu: str
+    """The GPU type, such as H100."""
+    infra: str = ""
+    """Where: a cloud, region or zone, or several of them by `/`; empty means anywhere."""
+    widths: tuple[int, ...] = ()
+    """The widths the job may have there; empty means the job's own."""
+    speed: float = 1.0
+    """How fast one such GPU is for the job, against the reference GPU that its work is counted on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One training job: its work, how it scales, and what its result is worth when.
@@ -150,6 +193,10 @@ class Job:
     runs, and the deadline is kept with a margin until it is known; 0: the work is as it says."""
     after_deadline: AfterDeadline = "finish-fast"
     """What becomes of work that is left at the deadline."""
+    pools: tuple[PoolChoice, ...] = ()
+    """The pools it may use, the preferred ones first; none: any pool, at the job's own widths."""
+    checkpoint_gb: float = 0.0
+    """The size of a checkpoint, which is carried along when the job moves to another pool."""
 
     def __post_init__(self) -> None:
         if self.phases:
@@ -166,7 +213,9 @@ class Job:
                 f"checkpoint_hours must be >= 0, got {self.checkpoint_hours:g}", field="checkpoint_hours"
             )
         _not_negative("value_usd", self.value_usd)
+        _not_negative("checkpoint_gb", self.checkpoint_gb)
         self._check_widths()
+        self._check_pools()
         if self.shrink_hours is not None:
             _not_negative("shrink_hours", self.shrink_hours)
             if self.shrink_hours > self.restart_hours:
@@ -209,6 +258,19 @@ class Job:
             raise InputError(f"a width must be in 1..{MAX_GPUS}, got {wrong}", field="widths")
         for phase in self.parts:
             self._check_speedup(phase.speedup)
+
+    def _check_pools(self) -> None:
+        for choice in self.pools:
+            if not (math.isfinite(choice.speed) and choice.speed > 0):
+                raise InputError(
+                    f"the speed of {choice.gpu} must be > 0 and finite, got {choice.speed:g}", field="pools"
+                )
+            strange = sorted(set(choice.widths) - set(self.widths))
+            if strange:
+                raise InputError(
+                    f"the widths of a pool must be widths of the job, got {strange[0]} for {choice.gpu}",
+                    field="pools",
+                )
 
     def _check_speedup(self, speedup: Speedup) -> None:
         # A concave speedup is a number at every width if it is one at both ends.

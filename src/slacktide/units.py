@@ -25,6 +25,12 @@ MAX_SPREAD = 9.0
 MAX_USD = 1e12
 """More than anybody will spend here."""
 
+MAX_GB = 1e6
+"""A petabyte: more than any checkpoint."""
+
+MAX_GBIT_PER_S = 1e6
+"""Faster than any network between two machines."""
+
 MAX_PER_HOUR = 1e6
 """More jobs than any scheduler starts in an hour."""
 
@@ -48,6 +54,13 @@ _CLOCK = re.compile(r"([0-9]{1,4}):([0-5][0-9])(?::00)?")
 _MONEY = re.compile(rf"\$\s*(?P<dollars>{_NUMBER})|(?P<usd>{_NUMBER})\s*usd", re.IGNORECASE)
 _WORK = re.compile(rf"(?P<work>{_NUMBER})\s*gpu[- ]?(?:hours|hour|h)", re.IGNORECASE)
 _PERCENT = re.compile(rf"(?P<percent>{_NUMBER})\s*%")
+_SIZE = re.compile(rf"(?P<size>{_NUMBER})\s*(?P<unit>[KMGTP]i?B)", re.IGNORECASE)
+_GB_PER_UNIT = {
+    "kb": 1e-6, "mb": 1e-3, "gb": 1.0, "tb": 1e3, "pb": 1e6,
+    "kib": 2**10 / 1e9, "mib": 2**20 / 1e9, "gib": 2**30 / 1e9, "tib": 2**40 / 1e9, "pib": 2**50 / 1e9,
+}  # fmt: skip
+_RATE = re.compile(rf"(?P<rate>{_NUMBER})\s*(?P<unit>[KMGT])(?:bit/s|bps)", re.IGNORECASE)
+_GBIT_PER_UNIT = {"k": 1e-6, "m": 1e-3, "g": 1.0, "t": 1e3}
 _GPU_NAME = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9._+-]*")
 _SPAN = re.compile(r"(?P<low>[0-9]+)\s*\.\.\s*(?P<high>[0-9]+)")
 _SET = re.compile(r"\{(?P<items>[^{}]*)\}")
@@ -58,6 +71,8 @@ _DURATION_FORM = "a duration must be a number with its unit, such as 90s, 15m, 2
 _MONEY_FORM = "an amount of money must be a number with its unit, such as '600 usd' or $600"
 _SPREAD_FORM = "the spread of work must be in 0..900 %, such as '40 gpu-hours +-30%'"
 _WORK_FORM = "work must be a number with its unit, such as '40 gpu-hours'"
+_SIZE_FORM = "a size must be a number with its unit, such as '50 GB' or '800 MB'"
+_RATE_FORM = "a speed must be a number with its unit, such as '10 Gbit/s' or '800 Mbit/s'"
 _RANGE_FORM = "a range of GPUs must be written 8, 1..8 or {1,2,4,8}"
 _BUDGET_FORM = "a budget must be an average, such as '16 gpus', '40 usd/hour' or '20000 usd/month'"
 _ARRIVALS_FORM = "arrivals must be a number per period, such as 3/hour or 20/day"
@@ -105,6 +120,26 @@ def parse_money_usd(text: str) -> float:
     if not found:
         raise _refusal(_MONEY_FORM, text, "write '{0} usd'")
     return _at_most(_number(found["dollars"] or found["usd"]), MAX_USD, "money must be <= 1e12 usd", text)
+
+
+def parse_size_gb(text: str) -> float:
+    """Read a size such as `50 GB`, `800 MB` or `1.5 TiB` and return GB of 10^9 bytes."""
+    found = _SIZE.fullmatch(text.strip())
+    if not found:
+        raise _refusal(_SIZE_FORM, text, "write '{0} GB'")
+    size = _number(found["size"]) * _GB_PER_UNIT[found["unit"].lower()]
+    return _at_most(size, MAX_GB, "a size must be <= 1e6 GB", text)
+
+
+def parse_gbit_per_s(text: str) -> float:
+    """Read a speed such as `10 Gbit/s` or `800 Mbps` and return Gbit/s, above zero."""
+    found = _RATE.fullmatch(text.strip())
+    if not found:
+        raise _refusal(_RATE_FORM, text, "write '{0} Gbit/s'")
+    rate = _number(found["rate"]) * _GBIT_PER_UNIT[found["unit"].lower()]
+    if not rate > 0:
+        raise InputError(f"a speed must be > 0, got {shown(text)}")
+    return _at_most(rate, MAX_GBIT_PER_S, "a speed must be <= 1e6 Gbit/s", text)
 
 
 def parse_work_gpu_hours(text: str) -> float:
@@ -191,6 +226,11 @@ def format_duration(hours: float) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return sign + "".join(parts)
+
+
+def format_count(number: int, noun: str) -> str:
+    """Write a count with its noun, in the plural when it needs one."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def format_usd(usd: float) -> str:

@@ -35,6 +35,7 @@ def experiment_options(folder: str, *, data: str) -> Callable[[common.Command], 
         click.option(
             "--seed", type=int, default=0, show_default=True, help="The same seed gives the same numbers."
         ),
+        common.on_option,
         click.option("--force", is_flag=True, help="Write into a folder that has other files."),
         common.output_option("table", "json"),
     )
@@ -54,21 +55,24 @@ def reproduce() -> None:
 
 @reproduce.command()
 @experiment_options("reproduction", data="Real traces to use next to the synthetic markets")
-def deadline(out: str, quick: bool, data: str | None, seed: int, force: bool, output: str) -> None:
+def deadline(
+    out: str, quick: bool, data: str | None, seed: int, on: str | None, force: bool, output: str
+) -> None:
     """Reproduce Kong et al. 2025: AHAP, AHANP and the online selection beside their baselines.
 
     Utility against the tightness of the deadline, the volatility of the market, the quality of
     forecasts and the parameters, and the convergence of the selection. Writes a page, and a figure
     and a CSV file for each experiment.
     """
+    from slacktide.app.spreading import open_spread
     from slacktide_papers.deadline.experiments import reproduce as run
     from slacktide_papers.deadline.page import write_reproduction
     from slacktide_papers.reproduction import check_folder
 
     folder = Path(out)
     check_folder(folder, force=force)
-    with common.Bar("experiments") as bar:
-        result = run(quick=quick, seed=seed, data=Path(data) if data else None, progress=bar)
+    with open_spread(on) as spread, common.Bar("experiments") as bar:
+        result = run(quick=quick, seed=seed, data=Path(data) if data else None, progress=bar, spread=spread)
     _print(result, write_reproduction(result, folder), output)
 
 
@@ -110,6 +114,7 @@ def budget(
     node_gpus: int,
     provisioning: str,
     seed: int,
+    on: str | None,
     force: bool,
     output: str,
 ) -> None:
@@ -119,6 +124,7 @@ def budget(
     autoscaling at equal bills, on recorded streams or a synthetic one, with ideal machines and with those
     that the options describe. Writes a page, and a figure and a CSV file for each experiment.
     """
+    from slacktide.app.spreading import open_spread
     from slacktide.units import parse_duration_hours
     from slacktide_papers.budget.cases import Machines
     from slacktide_papers.budget.experiments import reproduce as run
@@ -128,10 +134,9 @@ def budget(
     folder = Path(out)
     check_folder(folder, force=force)
     machines = Machines(parse_duration_hours(restart), node_gpus, parse_duration_hours(provisioning))
-    with common.Bar("experiments") as bar:
-        result = run(
-            quick=quick, seed=seed, data=Path(data) if data else None, machines=machines, progress=bar
-        )
+    traces = Path(data) if data else None
+    with open_spread(on) as spread, common.Bar("experiments") as bar:
+        result = run(quick=quick, seed=seed, data=traces, machines=machines, progress=bar, spread=spread)
     _print_budget(result, write_budget_reproduction(result, folder), output)
 
 

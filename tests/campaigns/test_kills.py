@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_kills_lose_nothing(seed: int) -> None:
     if not Path("/proc/self/environ").exists():
         pytest.skip("workers are looked for in /proc, which this system does not have")

@@ -21,7 +21,7 @@ SPEC = Spec("on-demand", "zone/big", 8)
 
 
 def test_the_usual_ones_are_known() -> None:
-    assert {"ec2", "fake", "fixed"} <= set(providers)
+    assert {"ec2", "fake", "fixed", "ray-cluster", "skypilot"} <= set(providers)
 
 
 def faked(faults: Faults | None = None, kind: type[Fake] = Fake) -> MakeProvider:

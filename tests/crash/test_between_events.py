@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from slacktide.backend.base import Order
 from slacktide.backend.replay import Replay
+from slacktide.backtesting.roaming import Ground
 from slacktide.engine.bill import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane, make_lane
-from slacktide.events import Decided, Event, Lived, Record, Submitted
+from slacktide.events import Decided, Event, Lived, Record, Sight, Submitted
 from slacktide.market.source import open_market
 from slacktide.policy.base import policies
+from slacktide.policy.eager_failover import EagerFailover
 from slacktide.store.memory import MemoryStore
 from slacktide.types import Job
 
@@ -57,6 +59,17 @@ def lane_of_test() -> Lane:
     return make_lane(job, market, market.pools[0], policies.make("uniform-progress"), 12)
 
 
+def lane_over_pools(sight: Sight) -> Lane:
+    """Return the lane of a job that moves, and tries pools in vain where it does not see them."""
+    market = open_market("synthetic:volatile?seed=8&days=3&slot=30m&pools=3")
+    job = Job(
+        work_gpu_hours=14, deadline_hours=9, widths=(2,), restart_hours=0.1, checkpoint_hours=0.25,
+        checkpoint_gb=50,
+    )  # fmt: skip
+    ground = Ground.of(job, "", market)
+    return make_lane(job, market, ground.pools[0], EagerFailover(), 12, ground=ground, sight=sight)
+
+
 def drive(store: MemoryStore, lane: Lane) -> None:
     """Run a controller from wherever the journal stands until all is done or it is killed."""
     engine = Engine(store, Watched(), open_lane=lambda _: lane)
@@ -70,6 +83,9 @@ def drive(store: MemoryStore, lane: Lane) -> None:
             policy="",
             slot_hours=0.5,
             start_slot=12,
+            pool=lane.home.name,
+            pools=lane.pool_names if lane.ground is not None else (),
+            sight=lane.sight,
         )
         engine.submit(text)
     engine.recover()
@@ -88,15 +104,24 @@ def facts(store: MemoryStore) -> list[Event]:
     return [record.event for record in store.read() if isinstance(record.event, Decided | Lived)]
 
 
-def _whole() -> MemoryStore:
+def _whole(lane: Lane) -> MemoryStore:
     store = MemoryStore()
-    drive(store, lane_of_test())
+    drive(store, lane)
     return store
 
 
+LANES: dict[str, Callable[[], Lane]] = {
+    "in one pool": lane_of_test,
+    "over pools": lambda: lane_over_pools("feed"),
+    "over pools that are tried": lambda: lane_over_pools("tried"),
+}
+
+
+@pytest.mark.parametrize("kind", LANES)
 @pytest.mark.parametrize("before", [True, False], ids=["before the write", "after the write"])
-def test_a_kill_at_any_write_changes_nothing(before: bool) -> None:
-    whole, lane = facts(_whole()), lane_of_test()
+def test_a_kill_at_any_write_changes_nothing(before: bool, kind: str) -> None:
+    lane = LANES[kind]()
+    whole = facts(_whole(lane))
     killed = 0
     for when in range(1, 100):
         store = Fragile(when, before=before)
@@ -110,9 +135,11 @@ def test_a_kill_at_any_write_changes_nothing(before: bool) -> None:
     assert killed > 8
 
 
-def test_a_kill_at_every_write_still_ends() -> None:
+@pytest.mark.parametrize("kind", LANES)
+def test_a_kill_at_every_write_still_ends(kind: str) -> None:
     """A controller that never survives more than one write gets there all the same."""
-    whole, lane = facts(_whole()), lane_of_test()
+    lane = LANES[kind]()
+    whole = facts(_whole(lane))
     store = Fragile(1, before=False)
     for _ in range(200):
         try:
@@ -123,3 +150,11 @@ def test_a_kill_at_every_write_still_ends() -> None:
     assert facts(store) == whole
     engine = Engine(store, Replay(), open_lane=lambda _: lane)
     assert audit(engine.world.jobs["job"], lane, store.read()).clean
+
+
+@pytest.mark.parametrize("sight", ["feed", "tried"])
+def test_the_job_over_pools_moves_and_tries(sight: Sight) -> None:
+    told = facts(_whole(lane_over_pools(sight)))
+    assert len({one.pool for one in told if isinstance(one, Decided) and one.spot_gpus}) > 1
+    assert sum(one.priced.charge.move_usd for one in told if isinstance(one, Lived)) > 0.0
+    assert any(one.missed for one in told if isinstance(one, Decided)) == (sight == "tried")

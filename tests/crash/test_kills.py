@@ -1,4 +1,4 @@
-"""A hundred kills of the controller at random moments, with real workers: nothing lost, nothing leaked."""
+"""Fifty kills of the controller at random moments, with real workers: nothing lost, nothing leaked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,9 +25,23 @@ resources: {{accelerators: "H100:1..3"}}
 work: 60 gpu-hours
 deadline: 90h
 restart: 6m
-checkpoint: {{dir: ckpt, every: 3m, grace: 1s}}
-policy: uniform-progress
+checkpoint: {{dir: ckpt, every: 3m, grace: 1s, size: 10 GB}}
+policy: {policy}
 market: market.csv
+"""
+OWN = """
+from slacktide.types import Allocation, Reason, Wish
+
+
+class WhereItIs:
+    \"\"\"Hold three spot GPUs where there are some, else two, else wait.\"\"\"
+
+    roams = True
+
+    def decide(self, view):
+        wishes = [Wish(gpus, 0, pool.name) for gpus in (3, 2) for pool in view.pools]
+        first, *rest = [*wishes, Wish()]
+        return Allocation(*first, reason=Reason("where-it-is"), instead=tuple(rest))
 """
 
 
@@ -34,11 +49,12 @@ SPOT_GPUS = (3, 3, 1, 2, 0, 3)
 """What the market offers, over and over: something is taken away every other second."""
 
 
-def write_market(path: Path) -> None:
+def write_market(path: Path, pools: Sequence[str]) -> None:
     begin = datetime(2025, 1, 1, tzinfo=UTC)
     rows = [
-        f"{(begin + timedelta(hours=slot / 2)).isoformat()},zone,{SPOT_GPUS[slot % 6]},2.0,10.0"
+        f"{(begin + timedelta(hours=slot / 2)).isoformat()},{pool},{SPOT_GPUS[(slot + 3 * at) % 6]},2.0,10.0"
         for slot in range(400)
+        for at, pool in enumerate(pools)
     ]
     head = "time_utc,pool,spot_gpus,spot_usd_per_gpu_hour,on_demand_usd_per_gpu_hour"
     path.write_text("\n".join([head, *rows, ""]), encoding="utf-8")
@@ -58,13 +74,20 @@ def workers_of(folder: Path) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_random_kills_lose_nothing(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seed", "pools", "policy"),
+    [
+        (1, ("zone",), "uniform-progress"),
+        (3, ("aws/us-east-1a", "aws/us-west-2a"), "own.py:WhereItIs"),
+    ],
+)
+def test_random_kills_lose_nothing(seed: int, pools: Sequence[str], policy: str, tmp_path: Path) -> None:
     if not Path("/proc").is_dir():
         pytest.skip("leaked workers are looked for in /proc, which this system does not have")
     worker, python = shlex.quote(str(PARTS / "worker.py")), shlex.quote(sys.executable)
-    write_market(tmp_path / "market.csv")
-    job = JOB.format(python=python, worker=worker, steps=4000)
+    write_market(tmp_path / "market.csv", pools)
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    job = JOB.format(python=python, worker=worker, steps=4000, policy=policy)
     (tmp_path / "job.yaml").write_text(job, encoding="utf-8")
     command = [sys.executable, str(PARTS / "killer.py"), str(tmp_path), str(KILLS), str(seed), str(SPEED)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -75,7 +98,8 @@ def test_random_kills_lose_nothing(seed: int, tmp_path: Path) -> None:
     assert (told["code"], told["status"]) == (0, "succeeded"), done.stderr
     assert told["gaps"] == told["wrong"] == told["failures"] == []
     assert round(told["cost_usd"], 2) == round(told["audited_usd"], 2)
-    assert told["preemptions"] > 2
+    assert told["preemptions"] + told["moves"] > 2
+    assert (told["moves"] > 0) == (len(pools) > 1)
     assert workers_of(tmp_path) == []
     check_checkpoints(tmp_path / "ckpt" / "step.log")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slacktide.backend.local.environment import job_variables, rank_variables
-from slacktide.backend.local.folder import Intent
+from slacktide.backend.local.environment import job_variables, note_variables, rank_variables
+from slacktide.backend.local.folder import Intent, Kept
 from slacktide.backend.local.launch import Launch
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "worker.md"
@@ -14,7 +14,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "worker.md"
 def test_every_variable_of_a_worker_is_documented(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     launch = Launch(job_id="j", run="true", workdir=tmp_path, checkpoint_dir=tmp_path, grace_s=1.0)
-    intent = Intent(attempt=1, kinds=("spot",), master_port=1, devices=("0",), grace_s=1.0)
+    intent = Intent(
+        attempt=1, kinds=("spot",), master_port=1, devices=("0",), grace_s=1.0, kept=(Kept(0, 1, 0),)
+    )
     given = {**job_variables({}, launch, tmp_path / "progress"), **rank_variables(intent, 0)}
+    given |= note_variables(intent, tmp_path / "rank-0")
+    assert "SLACKTIDE_ADDED" in given
     assert not [name for name in given if f"`{name}`" not in text]
     assert "`SLACKTIDE_WORKER`" in text

@@ -20,6 +20,8 @@ POOL_KEYS = {
     "full_share", "mean_spot_gpus", "losses_per_day", "up_median_hours", "up_mean_hours", "down_median_hours",
     "down_mean_hours", "autocorrelation_1h", "autocorrelation_24h", "any_share_by_hour", "spot_min_usd",
     "spot_mean_usd", "spot_max_usd", "on_demand_mean_usd", "price_share", "price_moves_per_day",
+    "gpu", "region", "spot_now_usd", "on_demand_now_usd", "spot_now_gpus", "half_of_largest_share",
+    "largest_share",
 }  # fmt: skip
 
 
@@ -46,7 +48,7 @@ def test_show_prints_a_table_and_its_assumptions() -> None:
 
 def test_show_json_has_the_documented_keys() -> None:
     found = json.loads(invoke("show", "synthetic:h100?days=3&pools=2", "-o", "json").stdout)
-    assert set(found) == {"source", "assumptions", "pools"}
+    assert set(found) == {"source", "assumptions", "pools", "moves", "largest_spot_gpus"}
     assert [set(pool) for pool in found["pools"]] == [POOL_KEYS, POOL_KEYS]
     assert len(found["pools"][0]["any_share_by_hour"]) == 24
     page = Path(__file__).parents[2] / "docs" / "reference" / "market.md"

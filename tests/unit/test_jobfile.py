@@ -11,7 +11,7 @@ import pytest
 from slacktide.errors import FileError, InputError
 from slacktide.jobfile import JOB_KEYS, JobFile, parse_job, read_job_file
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Phase
+from slacktide.types import Phase, PoolChoice
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=UTC)
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -19,6 +19,14 @@ DOCUMENTATION = Path(__file__).parents[2] / "docs" / "reference" / "job-file.md"
 
 SMALL = """\
 resources: {accelerators: H100:1..8}
+work: 40 gpu-hours
+deadline: 12h
+"""
+
+ANY_OF = """\
+resources:
+  any_of:
+    - {}
 work: 40 gpu-hours
 deadline: 12h
 """
@@ -195,6 +203,8 @@ def test_accelerators_may_be_text_or_a_mapping(text: str, gpu: str, widths: tupl
         ("./a:b.csv", str(Path("jobs/a:b.csv"))),
         ("traces/may.csv", str(Path("jobs/traces/may.csv"))),
         ("/data/may.csv", "/data/may.csv"),
+        ("a.csv, /data/b.csv,synthetic:h100", f"{Path('jobs/a.csv')},/data/b.csv,synthetic:h100"),
+        ("feed:a,b.csv", "feed:a,b.csv"),
     ],
 )
 def test_a_market_is_a_name_or_a_path_from_the_job_file(text: str, market: str) -> None:
@@ -345,6 +355,56 @@ BROKEN: dict[str, tuple[str, int, str]] = {
     "policy null": (SMALL + "policy:\n", 4, "policy: must be a name, module:Class or"),
     "parameters as text": (SMALL + "policy: {uniform-progress: gang}\n", 4, "parameters must be a mapping"),
     "auto with parameters": (SMALL + "policy: {auto: {a: 1}}\n", 4, "auto takes no parameters"),
+    "any_of as mapping": (
+        SMALL.replace("accelerators: H100:1..8", "any_of: {a: 1}"),
+        1,
+        "resources.any_of: must be a list such as [{accelerators: H100:1..8}], got a mapping",
+    ),
+    "any_of of nothing": (
+        SMALL.replace("accelerators: H100:1..8", "any_of: []"),
+        1,
+        "resources.any_of: must be a list such as [{accelerators: H100:1..8}], got an empty list",
+    ),
+    "a choice as text": (ANY_OF.format("H100:8"), 3, "resources.any_of[1]: must be a mapping"),
+    "a choice without accelerators": (
+        ANY_OF.format("{infra: aws}"),
+        3,
+        "resources.any_of[1].accelerators must be given, got nothing",
+    ),
+    "a choice with a wrong key": (
+        ANY_OF.format("{accelerators: H100, zone: a}"),
+        3,
+        "a key of resources.any_of[1] must be one of",
+    ),
+    "a choice of width 0": (ANY_OF.format("{accelerators: H100:0..2}"), 3, "a width must be in 1..4096"),
+    "a choice of no speed": (
+        ANY_OF.format("{accelerators: H100, speed: 0}"),
+        3,
+        "resources.any_of[1].speed: must be > 0 and <= 1000, got '0'; 1 is the reference GPU",
+    ),
+    "a choice of negative speed": (ANY_OF.format("{accelerators: H100, speed: -1}"), 3, "must be > 0"),
+    "a choice of speed in words": (
+        ANY_OF.format("{accelerators: H100, speed: fast}"),
+        3,
+        "resources.any_of[1].speed: must be a number, got 'fast'",
+    ),
+    "a choice in an empty place": (
+        ANY_OF.format("{accelerators: H100, infra: aws//us-east-1a}"),
+        3,
+        "resources.any_of[1].infra: must be a cloud, region or zone, such as gcp/us-central1-a",
+    ),
+    "infra as list": (
+        SMALL.replace("H100:1..8", "H100:1..8, infra: [aws]"),
+        1,
+        "resources.infra: must be a single value, got a list",
+    ),
+    "checkpoint size without unit": (
+        SMALL + "checkpoint: {size: 50}\n",
+        4,
+        "checkpoint.size: a size must be a number with its unit, such as '50 GB' or '800 MB', got '50'; "
+        "write '50 GB'",
+    ),
+    "market between commas": (SMALL + "market: a.csv,,b.csv\n", 4, "market: a market must be named between"),
     "market as list": (SMALL + "market: [a]\n", 4, "market: must be a single value, got a list"),
 }
 
@@ -430,17 +490,19 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
 def test_the_examples_are_valid() -> None:
     jobs = [path for path in EXAMPLES.glob("*.yaml") if not path.stem.startswith("fleet")]
     examples = {path.stem: read_job_file(path) for path in jobs}
-    assert examples.keys() >= {"llama-lora", "soft-deadline", "one-v100", "discrete-widths"}
+    assert examples.keys() >= {"llama-lora", "soft-deadline", "one-v100", "discrete-widths", "many-pools"}
     assert all(found.job.name == stem for stem, found in examples.items())
     assert examples["llama-lora"].job.hard
     assert not examples["soft-deadline"].job.hard
     assert examples["one-v100"].job.widths == (1,)
     assert examples["discrete-widths"].job.widths == (1, 2, 4, 8)
+    assert [choice.gpu for choice in examples["many-pools"].job.pools] == ["H100", "V100"]
 
 
 def test_every_key_is_documented() -> None:
     text = DOCUMENTATION.read_text(encoding="utf-8")
-    missing = [key for key in (*JOB_KEYS, "accelerators", "dir", "every", "grace") if f"`{key}`" not in text]
+    known = (*JOB_KEYS, "accelerators", "dir", "every", "grace", "size", "any_of", "infra", "speed")
+    missing = [key for key in known if f"`{key}`" not in text]
     assert not missing
 
 
@@ -517,3 +579,49 @@ def test_after_a_hard_deadline_a_job_stops_unless_its_file_says_otherwise() -> N
     assert small("after_deadline: finish-cheaply").job.after_deadline == "finish-cheaply"
     with pytest.raises(FileError, match=r"after_deadline: must be 'stop', .* got 'wait'"):
         small("after_deadline: wait")
+
+
+def test_a_job_may_use_any_of_several_pools() -> None:
+    found = parse(
+        """\
+resources:
+  any_of:
+    - {accelerators: H100:1..4, infra: gcp/us-central1-a}
+    - {accelerators: "A100:{2,8}", speed: 0.5}
+work: 40 gpu-hours
+deadline: 12h
+checkpoint: {every: 10m, size: 50 GB}
+"""
+    )
+    assert found.job.pools == (
+        PoolChoice("H100", "gcp/us-central1-a", (1, 2, 3, 4), 1.0),
+        PoolChoice("A100", "", (2, 8), 0.5),
+    )
+    assert (found.gpu, found.job.widths, found.job.checkpoint_gb) == ("H100", (1, 2, 3, 4, 8), 50.0)
+
+
+def test_the_gpu_of_a_job_is_the_one_of_speed_1() -> None:
+    text = "[{accelerators: H100, speed: 2}, {accelerators: A100}]"
+    assert parse(SMALL.replace("accelerators: H100:1..8", f"any_of: {text}")).gpu == "A100"
+    text = "[{accelerators: H100, speed: 2}, {accelerators: A100, speed: 1.5}]"
+    assert parse(SMALL.replace("accelerators: H100:1..8", f"any_of: {text}")).gpu == "H100"
+
+
+def test_choices_have_what_stands_beside_them() -> None:
+    text = "accelerators: H100:1..8, infra: gcp, any_of: [{infra: us-east5}, {accelerators: A100, speed: .5}]"
+    assert parse(SMALL.replace("accelerators: H100:1..8", text)).job.pools == (
+        PoolChoice("H100", "us-east5", tuple(range(1, 9))),
+        PoolChoice("A100", "gcp", (1,), 0.5),
+    )
+
+
+def test_one_type_may_be_wanted_in_one_place() -> None:
+    found = parse(SMALL.replace("H100:1..8", "H100:1..8, infra: gcp/us-central1"))
+    assert found.job.pools == (PoolChoice("H100", "gcp/us-central1", tuple(range(1, 9))),)
+    assert parse(SMALL).job.pools == ()
+
+
+def test_all_mistakes_of_choices_are_reported_together() -> None:
+    with pytest.raises(FileError) as caught:
+        parse(ANY_OF.format("{accelerators: H100, speed: 0}\n    - {accelerators: H100:0, infra: ''}"))
+    assert len(str(caught.value).split("\n")) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from slacktide import ledger, physics
@@ -43,7 +44,9 @@ def case(
         shrink_hours=shrink,
         checkpoint_hours=checkpoint,
     )
-    return Case(physics.terms(job, move_hours=move_hours), Tariff(billing == "slot", slot), max_cost)
+    return Case(
+        physics.terms(job, move_hours=np.full(2, move_hours)), Tariff(billing == "slot", slot), max_cost
+    )
 
 
 def live(

@@ -13,7 +13,7 @@ from slacktide.errors import InputError
 from slacktide.jobfile import parse_job
 from slacktide.jobfile.redact import with_class, without_secrets
 from slacktide.jobfile.secrecy import blotted, secret_words
-from slacktide.jobfile.yaml_tree import Mistakes, Scalar, Section, Series, Tree, parse_tree
+from slacktide.yaml_tree import Mistakes, Scalar, Section, Series, Tree, parse_tree
 
 CANARY = "hunter2-canary/of+many=chars"
 REST = """\

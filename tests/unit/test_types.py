@@ -9,7 +9,7 @@ import pytest
 
 from slacktide.errors import InputError
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table, concave_hull
-from slacktide.types import Allocation, Job, Reason
+from slacktide.types import Allocation, Job, PoolChoice, Reason
 
 
 def job(**given: Any) -> Job:
@@ -100,3 +100,23 @@ def test_impossible_speedup_is_refused(make: Any, words: str) -> None:
 def test_reason_reads_as_a_sentence_part() -> None:
     assert str(Reason("behind-line", {"progress": 3.25})) == "behind-line (progress=3.25)"
     assert str(Allocation(1, 2, reason=Reason("x")).reason) == "x"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"checkpoint_gb": -1.0}, "checkpoint_gb must be >= 0, got -1"),
+        ({"checkpoint_gb": math.inf}, "checkpoint_gb must be >= 0"),
+        ({"pools": (PoolChoice("A100", speed=0.0),)}, "the speed of A100 must be > 0 and finite, got 0"),
+        ({"pools": (PoolChoice("A100", speed=math.nan),)}, "the speed of A100 must be > 0"),
+        ({"pools": (PoolChoice("A100", widths=(2, 4)),)}, "must be widths of the job, got 4 for A100"),
+    ],
+)
+def test_choices_of_pools_are_checked(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        job(**given)
+
+
+def test_a_job_with_choices_may_be_kept_by_value() -> None:
+    choices = (PoolChoice("H100", "gcp", (1, 2)), PoolChoice("A100", speed=0.5))
+    assert len({job(pools=choices), job(pools=choices), job()}) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 
@@ -12,8 +13,10 @@ from slacktide.units import (
     format_usd,
     parse_accelerators,
     parse_duration_hours,
+    parse_gbit_per_s,
     parse_money_usd,
     parse_range,
+    parse_size_gb,
     parse_work_gpu_hours,
 )
 
@@ -117,6 +120,42 @@ def test_work_is_read_in_gpu_hours(text: str) -> None:
 def test_work_without_its_unit_is_refused(text: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_work_gpu_hours(text)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "gb"),
+    [("50 GB", 50), ("50gb", 50), ("800 MB", 0.8), ("1.5 TB", 1500), ("1 GiB", 1.073741824), ("0 GB", 0)],
+)
+def test_sizes_are_read_in_gb(text: str, gb: float) -> None:
+    assert parse_size_gb(text) == pytest.approx(gb)
+
+
+@pytest.mark.parametrize(
+    ("text", "gbit"), [("10 Gbit/s", 10), ("10Gbps", 10), ("800 Mbit/s", 0.8), ("1 Tbit/s", 1000)]
+)
+def test_speeds_are_read_in_gbit_per_second(text: str, gbit: float) -> None:
+    assert parse_gbit_per_s(text) == pytest.approx(gbit)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "words"),
+    [
+        (parse_size_gb, "50", "write '50 GB'"),
+        (parse_size_gb, "50 Gb/s", "a size must be a number with its unit"),
+        (parse_size_gb, "-5 GB", "a size must be a number with its unit"),
+        (parse_size_gb, "2 PB", "a size must be <= 1e6 GB"),
+        (parse_gbit_per_s, "10", "write '10 Gbit/s'"),
+        (parse_gbit_per_s, "10 GB/s", "a speed must be a number with its unit"),
+        (parse_gbit_per_s, "0 Gbit/s", "a speed must be > 0"),
+        (parse_gbit_per_s, "9999 Tbit/s", "a speed must be <= 1e6 Gbit/s"),
+    ],
+)
+def test_sizes_and_speeds_that_cannot_be_meant_are_refused(
+    parse: Callable[[str], float], text: str, words: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        parse(text)
     assert words in str(caught.value)
 
 

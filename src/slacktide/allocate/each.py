@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from slacktide import physics
 from slacktide.deciding import FleetView, Policy, View
 from slacktide.policy.base import after_deadline, terms_of
+from slacktide.policy.rescue import late_over_pools, told_in
 from slacktide.site.spot import Claim, Spot
 from slacktide.types import Allocation
 
@@ -29,7 +30,7 @@ class Each:
         # What a job is offered changes as those before it are served, how much time it has does not.
         for place, _ in sorted(((place, slack_hours(view.row(place))) for place in view.due), key=_by_slack):
             row = view.row(place, left)
-            wish = after_deadline(row) or self.policy_of(row.id).decide(row)
+            wish = _late(row) or self.policy_of(row.id).decide(row)
             _take(left, row, wish)
             wanted[row.id] = wish
         return wanted
@@ -49,7 +50,28 @@ def _by_slack(one: tuple[int, float]) -> float:
     return one[1]
 
 
+def _late(view: View) -> Allocation | None:
+    return after_deadline(view) if view.places is None else late_over_pools(view)
+
+
 def _take(left: Spot, view: View, wish: Allocation) -> None:
     """Note what a job will hold of its pool's spot."""
+    if view.places is not None:
+        _take_somewhere(left, view, wish)
+        return
     spot, _ = physics.cut(terms_of(view.job), view.quote, wish.spot_gpus, wish.on_demand_gpus)
     left.hold(Claim(view.id, view.pools[view.pool].name, int(spot), view.now_hours))
+
+
+def _take_somewhere(left: Spot, view: View, wish: Allocation) -> None:
+    """Note what a job that may move will hold: the first of its wishes that a pool has the spot for."""
+    assert view.places is not None
+    names = [pool.name for pool in view.pools]
+    for each in wish.wishes:
+        at = view.pool if each.pool not in names else names.index(each.pool)
+        if each.spot_gpus <= view.pools[at].quote.spot_gpus:
+            terms, quote = told_in(view.places)[at], view.pools[at].quote
+            spot, _ = physics.cut(terms, quote, each.spot_gpus, each.on_demand_gpus)
+            left.hold(Claim(view.id, names[at], int(spot), view.now_hours))
+            return
+    left.hold(Claim(view.id, names[view.pool], 0, view.now_hours))

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from slacktide.app.feasible import check_feasible
+from slacktide.app.feasible import check_in_time, check_in_time_anywhere
+from slacktide.app.ground import OVER_POOLS, ground_for
 from slacktide.app.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.backtesting.compare import Progress, Starts, compare
+from slacktide.backtesting.over_pools import compare_over_pools
+from slacktide.backtesting.roaming import Sight
 from slacktide.backtesting.selection import resolve_policy
 from slacktide.deciding import Policy
 from slacktide.jobfile import JobFile, read_job_file
 from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market, Pool
+from slacktide.market.places import ANY_GPU
 from slacktide.policy.base import policies as register
 from slacktide.register import Spec
 from slacktide.results.comparison import Comparison
+from slacktide.spread.base import HERE, Spread
 from slacktide.truth import AS_SAID, RandomTruth, Truth, Truths, parse_truth
 from slacktide.types import Job
 
@@ -33,19 +38,26 @@ class BacktestRequest:
     starts: Starts = field(default_factory=Starts)
     truth: Truths = AS_SAID
     """What the job really is, apart from its file."""
+    sight: Sight = "feed"
+    """What a job that may move sees of other pools."""
 
 
-def run_backtest(request: BacktestRequest, *, progress: Progress | None = None) -> Comparison:
+def run_backtest(
+    request: BacktestRequest, *, progress: Progress | None = None, spread: Spread = HERE
+) -> Comparison:
     """Back-test a job file; raises as `backtest` does."""
     file = read_job_file(request.path)
     return backtest(
         file.job,
         request.market.open(file.market),
         request.policies or usual_policies(file),
+        gpu=file.gpu,
         pool=request.market.pool,
+        sight=request.sight,
         starts=request.starts,
         truth=request.truth,
         progress=progress,
+        spread=spread,
     )
 
 
@@ -54,32 +66,53 @@ def backtest(
     market: Market | Pool | str = DEFAULT_MARKET,
     policies: Sequence[Spec | Policy] = DEFAULT_POLICIES,
     *,
+    gpu: str = ANY_GPU,
     pool: str | None = None,
+    sight: Sight = "feed",
     slot_hours: float | None = None,
     starts: Starts | Sequence[int] | int | None = None,
     truth: Truths = AS_SAID,
     progress: Progress | None = None,
+    spread: Spread = HERE,
 ) -> Comparison:
     """Back-test policies for a job from many starts of a market, the clairvoyant beside them.
 
     `market` is a Market, a Pool, or what `--market` takes: a file or `synthetic:PROFILE`.
-    Without `pool` every pool of the market is tried. `truth` says how the job differs from what it says: all
-    runs from one start meet the same job, and only the clairvoyant knows it beforehand.
+    Without `pool` every pool of the market is tried; a job that names pools, or for which a policy over
+    pools is asked, may move among those that it can use (of the type `gpu`, where it names none). Then
+    policies that stay stand beside it in the pool that was best for them. `sight` says what is seen of other
+    pools: all that a feed records, or only what was tried.
+
+    `truth` says how the job differs from what it says: all runs from one start meet the same job, and only
+    the clairvoyant knows it beforehand. `spread`, which `open_spread` makes, says where the runs are done.
 
     Raises InputError when the market is shorter than the deadline, InfeasibleError when the job that it says
     it is cannot be done in time on any market.
     """
-    check_feasible(job)
     chosen = Starts(count=starts) if isinstance(starts, int) else starts
     made = [resolve_policy(policy, key=job.name) for policy in policies]
     opened = as_market(market, slot_hours)
-    return compare(job, opened, made, pool=pool, starts=chosen, truth=truth, progress=progress)
+    ground = ground_for(job, gpu, opened, made, pool)
+    if ground is None:
+        check_in_time(job)
+        return compare(
+            job, opened, made, pool=pool, starts=chosen, truth=truth, progress=progress, spread=spread
+        )
+    check_in_time_anywhere(ground.places.jobs)
+    if len(ground.pools) == 1:
+        (there,), (place,) = ground.places.jobs, ground.pools
+        return compare(
+            there, opened, made, pool=place.name, starts=chosen, truth=truth, progress=progress, spread=spread
+        )
+    return compare_over_pools(
+        ground, opened, made, starts=chosen, sight=sight, truth=truth, progress=progress, spread=spread
+    )
 
 
 def usual_policies(file: JobFile) -> list[Spec]:
-    """Return the common policies and the job's own, each once."""
+    """Return the common policies and the job's own, each once; for a job that names pools one over pools."""
     if file.policy == AUTO:
-        return list(DEFAULT_POLICIES)
+        return [*DEFAULT_POLICIES, *((OVER_POOLS,) if file.job.pools else ())]
     # The same policy may be written in several ways: {uniform-progress: {gang: false}} is a common one.
     known = [register.make(spec) for spec in DEFAULT_POLICIES]
     own = [] if register.make(file.policy) in known else [file.policy]

@@ -17,8 +17,10 @@ from typing import Self
 
 from slacktide.app.admission import FilesRead, Intake, active_of
 from slacktide.app.journal import Journal, runs_of, values_of
+from slacktide.app.machines import FOLDER
 from slacktide.app.submission import Defaults, Submission
 from slacktide.backend.base import Place, backends
+from slacktide.backend.base import Renter as RentingBackend
 from slacktide.backtesting.selection import fresh
 from slacktide.engine.clock import Clock, jumped_wall, resumed_hours, slowed_down
 from slacktide.engine.diary import EngineDiary
@@ -31,7 +33,10 @@ from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import World
 from slacktide.errors import BackendError, InputError
 from slacktide.events import ClockSet, Closed, Event, JournalMade, Opened, Record
+from slacktide.jobfile.machines import read_machines_file
 from slacktide.learn.state_file import Saved, default_path
+from slacktide.provider.base import Renter
+from slacktide.provider.renting import Renting
 from slacktide.store.base import Store
 from slacktide.store.env_values import job_values
 from slacktide.store.lease import Lease
@@ -39,6 +44,7 @@ from slacktide.store.real_path import real_path
 from slacktide.store.sqlite import SqliteStore
 
 DEFAULT_BACKEND = "local"
+RENTING_BACKEND = "ray"
 RETRY_S = 2.0
 """How often it is tried again what keeps a job from going on."""
 
@@ -52,7 +58,9 @@ class Setup:
     notice_s: float = 0.0
     """How long before the market takes workers they are told."""
     backend: str | None = None
-    """None: the one that unfinished jobs run on, or `local`."""
+    """None: the one that unfinished jobs run on, or `local`, or `ray` where machines are rented."""
+    machines: Path | None = None
+    """The machines file to rent by; None: the one by which machines are rented already, or none."""
     learned: Path | None = None
     """Where the learner keeps what it knows; None: in the user's folder."""
     defaults: Defaults = field(default_factory=Defaults)
@@ -85,13 +93,19 @@ class Controller:
             self.journal_id = world.id or self._named_late(world)
             self.opened_seq = world.seq
             self.clock = self._first_clock(world)
-            name, files = self._backend_name(world), FilesRead()
-            backend = backends.make({name: {"place": self._place()}})
+            machines = self._machines_path(world)
+            name, files = self._backend_name(world, rents=bool(machines)), FilesRead()
+            backend = backends.make({name: {"place": self._place(machines)}})
             stack.callback(backend.close)
             notice_s = self._setup.notice_s
             self.engine = Engine(self.store, backend, open_lane=files.lane, notice_s=notice_s, world=world)
+            if machines and not isinstance(backend, RentingBackend):
+                raise InputError(
+                    f"machines must be rented with a back end that can, such as {RENTING_BACKEND}, got "
+                    f"{name}; leave out --machines, or name another --backend"
+                )
             self._intake = Intake(self.engine, self.clock, self._learned, files, self._values)
-            self.engine.write([self._opened(name)])
+            self.engine.write([self._opened(name, machines)])
             self.engine.recover()
             self._stack = stack.pop_all()
         return self
@@ -210,15 +224,26 @@ class Controller:
                 learn_from(self.engine, track, self._learned)
         self._learned_seq = self.world.seq
 
-    def _backend_name(self, world: World) -> str:
+    def _backend_name(self, world: World, *, rents: bool) -> str:
         """Return the back end that jobs which have not ended run on, or the one that was named."""
         named = self._setup.backend
-        if world.active and named not in (None, world.backend):
+        if _is_in_use(world) and named not in (None, world.backend):
             raise InputError(
                 f"the back end must stay {world.backend} while jobs of this journal are unfinished, got "
                 f"{named}; leave it out, or give another journal with --journal"
             )
-        return world.backend if world.active else named or DEFAULT_BACKEND
+        default = RENTING_BACKEND if rents else DEFAULT_BACKEND
+        return world.backend if _is_in_use(world) else named or default
+
+    def _machines_path(self, world: World) -> str:
+        """Return the machines file by which machines are rented already, or the one that was named."""
+        named = "" if self._setup.machines is None else str(self._setup.machines.absolute())
+        if world.tickets.open and world.machines and named not in ("", world.machines):
+            raise InputError(
+                f"the machines file must stay {world.machines} while machines of it are rented, got {named}; "
+                "leave it out, or give another journal with --journal"
+            )
+        return named or (world.machines if _is_in_use(world) else "")
 
     def _named_late(self, world: World) -> str:
         """Give a journal of before the name that its workers were given then: a digest of where it lies."""
@@ -226,8 +251,17 @@ class Controller:
         self.store.append([JournalMade(at_hours=world.now_hours, id=name)])
         return name
 
-    def _place(self) -> Place:
+    def _place(self, machines: str) -> Place:
+        file = read_machines_file(machines) if machines else None
+
+        def renting(head: str, token: str) -> Renting:
+            assert file is not None
+            folder = runs_of(self.path) / FOLDER
+            renter = Renter(owner=self.journal_id, folder=folder, head=head, token=token)
+            return file.renting(renter, self.clock.speed)
+
         return Place(
+            renting=None if file is None else renting,
             folder=runs_of(self.path),
             owner=self.journal_id,
             speed=self.clock.speed,
@@ -262,14 +296,20 @@ class Controller:
         self.clock.set()
         self.engine.write([_clock_set(self.clock), self.clock.anchor()])
 
-    def _opened(self, backend: str) -> Opened:
+    def _opened(self, backend: str, machines: str) -> Opened:
         return Opened(
             at_hours=self.engine.world.now_hours,
             pid=os.getpid(),
             host=platform.node(),
             version=version("slacktide"),
             backend=backend,
+            machines=machines,
         )
+
+
+def _is_in_use(world: World) -> bool:
+    """Say whether a journal has unfinished jobs, or machines."""
+    return bool(world.active or world.tickets.open)
 
 
 def _clock_set(clock: Clock) -> ClockSet:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from slacktide.app.listing import policy_of, status_of
 from slacktide.engine.bill import as_measured, audit_at, own_bill
 from slacktide.engine.bill import bill as job_bill
 from slacktide.engine.lane import Lane
+from slacktide.engine.machine_use import machine_use
 from slacktide.engine.pricing import Pricing, pricing_of, sites_of
 from slacktide.engine.result import run_result, yardsticks
 from slacktide.engine.site_bill import site_audit
@@ -17,7 +19,9 @@ from slacktide.engine.world import Track, World
 from slacktide.errors import SlacktideError
 from slacktide.events import Event, Kept, Lived, Record, SiteOpened
 from slacktide.ledger import Audit, bill
+from slacktide.provider.bill import machine_bill
 from slacktide.results.bill import Bill
+from slacktide.results.machine_use import MachineCosts
 from slacktide.results.run import RunResult
 from slacktide.results.site_bill import PayerBill, SiteBill
 
@@ -37,6 +41,8 @@ class SiteCost(NamedTuple):
     bill: SiteBill
     notes: tuple[str, ...] = ()
     """What must be said of its markets, where they are not as they were."""
+    machines: MachineCosts | None = None
+    """The bill of machines that were rented; None where none ever were."""
 
 
 def billed(track: Track, world: World, lane: Lane, *, in_charge: bool) -> Bill:
@@ -82,7 +88,15 @@ def site_cost(world: World, records: Iterable[Record], *, in_charge: bool) -> Si
         payers.append(PayerBill("", "", bill(own)))
     pricing = _pricing(world, told)
     found = SiteBill(tuple(payers), bill([*lived, *own]), site_audit(pricing, told))
-    return SiteCost(found, tuple(dict.fromkeys(one.note for one in pricing.values() if one.note)))
+    notes = tuple(dict.fromkeys(one.note for one in pricing.values() if one.note))
+    return SiteCost(found, notes, machine_costs(told))
+
+
+def machine_costs(told: Iterable[Record], until_utc: datetime | None = None) -> MachineCosts | None:
+    """Draw up the bill of rented machines until now, beside what jobs used; None where none were rented."""
+    records = list(told)
+    bill_of_all = machine_bill(records, until_utc or datetime.now(UTC))
+    return MachineCosts(bill_of_all, machine_use(records)) if bill_of_all.lines else None
 
 
 def _pricing(world: World, told: Iterable[Record]) -> dict[str, Pricing]:
@@ -101,8 +115,8 @@ class RunTold(NamedTuple):
 def run_told(track: Track, lane: Lane, events: Iterable[Event]) -> RunTold:
     """Return a job's run from its journal; raises InputError when nothing was run yet."""
     kept = tuple(events)
-    run = run_result(kept, lane.job, lane.pool, policy_of(track))
+    run = run_result(kept, lane.job, lane.at(0).pool, policy_of(track))
     return RunTold((run, *yardsticks(lane, as_measured(track, lane.job))), kept)
 
 
-__all__ = ["JobCost", "RunTold", "SiteCost", "billed", "job_cost", "run_told", "site_cost"]
+__all__ = ["JobCost", "RunTold", "SiteCost", "billed", "job_cost", "machine_costs", "run_told", "site_cost"]

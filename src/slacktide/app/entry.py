@@ -8,21 +8,28 @@ import math
 from datetime import datetime
 from typing import Any
 
+from slacktide.app.ground import OVER_POOLS
 from slacktide.app.market import DEFAULT_MARKET, MarketSpec
 from slacktide.app.submission import FleetText, Submission, check_runnable
 from slacktide.engine.changed_market import check_unchanged
 from slacktide.engine.feed import is_feed, open_feed
 from slacktide.engine.fleets import DEFAULT_ALLOCATOR, check_member
+from slacktide.engine.grounds import job_in, usable
 from slacktide.engine.journal_market import same_market, standing
 from slacktide.engine.placement import best_pool, first_slot, placed, whole_spec
 from slacktide.errors import InputError
 from slacktide.events import SiteOpened, Submitted
-from slacktide.jobfile import JobFile
+from slacktide.jobfile import JobFile, read_job_file
 from slacktide.jobfile.fleet import parse_fleet
 from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market, Pool
+from slacktide.market.places import places_of
 from slacktide.market.source import open_market
+from slacktide.market.spec import absolute
+from slacktide.policy.base import policies
+from slacktide.policy.roams import roams
 from slacktide.register import Spec
+from slacktide.types import Job
 
 
 def entry(
@@ -43,8 +50,9 @@ def entry(
     options = _market_options(submission.market, file.market, site)
     opened = _opened(options)
     check_unchanged(site, opened)
-    pool = _pool(submission.market, file, opened, site, at_hours)
-    policy: Spec = file.policy if submission.policy is None else submission.policy
+    policy = _policy(submission, file, opened)
+    pools = _pools(submission, file, opened, policy)
+    pool = opened.pool(pools[0]) if pools else _pool(submission.market, file, opened, site, at_hours)
     told = Submitted(
         job=job,
         at_hours=at_hours,
@@ -59,6 +67,8 @@ def entry(
         slot_hours=pool.slot_hours,
         start_slot=0,
         key=submission.key,
+        pools=pools,
+        sight=submission.sight if pools else "feed",
     )
     if submission.fleet is not None:
         named = dataclasses.replace(told, fleet_class=file.fleet_class or "")
@@ -75,15 +85,52 @@ def _opened(options: dict[str, Any]) -> Market:
     return open_feed(**options) if is_feed(options["spec"]) else open_market(**options)
 
 
+def may_move(path: str, policy: Spec | None, market: MarketSpec) -> bool:
+    """Whether the job of a file may move, if its market has several pools that it may use."""
+    file = read_job_file(path)
+    spec = file.policy if policy is None else policy
+    roaming = bool(file.job.pools) if spec == AUTO else roams(policies.make(spec))
+    return market.pool is None and roaming
+
+
+def _policy(submission: Submission, file: JobFile, market: Market) -> Spec:
+    """Return the policy of a job: as it was asked for, else its file's.
+
+    Where the choice is left to the learner, whose policies stay in one pool, a job that names several pools
+    of its market has the one that moves.
+    """
+    policy: Spec = file.policy if submission.policy is None else submission.policy
+    free = policy == AUTO and file.job.pools and submission.market.pool is None and submission.fleet is None
+    return OVER_POOLS if free and len(usable(file.job, file.gpu, market)) > 1 else policy
+
+
+def _pools(submission: Submission, file: JobFile, market: Market, policy: Spec) -> tuple[str, ...]:
+    """Return the pools among which a job may move; none for one that stays in its pool.
+
+    It may where its policy moves jobs, no pool was named for it, and it may use several.
+    """
+    if submission.fleet is not None or submission.market.pool or policy == AUTO:
+        return ()
+    names = usable(file.job, file.gpu, market) if roams(policies.make(policy)) else ()
+    return names if len(names) > 1 else ()
+
+
 def _pool(
     market: MarketSpec, file: JobFile, opened: Market, site: SiteOpened | None, at_hours: float
 ) -> Pool:
     """Return the pool that is named, or the one in which jobs like this one were cheapest lately."""
     if market.pool:
         return opened.pool(market.pool)
+    if file.job.pools:  # only those that the job may use, as it is in each of them
+        places = places_of(file.job, file.gpu, opened)
+        opened = dataclasses.replace(opened, pools=tuple(opened.pool(place.pool) for place in places))
+
+    def job_in_pool(pool: Pool) -> Job:
+        return job_in(file.job, file.gpu, opened, pool.name) if file.job.pools else file.job
+
     if site is None:
-        return best_pool(file.job, opened, lambda each: market.start)
-    return best_pool(file.job, opened, lambda each: standing(site, each, at_hours).slot)
+        return best_pool(job_in_pool, opened, lambda each: market.start)
+    return best_pool(job_in_pool, opened, lambda each: standing(site, each, at_hours).slot)
 
 
 def _member(told: Submitted, fleet: FleetText, policy: Spec | None) -> Submitted:
@@ -104,5 +151,5 @@ def _market_options(market: MarketSpec, written: str | None, site: SiteOpened | 
     """Return what to open the market with: what is named, else that of the other jobs, else the default."""
     named, options = market.source or written, market.options()
     if site is not None:
-        return same_market(site, {**({"spec": whole_spec(named)} if named else {}), **options})
-    return {"spec": whole_spec(named or DEFAULT_MARKET), **options}
+        return same_market(site, {**({"spec": whole_spec(absolute(named))} if named else {}), **options})
+    return {"spec": whole_spec(absolute(named or DEFAULT_MARKET)), **options}

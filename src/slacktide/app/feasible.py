@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from slacktide.errors import InfeasibleError
+from slacktide.market.places import Place, job_at
 from slacktide.types import MAX_GPUS, Job
 
 
 def check_feasible(job: Job) -> None:
+    """Raise InfeasibleError when not even on-demand GPUs from the start are in time.
+
+    A job that says which pools it may use is taken to be in the fastest of them.
+    """
+    check_in_time(_at_its_fastest(job))
+
+
+def check_in_time_anywhere(jobs: Sequence[Job]) -> None:
+    """Raise InfeasibleError when a job is in time in no pool; `jobs` is the job as it is in each."""
+    check_in_time(min(jobs, key=_soonest_hours))
+
+
+def _soonest_hours(job: Job) -> float:
+    return job.restart_hours + job.work_hours(job.fastest_width)
+
+
+def check_in_time(job: Job) -> None:
     """Raise InfeasibleError when not even on-demand GPUs from the start are in time."""
-    soonest = job.restart_hours + job.work_hours(job.fastest_width)
+    soonest = _soonest_hours(job)
     limit = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
     if soonest <= limit + 1e-9:
         return
@@ -17,6 +37,13 @@ def check_feasible(job: Job) -> None:
         f"the {what} of {limit:g} h cannot be met: on {job.fastest_width} on-demand GPUs from the start "
         f"the job takes {soonest:.4g} h; {', or '.join(_remedies(job, soonest, limit))}"
     )
+
+
+def _at_its_fastest(job: Job) -> Job:
+    """Return a job as it is on the GPU type on which its work is done soonest."""
+    places = [Place("", one.widths or job.widths, one.speed) for one in job.pools]
+    jobs = [job_at(job, place) for place in places] or [job]
+    return min(jobs, key=lambda one: one.work_hours(one.fastest_width))
 
 
 def _remedies(job: Job, soonest: float, limit: float) -> list[str]:

@@ -37,6 +37,8 @@ def listed(track: Track, world: World, *, in_charge: bool) -> JobStatus:
         deadline_hours=deadline_hours if math.isfinite(deadline_hours) else None,
         progress_estimated=track.estimated and track.active,
         blocked=track.blocked or None,
+        pool=track.paid_pool if track.submitted.pools and track.order is not None else None,
+        moves=track.moves,
     )
 
 

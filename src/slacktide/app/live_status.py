@@ -55,6 +55,8 @@ class Standings:
             on_demand_usd=bill.on_demand_usd,
             on_demand_alone_usd=alone_usd,
             metrics={} if facts is None else facts.metrics,
+            may_move=lane.ground is not None,
+            move_usd=bill.move_usd,
         )
 
     def _whole_usd(self, job: str, lane: Lane, measured: Job) -> float | None:

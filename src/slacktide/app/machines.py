@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,12 +11,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.app.journal import open_journal, own_journal, runs_of
+from slacktide.backend.ray.backend import cluster_of
 from slacktide.engine.snapshots import read_world
 from slacktide.errors import InputError, shown
 from slacktide.events import Rented
 from slacktide.jobfile.machines import MachinesFile, read_machines_file
+from slacktide.provider.account import compared
 from slacktide.provider.base import Machine, Renter, Spec, Surveying
+from slacktide.provider.bill import machine_bill
 from slacktide.provider.tickets import Ticket
+from slacktide.results.machine_account import MachineAccount
 from slacktide.results.machines import MachineStatus
 from slacktide.store.real_path import real_path
 
@@ -65,6 +70,18 @@ def list_machines(request: MachinesRequest) -> list[MachineStatus]:
     return [*(row for row in rows if row.state != "gone"), *(_asked(account, ticket) for ticket in asked)]
 
 
+def account(request: MachinesRequest) -> MachineAccount:
+    """Put the bill of a journal's machines beside what their provider lists.
+
+    Raises InputError where there is no journal, and BackendError where the provider cannot be asked.
+    """
+    file = read_machines_file(request.file)
+    found = _found(file, request)  # before the journal, which then explains all of them
+    with open_journal(request.journal or own_journal()) as journal:
+        bill = machine_bill(journal.store.read(job=""), datetime.now(UTC))
+    return compared(bill, [machine for listed in found.values() for machine in listed], file.usd_per_hour)
+
+
 def sweep(request: MachinesRequest, orphans: Sequence[MachineStatus]) -> list[str]:
     """End machines that were listed as orphans and still are, and return their ids."""
     named = {row.machine for row in orphans}
@@ -111,7 +128,8 @@ def _found(file: MachinesFile, request: MachinesRequest) -> dict[str, Sequence[M
 
 def _renter(request: MachinesRequest, owner: str) -> Renter:
     folder = runs_of(request.journal or own_journal()) / FOLDER
-    return Renter(owner=owner, folder=folder)
+    address, token, _ = cluster_of(os.environ)
+    return Renter(owner=owner, folder=folder, head=address, token="" if token is None else str(token))
 
 
 def _owner(request: MachinesRequest) -> str:

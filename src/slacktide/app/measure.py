@@ -19,9 +19,9 @@ from slacktide.errors import InputError, SlacktideError
 from slacktide.files import write_whole
 from slacktide.jobfile import JobFile, read_job_file
 from slacktide.jobfile.edit import with_keys
-from slacktide.jobfile.yaml_tree import read_text
 from slacktide.results.measured import LEAST_REPORTS, Measurement, Report, WidthMeasured, measured_at
-from slacktide.units import format_duration
+from slacktide.units import format_count, format_duration
+from slacktide.yaml_tree import read_text
 
 POLL_S = 0.02
 FIRST_REPORT_S = 600.0
@@ -128,7 +128,8 @@ class Trial:
             remedy = "report more often" if reports else "report progress, for instance with slacktide.worker"
             raise InputError(
                 f"a job must report growing progress at least {LEAST_REPORTS} times at each width, got "
-                f"{len(reports)} in {minutes} on {_gpus(width)}; {remedy}, or give more --minutes"
+                f"{len(reports)} in {minutes} on {format_count(width, 'GPU')}; {remedy}, "
+                "or give more --minutes"
             )
         begun = self._safe_share if reports[0].done_share > self._safe_share else 0.0
         self._safe_share = facts.progress.checkpointed_share if facts.progress else 0.0
@@ -137,7 +138,8 @@ class Trial:
         took_s = facts.metrics.get(CHECKPOINT_METRIC)
         took = None if took_s is None else took_s * self._request.speed / 3600.0
         found = measured_at(width, reports, begun, took)
-        tell(f"{_gpus(width)}: {found.reports} reports, {found.pace.share_per_hour:.3g} of the work an hour")
+        gpus, rate = format_count(width, "GPU"), found.pace.share_per_hour
+        tell(f"{gpus}: {found.reports} reports, {rate:.3g} of the work an hour")
         return found
 
     def end(self) -> Facts:
@@ -189,7 +191,9 @@ class Trial:
             failure = facts.failure
             what = failure.what or f"rank {failure.rank} exited with {failure.exit_code}"
             last = self._last_words(failure.rank)
-            raise SlacktideError(f"the job must run on {_gpus(width)} to be measured, got: {what}{last}")
+            raise SlacktideError(
+                f"the job must run on {format_count(width, 'GPU')} to be measured, got: {what}{last}"
+            )
 
     def _last_words(self, rank: int) -> str:
         logs = [
@@ -204,7 +208,3 @@ class Trial:
 
 def _now_hours() -> float:
     return time.monotonic() / 3600.0
-
-
-def _gpus(width: int) -> str:
-    return "1 GPU" if width == 1 else f"{width} GPUs"

@@ -12,6 +12,7 @@ import numpy as np
 
 from slacktide.app.backtest import DEFAULT_POLICIES
 from slacktide.app.feasible import check_feasible
+from slacktide.app.ground import ground_for
 from slacktide.app.last_runs import last_runs
 from slacktide.app.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.backtesting.checkpoints import advise
@@ -49,12 +50,16 @@ def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobP
     file = read_job_file(request.path)
     market = planned_on(request.market, file.market).open(file.market)
     policy = file.policy if request.policy is None else request.policy
+    job = file.job
+    if job.pools and request.market.pool is not None:
+        ground = ground_for(job, file.gpu, market, [], request.market.pool)
+        job = job if ground is None else ground.places.jobs[0]
     made = plan(
-        file.job,
+        job,
         market,
         policy,
         pool=request.market.pool,
-        start=_asked_start(request, file.market),
+        start=asked_start(request, file.market),
         checkpoint_takes_hours=file.checkpoint_takes_hours,
         progress=progress,
     )
@@ -62,7 +67,7 @@ def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobP
     return dataclasses.replace(made, last_runs=before)
 
 
-def _asked_start(request: PlanRequest, written: str | None) -> int | None:
+def asked_start(request: PlanRequest, written: str | None) -> int | None:
     """Return the slot in which the job is to begin, if anybody said so."""
     return AT_THE_END if is_feed(request.market.source or written or "") else request.market.start
 
@@ -129,7 +134,7 @@ def check_plan(request: PlanRequest) -> None:
         return
     market = planned_on(request.market, file.market).open(file.market)
     policy = resolve_policy(file.policy if request.policy is None else request.policy, key=file.job.name)
-    begin, _ = _begin(file.job, market, request.market.pool, _asked_start(request, file.market))
+    begin, _ = _begin(file.job, market, request.market.pool, asked_start(request, file.market))
     _check_affordable(file.job, begin, policy, best_case(file.job, begin))
 
 

@@ -16,12 +16,12 @@ from slacktide.app.feasible import check_feasible
 from slacktide.app.market import MarketSpec
 from slacktide.engine.feed import is_feed
 from slacktide.errors import InputError
-from slacktide.events import SubmissionAsked
+from slacktide.events import Sight, SubmissionAsked
 from slacktide.jobfile.fleet import parse_fleet
 from slacktide.jobfile.job import JobFile, parse_job
 from slacktide.jobfile.redact import with_class, without_secrets
-from slacktide.jobfile.yaml_tree import read_text
 from slacktide.register import Spec
+from slacktide.yaml_tree import read_text
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -55,6 +55,8 @@ class Submission:
     """The fleet of the stream that the job is one of; None for a job by itself."""
     key: str = ""
     """The request that it comes from; empty for a job that the controller's own process hands in."""
+    sight: Sight = "feed"
+    """What a job that may move is shown of its pools."""
 
     @classmethod
     def read(
@@ -65,6 +67,7 @@ class Submission:
         market: MarketSpec | None = None,
         fleet: FleetText | None = None,
         key: str = "",
+        sight: Sight = "feed",
     ) -> Self:
         """Read a job file; raises InputError or InfeasibleError when it cannot be run anywhere."""
         text = read_text(path)
@@ -78,6 +81,7 @@ class Submission:
             market=market or MarketSpec(),
             fleet=fleet,
             key=key,
+            sight=sight,
         )
 
     def at(self, now: datetime) -> JobFile:
@@ -128,6 +132,7 @@ class Defaults:
             market=dataclasses.replace(self.market, pool=asked.pool or self.market.pool),
             fleet=fleet,
             key=asked.key,
+            sight=asked.sight,
         )
 
 
@@ -141,6 +146,7 @@ def request(submission: Submission, at_hours: float, job_class: str = "") -> Sub
         path=submission.file.path,
         policy="" if submission.policy is None else json.dumps(submission.policy),
         pool=submission.market.pool or "",
+        sight=submission.sight,
         job_class=job_class,
     )
 

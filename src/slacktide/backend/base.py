@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from slacktide.provider.renting import Renting
 from slacktide.provider.tickets import Diary, MemoryDiary
 from slacktide.register import Register
 
@@ -25,6 +26,8 @@ class LaunchSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
     """Names only; `Place.secrets` knows the values, which stand in no journal."""
+    checkpoints: bool = True
+    """Whether it makes any; if not, every loss begins it anew and nothing need be kept."""
     checkpoint_dir: str | None = None
     """Where checkpoints go; None: wherever the back end likes, the same place for all attempts."""
     checkpoint_url: str | None = None
@@ -133,6 +136,9 @@ class Facts(NamedTuple):
     """The highest attempt that was ever begun here: a new one must be higher."""
     trouble: str = ""
     """What keeps this job from being run here just now, in a sentence; it is no other job's trouble."""
+    reform_hours: float = -math.inf
+    """When workers that stayed from the attempt before were told their places in this one: they worked until
+    then. Infinite while not all have taken them, minus infinity where all workers were started."""
 
 
 PIECE_BYTES = 1 << 16
@@ -202,6 +208,38 @@ class Preemptable(Protocol):
         ...
 
 
+class Room(NamedTuple):
+    """The most GPUs of each kind that can be had, for all jobs together; infinite where nobody knows."""
+
+    spot_gpus: float = math.inf
+    on_demand_gpus: float = math.inf
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """A back end that knows how much can be had, whatever the market says."""
+
+    def room(self, pool: str) -> Room:
+        """Return how much can be had in a pool, as far as is known; what is held already is part of it."""
+        ...
+
+
+@runtime_checkable
+class Renter(Protocol):
+    """A back end that rents machines."""
+
+    @property
+    def rented(self) -> int:
+        """How many machines have been rented and not been seen to end; looking brings it down to what is
+        needed."""
+        ...
+
+    @property
+    def renting_trouble(self) -> str:
+        """What keeps it from renting or giving back what it should; empty when nothing does."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """What a back end is told when it is made."""
@@ -219,6 +257,9 @@ class Place:
     diary: Diary = field(default_factory=MemoryDiary)
     """Where the account of rented machines is written: the journal. Only to be used inside of a call of the
     back end, by the thread that calls it."""
+    renting: Callable[[str, str], Renting] | None = None
+    """Returns from whom and how machines are rented, told the address that they are to join and the file with
+    the token for it, both perhaps empty; None: no machine is rented. Raises InputError."""
 
 
 backends: Register[Backend] = Register(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Floats
 from slacktide.backtesting import batch, plain
+from slacktide.backtesting.pieces import Piece, cut, joined, joined_yardstick
 from slacktide.backtesting.plain import Setting
+from slacktide.backtesting.summaries import policy_of, summaries
 from slacktide.deciding import Policy, View
 from slacktide.errors import InputError, shown
 from slacktide.forecast.base import Forecaster
@@ -20,10 +22,11 @@ from slacktide.policy.base import policies as register
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.no_checkpoints import keeping
 from slacktide.register import Spec
-from slacktide.results.comparison import Comparison, PolicySummary
+from slacktide.results.comparison import Comparison
 from slacktide.results.run import CLAIRVOYANT, Run, RunResult, result_of
 from slacktide.results.runs import AllRuns, Runs, column
 from slacktide.solve.clairvoyant import Plan, Yardstick, clairvoyant, yardstick
+from slacktide.spread.base import HERE, Spread
 from slacktide.truth import AS_SAID, Truth, Truths
 from slacktide.types import Allocation, Job, Reason
 
@@ -104,41 +107,83 @@ def compare(
     forecaster: Forecaster | None = None,
     truth: Truths = AS_SAID,
     progress: Progress | None = None,
+    spread: Spread = HERE,
 ) -> Comparison:
     """Run every policy, and the clairvoyant, from every start in every pool (or in one).
 
-    All of them meet the same truth from a start; only the clairvoyant knows it beforehand.
+    All of them meet the same truth from a start; only the clairvoyant knows it beforehand. Where the runs are
+    done is up to `spread`, and changes nothing of them.
     """
     if isinstance(market, Pool):
         market = Market((market,), source=market.name)
     pools = market.pools if pool is None else (market.pool(pool),)
-    makers = _named(policies)
-    report = progress or (lambda done, total: None)
+    makers = named(policies)
     chosen = starts if starts is not None else Starts()
     plans = {
         place.name: chosen.of(job, place) if isinstance(chosen, Starts) else list(chosen) for place in pools
     }
-    starts_in_all = sum(len(slots) for slots in plans.values())
-    total = starts_in_all * (len(makers) + 1)
-    parts: list[Sequence[Run]] = []
-    done = 0
-    spares: list[float] = []
-    for place in pools:
-        for name, policy in makers.items():
-            setting = setting_for(market, place, forecaster, truth)
-            parts.append(run_many(job, place, policy, plans[place.name], name=name, setting=setting))
-            done += len(parts[-1])
-            report(done, total)
-        best, spare = run_yardstick(
-            job, place, plans[place.name], among=starts_in_all, tell=_after(report, done, total), truth=truth
-        )
-        parts, spares, done = [*parts, best], [*spares, *spare], done + len(best)
+    sweep = Sweep(job, market, makers, forecaster, truth, sum(map(len, plans.values())))
+    parts, spares = _swept(sweep, plans, spread, progress or (lambda done, total: None))
     summary = tuple(summaries(parts, [*makers, CLAIRVOYANT]))
-    detail = _typical(job, market, pools, makers, parts, forecaster, truth)
+    detail = _typical(sweep, parts, spread)
     spared = float(np.mean(spares)) if spares else None
     return Comparison(
         job, market.source, pools, market.assumptions, AllRuns(parts), summary, detail, spared, truth
     )
+
+
+class Sweep(NamedTuple):
+    """What all pieces of a back-test share."""
+
+    job: Job
+    market: Market
+    policies: Mapping[str, Policy]
+    forecaster: Forecaster | None
+    truth: Truths
+    starts: int
+    """In all pools together."""
+
+    def setting(self, pool: Pool) -> Setting:
+        """Return what all policies share on a pool."""
+        return setting_for(self.market, pool, self.forecaster, self.truth)
+
+
+def _swept(
+    sweep: Sweep, plans: Mapping[str, Sequence[int]], spread: Spread, report: Progress
+) -> tuple[list[Sequence[Run]], list[float]]:
+    """Run all pieces and put them together: by pool each policy, then the clairvoyant."""
+    todo = [
+        piece
+        for pool, starts in plans.items()
+        for policy in (*sweep.policies, None)
+        for piece in cut(pool, policy, starts, few=len(starts) < COMPILE_FROM)
+    ]
+    found: dict[tuple[str, str | None], list[Any]] = {}
+    total, done = sum(len(piece.starts) for piece in todo), 0
+    for piece, came in zip(todo, spread.each(do_piece, sweep, todo), strict=True):
+        found.setdefault((piece.pool, piece.policy), []).append(came)
+        done += len(piece.starts)
+        report(done, total)
+    parts: list[Sequence[Run]] = []
+    spares: list[float] = []
+    for (pool, policy), pieces in found.items():
+        if policy is not None:
+            parts.append(joined(pieces))
+            continue
+        best = joined_yardstick(pieces)
+        place = sweep.market.pool(pool)
+        parts.append(batch.runs_of(sweep.job, place, plans[pool], best.table, name=CLAIRVOYANT))
+        spares += [] if best.spare_usd is None else best.spare_usd.tolist()
+    return parts, spares
+
+
+def do_piece(sweep: Sweep, piece: Piece) -> Sequence[Run] | Yardstick:
+    """Run one piece of a back-test."""
+    pool = sweep.market.pool(piece.pool)
+    if piece.policy is None:
+        return solve_yardstick(sweep.job, pool, piece.starts, among=sweep.starts, truth=sweep.truth)
+    policy, setting = sweep.policies[piece.policy], sweep.setting(pool)
+    return run_many(sweep.job, pool, policy, piece.starts, name=piece.policy, setting=setting, few=piece.few)
 
 
 def setting_for(
@@ -157,11 +202,15 @@ def run_many(
     *,
     name: str,
     setting: Setting = plain.USUAL,
+    few: bool | None = None,
 ) -> Sequence[Run]:
-    """Run one policy from many starts: compiled where it can be, plain where it cannot."""
+    """Run one policy from many starts: compiled where it can be and is worth it, plain elsewhere.
+
+    Where these are but some of the starts, `few` says whether all of them are too few to be worth it.
+    """
     acting = guarded(policy, job)
-    few = len(starts) < COMPILE_FROM and not batch.needs_preparing(acting)
-    if few or not batch.can_compile(acting):
+    small = (len(starts) < COMPILE_FROM if few is None else few) and not batch.needs_preparing(acting)
+    if small or not batch.can_compile(acting):
         return [
             dataclasses.replace(
                 plain.run(job, pool, acting, start=start, name=name, setting=setting), slots=()
@@ -169,11 +218,6 @@ def run_many(
             for start in starts
         ]
     return batch.run_many(job, pool, acting, starts, name=name, setting=setting)
-
-
-def _after(report: Progress, before: int, total: int) -> Callable[[int], None]:
-    """Return how the progress of a part is told, so much having been done before it."""
-    return lambda done: report(before + done, total)
 
 
 def run_clairvoyant(job: Job, pool: Pool, starts: Sequence[int]) -> Runs:
@@ -195,12 +239,24 @@ def run_yardstick(
     It knows what the job is, too. Returns beside the runs what the best plan could gain from each start,
     where the job is too wide to be sure of it; nothing where the plans are the best.
     """
-    if isinstance(truth, Truth):
-        found = yardstick(truth.of(job), pool, starts, among=among, tell=tell)
-    else:
-        found = _yardstick_each(job, pool, starts, truth, among or len(starts), tell or (lambda done: None))
+    found = solve_yardstick(job, pool, starts, among=among, tell=tell, truth=truth)
     runs = batch.runs_of(job, pool, starts, found.table, name=CLAIRVOYANT)
     return runs, [] if found.spare_usd is None else found.spare_usd.tolist()
+
+
+def solve_yardstick(
+    job: Job,
+    pool: Pool,
+    starts: Sequence[int],
+    *,
+    among: int | None = None,
+    tell: Callable[[int], None] | None = None,
+    truth: Truths = AS_SAID,
+) -> Yardstick:
+    """Solve the job that it is from many starts, which may be some among more."""
+    if isinstance(truth, Truth):
+        return yardstick(truth.of(job), pool, starts, among=among, tell=tell)
+    return _yardstick_each(job, pool, starts, truth, among or len(starts), tell or (lambda done: None))
 
 
 def _yardstick_each(
@@ -211,9 +267,7 @@ def _yardstick_each(
     for start in starts:
         found.append(yardstick(truth.at(start).of(job), pool, [start], among=among))
         tell(len(found))
-    spares = [0.0 if one.spare_usd is None else float(one.spare_usd[0]) for one in found]
-    exact = all(one.spare_usd is None for one in found)
-    return Yardstick(np.concatenate([one.table for one in found]), None if exact else np.array(spares))
+    return joined_yardstick(found)
 
 
 def run_in_detail(
@@ -235,7 +289,8 @@ def run_in_detail(
     return plain.run(free, pool, Replay(clairvoyant(true, pool, start, among=among)), start=start, name=name)
 
 
-def _named(policies: Sequence[Spec | Policy]) -> dict[str, Policy]:
+def named(policies: Sequence[Spec | Policy]) -> dict[str, Policy]:
+    """Make policies and name them; raises InputError for none, or for one that is given twice."""
     if not policies:
         raise InputError("at least one policy must be given, got none")
     made = [register.make(policy) for policy in policies]
@@ -245,59 +300,28 @@ def _named(policies: Sequence[Spec | Policy]) -> dict[str, Policy]:
     return named
 
 
-def summaries(parts: Sequence[Sequence[Run]], names: Sequence[str]) -> list[PolicySummary]:
-    """Sum up the runs of each of these policies; each part is of one policy in one pool."""
-    best = sum(usd for part in parts if _of(part) == CLAIRVOYANT for usd in column(part, "cost_usd").tolist())
-    return [_summarise(name, [part for part in parts if _of(part) == name], best) for name in names]
+class _Spot(NamedTuple):
+    """A start that is run in detail."""
+
+    policy: str | None
+    pool: str
+    start: int
+    among: int
 
 
-def _of(part: Sequence[Run]) -> str:
-    """Return whose runs these are."""
-    return part.policy if isinstance(part, Runs) else part[0].policy
-
-
-def _summarise(name: str, mine: Sequence[Sequence[Run]], yardstick: float) -> PolicySummary:
-    def all_of(figure: str) -> Floats:
-        return np.concatenate([column(part, figure) for part in mine])
-
-    costs = all_of("cost_usd")
-    paid = sum(costs.tolist())
-    over = paid / yardstick if yardstick > 0 else (1.0 if paid <= 0 else math.inf)
-    p10, p50, p90 = np.percentile(costs, (10, 50, 90))
-    return PolicySummary(
-        policy=name,
-        mean_cost_usd=paid / len(costs),
-        mean_utility_usd=float(np.mean(all_of("utility_usd"))),
-        on_time_share=float(np.mean(all_of("on_time"))),
-        cost_over_clairvoyant=over,
-        p10_cost_usd=float(p10),
-        p50_cost_usd=float(p50),
-        p90_cost_usd=float(p90),
-        mean_finish_hours=float(np.mean(all_of("finish_hours"))),
-        mean_spot_gpu_hours=float(np.mean(all_of("spot_gpu_hours"))),
-        mean_on_demand_gpu_hours=float(np.mean(all_of("on_demand_gpu_hours"))),
-        mean_preemptions=float(np.mean(all_of("preemptions"))),
-    )
-
-
-def _typical(
-    job: Job,
-    market: Market,
-    pools: Sequence[Pool],
-    makers: dict[str, Policy],
-    parts: Sequence[Sequence[Run]],
-    forecaster: Forecaster | None,
-    truth: Truths,
-) -> tuple[RunResult, ...]:
+def _typical(sweep: Sweep, parts: Sequence[Sequence[Run]], spread: Spread) -> tuple[RunResult, ...]:
     """Run in detail the start where the last policy's bill is the median of its bills."""
-    last = AllRuns([part for part in parts if _of(part) == list(makers)[-1]])
+    last = AllRuns([part for part in parts if policy_of(part) == list(sweep.policies)[-1]])
     costs = np.concatenate([column(part, "cost_usd") for part in last.parts])
     middle = last[int(np.argsort(costs, kind="stable")[len(last) // 2])]
-    place = next(pool for pool in pools if pool.name == middle.pool)
-    every: dict[str, Policy | None] = {**makers, CLAIRVOYANT: None}
-    setting = setting_for(market, place, forecaster, truth)
-    runs_here = [
-        run_in_detail(job, place, policy, middle.start_slot, name=name, setting=setting, among=len(last))
-        for name, policy in every.items()
-    ]
-    return tuple(result_of(run, job, place) for run in runs_here)
+    every = [_Spot(name, middle.pool, middle.start_slot, len(last)) for name in (*sweep.policies, None)]
+    return tuple(spread.each(do_in_detail, sweep, every))
+
+
+def do_in_detail(sweep: Sweep, spot: _Spot) -> RunResult:
+    """Run one policy, or the clairvoyant, from one start, and keep every slot."""
+    pool = sweep.market.pool(spot.pool)
+    policy = None if spot.policy is None else sweep.policies[spot.policy]
+    name, setting = spot.policy or CLAIRVOYANT, sweep.setting(pool)
+    run = run_in_detail(sweep.job, pool, policy, spot.start, name=name, setting=setting, among=spot.among)
+    return result_of(run, sweep.job, pool)

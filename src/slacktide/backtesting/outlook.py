@@ -65,7 +65,7 @@ class Begin(NamedTuple):
             for one in market.pools
         ]
         known = tuple(one.window(0, min(at + 1, len(one))) for one, at in pools if at >= 0)
-        return cls(market, Market(known, market.source, market.assumptions), pool, slot)
+        return cls(market, Market(known, market.source, market.assumptions, market.moves), pool, slot)
 
     @property
     def place(self) -> Pool:

@@ -23,15 +23,18 @@ class Playback:
         self._tapes = self._begin()
         self._slot = -1
 
-    def at(self, slot: int) -> Moment:
-        """Let time pass up to a slot of the job; a slot of before is played back anew."""
+    def at(self, slot: int, own: int = 0) -> Moment:
+        """Let time pass up to a slot of the job, which is in one of the pools.
+
+        A slot of before is played back anew.
+        """
         if slot < self._slot:
             self._tapes = self._begin()
         self._slot = slot
         hours = slot * self._pools[0].slot_hours
         for pool, tape in zip(self._pools, self._tapes.tapes, strict=True):
             _play(pool, tape, tape.slots_begun(hours))
-        return Moment(self._tapes, hours, 0)
+        return Moment(self._tapes, hours, own)
 
     def _begin(self) -> Tapes:
         own = self._pools[0]

@@ -43,7 +43,7 @@ def scenarios(
     for number, few in enumerate(np.array_split(np.arange(paths), min(MODELS, paths))):
         model = history.resampled(rng)
         level = markov.simulate(levels, model, now, blocks, paths=len(few), seed=seed * MODELS + number)
-        drawn += [_continued(pool, first, at, usable[path], next(prices)) for path in level]
+        drawn += [continued(pool, first, at, usable[path], next(prices)) for path in level]
     return drawn, at - first
 
 
@@ -118,10 +118,10 @@ def _now(levels: markov.Levels, pool: Pool, at: int) -> markov.Now:
     return markov.Now(int(level[-1]), int(markov.ages(level)[-1]))
 
 
-def _continued(pool: Pool, first: int, at: int, gpus: Ints, usd: Floats) -> Pool:
+def continued(pool: Pool, first: int, at: int, gpus: Ints, usd: Floats) -> Pool:
     """Return the real past from `first` up to `at`, then a drawn future; the present quote stays real."""
     spot_gpus = np.concatenate([pool.spot_gpus[first : at + 1], gpus[1:]])
     spot_usd = np.concatenate([pool.spot_usd_per_gpu_hour[first : at + 1], usd[1:]])
     last = pool.on_demand_usd_per_gpu_hour[at]
     on_demand = np.append(pool.on_demand_usd_per_gpu_hour[first : at + 1], np.full(len(gpus) - 1, last))
-    return Pool(pool.name, pool.slot_hours, spot_usd, on_demand, spot_gpus, pool.time(first))
+    return Pool(pool.name, pool.slot_hours, spot_usd, on_demand, spot_gpus, pool.time(first), pool.gpu)

@@ -7,7 +7,7 @@ policy for a user's job.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -26,6 +26,7 @@ from slacktide.learn.state_file import default_path, load
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies as register
 from slacktide.register import Spec
+from slacktide.spread.base import HERE, Spread
 from slacktide.types import Job
 
 
@@ -137,17 +138,19 @@ def select(
     seed: int = 0,
     name: str = "",
     progress: Progress | None = None,
+    spread: Spread = HERE,
 ) -> list[Selected]:
     """Run a stream of jobs: draw an arm for each, replay the pool when it is over, learn.
 
+    What a replay comes to does not depend on what was learned, so `spread` may do them ahead of their turn.
     `at_once` jobs are under way together: a job is drawn before the ones ahead of it have ended.
     `policies` are the arms in the learner's order. Jobs are known to the learner as `name`, or as
     their own name, with a number; what is still open when this is interrupted is dropped.
     """
     if at_once < 1:
         raise InputError(f"at_once must be >= 1, got {at_once}")
-    stream = _Stream(policies, state, setting, seed, name)
     todo = list(tasks)
+    stream = _Stream(policies, state, _replays(todo, policies, setting, spread), seed, name)
     done: list[Selected] = []
     try:
         for number, task in enumerate(todo):
@@ -163,6 +166,35 @@ def select(
     return done
 
 
+class Replays(NamedTuple):
+    """What all replays of a stream share."""
+
+    policies: Mapping[str, Policy]
+    jobs: tuple[Job, ...]
+    settings: tuple[tuple[Pool, Setting], ...]
+
+
+def _replays(
+    tasks: Sequence[Task], policies: Mapping[str, Policy], setting: Callable[[Pool], Setting], spread: Spread
+) -> Iterator[Replayed]:
+    """Yield what every policy would have earned from each job, in their order."""
+    # By identity: pools are told apart by that, and equal jobs are one job.
+    pools = {id(task.pool): task.pool for task in tasks}
+    jobs = {id(task.job): task.job for task in tasks}
+    shared = Replays(policies, tuple(jobs.values()), tuple((pool, setting(pool)) for pool in pools.values()))
+    nth_pool = {key: number for number, key in enumerate(pools)}
+    nth_job = {key: number for number, key in enumerate(jobs)}
+    todo = [(nth_job[id(task.job)], nth_pool[id(task.pool)], task.start) for task in tasks]
+    return spread.each(do_replay, shared, todo)
+
+
+def do_replay(shared: Replays, task: tuple[int, int, int]) -> Replayed:
+    """Replay one job: its number, its pool's number, and its start."""
+    job, place, start = task
+    pool, setting = shared.settings[place]
+    return replay(shared.jobs[job], pool, start, shared.policies, setting)
+
+
 class _Stream:
     """The jobs under way, oldest first."""
 
@@ -170,12 +202,12 @@ class _Stream:
         self,
         policies: Mapping[str, Policy],
         state: State,
-        setting: Callable[[Pool], Setting],
+        replays: Iterator[Replayed],
         seed: int,
         name: str,
     ) -> None:
-        self.open: deque[tuple[str, str, Task]] = deque()
-        self._policies, self._state, self._setting = policies, state, setting
+        self.open: deque[tuple[str, str]] = deque()
+        self._policies, self._state, self._replays = policies, state, replays
         self._seed, self._name = seed, name
 
     def begin(self, task: Task, number: int) -> None:
@@ -185,11 +217,11 @@ class _Stream:
                 raise InputError("policies must be the learner's arms in their order, got others")
             # The draw follows the number and not the name, so that a repeated stream draws the same.
             drawn = hedge.begin(job, key=str(number), seed=self._seed)
-        self.open.append((job, drawn, task))
+        self.open.append((job, drawn))
 
     def end(self) -> Selected:
-        job, drawn, task = self.open[0]
-        found = replay(task.job, task.pool, task.start, self._policies, self._setting(task.pool))
+        job, drawn = self.open[0]
+        found = next(self._replays)
         with self._state.changing() as hedge:
             hedge.end(job, found.shares)
             record = _record(job, drawn, found, hedge)

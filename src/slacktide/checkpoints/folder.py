@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.errors import BackendError
+from slacktide.files import make_durable
 
 OURS = ".slacktide"
 """What the names of our own files in the folder begin with."""
@@ -165,13 +166,4 @@ def put_in_place(fresh: Path, folder: Path) -> None:
         os.rename(folder, aside)
     os.rename(fresh, folder)
     with suppress(OSError):
-        settle(folder.parent)
-
-
-def settle(path: Path) -> None:
-    """Let a file or the names in a folder survive a loss of power; raises OSError."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        make_durable(folder.parent)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from slacktide.checkpoints.folder import settle
+from slacktide.files import make_durable
 
 CHUNK_BYTES = 1 << 23
 MOST_BYTES = 1 << 26
@@ -75,9 +75,9 @@ class Objects:
         with self._store.open_output_stream(draft) as stream:
             stream.write(content)
         if self._local:
-            settle(Path(draft))
+            make_durable(Path(draft))
             self._store.move(draft, target)
-            settle(Path(target).parent)
+            make_durable(Path(target).parent)
 
     def upload(self, file: BinaryIO, path: str) -> Content:
         """Copy a file to where nothing is yet; a kill may leave half of it."""
@@ -87,7 +87,7 @@ class Objects:
             with self._store.open_output_stream(target) as stream:
                 content = pumped(file.read, stream.write, self._moved)
             if self._local:
-                settle(Path(target))
+                make_durable(Path(target))
         except OSError:
             with suppress(OSError):  # each try would leave another half on a disk that is full
                 self._store.delete_file(target)

@@ -9,7 +9,7 @@ from slacktide.events import Event
 from slacktide.ledger import Priced, Stretch
 from slacktide.pace import Pace
 from slacktide.tariff import Charge
-from slacktide.types import JobState, Quote
+from slacktide.types import JobState, Quote, Wish
 
 JOB = "fine-tune-1"
 
@@ -50,7 +50,7 @@ def _beginning() -> list[Event]:
             job=JOB, at_hours=1 / 3, actor="user", text="name: fine-tune\nwork: 8 gpu-hours\n",
             submitted_utc="2025-10-04T00:20:00+00:00",
             path="/jobs/\udcff.yaml", policy='"auto"', learning=True, slot_hours=0.5, start_slot=0,
-            envs={"NAME": "a=b\0c"}, key="k-2",
+            envs={"NAME": "a=b\0c"}, key="k-2", pool="zone-a", pools=("zone-a", "zone-b"), sight="tried",
         ),
     ]  # fmt: skip
 
@@ -61,7 +61,9 @@ def _running() -> list[Event]:
             job=JOB, at_hours=0.5, why='spot "lives" longer than a restart takes', slot=1,
             quote=Quote(0.1, 2.5, 4), state=STATE, spot_gpus=3, on_demand_gpus=0, wanted_spot_gpus=4,
             wanted_on_demand_gpus=0, signals={"slack_hours": math.inf, "lead": -math.inf},
-            memory=(1e-9, -0.0), pool="zone-a", attempt=1, ending=None,
+            memory=(1e-9, -0.0), pool="zone-a", attempt=1, ending=None, wanted_pool="zone-b",
+            instead=(Wish(3, 0, "zone-a"), Wish()), missed=1, moved_from="zone-b", move_usd=0.1 + 0.2,
+            move_hours=1 / 3,
         ),
         events.Held(job=JOB, at_hours=0.5, attempt=1, spot_gpus=2, on_demand_gpus=0, pending_gpus=1),
         events.Lived(job=JOB, at_hours=1.0, priced=Priced(STRETCH, Charge(usd=0.15)), state=STATE),
@@ -132,6 +134,13 @@ def _ending() -> list[Event]:
             pace=Pace(-0.2, 0.01, 0.002, 0.0, 0.001, 0.5),
             why="30 minutes on 4 GPUs: 0.82 times the pace of its file",
         ),
-        events.Returned(at_hours=9.3, ticket="1-f00d", left=True, why="not wanted any more"),
+        events.Returned(
+            at_hours=9.3,
+            ticket="1-f00d",
+            left=True,
+            why="interrupted",
+            cause="interrupted",
+            ended_utc="2026-01-01T00:00:00+00:00",
+        ),
         events.Closed(at_hours=9.3),
     ]

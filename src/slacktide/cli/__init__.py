@@ -21,6 +21,7 @@ COMMANDS = {
     "backtest": "Compare policies on past market data, next to a run with perfect foresight.",
     "budget": "Compute how wide each class of a fleet should run, and what the next dollar would buy.",
     "cancel": "Cancel a job.",
+    "cluster": "Start, show and end a local Ray cluster, to try Slacktide on several machines.",
     "controller": "Run the jobs submitted to a journal, until told to stop.",
     "cost": "Print and audit the bill of a job or of a whole journal.",
     "demo": "Train a real job on a replayed spot market, in about a minute.",

@@ -36,6 +36,15 @@ if TYPE_CHECKING:
     metavar="work=X,speed=Y|random",
     help="What the job really is: X times the work, Y times as fast on all GPUs; or drawn for each start.",
 )
+@click.option(
+    "--sight",
+    type=click.Choice(["feed", "tried"]),
+    default="feed",
+    show_default=True,
+    help="What a job that may move knows of other pools: feed, all that they offer; tried, their prices and "
+    "whether a try there got GPUs.",
+)
+@common.on_option
 @common.report_option("Write a report with plots")
 @common.plot_option("Write a plot")
 @click.option("-v", "--verbose", is_flag=True, help="Also print each decision of one typical start, and why.")
@@ -46,10 +55,14 @@ def backtest(job: str, **given: Any) -> None:
     JOB is a YAML file. Without --market the job file's market is used, without --policy the
     common ones and the job's own.
 
+    A job that names pools, or one with a policy over pools (roaming-horizon), may move from pool to pool
+    unless --pool names one. Policies that stay are then shown in the pool that was best for them.
+
     --truth tries a job that is not what its file says. Factors may be bounds, between which one is drawn
     for each start: work=0.5..2,seed=3. `random` is work=0.5..2. later=0.85 slows the second half down.
     """
     from slacktide.app.backtest import BacktestRequest, Truth, parse_truth, run_backtest
+    from slacktide.app.spreading import open_spread
 
     request = BacktestRequest(
         path=job,
@@ -57,9 +70,10 @@ def backtest(job: str, **given: Any) -> None:
         policies=common.parse_policies(given["policy"], job),
         starts=common.parse_starts(given["starts"]),
         truth=Truth() if given["truth"] is None else parse_truth(given["truth"]),
+        sight=given["sight"],
     )
-    with common.Bar("back-testing") as bar:
-        result = run_backtest(request, progress=bar)
+    with open_spread(given["on"]) as spread, common.Bar("back-testing") as bar:
+        result = run_backtest(request, progress=bar, spread=spread)
     _print(result, given["output"], verbose=given["verbose"])
     _write(result, given["report"], given["plot"])
 

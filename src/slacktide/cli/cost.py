@@ -29,8 +29,10 @@ def cost(job: str | None, **given: Any) -> int:
     """Print the bill of JOB next to other ways to run it, and audit it: every stretch priced again.
 
     Without JOB it is the bill of the whole journal, including GPUs used by no job, and the audit of all
-    stretches together also checks whether spot was sold twice. Exits with 1 when the audit finds a gap, an
-    overlap, a cent too much or too little, or more spot held than offered.
+    stretches together also checks whether spot was sold twice. Where machines were rented, what they cost
+    is shown next to what jobs used of them; `slacktide machines --bill` compares it with their provider's
+    account. Exits with 1 when the audit finds a gap, an overlap, a cent too much or too little, or more spot
+    held than offered.
     """
     pictures = Pictures(given["report"], given["plot"])
     if job is None and pictures != Pictures():
@@ -46,14 +48,18 @@ def cost(job: str | None, **given: Any) -> int:
 
 
 def _all(journal: Journal, output: str) -> int:
+    from slacktide.report import machine_bill as machines
     from slacktide.report import site_bill as report
 
-    found, notes = journal.cost_of_all()
+    found, notes, rented = journal.cost_of_all()
     _say(notes)
     if output == "json":
-        common.echo_json(report.as_json(found))
+        told = None if rented is None else machines.as_json(rented)
+        common.echo_json({**report.as_json(found), "machines": told})
     else:
         say(report.text(found))
+        if rented is not None:
+            say(f"\n{machines.text(rented, found.total.cost_usd)}")
     return 0 if found.audit.clean else 1
 
 

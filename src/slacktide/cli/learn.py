@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--state", type=click.Path(), metavar="FILE", help="The file with the learned state; default: your own."
 )
+@common.on_option
 @click.option("--reset", is_flag=True, help="Forget everything learned first.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before forgetting.")
 @common.plot_option("Write a plot")
@@ -43,6 +44,8 @@ def learn(job: str | None, **given: Any) -> None:
     """
     from slacktide.learn.state_file import default_path
 
+    if given["on"] is not None and job is None:
+        raise InputError("--on must come with a JOB to train with, got none; without one nothing is computed")
     path = Path(given["state"]) if given["state"] else default_path()
     if given["reset"]:
         _reset(path, sure=given["yes"])
@@ -90,6 +93,7 @@ def _saved(path: Path, wanted: str | None) -> Saved:
 
 def _teach(job: str, saved: Saved, given: dict[str, Any]) -> None:
     from slacktide.app.feasible import check_feasible
+    from slacktide.app.spreading import open_spread
     from slacktide.backtesting.compare import setting_for
     from slacktide.backtesting.selection import arms_of, random_tasks, select
     from slacktide.jobfile import read_job_file
@@ -101,7 +105,7 @@ def _teach(job: str, saved: Saved, given: dict[str, Any]) -> None:
     arms = arms_of(saved.read())
     # Two streams may teach one state at the same time; their jobs need names of their own.
     name = f"{job_file.job.name}-{secrets.token_hex(4)}"
-    with common.Bar("learning") as bar:
+    with open_spread(given["on"]) as spread, common.Bar("learning") as bar:
         select(
             tasks,
             arms,
@@ -110,6 +114,7 @@ def _teach(job: str, saved: Saved, given: dict[str, Any]) -> None:
             seed=given["seed"],
             name=name,
             progress=bar,
+            spread=spread,
         )
 
 

@@ -27,19 +27,23 @@ FILE = "machines.yaml"
 @journal_option
 @click.option("--owner", metavar="ID", default="", help="Machines rented for the journal with this id.")
 @click.option("--all-owners", is_flag=True, help="Machines rented for any journal.")
+@click.option("--bill", is_flag=True, help="What each machine cost, next to its provider's own account.")
 @click.option("--sweep", is_flag=True, help="End machines that no open ticket explains.")
 @click.option("--dry-run", is_flag=True, help="Print what could be rented, or would be ended; do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before ending machines.")
 @common.output_option("table", "json")
 def machines(
-    file: str, journal: str | None, owner: str, all_owners: bool, sweep: bool, dry_run: bool, yes: bool,
-    output: str,
+    file: str, journal: str | None, owner: str, all_owners: bool, bill: bool, sweep: bool, dry_run: bool,
+    yes: bool, output: str,
 ) -> None:  # fmt: skip
     """List what is rented for a journal, with what it has cost so far.
 
     A machine is explained by an open ticket in the journal. --sweep ends the others: those of the journal,
     or, where the journal is gone, those that carry its id (--owner) or any (--all-owners). What has an
     open ticket in the journal is never ended.
+
+    --bill lists every machine that the journal ever rented, with the hours that it was paid for by the
+    journal and by what the provider lists, and the difference. What the provider no longer lists is unknown.
     """
     from slacktide.app.machines import MachinesRequest, list_machines
 
@@ -47,6 +51,13 @@ def machines(
         raise InputError("--owner and --all-owners must not be given together, got both")
     path = Path(journal) if journal else None
     request = MachinesRequest(file=Path(file), journal=path, owner=owner, all_owners=all_owners)
+    if bill:
+        others = {"--owner": owner, "--all-owners": all_owners, "--sweep": sweep, "--dry-run": dry_run}
+        if any(others.values()):
+            got = next(name for name, given in others.items() if given)
+            raise InputError(f"--bill must be about a journal, and alone, got {got}; leave one of them out")
+        _bill(request, output)
+        return
     listed = list_machines(request)
     if sweep:
         listed = [one for one in listed if one.orphan]
@@ -61,6 +72,17 @@ def machines(
         _show(listed, owners=all_owners)
         if dry_run:
             _show_choices(request)
+
+
+def _bill(request: MachinesRequest, output: str) -> None:
+    from slacktide.app.machines import account
+    from slacktide.report import machine_account as report
+
+    found = account(request)
+    if output == "json":
+        common.echo_json(report.as_json(found))
+    else:
+        say(report.text(found))
 
 
 def _show(listed: list[MachineStatus], *, owners: bool) -> None:

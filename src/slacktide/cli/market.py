@@ -65,7 +65,10 @@ def market() -> None:
 @common.plot_option("Also write a plot")
 @common.output_option("table", "json")
 def show(source: str, pool: str | None, plot: str | None, output: str, **given: Any) -> None:
-    """Show how often spot is available in MARKET, how long it lasts and what it costs."""
+    """Show how often spot is available in MARKET, how long it lasts and what it costs.
+
+    Several pools are compared, with what it costs to move between them.
+    """
     found = _only(_open(source, given), pool)
     if output == "json":
         common.echo_json(as_json(found))
@@ -161,13 +164,24 @@ def forecast(
         click.echo(f"wrote {plot}", err=True)
 
 
+BESIDE = (
+    "gpu", "region", "spot_now_usd", "on_demand_now_usd", "spot_now_gpus", "half_of_largest_share",
+    "largest_share",
+)  # fmt: skip
+"""What is told of a pool beside its own figures."""
+
+
 def as_json(found: Market) -> dict[str, Any]:
     """Return the figures of a market in the documented keys."""
+    from slacktide.market.side_by_side import largest_gpus, moves_between, side_by_side
     from slacktide.market.statistics import describe
 
+    beside = {one.pool: asdict(one) for one in side_by_side(found)}
     return {
         "source": found.source,
         "assumptions": list(found.assumptions),
+        "largest_spot_gpus": largest_gpus(found),
+        "moves": [asdict(move) for move in moves_between(found)],
         "pools": [
             {
                 "name": pool.name,
@@ -175,6 +189,7 @@ def as_json(found: Market) -> dict[str, Any]:
                 "end": _stamp(pool.end),
                 "slot_hours": pool.slot_hours,
                 **asdict(describe(pool)),
+                **{key: beside[pool.name][key] for key in BESIDE},
             }
             for pool in found.pools
         ],
@@ -252,11 +267,23 @@ def _print(found: Market) -> None:
         table.add_column(title, justify="right", no_wrap=title not in ("losses a day", "of on demand"))
     for pool in found.pools:
         table.add_row(pool.name, *_cells(describe(pool)))
+    if len(found) > 1:
+        _compare(found)
     common.show(
         table,
         "any, half, full: share of time with at least one, half, all of the most GPUs ever available",
         *(f"assumed: {sentence}" for sentence in found.assumptions),
     )
+
+
+def _compare(found: Market) -> None:
+    """Print the pools side by side, and what moves between them cost."""
+    from slacktide.market.side_by_side import largest_gpus, moves_between, side_by_side
+    from slacktide.report import grid, pools
+
+    most = largest_gpus(found)
+    table = grid.as_rich(pools.beside(side_by_side(found), most), title="Pools side by side")
+    common.show(table, pools.beside_words(most), *pools.moves_words(moves_between(found)), "")
 
 
 def _title(found: Market) -> str:

@@ -56,7 +56,11 @@ def gaps_option(default: str) -> Callable[[Command], Command]:
 
 
 MARKET_OPTIONS = (
-    click.option("--market", metavar="FILE|synthetic:NAME", help="Market trace, or synthetic:PROFILE."),
+    click.option(
+        "--market",
+        metavar="FILE|synthetic:NAME",
+        help="Market trace or market file, or synthetic:PROFILE; several with commas.",
+    ),
     click.option("--pool", metavar="POOL", help="Only this pool; default: every pool of the market."),
     click.option(
         "--slot", "slot_hours", type=Duration(), help="Slot length, e.g. 30m; default: the market's."
@@ -81,6 +85,16 @@ def policy_option(meaning: str) -> Callable[[Command], Command]:
         metavar="NAME|MODULE:CLASS",
         help=f"{meaning}. A class of your own may be in a file in this folder.",
     )
+
+
+sight_option = click.option(
+    "--sight",
+    type=click.Choice(["feed", "tried"]),
+    default="feed",
+    show_default=True,
+    help="What a job that moves knows of pools: what all offer, or prices and what it tried.",
+)
+"""Says what a job that may move is shown of its pools."""
 
 
 class FileEnding(click.Path):
@@ -131,6 +145,15 @@ def output_option(*formats: str) -> Callable[[Command], Command]:
     return click.option(
         "-o", "--output", type=choice, default=formats[0], show_default=True, help="Output format."
     )
+
+
+def on_option(command: Command) -> Command:
+    """Add `--on`, which says where a sweep is done."""
+    return click.option(
+        "--on",
+        metavar="PLACE",
+        help="Where to do the work: processes[:N] of this machine, or ray[:ADDRESS], a Ray cluster.",
+    )(command)
 
 
 def market_spec(given: Mapping[str, Any]) -> MarketSpec:

@@ -12,6 +12,7 @@ from slacktide.cli.journals import journal_option, journal_path
 
 if TYPE_CHECKING:
     from slacktide.results.plan import JobPlan
+    from slacktide.results.pools_plan import PoolsPlan
 
 
 @click.command()
@@ -26,25 +27,35 @@ if TYPE_CHECKING:
 def plan(job: str, **given: Any) -> None:
     """Estimate what JOB would cost and when it would finish, from simulated futures and recent starts.
 
+    A job that names pools, or one with a policy over pools (roaming-horizon), may move from pool to pool
+    unless --pool names one: then it says where to start, and what moving may save.
+
     Spends nothing. Exits with 3 when the deadline cannot be met, and says which can. Where the journal has
     measured runs of the same name, it says how much work they really were.
     """
     from slacktide.app.plan import PlanRequest, make_plan
-    from slacktide.report import plan as report
+    from slacktide.app.pools_plan import make_pools_plan
 
     policy = common.parse_policy(given["policy"], job)
     journal = journal_path(given["journal"])
     request = PlanRequest(path=job, market=common.market_spec(given), policy=policy, journal=journal)
     with common.Bar("planning") as bar:
-        result = make_plan(request, progress=bar)
-    if given["output"] == "json":
+        moving = make_pools_plan(request, progress=bar)
+        staying = make_plan(request, progress=bar) if moving is None else None
+    if moving is not None:
+        _tell_moving(moving, given["output"], given["plot"], given["report"])
+    elif staying is not None:
+        _tell(staying, given["output"], given["plot"], given["report"])
+
+
+def _tell(result: JobPlan, output: str, plot: str | None, page: str | None) -> None:
+    """Print and write the plan of a job that stays in its pool."""
+    from slacktide.report import plan as report
+
+    if output == "json":
         common.echo_json(report.as_json(result))
     else:
         click.echo(report.page(result))
-    _write(result, given["plot"], given["report"])
-
-
-def _write(result: JobPlan, plot: str | None, page: str | None) -> None:
     if plot is not None:
         from slacktide.report.figures.plan import plot_plan
 
@@ -54,4 +65,24 @@ def _write(result: JobPlan, plot: str | None, page: str | None) -> None:
         from slacktide.report.pages.plan import write_plan
 
         write_plan(result, Path(page))
+        click.echo(f"wrote {page}", err=True)
+
+
+def _tell_moving(result: PoolsPlan, output: str, plot: str | None, page: str | None) -> None:
+    """Print and write the plan of a job that may move among pools."""
+    from slacktide.report import pools_plan as report
+
+    if output == "json":
+        common.echo_json(report.as_json(result))
+    else:
+        click.echo(report.page(result))
+    if plot is not None:
+        from slacktide.report.figures.pools_plan import plot_pools_plan
+
+        plot_pools_plan(result, Path(plot))
+        click.echo(f"wrote {plot}", err=True)
+    if page is not None:
+        from slacktide.report.pages.pools_plan import write_pools_plan
+
+        write_pools_plan(result, Path(page))
         click.echo(f"wrote {page}", err=True)

@@ -31,6 +31,7 @@ CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled
 @click.argument("job", type=click.Path(), metavar="JOB...", nargs=-1)
 @common.market_options
 @common.policy_option("The policy to run with; default: the job file's")
+@common.sight_option
 @click.option("--fleet", type=click.Path(), metavar="FLEET", help="The fleet file that the jobs belong to.")
 @click.option("--start", type=int, metavar="SLOT", help="The market slot to start in; default: a late one.")
 @controller_options
@@ -63,7 +64,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
         if pool is None:
             click.echo("nothing was started", err=True)
             return CANCELLED
-        wanted = wanted.on_pool(pool)
+        wanted = wanted if wanted.may_move(job) else wanted.on_pool(pool)
     elif not (given["fleet"] or given["resume"]):
         confirm.check(journal, [wanted.plan(path) for path in job])
     setup = setup_of(given, wanted.for_others())

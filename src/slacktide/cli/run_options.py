@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from slacktide.app.market import MarketSpec
     from slacktide.app.plan import PlanRequest
     from slacktide.app.submission import Defaults, FleetText, Submission
+    from slacktide.events import Sight
     from slacktide.register import Spec
 
 CONTROLLER_OPTIONS = (
@@ -21,6 +24,12 @@ CONTROLLER_OPTIONS = (
         "--backend",
         metavar="NAME",
         help="Where workers run; default: local. `slacktide backends` lists them.",
+    ),
+    click.option(
+        "--machines",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Rent machines by this file, as many as jobs need, for back end ray; see `slacktide machines`.",
     ),
     click.option(
         "--speed", type=float, metavar="X", help="How many times as fast as real time the clock runs."
@@ -56,6 +65,8 @@ class RunOptions:
     market: MarketSpec
     policy: Spec | None = None
     fleet: FleetText | None = None
+    sight: Sight = "feed"
+    """What a job that may move is shown of its pools."""
 
     def plan(self, path: str) -> PlanRequest:
         """Return the request for the plan of a job."""
@@ -67,7 +78,15 @@ class RunOptions:
         """Return a job to be submitted."""
         from slacktide.app.submission import Submission
 
-        return Submission.read(path, policy=self.policy, market=self.market, fleet=self.fleet)
+        return Submission.read(
+            path, policy=self.policy, market=self.market, fleet=self.fleet, sight=self.sight
+        )
+
+    def may_move(self, paths: Sequence[str]) -> bool:
+        """Whether some of these jobs may move between pools, so that no pool is chosen for them."""
+        from slacktide.app.entry import may_move
+
+        return any(may_move(path, self.policy, self.market) for path in paths)
 
     def on_pool(self, pool: str) -> RunOptions:
         """Return the same on this pool, if one is named."""
@@ -93,7 +112,8 @@ def run_options_of(given: dict[str, Any]) -> RunOptions:
 
     fleet = FleetText.read(given["fleet"]) if given["fleet"] else None
     named = next(iter(given.get("job", ())), given["fleet"])
-    return RunOptions(common.market_spec(given), common.parse_policy(given["policy"], named), fleet)
+    policy, sight = common.parse_policy(given["policy"], named), given.get("sight", "feed")
+    return RunOptions(common.market_spec(given), policy, fleet, sight)
 
 
 def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
@@ -101,5 +121,9 @@ def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
     from slacktide.app.controller import Setup
 
     return Setup(
-        speed=given["speed"], notice_s=given["notice"] * 3600.0, backend=given["backend"], defaults=defaults
+        speed=given["speed"],
+        notice_s=given["notice"] * 3600.0,
+        backend=given["backend"],
+        machines=given.get("machines"),
+        defaults=defaults,
     )

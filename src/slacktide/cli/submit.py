@@ -16,6 +16,7 @@ NOT_TAKEN_IN = 101
 @click.argument("job", type=click.Path(), metavar="JOB")
 @common.policy_option("The policy to run with; default: the controller's choice")
 @click.option("--pool", metavar="POOL", help="The pool to run in; default: the cheapest one.")
+@common.sight_option
 @click.option("--class", "job_class", metavar="CLASS", help="The job's class in the controller's fleet.")
 @click.option("--key", metavar="KEY", help="A name for the request: the same key twice is one job.")
 @click.option("--no-wait", is_flag=True, help="Print the key of the request and do not wait.")
@@ -36,7 +37,9 @@ def submit(job: str, **given: Any) -> int:
     policy, market = common.parse_policy(given["policy"], job), MarketSpec(pool=given["pool"])
     if given["key"] is not None:
         check_key(given["key"])
-    submission = Submission.read(job, policy=policy, market=market, key=given["key"] or "")
+    submission = Submission.read(
+        job, policy=policy, market=market, key=given["key"] or "", sight=given["sight"]
+    )
     with open_journal(journal_path(given["journal"]), create=True) as journal:
         key = journal.submit(submission, job_class=given["job_class"] or "")
         taken = None if given["no_wait"] else journal.wait(key)

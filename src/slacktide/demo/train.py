@@ -8,6 +8,8 @@ SLACKTIDE_GRACE_SECONDS and SLACKTIDE_ATTEMPT; without them it trains alone.
 - **The width does not matter.** A step uses the same samples at any width. Each worker takes its part of them
   and rank 0 adds the gradients up, so that only the order of a sum of floats differs.
 - **It may be stopped.** On SIGTERM all workers end after the same step, and rank 0 saves it.
+- **It may be resized.** Workers that stay leave the step loop together, meet the others of the new set and go
+  on from the newest state that anyone holds in memory. They are not started again.
 - **It may be killed.** What was last saved is continued at any width. When a peer vanishes, the others leave
   at once, and rank 0 saves the last whole step before it does.
 
@@ -133,6 +135,7 @@ class Stop:
         self._patience_s = grace_s / 2  # the other half is for saving
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._ask)
+        worker.stopping.heed()  # beside ours: while it waits to re-form, a worker must hear of a stop too
 
     def _ask(self, *_: Any) -> None:
         self.by_s = min(self.by_s, time.monotonic() + self._patience_s)
@@ -141,9 +144,14 @@ class Stop:
     def asked(self) -> bool:
         return self.by_s < math.inf
 
+    @property
+    def changing(self) -> bool:
+        """Whether this worker has to leave the others: to end, or to meet those of another set."""
+        return self.asked or bool(worker.resizing)
+
     def rest(self, until_s: float) -> None:
-        """Sleep until a moment, or until a stop is asked for."""
-        while not self.asked and (left_s := until_s - time.monotonic()) > 0:
+        """Sleep until a moment, or until something changes."""
+        while not self.changing and (left_s := until_s - time.monotonic()) > 0:
             time.sleep(min(left_s, POLL_SECONDS))
 
 
@@ -157,6 +165,11 @@ class Team:
         self._place, self._stop, self._patience_s = place, stop, patience_s
         self._until_s = time.monotonic() + patience_s
         self._peers = [self._enter()] if place.rank else self._gather()
+
+    def close(self) -> None:
+        """Part from the others."""
+        for peer in self._peers:
+            peer.close()
 
     def _gather(self) -> list[socket.socket]:
         """Let every other rank in; anybody else who knocks is sent away."""
@@ -234,6 +247,18 @@ class Team:
             result += self._receive(peer, vector, self._patience_s)
         self._send(result)
         return result
+
+    def newest(self, step: int) -> int | None:
+        """Return the rank that has done most steps, told by each how many it has; None: none has a state."""
+        mine = np.zeros(self._place.width)
+        self.share(mine)  # rank 0 speaks first: who was sent away finds the connection closed
+        mine[self._place.rank] = step + 1
+        steps = self.total(mine)
+        return int(steps.argmax()) if steps.max() > 0 else None
+
+    def spread(self, source: int, vector: Vector) -> Vector:
+        """Return the vector of one rank at every rank."""
+        return self.total(vector if self._place.rank == source else np.zeros_like(vector))
 
     def _send(self, vector: Vector) -> None:
         for peer in self._peers:
@@ -381,7 +406,7 @@ class Shelf:
 
 
 class Record:
-    """What rank 0 keeps for those who come after and tells those who watch."""
+    """What rank 0 keeps for those who come after and tells those who watch; other ranks only remember."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -394,24 +419,30 @@ class Record:
         found = self._shelf.newest()
         state = State.first(self._options.seed) if found is None else found
         self._saved_step = state.step
-        self._tell(state)
         return state
+
+    def go_on(self, state: State) -> None:
+        """Tell where a set of workers goes on, and save that if it comes from memory."""
+        if state.step > self._saved_step:
+            self.save(state)
+        else:
+            self.tell(state)
 
     def note(self, state: State) -> None:
         """Take note of a step: save it if it is time to, and say so now and then."""
         if state.step % self._options.checkpoint_every == 0:
             self.save(state)
         elif time.monotonic() > self._told_s + REPORT_SECONDS:
-            self._tell(state)
+            self.tell(state)
 
     def save(self, state: State) -> None:
         """Save a step unless it is saved, then tell: never the other way round."""
         if state.step > self._saved_step:
             self._shelf.save(state)
             self._saved_step = state.step
-            self._tell(state)
+            self.tell(state)
 
-    def _tell(self, state: State) -> None:
+    def tell(self, state: State) -> None:
         """Tell how far it is and how far it is safe; alone, whoever reads the terminal."""
         done, metrics = state.step / self._options.steps, measured(state.weights, self._options.seed)
         worker.progress(done, checkpointed=self._saved_step / self._options.steps, **metrics)
@@ -423,33 +454,78 @@ class Record:
 # --- the training
 
 
-def train(options: Options, place: Place, stop: Stop) -> bool:
-    """Join the others and train; return whether all steps are done, or else a stop was asked for.
+def train(options: Options, stop: Stop) -> bool:
+    """Train in one set of workers after another; return whether all steps are done, or else to stop.
 
-    Raises ConnectionError or TimeoutError when a peer is lost.
+    Raises ConnectionError or TimeoutError when a peer is lost and nobody says how to go on.
     """
-    pace_s = options.pace_s(place.width)
-    team = Team(place, stop, options.peer_seconds + pace_s)
-    record = None if place.rank else Record(options)
-    state = record.begin() if record else State.first(options.seed)
-    state = State.from_vector(team.share(state.vector()))
-    until_s, stopping = time.monotonic(), False
-    try:
-        while state.step < options.steps and not stopping:
-            slope = gradient(state.weights, *samples(options.seed, state.step, place))
+    state: State | None = None
+    spirals(options.seed)
+    if not worker.ready():
+        return False
+    while True:
+        lost: OSError | None = None
+        run = Run(options, Place.here(), stop, state)
+        try:
+            run.train()
+        except (ConnectionError, TimeoutError) as error:
+            lost = error
+        state = run.state
+        if state is not None and state.step >= options.steps:
+            return True
+        if stop.asked or not worker.reform():
+            if lost is not None:
+                raise lost
+            return False
+
+
+class Run:
+    """The training in one set of workers."""
+
+    def __init__(self, options: Options, place: Place, stop: Stop, state: State | None) -> None:
+        self.state = state
+        """After the last whole step; None before there is one to go on from."""
+        self._options, self._place, self._stop = options, place, stop
+        self._pace_s = options.pace_s(place.width)
+        self._record = None if place.rank else Record(options)
+
+    def train(self) -> None:
+        """Join the others and train to the end, or until this set has to end; rank 0 saves."""
+        team = Team(self._place, self._stop, self._options.peer_seconds + self._pace_s)
+        try:
+            state = self._agree(team)
+            if self._record:
+                self._record.go_on(state)
+            self._advance(team, state)
+        finally:
+            team.close()
+            if self._record and self.state:
+                self._record.save(self.state)
+
+    def _agree(self, team: Team) -> State:
+        """Go on from the newest state in anybody's memory, else from rank 0's checkpoint."""
+        source = team.newest(-1 if self.state is None else self.state.step)
+        fresh = self._record is not None and (source is None or self.state is None)
+        found = self._record.begin() if fresh and self._record else None
+        if source is None:
+            source, self.state = 0, found
+        mine = self.state or State.first(self._options.seed)
+        self.state = State.from_vector(team.spread(source, mine.vector()))
+        return self.state
+
+    def _advance(self, team: Team, state: State) -> None:
+        until_s, changing = time.monotonic(), False
+        while state.step < self._options.steps and not changing:
+            slope = gradient(state.weights, *samples(self._options.seed, state.step, self._place))
             # From the last step's end, not from now: what the exchange took is no part of a GPU's time.
-            until_s = max(until_s + pace_s, time.monotonic())
-            stop.rest(until_s)
-            # One element more says whether anybody was asked to stop, so that all stop after the same step.
-            total = team.total(np.append(slope, float(stop.asked)))
-            stopping = bool(total[-1])
-            state = updated(state, total[:-1] / BATCH)
-            if record:
-                record.note(state)
-    finally:
-        if record:
-            record.save(state)
-    return state.step >= options.steps
+            until_s = max(until_s + self._pace_s, time.monotonic())
+            self._stop.rest(until_s)
+            # One element more says whether anybody has to leave, so that all leave after the same step.
+            total = team.total(np.append(slope, float(self._stop.changing)))
+            changing = bool(total[-1])
+            state = self.state = updated(state, total[:-1] / BATCH)
+            if self._record:
+                self._record.note(state)
 
 
 def main() -> int:
@@ -457,7 +533,7 @@ def main() -> int:
     options = Options.read()
     stop = Stop(float(os.environ.get("SLACKTIDE_GRACE_SECONDS", "30")))
     try:
-        return 0 if train(options, Place.here(), stop) else EXIT_STOPPED
+        return 0 if train(options, stop) else EXIT_STOPPED
     except Refused as error:
         print(f"train: {error}", file=sys.stderr)
         return EXIT_REFUSED

@@ -44,27 +44,44 @@ def account(lane: Lane, track: Track, facts: Facts, to_hours: float) -> Account:
     assert begun is not None
     assert order is not None
     hours = _hours(lane, begun, _end_hours(track, facts, to_hours))
+    pool, quote = order.pool, begun.quote
     if facts.finished is None:
         spot, on_demand = order.spot_gpus, order.on_demand_gpus
         state, _, charge, passed = ledger.live(
             lane.terms, lane.tariff, lane.job.money_usd, track.state, track.meter, begun.slot,
-            begun.from_hours, hours, begun.quote, track.state.pool, spot, on_demand,
+            begun.from_hours, hours, quote, _pool(lane, track), spot, on_demand, _move_usd(lane, track),
         )  # fmt: skip
     else:
         spot, on_demand = track.held or (order.spot_gpus, order.on_demand_gpus)
+        if lane.ground is not None and track.paid_pool != pool:  # an older set, elsewhere, has still to end
+            pool = track.paid_pool
+            quote = lane.named(pool).quote(begun.slot)
         state, passed = _worked(lane, track, facts, begun.from_hours, hours)
         held = hours if spot + on_demand else 0.0
+        at = track.state.pool if lane.ground is None else lane.index(pool)
         charge, _ = price(
-            lane.tariff, track.meter, begun.slot, track.state.pool, begun.quote, spot, on_demand, held, 0.0
+            lane.tariff, track.meter, begun.slot, at, quote, spot, on_demand, held, _move_usd(lane, track)
         )
         state = state._replace(cost_usd=track.state.cost_usd + charge.usd)
     one = ledger.priced(
-        track.job, order.pool, begun.slot, begun.from_hours, begun.quote, spot, on_demand, charge, passed,
+        track.job, pool, begun.slot, begun.from_hours, quote, spot, on_demand, charge, passed,
         state.progress_gpu_hours - track.state.progress_gpu_hours, estimated=facts.progress is None,
     )  # fmt: skip
     if not state.ended:
         one = one._replace(stretch=one.stretch._replace(to_hours=float(to_hours)))
     return Account(one, bare(state))
+
+
+def _pool(lane: Lane, track: Track) -> int:
+    """Return where a job is in its open stretch: where it was, until workers have come elsewhere."""
+    assert track.order is not None
+    came = lane.ground is not None and track.order.gpus > 0 and has_all(track)
+    return lane.here if came else track.state.pool
+
+
+def _move_usd(lane: Lane, track: Track) -> float:
+    """Return what it costs that its workers came to another pool in its open stretch."""
+    return lane.move_usd(track.state) if _pool(lane, track) == lane.here else 0.0
 
 
 def has_finished(track: Track, facts: Facts) -> bool:
@@ -94,9 +111,10 @@ def money_ends(
     held = track.held or NOTHING
     spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
     rest_hours = lane.begins(begun.slot + 1) - begun.from_hours
-    left_usd = lane.job.money_usd - state.cost_usd
+    left_usd = lane.job.money_usd - state.cost_usd - (lane.move_usd(state) if order.gpus else 0.0)
+    pool = state.pool if lane.ground is None else lane.here
     return begun.from_hours + lasts_hours(
-        lane.tariff, track.meter, begun.slot, state.pool, begun.quote, spot, on_demand, left_usd, rest_hours,
+        lane.tariff, track.meter, begun.slot, pool, begun.quote, spot, on_demand, left_usd, rest_hours,
         stop_hours, lane.worst_quote(begun.slot),
     )  # fmt: skip
 
@@ -156,7 +174,8 @@ def _estimated(lane: Lane, track: Track, from_hours: float, hours: float) -> tup
     order, state, begun = track.order, track.state, from_hours
     assert order is not None
     if not has_all(track):
-        return state, Passed(hours, hours if order.gpus else 0.0, 0.0)
+        waiting = _between_pools(lane, track) or state
+        return waiting, Passed(hours, hours if order.gpus else 0.0, 0.0)
     if from_hours < track.attempt_hours <= from_hours + hours:
         safe = state.checkpointed_gpu_hours
         state = state._replace(spot_gpus=0, on_demand_gpus=0, progress_gpu_hours=safe)
@@ -164,8 +183,9 @@ def _estimated(lane: Lane, track: Track, from_hours: float, hours: float) -> tup
     ends = lane.terms.phase_ends_gpu_hours.copy()
     ends[-1] = math.inf
     endless = lane.terms._replace(work_gpu_hours=math.inf, phase_ends_gpu_hours=ends)
+    pool = _pool(lane, track)
     state, passed = physics.pass_time(
-        endless, state, begun, from_hours + hours - begun, state.pool, order.spot_gpus, order.on_demand_gpus
+        endless, state, begun, from_hours + hours - begun, pool, order.spot_gpus, order.on_demand_gpus
     )
     state = state._replace(
         progress_gpu_hours=min(state.progress_gpu_hours, lane.terms.work_gpu_hours),
@@ -188,11 +208,14 @@ def _reported(
     rate *= mean_factor(track.pace, order.gpus) if track.pace is not None and order.gpus else 1.0
     gained = max(0.0, done - before.progress_gpu_hours)
     productive = min(hours, gained / rate) if rate > 0 else 0.0
-    there = order if has_all(track) else before
+    there = order if has_all(track) else _between_pools(lane, track) or before
     restart = terms.restart_hours if track.pace is None else mean_restart(track.pace, terms.restart_hours)
+    if lane.ground is not None and before.progress_gpu_hours > 0.0:
+        restart += float(terms.move_hours[track.left_pool])
     state = before._replace(
         spot_gpus=there.spot_gpus,
         on_demand_gpus=there.on_demand_gpus,
+        pool=_pool(lane, track),
         pause_hours=max(0.0, restart - waited) if not spoken and order.gpus else 0.0,
         progress_gpu_hours=done,
         checkpointed_gpu_hours=safe,
@@ -222,7 +245,18 @@ def has_all(track: Track) -> bool:
     """Whether all that was ordered is held; the job does nothing before."""
     order, held = track.order, track.held
     assert order is not None
-    return held is None or held == (order.spot_gpus, order.on_demand_gpus)
+    if held is None:
+        return True
+    elsewhere = held.gpus > 0 and track.held_pool != order.pool
+    return held == (order.spot_gpus, order.on_demand_gpus) and not elsewhere
+
+
+def _between_pools(lane: Lane, track: Track) -> JobState | None:
+    """Return a job that left a pool and has no workers yet in the next one; None where it left none."""
+    assert track.order is not None
+    if lane.ground is None or not track.order.gpus or lane.here == track.state.pool:
+        return None
+    return track.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0)
 
 
 def _done(lane: Lane, state: JobState, finish_hours: float) -> JobState:

@@ -14,11 +14,13 @@ from slacktide.engine.world import Track
 from slacktide.errors import SlacktideError
 from slacktide.events import Lived, Record
 from slacktide.ledger import Audit, Priced
+from slacktide.market.places import Place, job_at
 from slacktide.pace import Pace, mean_restart, whole_work
 from slacktide.policy.base import policies
 from slacktide.results.bill import Bill
 from slacktide.results.run import Run
 from slacktide.solve.clairvoyant import Plan, clairvoyant
+from slacktide.solve.pools.optimum import Schedule, optimum
 from slacktide.tariff import Tariff
 from slacktide.truth import at_pace
 from slacktide.types import TIME_TOLERANCE_HOURS, Job, Quote
@@ -30,12 +32,13 @@ AS_SAID = 1e-9
 def bill(track: Track, lane: Lane) -> Bill:
     """Draw up the bill of a job, ended or not, beside what others would have paid."""
     job = as_measured(track, lane.job)
-    alone, best = on_demand_alone(lane, job), _clairvoyant(lane, job)
+    alone = on_demand_alone(lane, job)
+    best = _clairvoyant(lane, job) if lane.ground is None else _clairvoyant_over_pools(lane, job)
     return dataclasses.replace(
         own_bill(track, lane.job),
         on_demand_alone_usd=None if alone is None else alone.cost_usd,
         clairvoyant_usd=None if best is None else best.cost_usd,
-        clairvoyant_spare_usd=None if best is None else best.spare_usd,
+        clairvoyant_spare_usd=best.spare_usd if isinstance(best, Plan) else None,
     )
 
 
@@ -63,6 +66,9 @@ def own_bill(track: Track, job: Job) -> Bill:
         clairvoyant_usd=None,
         progress_estimated=track.estimated,
         measured_work_gpu_hours=_measured_work(track, job),
+        pools=tuple(one.pool for one in track.stations) if track.submitted.pools else (),
+        moves=track.moves,
+        move_usd=track.bill.move_usd,
     )
 
 
@@ -104,9 +110,47 @@ def on_demand_alone(lane: Lane, job: Job) -> Run | None:
         return None
     job = dataclasses.replace(job, max_cost_usd=None)
     try:
+        if lane.ground is not None:
+            return _cheapest_alone(lane, job)
         return plain.run(job, lane.pool, policies.make("on-demand"), start=lane.start_slot)
     except SlacktideError:
         return None
+
+
+def _cheapest_alone(lane: Lane, job: Job) -> Run:
+    """Return how the work would have gone all on demand in the pool where that is cheapest."""
+    return min(
+        (
+            plain.run(one, there.pool, policies.make("on-demand"), start=there.own_slot(lane.start_slot))
+            for one, there in _everywhere(lane, job)
+        ),
+        key=lambda run: (not run.on_time, run.cost_usd),
+    )
+
+
+def _everywhere(lane: Lane, job: Job) -> list[tuple[Job, Lane]]:
+    """Return a job as it was measured to be in each pool that it may use."""
+    assert lane.ground is not None
+    found = []
+    for at, one in enumerate(lane.ground.places.jobs):
+        width = one.widths[0]
+        place = Place("", one.widths, lane.job.work_hours(width) / one.work_hours(width))
+        found.append((job_at(job, place), lane.at(at)))
+    return found
+
+
+def _clairvoyant_over_pools(lane: Lane, job: Job) -> Schedule | None:
+    """Return what one who knew all pools would have done; None where that cannot be said."""
+    assert lane.ground is not None
+    if math.isinf(job.deadline_hours):
+        return None
+    jobs, lanes = zip(*_everywhere(lane, job), strict=True)
+    _, hours, usd = lane.ground.places
+    try:
+        found = optimum(jobs, [there.pool for there in lanes], lane.start_slot, hours, usd)
+    except SlacktideError:
+        return None
+    return found if math.isfinite(found.cost_usd) else None
 
 
 def _clairvoyant(lane: Lane, job: Job) -> Plan | None:
@@ -121,15 +165,15 @@ def _clairvoyant(lane: Lane, job: Job) -> Plan | None:
 def audit(track: Track, lane: Lane, records: Iterable[Record]) -> Audit:
     """Price every stretch of a job again at its market's quotes, or for a feed at the journal's."""
     # A row of a feed may come after its slot was decided about, so the journal's quote counts there.
-    return audit_at(track, lane.tariff, lane.quote if lane.feed is None else None, records)
+    return audit_at(track, lane.tariff, lane.quote_at if lane.feed is None else None, records)
 
 
 def audit_at(
-    track: Track, tariff: Tariff, quote: Callable[[int], Quote] | None, records: Iterable[Record]
+    track: Track, tariff: Tariff, quote: Callable[[str, int], Quote] | None, records: Iterable[Record]
 ) -> Audit:
     """Price every stretch of a job again, and see that they join without gap or overlap.
 
-    `quote` says what the market quoted in a slot; without it the quotes in the journal count.
+    `quote` says what a pool of the market quoted in a slot; without it the quotes in the journal count.
     """
     told = [
         (record.seq, record.event)
@@ -142,9 +186,12 @@ def audit_at(
     return dataclasses.replace(again, gaps=(*again.gaps, *left_out(told)), oversold=())
 
 
-def at_market(one: Priced, quote: Callable[[int], Quote] | None) -> Priced:
+def at_market(one: Priced, quote: Callable[[str, int], Quote] | None) -> Priced:
     """Return a stretch with the market's own quote of its slot, where there is a market that can be asked."""
-    return one if quote is None else one._replace(stretch=one.stretch._replace(quote=quote(one.stretch.slot)))
+    if quote is None:
+        return one
+    stretch = one.stretch
+    return one._replace(stretch=stretch._replace(quote=quote(stretch.pool, stretch.slot)))
 
 
 def left_out(told: list[tuple[int, Lived]]) -> list[str]:

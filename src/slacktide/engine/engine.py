@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median_low
 
-from slacktide.backend.base import Backend, Facts, Order, Preemptable
+from slacktide.backend.base import Backend, Facts, Order, Preemptable, Renter
 from slacktide.engine.account import Account, account, money_ends
 from slacktide.engine.blocked_jobs import Troubles, said
 from slacktide.engine.changed_market import check_unchanged, digest_now, market_now
@@ -25,6 +25,7 @@ from slacktide.engine.incidents import has_no_trace, vanished
 from slacktide.engine.lane import Lane, lane_of, lane_without_market
 from slacktide.engine.launch_spec import launch_of
 from slacktide.engine.pace_learning import Watched
+from slacktide.engine.room import scarce_spot
 from slacktide.engine.snapshots import is_due, keep, known
 from slacktide.engine.step import take_step
 from slacktide.engine.world import Begun, Track, World
@@ -134,7 +135,8 @@ class Engine:
                 # "Make it so" may be repeated, so what was written but not acted on is made up for here.
                 self.backend.hold(track.order)
         self.facts = self.backend.look(self.world.unended)
-        self.spot = Spot(map(_claim, active))
+        claims = (claim for track in active for claim in _claims(track))
+        self.spot = Spot(claims, scarce_spot(self, active, now))
         self._acted.clear()
         take_step(self, active, now)
         self._see_what_came(now)
@@ -154,7 +156,9 @@ class Engine:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is held and nothing is to be done, but for jobs that cannot go on."""
+        """Whether nothing is held or rented and nothing is to be done, but for jobs that cannot go on."""
+        if isinstance(self.backend, Renter) and self.backend.rented:
+            return False
         return all(
             self.facts.get(track.job, Facts()).gone
             if self.troubles.has(track.job, "market")
@@ -175,14 +179,18 @@ class Engine:
                 FleetStep(self, track, run, (), max(self.world.now_hours, track.accounted_hours)).let_go()
 
     def lane(self, track: Track) -> Lane:
-        """Return a job's lane, made from the journal where this engine did not take the job in."""
+        """Return a job's lane, made from the journal where this engine did not take the job in.
+
+        It is that of the pool in which its workers are to be, or where it was last.
+        """
         if track.job not in self._lanes:
             lane = self._open_lane(track.submitted)
             market = market_now(track.submitted.market, lane.feed)
             if track.active and market is not None:
                 check_unchanged(self.world.site, market)
             self._lanes[track.job] = lane
-        return self._lanes[track.job]
+        lane = self._lanes[track.job]
+        return lane.at(track.state.pool) if track.order is None else lane.named(track.order.pool)
 
     def lane_of(self, job: str) -> Lane:
         """Return the lane of a job that is being taken in or was."""
@@ -208,7 +216,8 @@ class Engine:
         else:  # somebody asked for something in between
             self.hear()
         for job in {event.job for event in events} & self.world.jobs.keys():
-            self.spot.hold(_claim(self.world.jobs[job]))
+            for claim in _claims(self.world.jobs[job]):
+                self.spot.hold(claim)
 
     def act(self, events: Sequence[Event], acts: Iterable[tuple[Track, int | None]]) -> None:
         """Write, then act: the journal knows of a decision before the world does.
@@ -233,8 +242,9 @@ class Engine:
         if self.facts.get(track.job, Facts()).finished is not None:
             # It is noticed a step late, or two. A machine that slept once is no measure of that.
             stop_hours += STEPS_IN_RESERVE * median_low(self._gaps)
-        ends = money_ends(self.lane(track), track, state, begun, order, stop_hours)
-        return order._replace(until_hours=min(ends, self.lane(track).stops_hours))
+        lane = self.lane(track).named(order.pool)
+        ends = money_ends(lane, track, state, begun, order, stop_hours)
+        return order._replace(until_hours=min(ends, lane.stops_hours))
 
     def keep(self) -> None:
         """Leave a snapshot in the journal, so that whoever reads it next need not begin at its beginning."""
@@ -333,10 +343,19 @@ def _found_wrong(try_it: Callable[[Track], object], track: Track) -> str:
     return ""
 
 
-def _claim(track: Track) -> Claim:
-    """Say what spot a job holds."""
-    order = track.order
+def _claims(track: Track) -> list[Claim]:
+    """Say what spot a job holds; what it has left behind in another pool is nobody's until it has gone."""
+    order, added = track.order, track.spot_added_hours
     if order is None:
-        return Claim(track.job, "", 0, track.spot_added_hours)
+        return [Claim(track.job, "", 0, added), *_left_behind(track, 0)]
     held = 0 if track.held is None else track.held.spot_gpus  # still there, though less was ordered
-    return Claim(track.job, order.pool, max(order.spot_gpus, held), track.spot_added_hours)
+    if held and track.held_pool != order.pool:
+        return [Claim(track.job, order.pool, order.spot_gpus, added), *_left_behind(track, held)]
+    return [Claim(track.job, order.pool, max(order.spot_gpus, held), added), *_left_behind(track, 0)]
+
+
+def _left_behind(track: Track, spot_gpus: int) -> list[Claim]:
+    """Say what spot of a job that may move has still to end in a pool that it left."""
+    if not track.submitted.pools:
+        return []
+    return [Claim(f"{track.job} left", track.held_pool, spot_gpus, track.spot_added_hours)]

@@ -8,7 +8,7 @@ from slacktide.backend.base import Order
 from slacktide.engine.account import Account, bare
 from slacktide.engine.world import Begun, Track
 from slacktide.events import Decided, Ended, Ending, Lived, Preempted, Status
-from slacktide.types import Allocation, JobState
+from slacktide.types import Allocation, JobState, Wish
 
 
 def decided(
@@ -18,6 +18,7 @@ def decided(
     wish: Allocation,
     ending: Ending | None = None,
     lost_gpu_hours: float = 0.0,
+    wanted_pool: str = "",
 ) -> Decided:
     """Say what is to be held, what was wished for, and why."""
     return Decided(
@@ -38,6 +39,8 @@ def decided(
         until_hours=order.until_hours,
         ending=ending,
         lost_gpu_hours=float(lost_gpu_hours),
+        wanted_pool=wanted_pool,
+        instead=tuple(Wish(int(one.spot_gpus), int(one.on_demand_gpus), one.pool) for one in wish.instead),
     )
 
 

@@ -78,6 +78,7 @@ class Feed:
         self._caught_up, self._again = True, False
         self._pools: dict[str, LivePool] = {}
         self._tapes = Tapes((), ())
+        self._parts: dict[tuple[str, ...], Tapes] = {}
         for pool in self.market.pools:
             self._add(pool)
 
@@ -96,6 +97,23 @@ class Feed:
         for pool in self._pools.values():
             pool.advance(hours)
         return Moment(self._tapes, hours, list(self._pools).index(name))
+
+    def among(self, names: tuple[str, ...], slot: int, start_slot: int, own: int) -> Moment:
+        """Return some pools as they stand in a slot of the first of them, to a job that is in one of them.
+
+        The moment and its pasts are on the clock of the job, which begins with its own first slot.
+        """
+        self.at(names[0], slot)
+        tape = self._pools[names[0]].tape
+        hours = (slot - start_slot) * tape.slot_hours
+        return Moment(self._some(names), hours, own, since_hours=tape.begin_hours(start_slot))
+
+    def _some(self, names: tuple[str, ...]) -> Tapes:
+        """Return the tapes of some pools, in this order."""
+        if names not in self._parts:
+            all_names = list(self._pools)
+            self._parts[names] = self._tapes.some([all_names.index(name) for name in names])
+        return self._parts[names]
 
     def quote(self, name: str, slot: int) -> Quote:
         """Return what a pool offers, or offered, in a slot."""
@@ -187,25 +205,29 @@ class Feed:
     def _take(self, line: Line) -> None:
         """Take in one line; raises FileError where it cannot be meant."""
         names: dict[str, int] = {}
+        types: dict[str, str] = {}
         path = str(self._path)
         try:
             rows = rows_of(as_text(line.data, path), path, line.number)
         except FileError as error:  # which counts the lines of what it is given
             what = str(error).removeprefix(f"{error.path}:{error.line}: ")
             raise FileError(what, path=path, line=line.number) from None
-        for _, micros, _, gpus, usd, on_demand_usd in records_of(self._header, rows, names, path, in_lines):
-            self._take_row(next(iter(names)), micros, Quote(usd, on_demand_usd, gpus), line.number)
+        records = records_of(self._header, rows, names, path, in_lines, types)
+        for _, micros, _, gpus, usd, on_demand_usd in records:
+            name = next(iter(names))
+            quote = Quote(usd, on_demand_usd, gpus)
+            self._take_row(name, micros, quote, line.number, types.get(name, ""))
 
-    def _take_row(self, name: str, micros: int, quote: Quote, line: int) -> None:
+    def _take_row(self, name: str, micros: int, quote: Quote, line: int, gpu: str) -> None:
         if name not in self._pools:
-            self._add_row(name, micros, quote, line)
+            self._add_row(name, micros, quote, line, gpu)
         elif not (self._again and self._pools[name].knows(micros)):
             try:
                 self._pools[name].take(micros, quote)
             except InputError as error:
                 raise FileError(f"pool {name!r:.80}: {error}", path=self._path, line=line) from None
 
-    def _add_row(self, name: str, micros: int, quote: Quote, line: int) -> None:
+    def _add_row(self, name: str, micros: int, quote: Quote, line: int, gpu: str) -> None:
         """Begin a pool with its first row."""
         if len(self._pools) >= MOST_POOLS:
             raise FileError(
@@ -213,7 +235,7 @@ class Feed:
             )
         slot_hours = self.market.pools[0].slot_hours
         usd, on_demand_usd, gpus = (np.array([number]) for number in quote)
-        self._add(Pool(name, slot_hours, usd, on_demand_usd, gpus, time_of(micros)))
+        self._add(Pool(name, slot_hours, usd, on_demand_usd, gpus, time_of(micros), gpu))
 
     def _add(self, pool: Pool) -> None:
         growing = LivePool(pool, first_hours(pool, self.market.pools[0], 0))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.errors import FileError
-from slacktide.market.samples import COLUMNS
+from slacktide.market.samples import COLUMNS, is_header
 
 PIECE_BYTES = 1 << 16
 """Read in one look: a thousand rows or two, which take some hundredths of a second."""
@@ -114,7 +114,7 @@ class FeedFile:
 def header_of(data: bytes) -> list[str]:
     """Return the names in the first line of a table in CSV; none where it is something else."""
     names = [name.strip() for name in data.partition(b"\n")[0].decode("utf-8-sig", "replace").split(",")]
-    return names if sorted(names) == sorted(COLUMNS) else []
+    return names if is_header(names) else []
 
 
 def whole_lines(data: bytes) -> bytes:

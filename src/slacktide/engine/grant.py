@@ -2,58 +2,128 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slacktide import physics
 from slacktide.backend.base import Facts, Order
-from slacktide.deciding import stays_in
+from slacktide.deciding import goes_where_it_may, stays_in
 from slacktide.engine.event_builders import decided
 from slacktide.engine.health import health
-from slacktide.engine.holding import nothing_yet
-from slacktide.engine.incidents import next_attempt
+from slacktide.engine.holding import next_attempt, nothing_yet
+from slacktide.engine.lane import Lane
+from slacktide.engine.room import cut_to_room
 from slacktide.engine.views import Ask, believed_of
+from slacktide.engine.world import Track
 from slacktide.events import Event, HealthChanged
 from slacktide.pace import believed
 from slacktide.site.moment import offer
 from slacktide.site.spot import Claim
-from slacktide.types import Allocation
+from slacktide.types import Allocation, JobState, Quote, Wish
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
 
 
-def settle(engine: Engine, ask: Ask, wish: Allocation) -> list[Event]:
+class Granted(NamedTuple):
+    """What a job is given of what it wants."""
+
+    lane: Lane
+    """Where."""
+    spot_gpus: int
+    on_demand_gpus: int
+    missed: int = 0
+    """How many wishes before this one no pool had the spot for."""
+
+
+def settle(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) -> list[Event]:
     """Say what a job is to hold of what it wants, and take that out of what is left for others.
 
     A new set of workers begins where the holding changes, and where some were just taken. Raises InputError
-    for a wish that names another pool.
+    for a wish in a pool that the job may not use. The first `known_missed` wishes are known to be in vain.
     """
-    track, state, begun = ask.track, ask.state, ask.begun
-    lane = engine.lane(track)
-    pool = lane.market_pool.name
-    stays_in(wish, pool, track.job)
-    left = offer(begun.quote, engine.spot.by_others(track.job).get(pool, 0))
-    spot, on_demand = physics.cut(lane.terms, left, wish.spot_gpus, wish.on_demand_gpus)
+    track, state = ask.track, ask.state
+    lane, spot, on_demand, missed = _granted(engine, ask, wish, known_missed)
+    pool, begun = lane.market_pool.name, ask.begun
+    if lane.ground is not None:
+        begun = begun._replace(quote=lane.quote(begun.slot))
     before = track.order or state  # what was ordered may not be there yet, and is not ordered again
     changed = ask.taken is not None or (spot, on_demand) != (before.spot_gpus, before.on_demand_gpus)
+    changed |= track.order is not None and track.order.pool != pool and spot + on_demand > 0
     attempt = next_attempt(engine, track) if changed else track.attempt
-    wanted = Order(track.job, attempt, pool, int(spot), int(on_demand))
+    wanted = Order(track.job, attempt, pool, spot, on_demand)
     engine.spot.hold(Claim(track.job, pool, wanted.spot_gpus, begun.from_hours))
     order = engine.lasting(track, state, begun, wanted)
     none = nothing_yet(track, engine.facts.get(track.job, Facts()), attempt, begun.from_hours, order.gpus)
-    lost = physics.given_up(lane.terms, state, order.spot_gpus, order.on_demand_gpus, state.pool)
-    return [decided(begun, state, order, wish, lost_gpu_hours=lost), *none, *_health(engine, ask, order)]
+    lost = physics.given_up(lane.terms, state, spot, on_demand, lane.here if lane.ground else state.pool)
+    told = decided(begun, state, order, wish, lost_gpu_hours=lost, wanted_pool=_first(lane, state, wish))
+    told = dataclasses.replace(told, missed=missed, **_journey(lane, track, state, order))
+    return [told, *none, *_health(engine, ask, lane, order)]
+
+
+def _journey(lane: Lane, track: Track, state: JobState, order: Order) -> dict[str, Any]:
+    """Say from where a job moves with an order, and what that costs; nothing where it does not."""
+    if lane.ground is None or lane.here == state.pool or not order.gpus or not track.bill.gpu_hours:
+        return {}
+    carries = state.progress_gpu_hours > 0.0
+    hours = float(lane.terms.move_hours[state.pool]) if carries else 0.0
+    return {
+        "moved_from": lane.pool_names[state.pool],
+        "move_usd": lane.move_usd(state),
+        "move_hours": hours,
+    }
+
+
+def _first(lane: Lane, state: JobState, wish: Allocation) -> str:
+    """Return the pool of the first wish of a job that may move; empty for one that stays."""
+    return "" if lane.ground is None else wish.pool or lane.pool_names[state.pool]
+
+
+def _granted(engine: Engine, ask: Ask, wish: Allocation, known_missed: int) -> Granted:
+    """Try wishes in order until a pool has the spot that is wanted; a job that stays gets what there is."""
+    lane = engine.lane(ask.track)
+    if lane.ground is None:
+        stays_in(wish, lane.market_pool.name, ask.track.job)
+        return _cut(engine, ask, lane, Wish(wish.spot_gpus, wish.on_demand_gpus), ask.begun.quote)
+    goes_where_it_may(wish, lane.pool_names, ask.track.job)
+    here = lane.at(ask.state.pool)
+    for missed, each in list(enumerate(wish.wishes))[known_missed:]:
+        there = here if each.pool is None else here.named(each.pool)
+        quote = there.quote(ask.begun.slot)
+        if each.spot_gpus <= _left(engine, ask, there, quote).spot_gpus:
+            granted = _cut(engine, ask, there, each, quote)
+            nothing = granted.spot_gpus + granted.on_demand_gpus == 0
+            return granted._replace(missed=missed, lane=here if nothing else there)
+    return Granted(here, 0, 0, len(wish.wishes))
+
+
+def _left(engine: Engine, ask: Ask, lane: Lane, quote: Quote) -> Quote:
+    """Return what others leave of what a pool offers."""
+    return offer(quote, engine.spot.by_others(ask.track.job).get(lane.market_pool.name, 0))
+
+
+def _cut(engine: Engine, ask: Ask, lane: Lane, wish: Wish, quote: Quote) -> Granted:
+    """Cut a wish to what can be had in a pool."""
+    left = _left(engine, ask, lane, quote)
+    spot, on_demand = physics.cut(lane.terms, left, wish.spot_gpus, wish.on_demand_gpus)
+    pool = lane.market_pool.name
+    spot, on_demand = cut_to_room(engine, ask.track, lane.terms, left, spot, on_demand, pool)
+    return Granted(lane, int(spot), int(on_demand))
 
 
 OUTRAN = "it reports nothing and is not done after the work of its file, so nobody knows what is left"
 
 
-def _health(engine: Engine, ask: Ask, order: Order) -> list[Event]:
+def _health(engine: Engine, ask: Ask, lane: Lane, order: Order) -> list[Event]:
     """Say so where the outlook of a job changes with what it is to hold."""
-    lane, hours = engine.lane(ask.track), ask.begun.from_hours
+    hours = ask.begun.from_hours
     pace = believed_of(lane, ask)
     terms = believed(lane.terms, pace)
-    word, why = health(terms, pace, ask.state, hours, lane.slot_hours, order.spot_gpus, order.on_demand_gpus)
+    all_terms = tuple(believed(one, pace) for one in lane.all_terms) if lane.ground is not None else ()
+    word, why = health(
+        terms, pace, ask.state, hours, lane.slot_hours, order.spot_gpus, order.on_demand_gpus, all_terms,
+        lane.here,
+    )  # fmt: skip
     if ask.track.estimated and physics.work_hours(terms, ask.state.progress_gpu_hours, terms.fastest) <= 0.0:
         word, why = "at-risk", OUTRAN
     if word == ask.track.health:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 from slacktide import physics
 from slacktide.events import Health
 from slacktide.pace import Pace, Z, is_measured, margin_factor
@@ -16,6 +19,8 @@ def health(
     slot_hours: float,
     spot: int,
     on_demand: int,
+    all_terms: Sequence[physics.Terms] = (),
+    pool: int = 0,
 ) -> tuple[Health, str]:
     """Return the outlook of a job that is to hold these GPUs from now on, and why.
 
@@ -23,10 +28,13 @@ def health(
     evidence leaves possible. Late expected: it would not at the pace that is believed. Measuring: it would,
     and nobody knows the pace yet. At risk: it would, but what is held would not, and less than a slot and a
     restart are left until on demand must begin, at a pace as slow as the evidence leaves possible.
-    `terms` are those at the pace that is believed.
+    `terms` are those at the pace that is believed. A job that may move has `all_terms`, those of each pool,
+    and is to hold the GPUs in one of them.
     """
     limit, began = terms.deadline_hours + TIME_TOLERANCE_HOURS, terms.submitted_hours
     as_held, earliest = _ends(terms, state, now_hours, spot, on_demand)
+    if all_terms:
+        as_held, earliest = _ends_in(all_terms, state, now_hours, spot, on_demand, pool)
     left = physics.work_hours(terms, state.progress_gpu_hours, terms.fastest)
     slow = margin_factor(pace, terms.fastest, left, slot_hours, Z)
     if earliest > limit:
@@ -51,3 +59,17 @@ def _ends(
     rescue = float(physics.on_demand_finish(terms, state, now_hours, width))
     as_held = float(physics.finish_with(terms, state, now_hours, spot, on_demand))
     return as_held, min(rescue, as_held)
+
+
+def _ends_in(
+    terms: Sequence[physics.Terms], state: JobState, now_hours: float, spot: int, on_demand: int, pool: int
+) -> tuple[float, float]:
+    """Return the same for a job that may move and is to hold this in one of its pools."""
+    as_held = math.inf
+    if spot + on_demand:
+        there, changed = terms[pool], (spot, on_demand, pool) != state[:3]
+        done, _, _ = physics.carried(there, state, changed)
+        pause = physics.pause_after(there, state, spot, on_demand, pool)
+        as_held = float(now_hours + pause + physics.work_hours(there, done, spot + on_demand))
+    rescues = (physics.finish_in(one, state, now_hours, at, int(one.fastest)) for at, one in enumerate(terms))
+    return as_held, min(as_held, *map(float, rescues))

@@ -25,10 +25,17 @@ def note_held(engine: Engine, track: Track, facts: Facts, now_hours: float) -> N
         return
     _note_older(engine, track, facts, now_hours)
     held = held_now(track, facts)
-    if held == track.held:
+    if held == track.held and not _came_elsewhere(track, facts, held):
         return
     at_hours = max(_from_hours(track), min(now_hours, _when(track, held, facts, now_hours)))
     _cut(engine, track, facts, held, at_hours)
+
+
+def _came_elsewhere(track: Track, facts: Facts, held: Holding) -> bool:
+    """Whether as many GPUs are held as before, but in another pool."""
+    order = track.order
+    assert order is not None
+    return held.gpus > 0 and facts.attempt == order.attempt and track.held_pool != order.pool
 
 
 def note_begun(engine: Engine, track: Track, facts: Facts, by_hours: float) -> None:
@@ -60,6 +67,7 @@ def _when(track: Track, held: Holding, facts: Facts, now_hours: float) -> float:
     if facts.gone and not held.gpus:
         return facts.until_hours
     came = track.held is not None and held.gpus > track.held.gpus
+    came |= _came_elsewhere(track, facts, held)
     return facts.since_hours if came else now_hours
 
 
@@ -123,3 +131,8 @@ def _held(job: str, held: Holding, at_hours: float, facts: Facts) -> Held:
         on_demand_gpus=held.on_demand_gpus,
         pending_gpus=facts.pending_gpus,
     )
+
+
+def next_attempt(engine: Engine, track: Track) -> int:
+    """Return a number that no set of workers of a job has ever had."""
+    return max(track.attempt, engine.facts.get(track.job, Facts()).newest_attempt) + 1

@@ -10,7 +10,9 @@ from slacktide import physics
 from slacktide.backend.base import Facts, Order
 from slacktide.engine.account import Account, account, known_safe_gpu_hours
 from slacktide.engine.event_builders import decided, ended, lived, preempted
-from slacktide.engine.holding import note_begun, note_held
+from slacktide.engine.grant import settle
+from slacktide.engine.holding import next_attempt, note_begun, note_held
+from slacktide.engine.views import Ask
 from slacktide.engine.world import NOTHING, Track
 from slacktide.events import Ending, Event, Held, Lost, Released, Restarted, Stalled, Status, WorkerFailed
 from slacktide.tariff import usd_per_hour
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
 
 LEFT = Reason("what-is-left")
+NEXT_WISH = Reason("next-wish")
 ASKED = "a user asked for it"
 STOPS = "the controller is stopping"
 STOPS_LATE = "its deadline has passed and after_deadline is 'stop'"
@@ -115,11 +118,6 @@ def let_go(engine: Engine, track: Track, ending: Ending, why: str) -> None:
     assert order is not None
     wish = Allocation(reason=Reason(why), memory=track.memory)
     engine.act([decided(begun, track.state, order._replace(ending=True), wish, ending)], [(track, None)])
-
-
-def next_attempt(engine: Engine, track: Track) -> int:
-    """Return a number that no set of workers of a job has ever had."""
-    return max(track.attempt, engine.facts.get(track.job, Facts()).newest_attempt) + 1
 
 
 def _cancel(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
@@ -230,7 +228,23 @@ def _lost(
 def _taken(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
     """Go on with what is left of spot whose machines went."""
     assert track.order is not None
+    if track.wishes_left and not one.state.gpus and not (track.held or NOTHING).gpus:
+        _try_next(engine, track, one)
+        return
     _lost(engine, track, one, track.order.spot_gpus - facts.taken_spot_gpus, "its machines were taken")
+
+
+def _try_next(engine: Engine, track: Track, one: Account) -> None:
+    """Give up a wish whose spot never came, and try the next one: no slot has to pass for that."""
+    order, begun = track.order, track.begun
+    assert order is not None
+    assert begun is not None
+    rest = track.wishes_left
+    wish = Allocation(
+        order.spot_gpus, order.on_demand_gpus, order.pool, NEXT_WISH, memory=track.memory, instead=rest
+    )
+    ask = Ask(track, one.state, begun._replace(from_hours=one.to_hours), (lived(track, one),))
+    engine.act([*ask.before, *settle(engine, ask, wish, known_missed=1)], [(track, None)])
 
 
 def _lost_all(engine: Engine, track: Track, one: Account, facts: Facts) -> None:

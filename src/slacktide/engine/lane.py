@@ -17,11 +17,13 @@ from slacktide import physics
 from slacktide.backtesting.compare import guarded, setting_for
 from slacktide.backtesting.plain import Setting, played
 from slacktide.backtesting.playback import Playback
+from slacktide.backtesting.roaming import Ground, TriedMoment
 from slacktide.deciding import Policy, View, look
 from slacktide.engine.feed import Feed, is_feed, shared_feed
+from slacktide.engine.grounds import ground_of, job_in, own_slot, quote_in, sightings_since
 from slacktide.engine.retry_limits import USUAL, RetryLimits
 from slacktide.engine.world import Track
-from slacktide.events import Submitted
+from slacktide.events import Sight, Submitted
 from slacktide.jobfile import JobFile
 from slacktide.jobfile.job import parse_job
 from slacktide.market.base import Market, Pool
@@ -30,7 +32,9 @@ from slacktide.pace import KNOWN, Pace, prior
 from slacktide.policy.base import policies
 from slacktide.site.moment import ALONE, Moment
 from slacktide.tariff import Tariff, tariff_of
-from slacktide.types import TIME_TOLERANCE_HOURS, Job, JobState, Quote
+from slacktide.types import TIME_TOLERANCE_HOURS, Job, JobState, Quote, Sighting
+
+NOTHING_SEEN: Mapping[str, tuple[Sighting, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +59,46 @@ class Lane:
     """Where the quotes keep coming from, for a market that is still being written."""
     playback: Playback | None = None
     """A recorded market, moved on as the job's time passes."""
+    ground: Ground | None = None
+    """Where it may be, for a job that may move; slots are those of its first pool."""
+    here: int = 0
+    """Which of those pools this is the lane of: `market_pool` and `terms` are of that one."""
+    all_terms: tuple[physics.Terms, ...] = ()
+    """The job in each of those pools."""
+    sight: Sight = "feed"
+
+    def at(self, pool: int) -> Lane:
+        """Return the lane of the same job in another of its pools."""
+        if self.ground is None or pool == self.here:
+            return self
+        return dataclasses.replace(
+            self, market_pool=self.ground.pools[pool], terms=self.all_terms[pool], here=pool
+        )
+
+    def named(self, pool: str) -> Lane:
+        """Return the lane of the same job in a pool of this name; of a job that stays, the only one."""
+        return self if self.ground is None or pool == self.market_pool.name else self.at(self.index(pool))
+
+    def index(self, pool: str) -> int:
+        """Return the number by which states call a pool."""
+        return 0 if self.ground is None else self.pool_names.index(pool)
+
+    @property
+    def pool_names(self) -> tuple[str, ...]:
+        """Where the job may be."""
+        pools = (self.market_pool,) if self.ground is None else self.ground.pools
+        return tuple(pool.name for pool in pools)
+
+    @property
+    def home(self) -> Pool:
+        """The pool whose slots are counted."""
+        return self.market_pool if self.ground is None else self.ground.pools[0]
+
+    def move_usd(self, state: JobState) -> float:
+        """Return what it costs to begin here with the work that is done: nothing where it is here already."""
+        if self.ground is None or state.pool == self.here or state.progress_gpu_hours <= 0.0:
+            return 0.0
+        return float(self.ground.places.move_usd[state.pool, self.here])
 
     @property
     def pool(self) -> Pool:
@@ -81,12 +125,23 @@ class Lane:
 
     def quote(self, slot: int) -> Quote:
         """Return what the market offers to all jobs in one of its slots."""
-        if self.feed is not None:
+        if self.feed is None:
+            return quote_in(self.market_pool, self.home, slot)
+        if self.ground is None:
             return self.feed.quote(self.market_pool.name, slot)
-        return self.market_pool.quote(slot)
+        return self._moment(slot, self.here)[self.here].quote
+
+    def own_slot(self, slot: int) -> int:
+        """Return the slot of this pool that runs when a slot of the job's first pool begins."""
+        return own_slot(self.market_pool, self.home, slot)
+
+    def quote_at(self, pool: str, slot: int) -> Quote:
+        """Return what one of the job's pools offers in a slot."""
+        return self.named(pool).quote(slot)
 
     def worst_quote(self, slot: int) -> Quote:
         """Return the highest prices up to a slot, and the on-demand price for spot where that is higher."""
+        slot = self.own_slot(slot)
         past = self.pool.window(0, max(1, min(slot + 1, len(self.pool))))
         on_demand = float(past.on_demand_usd_per_gpu_hour.max())
         spot = max(on_demand, float(past.spot_usd_per_gpu_hour.max()))
@@ -101,10 +156,20 @@ class Lane:
         memory: tuple[float, ...],
         by_others: Mapping[str, int] = ALONE,
         pace: Pace = KNOWN,
+        seen: Mapping[str, tuple[Sighting, ...]] = NOTHING_SEEN,
     ) -> View:
-        """Return what the policy may know at a moment of a slot; `by_others` is spot that others hold."""
-        moment = self._moment(slot).beside(by_others)
-        view = look(self.job, moment, state, slot - self.start_slot, self.slot_hours, memory, name, pace)
+        """Return what the policy may know at a moment of a slot; `by_others` is spot that others hold.
+
+        `seen` is what was learned of pools that are only tried.
+        """
+        moment = self._moment(slot, state.pool).beside(by_others)
+        places = None if self.ground is None else self.ground.places
+        own = slot - self.start_slot
+        view = look(self.job, moment, state, own, self.slot_hours, memory, name, pace, places)
+        if places is not None and self.sight == "tried":
+            sightings = sightings_since(seen, self.pool_names, self.origin_hours, self.slot_hours)
+            tried = TriedMoment(moment, sightings, 0.0)
+            view = dataclasses.replace(view, pools=tried, known=tried)
         return self._shortened(view, slot, from_hours)
 
     def _shortened(self, view: View, slot: int, from_hours: float) -> View:
@@ -116,11 +181,13 @@ class Lane:
         now = view.now_hours + (waited if waited >= TIME_TOLERANCE_HOURS else 0.0) - early
         return dataclasses.replace(view, now_hours=now, next_hours=view.next_hours - early)
 
-    def _moment(self, slot: int) -> Moment:
+    def _moment(self, slot: int, own: int) -> Moment:
         if self.feed is not None:
+            if self.ground is not None:
+                return self.feed.among(self.pool_names, slot, self.start_slot, own)
             return self.feed.at(self.market_pool.name, slot)
         assert self.playback is not None
-        return self.playback.at(slot - self.start_slot)
+        return self.playback.at(slot - self.start_slot, own)
 
 
 def pace_of(lane: Lane, track: Track) -> Pace:
@@ -143,25 +210,46 @@ def make_lane(
     began_hours: float = 0.0,
     feed: Feed | None = None,
     origin_hours: float | None = None,
+    ground: Ground | None = None,
+    sight: Sight = "feed",
 ) -> Lane:
     """Put a job on a pool of a market, under a policy that is guarded where it must be.
 
-    It is submitted at `began_hours`, in the slot `start_slot`, which began then or at `origin_hours`.
+    It is submitted at `began_hours`, in the slot `start_slot`, which began then or at `origin_hours`. A job
+    with a `ground` may move among its pools, of which `pool` is the first.
     """
     setting = setting_for(market, pool, None)
+    if ground is not None:
+        setting = dataclasses.replace(setting, neighbours=ground.pools[1:])
+    terms = _terms(job, ground, began_hours)
     return Lane(
         job,
         pool,
         start_slot,
         began_hours if origin_hours is None else origin_hours,
         guarded(policy, job),
-        physics.terms(job, submitted_hours=began_hours),
+        terms[0],
         tariff_of(job.billing, pool.slot_hours),
         setting,
         file,
         USUAL if file is None else _patience(file),
         feed,
         played(pool, start_slot, setting) if feed is None else None,
+        ground,
+        0,
+        terms,
+        sight,
+    )
+
+
+def _terms(job: Job, ground: Ground | None, began_hours: float) -> tuple[physics.Terms, ...]:
+    """Return a job as bare numbers, in each of its pools."""
+    if ground is None:
+        return (physics.terms(job, submitted_hours=began_hours),)
+    hours = ground.places.move_hours
+    return tuple(
+        physics.terms(one, submitted_hours=began_hours, move_hours=hours[:, pool])
+        for pool, one in enumerate(ground.places.jobs)
     )
 
 
@@ -183,9 +271,14 @@ def lane_on(submitted: Submitted, written: JobFile) -> Lane:
     feed = _feed(submitted.market)
     market = _recorded(submitted.market) if feed is None else feed.market
     pool, policy = market.pool(submitted.pool), policies.make(spec)
+    job, ground = file.job, None
+    if submitted.pools:
+        ground = ground_of(job, file.gpu, market, submitted.pools)
+    elif job.pools:
+        job = job_in(job, file.gpu, market, pool.name)
     return make_lane(
-        file.job, market, pool, policy, submitted.start_slot, file, submitted.at_hours, feed,
-        submitted.origin_hours,
+        job, market, pool, policy, submitted.start_slot, file, submitted.at_hours, feed,
+        submitted.origin_hours, ground, submitted.sight,
     )  # fmt: skip
 
 
@@ -197,16 +290,23 @@ def lane_without_market(submitted: Submitted, quote: Quote) -> Lane:
     now = datetime.fromisoformat(submitted.submitted_utc)
     file = parse_job(submitted.text, path=submitted.path, now=now)
     slots = submitted.start_slot + 1
-    pool = Pool(
-        submitted.pool,
-        submitted.slot_hours,
-        np.full(slots, quote.spot_usd_per_gpu_hour),
-        np.full(slots, quote.on_demand_usd_per_gpu_hour),
-        np.full(slots, quote.spot_gpus),
+    pools = tuple(
+        Pool(
+            name,
+            submitted.slot_hours,
+            np.full(slots, quote.spot_usd_per_gpu_hour),
+            np.full(slots, quote.on_demand_usd_per_gpu_hour),
+            np.full(slots, quote.spot_gpus),
+            gpu=file.gpu,
+        )
+        for name in submitted.pools or (submitted.pool,)
     )
+    market = Market(pools)
+    job = dataclasses.replace(file.job, pools=())
+    ground = ground_of(job, file.gpu, market, submitted.pools) if submitted.pools else None
     return make_lane(
-        file.job, Market((pool,)), pool, policies.make("on-demand"), submitted.start_slot, file,
-        submitted.at_hours, None, submitted.origin_hours,
+        job, market, pools[0], policies.make("on-demand"), submitted.start_slot, file, submitted.at_hours,
+        None, submitted.origin_hours, ground,
     )  # fmt: skip
 
 

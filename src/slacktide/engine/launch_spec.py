@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ def launch_of(job: str, file: JobFile | None, *, worked: bool = False) -> Launch
         workdir=str(folder / (file.workdir or ".")),
         env={name: value for name, value in file.envs.items() if value is not None},
         secrets=tuple(dict.fromkeys([*_taken_over(file), *file.secrets])),
+        checkpoints=math.isfinite(file.job.checkpoint_hours),
         checkpoint_dir=str(folder / file.checkpoint_dir) if file.checkpoint_dir else None,
         checkpoint_url=file.checkpoint_url,
         checkpoint_keep=file.checkpoint_keep,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable
 
+from slacktide.backend.base import Renter
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
 from slacktide.errors import BackendError, LeaseError
+from slacktide.units import format_count
 
 POLL_S = 0.05
 PATIENCE_S = 30.0
 """A disk that is full or a machine that cannot start processes may recover; after this long we let go."""
 LETTING_GO_S = 60.0
+GIVING_BACK_S = 15.0
+"""How long machines may take to be given back before that is said."""
 
 
 def live(
@@ -59,6 +64,7 @@ def _go_round(
     patience_s: float,
 ) -> None:
     trouble: float | None = None
+    giving_back = GivingBack(engine, complain, monotonic)
     while True:
         if stopping():
             engine.release()
@@ -78,9 +84,33 @@ def _go_round(
             sleep(min(1.0, patience_s / 10))
             continue
         show(now)
+        giving_back.watch()
         if engine.idle and (stopping() or over()):
             return
         sleep(poll_s)
+
+
+class GivingBack:
+    """Says why nothing ends though all jobs have: machines are rented, and cannot be given back."""
+
+    def __init__(
+        self, engine: Engine, complain: Callable[[BackendError], None], monotonic: Callable[[], float]
+    ) -> None:
+        self._engine, self._complain, self._monotonic = engine, complain, monotonic
+        self._since: float | None = None
+
+    def watch(self) -> None:
+        """Look whether machines are all that is left, and for how long; it is said once."""
+        backend = self._engine.backend
+        if self._engine.world.active or not isinstance(backend, Renter) or not backend.rented:
+            self._since = None
+        elif self._since is None:
+            self._since = self._monotonic()
+        elif self._monotonic() - self._since > GIVING_BACK_S:
+            self._since = math.inf
+            rented = format_count(backend.rented, "machine")
+            why = backend.renting_trouble or "their provider still lists them"
+            self._complain(BackendError(f"{rented} must be given back before the end, got: {why}; waiting"))
 
 
 def _let_go(engine: Engine, sleep: Callable[[float], None], monotonic: Callable[[], float]) -> None:

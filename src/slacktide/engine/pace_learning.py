@@ -26,6 +26,7 @@ from slacktide.pace import (
     whole_work,
 )
 from slacktide.types import TIME_TOLERANCE_HOURS
+from slacktide.units import format_count
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
@@ -64,6 +65,7 @@ def note_reports(engine: Engine, track: Track, facts: Facts) -> None:
         return
     seen = engine.watched.get(track.job)
     spoken = facts.attempt == order.attempt and progress is not None and math.isfinite(progress.at_hours)
+    spoken = spoken and facts.reform_hours < math.inf  # until then the old set goes on, at its own width
     if seen is None or seen.attempt != order.attempt:
         ordered = math.inf if spoken else track.attempt_hours
         seen = engine.watched[track.job] = Watched(order.attempt, ordered)
@@ -74,19 +76,23 @@ def note_reports(engine: Engine, track: Track, facts: Facts) -> None:
         seen.at_hours = progress.at_hours
         seen.done_gpu_hours = progress.done_share * engine.lane(track).terms.work_gpu_hours
         seen.saved_share = progress.checkpointed_share
-        _note_start(engine, track, seen)
+        _note_start(engine, track, seen, facts.reform_hours)
     _note_checkpoint(seen, progress)
 
 
-def _note_start(engine: Engine, track: Track, seen: Watched) -> None:
-    """Write how long a set of workers took from its order to its first report."""
-    hours = seen.at_hours - seen.ordered_hours
+def _note_start(engine: Engine, track: Track, seen: Watched, reform_hours: float) -> None:
+    """Write how long a set of workers took from its order to its first report.
+
+    Where workers stayed, they had worked until they were told to re-form.
+    """
+    hours = seen.at_hours - max(reform_hours, seen.ordered_hours)
     if not 0.0 < hours < math.inf:
         return
     lane, begun = engine.lane(track), track.begun
     at_hours = seen.at_hours if begun is None else max(seen.at_hours, begun.from_hours)
+    what = "the order" if math.isinf(reform_hours) else "being told to re-form"
     why = (
-        f"its workers took {hours * 60:.1f} minutes from the order to their first report; its file says "
+        f"its workers took {hours * 60:.1f} minutes from {what} to their first report; its file says "
         f"{lane.terms.restart_hours * 60:.1f}"
     )
     engine.write([_event(track, at_hours, see_restart(pace_of(lane, track), hours), 0.0, why)])
@@ -182,7 +188,7 @@ def _measured(engine: Engine, track: Track, lane: Lane, before: Pace) -> tuple[P
 
 def _why(lane: Lane, after: Pace, width: int, hours: float) -> str:
     work = whole_work(after, lane.job.work_gpu_hours)
-    gpus = "1 GPU" if width == 1 else f"{width} GPUs"
+    gpus = format_count(width, "GPU")
     return (
         f"{hours * 60:.0f} minutes on {gpus}: {mean_factor(after, width):.2f} times the pace of its "
         f"file; all its work is about {work:.1f} GPU-hours, its file says {lane.job.work_gpu_hours:.1f}"

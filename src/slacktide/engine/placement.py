@@ -100,13 +100,13 @@ def start_of(job: Job, pool: Pool, start: int | None) -> int:
     return max(0, last - room) if last >= 2 * room else last
 
 
-def best_pool(job: Job, market: Market, start: Callable[[Pool], int | None]) -> Pool:
+def best_pool(job_in: Callable[[Pool], Job], market: Market, start: Callable[[Pool], int | None]) -> Pool:
     """Return the pool in which jobs like this one were cheapest from recent starts before its own.
 
-    `start` says where it stands in a pool; None: as late as leaves it room. The first pool where no past
-    reaches that far.
+    `job_in` says how the job is in a pool, `start` where it stands in it; None: as late as leaves it room.
+    The first pool where no past reaches that far.
     """
-    return cheapest(market, pool_bills(job, market, start))
+    return cheapest(market, bills_in(job_in, market, start))
 
 
 def cheapest(market: Market, bills: Mapping[str, Sequence[float]]) -> Pool:
@@ -119,11 +119,18 @@ def pool_bills(job: Job, market: Market, start: Callable[[Pool], int | None]) ->
 
     They are run by a simple policy, whose order of the pools is that of the others, in a moment.
     """
-    if math.isinf(job.deadline_hours) or len(market.pools) == 1:
+    return bills_in(lambda pool: job, market, start)
+
+
+def bills_in(
+    job_in: Callable[[Pool], Job], market: Market, start: Callable[[Pool], int | None]
+) -> dict[str, list[float]]:
+    """Return the same for a job that differs from pool to pool."""
+    if math.isinf(job_in(market.pools[0]).deadline_hours) or len(market.pools) == 1:
         return {}
     bills: dict[str, list[float]] = {}
     for pool in market.pools[:MOST_POOLS]:
-        begins = start(pool)
+        job, begins = job_in(pool), start(pool)
         last = last_start(job, pool) if begins is None else min(begins, len(pool))
         ended = last - deadline_slots(job, pool.slot_hours)
         if ended < 0:

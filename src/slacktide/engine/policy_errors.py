@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slacktide.deciding import Policy, View, stays_in
+from slacktide.deciding import Policy, View, goes_where_it_may, stays_in
 from slacktide.engine.blocked_jobs import Troubles, said
 from slacktide.types import Allocation, Reason
 
@@ -22,7 +22,10 @@ class Careful:
         """Return what the policy wants, or what is held where it cannot say."""
         try:
             wish = self.policy.decide(view)
-            stays_in(wish, view.pools[view.pool].name, view.id)
+            if view.places is None:
+                stays_in(wish, view.pools[view.pool].name, view.id)
+            else:
+                goes_where_it_may(wish, [pool.name for pool in view.pools], view.id)
         except Exception as error:
             self.troubles.note(view.id, "policy", f"its policy failed: {said(error)}")
             held = view.state

@@ -8,10 +8,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from slacktide.engine.changed_market import was_changed
+from slacktide.engine.grounds import quote_in
 from slacktide.engine.lane import market_of
 from slacktide.errors import SlacktideError
 from slacktide.events import ClockSet, Record, SiteOpened, Submitted
 from slacktide.jobfile import parse_job
+from slacktide.market.base import Market
 from slacktide.tariff import Tariff, tariff_of
 from slacktide.types import Job, Quote
 
@@ -23,9 +25,9 @@ class Pricing(NamedTuple):
 
     job: Job
     tariff: Tariff
-    quote: Callable[[int], Quote] | None
-    """What the market quoted in a slot; None where the quotes in the journal count: for a feed, whose rows
-    may come after their slot was decided about, and where the market is another now, or gone."""
+    quote: Callable[[str, int], Quote] | None
+    """What a pool of the market quoted in a slot; None where the quotes in the journal count: for a feed,
+    whose rows may come after their slot was decided about, and where the market is another now, or gone."""
     note: str = ""
     """What must be said of the market; empty while it is as it was."""
 
@@ -39,9 +41,14 @@ def pricing_of(submitted: Submitted, site: SiteOpened | None) -> Pricing:
         if was_changed(site):
             return Pricing(job, tariff, None, _changed(submitted))
         market = market_of(submitted.market)
-        return Pricing(job, tariff, None if market is None else market.pool(submitted.pool).quote)
+        return Pricing(job, tariff, None if market is None else _quotes(market, submitted.pool))
     except SlacktideError as error:
         return Pricing(job, tariff, None, f"{error}; {BY_THE_JOURNAL}")
+
+
+def _quotes(market: Market, home: str) -> Callable[[str, int], Quote]:
+    """Return what says the quotes of all pools, by slots of one of them."""
+    return lambda pool, slot: quote_in(market.pool(pool), market.pool(home), slot)
 
 
 def sites_of(records: Iterable[Record]) -> dict[str, SiteOpened | None]:

@@ -53,11 +53,11 @@ def yardsticks(lane: Lane, job: Job) -> list[RunResult]:
     """
     found = {ON_DEMAND_ALONE: on_demand_alone(lane, job), CLAIRVOYANT: _clairvoyant(lane, job)}
     named = [dataclasses.replace(run, policy=name) for name, run in found.items() if run is not None]
-    return [result_of(run, lane.job, lane.pool) for run in named]
+    return [result_of(run, lane.job, lane.at(0).pool) for run in named]
 
 
 def _clairvoyant(lane: Lane, job: Job) -> Run | None:
-    if math.isinf(job.deadline_hours):
+    if math.isinf(job.deadline_hours) or lane.ground is not None:  # the bill has the one over pools
         return None
     try:
         return run_in_detail(job, lane.pool, None, lane.start_slot, name=CLAIRVOYANT)

@@ -23,14 +23,15 @@ from slacktide.engine.lost_work import note_resumed
 from slacktide.engine.pace_learning import note_reports, revised
 from slacktide.engine.policy_errors import Careful
 from slacktide.engine.views import Ask, view_of_all
-from slacktide.engine.world import Begun, Track
+from slacktide.engine.world import UNSEEN_SLOT, Begun, Track
 from slacktide.events import ClockJumped, Event, Released
 from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Reason
+from slacktide.units import format_count
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
 
-UNSEEN = Reason("unseen")
+UNSEEN = Reason(UNSEEN_SLOT)
 BLOCKED = Reason("blocked")
 STOPPING = Reason("stopping")
 """Workers that were told to stop are held until they have ended, whatever the market offers meanwhile."""
@@ -152,7 +153,7 @@ def _turned(engine: Engine, track: Track, one: Account) -> Ask:
     pace = None if learned is None else learned.pace
     if left.spot_gpus >= one.state.spot_gpus:
         return Ask(track, one.state, begun, passed, pace=pace)
-    why = f"the market left {begun.quote.spot_gpus} spot {'GPU' if begun.quote.spot_gpus == 1 else 'GPUs'}"
+    why = f"the market left {format_count(begun.quote.spot_gpus, 'spot GPU')}"
     taken = preempted(track, begun.slot, begun.from_hours, one.state, left, why)
     return Ask(track, left, begun, (*passed, taken), left.spot_gpus, pace=pace)
 

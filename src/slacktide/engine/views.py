@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from slacktide.engine.world import Begun, Track
 from slacktide.events import Event
 from slacktide.pace import Pace
 from slacktide.site.spot import Spot
-from slacktide.types import JobState
+from slacktide.types import MAX_GPUS, JobState, Sighting
 
 
 class Ask(NamedTuple):
@@ -51,8 +51,19 @@ class Shown:
         track, begun, lane = ask.track, ask.begun, self._lane_of(ask.track)
         return lane.view(
             track.job, ask.state, begun.slot, begun.from_hours, track.memory, spot.by_others(track.job),
-            believed_of(lane, ask),
+            believed_of(lane, ask), _seen(ask),
         )  # fmt: skip
+
+
+def _seen(ask: Ask) -> Mapping[str, tuple[Sighting, ...]]:
+    """Return what a job has seen of its pools, with what this moment tells of the one that it is in."""
+    track, hours = ask.track, ask.begun.from_hours
+    if track.submitted.sight != "tried" or not (ask.state.spot_gpus or ask.taken is not None):
+        return track.sightings
+    most = MAX_GPUS if ask.taken is None else ask.state.spot_gpus
+    here = track.submitted.pools[ask.state.pool]
+    now = Sighting(hours, ask.state.spot_gpus, most)
+    return {**track.sightings, here: (*track.sightings.get(here, ()), now)}
 
 
 def believed_of(lane: Lane, ask: Ask) -> Pace:

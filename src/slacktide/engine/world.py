@@ -55,7 +55,7 @@ from slacktide.ledger import Bill, added
 from slacktide.pace import Pace
 from slacktide.provider.tickets import Tickets
 from slacktide.tariff import Meter, Tariff, price
-from slacktide.types import JobState, Quote
+from slacktide.types import MAX_GPUS, JobState, Quote, Sighting, Wish
 
 METERING = Tariff(whole_slots=True, slot_hours=1.0)
 """A tariff by which the most that was held in a slot is kept, whoever pays how."""
@@ -67,6 +67,14 @@ class Begun(NamedTuple):
     slot: int
     from_hours: float
     quote: Quote
+
+
+class Station(NamedTuple):
+    """A pool to which a job's workers were ordered."""
+
+    attempt: int
+    """The first set of workers that was ordered there."""
+    pool: str
 
 
 class Holding(NamedTuple):
@@ -82,6 +90,8 @@ class Holding(NamedTuple):
 
 
 NOTHING = Holding()
+UNSEEN_SLOT = "unseen"
+"""Why a job holds in a slot what it held before: nobody looked."""
 
 
 @dataclass(slots=True)
@@ -147,6 +157,30 @@ class Track:
     """How many jobs of its fleet came before it."""
     number_of_class: int = 0
     """... and how many of its class."""
+    stations: tuple[Station, ...] = ()
+    """Where its workers were ordered to, one after the other."""
+    left_pool: int = 0
+    """The pool in which it was when its present set of workers was ordered."""
+    moves: int = 0
+    """How often its workers came to another pool."""
+    wishes_left: tuple[Wish, ...] = ()
+    """What is to be tried next where the spot that is ordered does not come."""
+    sightings: dict[str, tuple[Sighting, ...]] = field(default_factory=dict)
+    """What was learned of each pool by holding spot, by losing it and by tries, for a job that is shown no
+    more."""
+
+    @property
+    def held_pool(self) -> str:
+        """The pool of the set of workers that it really holds, or held last."""
+        found = [one.pool for one in self.stations if one.attempt <= self.held_attempt]
+        return found[-1] if found else self.stations[0].pool if self.stations else self.submitted.pool
+
+    @property
+    def paid_pool(self) -> str:
+        """The pool of what is paid for: that of an older set until that has gone, else of the order."""
+        if self.held is not None and self.held.gpus:
+            return self.held_pool
+        return self.submitted.pool if self.order is None else self.order.pool
 
     @property
     def active(self) -> bool:
@@ -189,6 +223,8 @@ class World:
     controller: Opened | None = None
     backend: str = "local"
     """The back end that the last controller ran its jobs on."""
+    machines: str = ""
+    """The machines file that the last controller rented by; empty: it rented none."""
     requests: Requests = field(default_factory=Requests)
     """What others have asked to be run."""
     seq: int = 0
@@ -213,7 +249,8 @@ class World:
         self.requests.hear(event)
         if isinstance(event, Opened | Closed):
             self.controller = event if isinstance(event, Opened) else None
-            self.backend = event.backend if isinstance(event, Opened) else self.backend
+            if isinstance(event, Opened):
+                self.backend, self.machines = event.backend, event.machines
             for track in self.active:
                 track.released = False
         elif isinstance(event, JournalMade):
@@ -281,6 +318,7 @@ def _tell(track: Track, event: Event) -> None:
         case Lived():
             _lived(track, event)
         case Preempted():
+            see(track, event)
             track.preemptions += event.spot_left < event.spot_before
             _lose(track, event.lost_gpu_hours)
             track.preemption_asked = None
@@ -300,7 +338,7 @@ def _tell(track: Track, event: Event) -> None:
             track.told_gpu_hours, track.expected_lost_gpu_hours = event.after_gpu_hours, 0.0
             track.unheard = False
         case Restarted() if track.order is not None:
-            _new_attempt(track, event.attempt, event.at_hours)
+            _new_attempt(track, event.attempt, event.at_hours, track.state.pool)
             track.order = track.order._replace(attempt=event.attempt, delay_s=event.delay_s)
             track.starts += 1
         case PreemptionAsked():
@@ -326,10 +364,14 @@ def _tell(track: Track, event: Event) -> None:
 def _decided(track: Track, event: Decided) -> None:
     if event.attempt != track.attempt and event.spot_gpus + event.on_demand_gpus > 0:
         track.starts += 1
-    _new_attempt(track, event.attempt, event.at_hours)
+    _new_attempt(track, event.attempt, event.at_hours, event.state.pool)
     if event.spot_gpus > event.state.spot_gpus:
         track.spot_added_hours = event.at_hours
     _lose(track, event.lost_gpu_hours)
+    see(track, event)
+    track.wishes_left = event.instead[event.missed :]
+    if event.spot_gpus + event.on_demand_gpus > 0:
+        _ordered_to(track, event)
     track.memory = event.memory
     track.ending = event.ending
     track.state = event.state
@@ -346,9 +388,15 @@ def _decided(track: Track, event: Decided) -> None:
     )
 
 
-def _new_attempt(track: Track, attempt: int, at_hours: float) -> None:
+def _ordered_to(track: Track, event: Decided) -> None:
+    """Note to which pool workers are ordered."""
+    if not track.stations or track.stations[-1].pool != event.pool:
+        track.stations += (Station(event.attempt, event.pool),)
+
+
+def _new_attempt(track: Track, attempt: int, at_hours: float, pool: int) -> None:
     if attempt != track.attempt:
-        track.attempt, track.attempt_hours = attempt, at_hours
+        track.attempt, track.attempt_hours, track.left_pool = attempt, at_hours, pool
         track.unheard = track.told_gpu_hours > 0.0
 
 
@@ -362,6 +410,7 @@ def _lose(track: Track, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> N
 
 def _lived(track: Track, event: Lived) -> None:
     one = event.priced.stretch
+    track.moves += event.state.pool != track.state.pool and track.bill.gpu_hours > 0.0
     track.state = event.state
     if one.estimated:
         track.estimated = track.held is not None
@@ -371,8 +420,10 @@ def _lived(track: Track, event: Lived) -> None:
     if track.begun is not None:  # what is held goes on from here, unless a decision follows
         track.begun = track.begun._replace(from_hours=event.at_hours)
     track.bill = added(track.bill, event.priced)
+    pools = track.submitted.pools
+    pool = pools.index(one.pool) if one.pool in pools else event.state.pool
     _, track.meter = price(
-        METERING, track.meter, one.slot, event.state.pool, one.quote, one.spot_gpus, one.on_demand_gpus,
+        METERING, track.meter, one.slot, pool, one.quote, one.spot_gpus, one.on_demand_gpus,
         one.held_hours, 0.0,
     )  # fmt: skip
 
@@ -390,3 +441,29 @@ def _lost(track: Track, event: Lost) -> None:
     _lose(track, event.lost_gpu_hours, safe)
     track.losses_in_row = 1 if moved else track.losses_in_row + 1
     track.safe_at_loss_gpu_hours = safe
+
+
+def see(track: Track, event: Decided | Preempted) -> None:
+    """Keep what an event tells of pools to a job that knows only what it tried."""
+    if track.submitted.sight != "tried":
+        return
+    if isinstance(event, Preempted):
+        if event.actor == "market" and track.order is not None:
+            _sighted(track, track.order.pool, Sighting(event.at_hours, event.spot_left, event.spot_left))
+        return
+    if event.why == UNSEEN_SLOT:
+        return
+    here = track.submitted.pools[event.state.pool]
+    known = track.sightings.get(here, ())
+    if event.state.spot_gpus and not (known and known[-1].at_hours == event.at_hours):
+        _sighted(track, here, Sighting(event.at_hours, event.state.spot_gpus, MAX_GPUS))
+    wishes = (Wish(event.wanted_spot_gpus, event.wanted_on_demand_gpus, event.wanted_pool), *event.instead)
+    for wish in wishes[: event.missed]:
+        _sighted(track, wish.pool or here, Sighting(event.at_hours, 0, wish.spot_gpus - 1))
+    for wish in wishes[event.missed : event.missed + 1]:
+        if wish.spot_gpus:
+            _sighted(track, wish.pool or here, Sighting(event.at_hours, wish.spot_gpus, MAX_GPUS))
+
+
+def _sighted(track: Track, pool: str, seen: Sighting) -> None:
+    track.sightings[pool] = (*track.sightings.get(pool, ()), seen)

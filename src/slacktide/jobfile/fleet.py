@@ -13,12 +13,12 @@ from pathlib import Path
 from slacktide.budget.classes import JobClass
 from slacktide.errors import FileError, InputError
 from slacktide.jobfile import keys
-from slacktide.jobfile.fields import Fields, root, scalar
 from slacktide.jobfile.fleet_classes import class_list
 from slacktide.jobfile.fleet_keys import StreamSettings, price, stream_settings
-from slacktide.jobfile.yaml_tree import Mistakes, Section, parse_tree, read_text
 from slacktide.register import Spec
 from slacktide.units import Budget, parse_budget
+from slacktide.yaml_fields import Fields, root, scalar
+from slacktide.yaml_tree import Mistakes, Section, parse_tree, read_text
 
 FLEET_KEYS = ("budget", "price", "classes", "stream", "policy")
 """All keys of a fleet file."""

@@ -8,10 +8,8 @@ from collections.abc import Callable
 from slacktide.budget.classes import JobClass
 from slacktide.errors import InputError, shown
 from slacktide.jobfile import keys
-from slacktide.jobfile.fields import Fields, number, scalar
 from slacktide.jobfile.phases import items, phases
 from slacktide.jobfile.scaling import speedup
-from slacktide.jobfile.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
 from slacktide.speedup import Linear
 from slacktide.types import ANY_WIDTH, Job
 from slacktide.units import (
@@ -20,6 +18,8 @@ from slacktide.units import (
     parse_duration_hours,
     parse_range,
 )
+from slacktide.yaml_fields import Fields, number, scalar
+from slacktide.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
 
 CLASS_KEYS = ("name", "arrivals_per_hour", "arrivals", "work", "phases", "speedup", "restart", "widths")
 """All keys of a class."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slacktide.errors import InputError, shown, unknown_name
-from slacktide.jobfile.fields import Fields, number, scalar, section
 from slacktide.jobfile.keys import positive
-from slacktide.jobfile.yaml_tree import Mistakes, Section, Tree
 from slacktide.units import parse_duration_hours, parse_money_usd, parse_range
+from slacktide.yaml_fields import Fields, number, scalar, section
+from slacktide.yaml_tree import Mistakes, Section, Tree
 
 ARRIVALS = ("poisson", "bursty")
 SIZES = ("exponential", "fixed", "lognormal", "pareto")

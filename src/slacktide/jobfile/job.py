@@ -14,21 +14,17 @@ from typing import NamedTuple
 
 from slacktide.errors import FileError, InputError
 from slacktide.jobfile import keys
-from slacktide.jobfile.fields import Fields, root, scalar, section
 from slacktide.jobfile.phases import guessed_gpu_hours, phases, work_spread
 from slacktide.jobfile.progress_pattern import progress
+from slacktide.jobfile.resources import ONE_GPU, Resources, resources
 from slacktide.jobfile.scaling import speedup
 from slacktide.jobfile.secrecy import kept_secret
-from slacktide.jobfile.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_text
 from slacktide.register import Spec
 from slacktide.speedup import Linear
 from slacktide.types import AfterDeadline, Billing, Job
-from slacktide.units import (
-    Accelerators,
-    format_duration,
-    parse_duration_hours,
-    parse_money_usd,
-)
+from slacktide.units import format_duration, parse_duration_hours, parse_money_usd, parse_size_gb
+from slacktide.yaml_fields import Fields, root, scalar, section
+from slacktide.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_text
 
 DEFAULT_POLICY = "auto"
 DEFAULT_BILLING: Billing = "second"
@@ -81,7 +77,9 @@ _KEY_OF = {
     "max_cost_usd": "max_cost",
     "billing": "billing",
     "after_deadline": "after_deadline",
+    "checkpoint_gb": "checkpoint",
     "widths": "resources",
+    "pools": "resources",
     "speedup": "speedup",
 }
 
@@ -90,7 +88,6 @@ _REQUIRED = {
     "work": "40 gpu-hours",
     "deadline": "12h",
 }
-_ONE_GPU = Accelerators("GPU", (1,))
 
 
 class Retries(NamedTuple):
@@ -108,7 +105,7 @@ class JobFile:
 
     job: Job
     gpu: str
-    """The GPU's name as written, such as H100."""
+    """The GPU's name as written, such as H100; where there are several, the one that work is counted on."""
     policy: Spec = DEFAULT_POLICY
     """The policy as written; `auto` is left to whoever runs the job."""
     market: str | None = None
@@ -151,6 +148,7 @@ class _Checkpoint(NamedTuple):
     shared: bool = False
     url: str | None = None
     keep: int = DEFAULT_KEEP
+    size_gb: float = 0.0
 
 
 _NO_CHECKPOINT = _Checkpoint(every_hours=math.inf)
@@ -184,7 +182,7 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         if not (key == "deadline" and "class" in fields) and not (key == "work" and "phases" in fields):
             fields.require(key, example)
     mistakes, text = fields.mistakes, scalar(keys.words)
-    gpus = fields.read("resources", lambda tree: _resources(tree, mistakes), _ONE_GPU)
+    gpus = fields.read("resources", resources(mistakes), ONE_GPU)
     # Streams are planned as if jobs kept their work when their width changes, so theirs are taken to.
     unsaid = _Checkpoint() if "class" in fields else _NO_CHECKPOINT
     checkpoint = fields.read("checkpoint", lambda tree: _checkpoint(tree, mistakes), unsaid)
@@ -211,7 +209,7 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         dated=any(_is_date(fields, key) for key in ("deadline", "worthless_after")),
         path=mistakes.path,
         # Last: a job is made only of a file without mistakes.
-        job=_job(fields, gpus.widths, checkpoint.every_hours, now),
+        job=_job(fields, gpus, checkpoint, now),
     )
 
 
@@ -220,17 +218,11 @@ def _is_date(fields: Fields, key: str) -> bool:
     return entry is not None and isinstance(entry.value, Scalar) and keys.is_date(entry.value.text)
 
 
-def _resources(tree: Tree, mistakes: Mistakes) -> Accelerators:
-    fields = Fields(section(tree), mistakes, ("accelerators",), prefix="resources.")
-    fields.require("accelerators", "H100:1..8")
-    return fields.read("accelerators", keys.accelerators, _ONE_GPU)
-
-
 def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
     """Read how work survives a loss; `none` says that it does not."""
     if isinstance(tree, Scalar) and tree.text == "none":
         return _NO_CHECKPOINT
-    known = ("dir", "every", "grace", "takes", "shared", "url", "keep")
+    known = ("dir", "every", "grace", "takes", "shared", "url", "keep", "size")
     fields = Fields(section(tree), mistakes, known, prefix="checkpoint.")
     _check_store(fields)
     default = _Checkpoint()
@@ -242,6 +234,7 @@ def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
         fields.read("shared", scalar(keys.yes_or_no), default.shared),
         fields.read("url", scalar(keys.store_url), default.url),
         fields.read("keep", scalar(keys.how_many), default.keep),
+        fields.read("size", scalar(parse_size_gb), default.size_gb),
     )
 
 
@@ -262,13 +255,13 @@ def _retries(tree: Tree, mistakes: Mistakes) -> Retries:
     )
 
 
-def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: datetime) -> Job:
+def _job(fields: Fields, gpus: Resources, checkpoint: _Checkpoint, now: datetime) -> Job:
     """Read the numbers of a job; raises FileError if there is any mistake in the file so far."""
     moment, duration = scalar(keys.moment(now)), scalar(parse_duration_hours)
     # A number that could not be read is not-a-number: no comparison with it complains again.
     scaling = fields.read("speedup", speedup(fields.mistakes), Linear())
     deadline = fields.read("deadline", moment, math.nan if "deadline" in fields else math.inf)
-    guess = guessed_gpu_hours(scaling, widths, deadline)
+    guess = guessed_gpu_hours(scaling, gpus.widths, deadline)
     parts = phases(fields, scaling, scalar(keys.work(guess)))
     worthless_after = fields.read("worthless_after", moment, None)
     restart = fields.read("restart", duration, math.nan if "restart" in fields else 0.0)
@@ -287,18 +280,20 @@ def _job(fields: Fields, widths: tuple[int, ...], checkpoint_hours: float, now: 
             name=name,
             work_gpu_hours=parts[0].work_gpu_hours if parts else math.nan,
             deadline_hours=deadline,
-            widths=widths,
+            widths=gpus.widths,
             speedup=parts[0].speedup if parts else scaling,
             phases=parts if len(parts) > 1 else (),
             restart_hours=restart,
             shrink_hours=shrink,
-            checkpoint_hours=checkpoint_hours,
+            checkpoint_hours=checkpoint.every_hours,
+            checkpoint_gb=checkpoint.size_gb,
             value_usd=value,
             worthless_after_hours=worthless_after,
             max_cost_usd=max_cost,
             billing=billed,
             work_spread=work_spread(fields),
             after_deadline=late,
+            pools=gpus.pools,
         )
     except InputError as error:
         raise _located(fields, error) from error

@@ -16,9 +16,8 @@ from typing import Any
 from slacktide.allocate.base import allocators
 from slacktide.checkpoints.url import parse_url
 from slacktide.errors import InputError, shown, unknown_name
-from slacktide.jobfile.fields import plain, scalar, section
-from slacktide.jobfile.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
 from slacktide.learn.pool import AUTO
+from slacktide.market.spec import located
 from slacktide.own_class import found_beside, is_place, one_of
 from slacktide.policy.base import policies
 from slacktide.provider.base import providers
@@ -33,6 +32,8 @@ from slacktide.units import (
     parse_range,
     parse_work,
 )
+from slacktide.yaml_fields import plain, scalar, section
+from slacktide.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -186,10 +187,13 @@ def _time(text: str) -> datetime:
 
 
 def market(folder: Path) -> Callable[[str], str]:
-    """Return a parser of market names and of paths relative to this folder."""
+    """Return a parser of market names and of paths relative to this folder, also several by commas."""
+
+    def placed(text: str) -> str:
+        return text if _MARKET_NAME.match(text) else str(folder / text)
 
     def read(text: str) -> str:
-        return text if _MARKET_NAME.match(text) else str(folder / words(text))
+        return located(words(text), placed, folder)
 
     return read
 

@@ -11,12 +11,13 @@ from typing import get_args
 from slacktide.errors import InputError, shown
 from slacktide.events import Capacity
 from slacktide.jobfile import keys
-from slacktide.jobfile.fields import Fields, number, root, scalar, section
-from slacktide.jobfile.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_text
 from slacktide.provider.base import Provider, Renter, Spec, providers
+from slacktide.provider.renting import Renting
 from slacktide.provider.rules import Rules
 from slacktide.register import Spec as PluginSpec
 from slacktide.units import parse_duration_hours, parse_money_usd
+from slacktide.yaml_fields import Fields, number, root, scalar, section
+from slacktide.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_text
 
 MACHINE_KEYS = ("provider", "pools", "max_machines", "max_usd_per_hour", "join_within")
 """All keys of a machines file."""
@@ -77,6 +78,10 @@ class MachinesFile:
             return providers.make({self.provider: {"renter": told}})
         ((name, settings),) = self.provider.items()
         return providers.make({name: {**(settings or {}), "renter": told}})
+
+    def renting(self, renter: Renter, speed: float) -> Renting:
+        """Return what a back end rents by, for an owner; `speed` is how fast its clock runs."""
+        return Renting(self.provider_for(renter), self.rules(speed), tuple(self.specs()))
 
     @property
     def folder(self) -> Path:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.errors import FileError, listed, shown, unknown_name
-from slacktide.jobfile.yaml_tree import read_text
 from slacktide.market.csv_rows import rows_of
 from slacktide.speedup import LEAST_RATE, MOST_RATE, is_rate
+from slacktide.yaml_tree import read_text
 
 WIDTH_COLUMNS = ("gpus", "n_gpus", "num_gpus", "n_acc", "workers")
 """What people call the column of widths."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.errors import FileError, listed, shown
-from slacktide.jobfile.yaml_tree import read_bytes
+from slacktide.yaml_tree import read_bytes
 
 MAX_BYTES = 200_000_000
 KIND = ("class", "application", "jobname", "group", "name")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 from slacktide.errors import InputError
 from slacktide.jobfile import keys
-from slacktide.jobfile.fields import Fields, scalar, section
 from slacktide.jobfile.scaling import speedup
-from slacktide.jobfile.yaml_tree import Mistakes, Scalar, Series, Tree, describe
 from slacktide.pace import UNKNOWN_SPREAD, USUAL_SPREAD
 from slacktide.speedup import Speedup
 from slacktide.types import Phase
 from slacktide.units import parse_work, parse_work_gpu_hours
+from slacktide.yaml_fields import Fields, scalar, section
+from slacktide.yaml_tree import Mistakes, Scalar, Series, Tree, describe
 
 PHASE_KEYS = ("work", "speedup")
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 
 from slacktide.errors import InputError, shown
-from slacktide.jobfile.fields import Fields, scalar, section
-from slacktide.jobfile.yaml_tree import Mistakes, Tree
+from slacktide.yaml_fields import Fields, scalar, section
+from slacktide.yaml_tree import Mistakes, Tree
 
 LONGEST_PATTERN = 200
 MOST_REPEATS = 4

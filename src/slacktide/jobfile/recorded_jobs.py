@@ -14,9 +14,9 @@ from slacktide.budget.arrivals import draw_sizes
 from slacktide.budget.classes import JobClass
 from slacktide.budget.stream import Stream
 from slacktide.errors import FileError, listed, shown, unknown_name
-from slacktide.jobfile.yaml_tree import read_text
 from slacktide.market.cells import Row
 from slacktide.market.csv_rows import rows_of
+from slacktide.yaml_tree import read_text
 
 TIME_COLUMNS = {"arrival_hours": 1.0, "arrival_s": 3600.0, "submit_s": 3600.0, "time": 3600.0}
 """Columns that say when a job came, and how many of their units make an hour."""

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from slacktide.errors import InputError, shown
 from slacktide.jobfile import keys
-from slacktide.jobfile.fields import Fields, number, scalar, section
 from slacktide.jobfile.measured import Choice, read_measured
-from slacktide.jobfile.yaml_tree import Entry, Mistakes, Section, Tree, describe
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.units import parse_range
+from slacktide.yaml_fields import Fields, number, scalar, section
+from slacktide.yaml_tree import Entry, Mistakes, Section, Tree, describe
 
 _FORMS = ("amdahl", "linear", "power", "table", "csv")
 _EXAMPLE = (

@@ -11,6 +11,7 @@ from slacktide.arrays import Floats, Ints
 from slacktide.market.base import Market, Pool
 from slacktide.market.samples import (
     COLUMNS,
+    GPU_COLUMN,
     LEAST_MICROS,
     MAX_SPOT_GPUS,
     MAX_USD_PER_GPU_HOUR,
@@ -37,7 +38,24 @@ def arrow_samples(table: Any, path: str, place: Callable[[int], Place]) -> Sampl
     micros = table["time_utc"].cast(pa.int64()).to_numpy()
     if micros.min() < LEAST_MICROS or micros.max() > MOST_MICROS:
         return None
-    return Samples(path, tuple(names), codes, micros, gpus, spot, on_demand, place)
+    types = _gpu_types(table, codes, len(names))
+    if types is None:
+        return None
+    return Samples(path, tuple(names), codes, micros, gpus, spot, on_demand, place, types)
+
+
+def _gpu_types(table: Any, codes: Ints, pools: int) -> tuple[str, ...] | None:
+    """Return the GPU type of each pool; none where there is no such column, None if it is odd."""
+    if GPU_COLUMN not in table.column_names:
+        return ()
+    column = table[GPU_COLUMN].combine_chunks()
+    names, kinds = column.dictionary.to_pylist(), column.indices.to_numpy()
+    of_pool = np.zeros(pools, dtype=np.int64)
+    of_pool[codes] = kinds
+    same = bool((of_pool[codes] == kinds).all())
+    if not (same and all(name == name.strip() for name in names)):
+        return None
+    return tuple(names[kind] for kind in of_pool)
 
 
 def _possible(gpus: Ints, spot: Floats, on_demand: Floats) -> bool:
@@ -47,7 +65,7 @@ def _possible(gpus: Ints, spot: Floats, on_demand: Floats) -> bool:
 
 
 def arrow_table(market: Market) -> Any:
-    """Return a market as an Arrow table in our columns, pool after pool."""
+    """Return a market as an Arrow table in our columns, pool after pool; GPU types where any is known."""
     import pyarrow as pa
 
     def joined(name: str) -> Any:
@@ -58,7 +76,11 @@ def arrow_table(market: Market) -> Any:
     codes = pa.array(np.repeat(np.arange(len(market), dtype=np.int32), counts))
     names = pa.DictionaryArray.from_arrays(codes, pa.array(list(market)))
     columns = [times.cast(pa.timestamp("us", tz="UTC")), names, *map(joined, COLUMNS[2:])]
-    return pa.table(columns, names=list(COLUMNS))
+    table = pa.table(columns, names=list(COLUMNS))
+    types = [pool.gpu for pool in market.pools]
+    if not any(types):
+        return table
+    return table.append_column(GPU_COLUMN, pa.DictionaryArray.from_arrays(codes, pa.array(types)))
 
 
 def _times(pool: Pool) -> Ints:

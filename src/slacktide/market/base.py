@@ -12,6 +12,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.errors import InputError, UnknownNameError, shown
+from slacktide.market.moves import Moves
 from slacktide.types import Quote
 
 EPOCH = datetime(2025, 1, 1, tzinfo=UTC)
@@ -37,6 +38,8 @@ class Pool:
     on_demand_usd_per_gpu_hour: Floats
     spot_gpus: Ints
     start: datetime = EPOCH
+    gpu: str = ""
+    """The GPU type, such as H100; empty where the source does not say."""
     key: int = field(init=False, repr=False, default_factory=new_key)
     """Names the series, so that what was learned from it can be kept without keeping it."""
 
@@ -64,6 +67,11 @@ class Pool:
                 f"{len(self.spot_gpus)} slots of {self.slot_hours:g} h from {self.start:%Y-%m-%d} on; "
                 "check the times and the slot length"
             ) from None
+
+    def __reduce__(self) -> tuple[type[Pool], tuple[object, ...]]:
+        """Be made anew in another process: a plain copy's arrays could be written to."""
+        series = (self.spot_usd_per_gpu_hour, self.on_demand_usd_per_gpu_hour, self.spot_gpus)
+        return Pool, (self.name, self.slot_hours, *series, self.start, self.gpu)
 
     def __len__(self) -> int:
         """Return the number of slots."""
@@ -113,6 +121,7 @@ class Pool:
             self.on_demand_usd_per_gpu_hour[first:last],
             self.spot_gpus[first:last],
             self.time(first),
+            self.gpu,
         )
 
 
@@ -124,6 +133,8 @@ class Market(Mapping[str, Pool]):
     source: str = "market"
     assumptions: tuple[str, ...] = ()
     """Sentences about what the source did not say and was assumed."""
+    moves: Moves = field(default_factory=Moves)
+    """What carrying a checkpoint from one pool to another costs."""
 
     def __post_init__(self) -> None:
         if not self.pools:

@@ -12,6 +12,7 @@ import numpy as np
 from slacktide.errors import FileError, shown
 from slacktide.market.samples import (
     COLUMNS,
+    GPU_COLUMN,
     LEAST_MICROS,
     MAX_SPOT_GPUS,
     MAX_USD_PER_GPU_HOUR,
@@ -102,7 +103,8 @@ def in_rows(number: int) -> Place:
 def plain_samples(names: Sequence[str], rows: Iterable[Row], path: str, place: Placing) -> Samples:
     """Read rows one by one into samples; raises FileError with the place of the first mistake."""
     pools: dict[str, int] = {}
-    records = list(records_of(names, rows, pools, path, place))
+    types: dict[str, str] = {}
+    records = list(records_of(names, rows, pools, path, place, types))
     if not records:
         raise FileError("a table must have rows below its header, got none", path=path)
     numbers, micros, codes, gpus, spot, on_demand = zip(*records, strict=True)
@@ -115,24 +117,50 @@ def plain_samples(names: Sequence[str], rows: Iterable[Row], path: str, place: P
         np.array(spot, dtype=np.float64),
         np.array(on_demand, dtype=np.float64),
         lambda row: place(numbers[row]),
+        tuple(types[pool] for pool in pools) if types else (),
     )
 
 
 def records_of(
-    names: Sequence[str], rows: Iterable[Row], pools: dict[str, int], path: str, place: Placing
+    names: Sequence[str],
+    rows: Iterable[Row],
+    pools: dict[str, int],
+    path: str,
+    place: Placing,
+    types: dict[str, str] | None = None,
 ) -> Iterator[Record]:
-    """Yield rows as numbers, adding new pools to those known; raises FileError at the first mistake."""
+    """Yield rows as numbers, adding new pools to those known; raises FileError at the first mistake.
+
+    Where there is a column of GPU types, those of the pools are added to `types`.
+    """
     where = [names.index(name) for name in COLUMNS]
-    return (_record(row, where, pools, path, place(row.number)) for row in rows)
+    gpu = names.index(GPU_COLUMN) if GPU_COLUMN in names else None
+    types = {} if types is None else types
+    for row in rows:
+        at = place(row.number)
+        _check_cells(row, len(names), path, at)
+        record = _record(row, where, pools, path, at)
+        if gpu is not None:
+            _take_type(Cell(row.cells[gpu], GPU_COLUMN, path, at), row.cells[where[1]].strip(), types)
+        yield record
 
 
-def _record(row: Row, where: list[int], pools: dict[str, int], path: str, place: Place) -> Record:
-    if len(row.cells) != len(where):
+def _check_cells(row: Row, cells: int, path: str, place: Place) -> None:
+    if len(row.cells) != cells:
         raise FileError(
-            f"a row must have {len(where)} cells like the header, got {len(row.cells)}",
+            f"a row must have {cells} cells like the header, got {len(row.cells)}",
             path=path,
             line=place.line,
         )
+
+
+def _take_type(cell: Cell, pool: str, types: dict[str, str]) -> None:
+    known = types.setdefault(pool, cell.text.strip())
+    if known != cell.text.strip():
+        raise cell.error(f"must be the same in all rows of pool {shown(pool)}, which has {shown(known)}")
+
+
+def _record(row: Row, where: list[int], pools: dict[str, int], path: str, place: Place) -> Record:
     time, pool, gpus, spot, on_demand = (
         Cell(row.cells[index], name, path, place) for index, name in zip(where, COLUMNS, strict=True)
     )

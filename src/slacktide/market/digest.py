@@ -12,22 +12,24 @@ import numpy as np
 
 from slacktide.market.base import Market, Pool
 from slacktide.market.cache import LruCache
+from slacktide.market.moves import Moves
 
 SAME_BORDER = 1e-3
 """Borders of slots that lie closer than this share of a slot are one: the step of a feed is a median."""
 
 
-_kept: LruCache[tuple[tuple[int, ...], datetime | None], str] = LruCache(16)
+_kept: LruCache[tuple[tuple[int, ...], Moves, datetime | None], str] = LruCache(16)
 
 
 def digest(market: Market, until: datetime | None = None) -> str:
-    """Return the SHA-256 of all quotes of a market, with the names, beginnings and slot lengths of its pools.
+    """Return the SHA-256 of all quotes of a market, with the names, beginnings and slot lengths of its pools,
+    and with what moves cost where the market says it.
 
     `until` leaves out slots that begin at that time or later, pools that have no others, and the slot length:
     what grows at its end only, and measures its own step, keeps its digest.
     """
     names = tuple(pool.key for pool in market.pools)
-    return _kept.get((names, until), lambda: _digest(market, until))
+    return _kept.get((names, market.moves, until), lambda: _digest(market, until))
 
 
 def _digest(market: Market, until: datetime | None) -> str:
@@ -37,6 +39,8 @@ def _digest(market: Market, until: datetime | None) -> str:
         if slots:
             for part in _parts(pool, slots, None if until is not None else pool.slot_hours):
                 found.update(part)
+    if market.moves != Moves():  # those that are assumed were not part of a digest before there were any
+        found.update(repr(market.moves).encode())
     return found.hexdigest()
 
 

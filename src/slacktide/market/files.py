@@ -27,7 +27,8 @@ def read_bytes(path: str | Path) -> bytes:
         with Path(path).open("rb") as file:
             packed = _at_most(file, path)
     except FileNotFoundError:
-        raise FileError("a market file must exist, found none; check the path", path=path) from None
+        remedy = "check the path" if "," not in str(path) else "a live feed is one table with all pools"
+        raise FileError(f"a market file must exist, found none; {remedy}", path=path) from None
     except IsADirectoryError:
         raise FileError("a market must be a file, got a folder; name a file in it", path=path) from None
     except (OSError, ValueError) as error:

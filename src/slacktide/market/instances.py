@@ -52,6 +52,12 @@ AWS_INSTANCES = {
 }
 """AWS list prices of 2024 in us-east-1, Linux; they differ by region and change over the years."""
 
+_GPU_OF_FAMILY = {
+    "p2": "K80", "p3": "V100", "p3dn": "V100", "p4d": "A100", "p4de": "A100-80GB", "p5": "H100",
+    "p5e": "H200", "p5en": "H200", "g4dn": "T4", "g5": "A10G", "g6": "L4", "g6e": "L40S",
+}  # fmt: skip
+"""The GPU of each family of AWS machines, as SkyPilot names it."""
+
 ON_DEMAND_USD_PER_GPU_HOUR = {
     "K80": 0.90,
     "T4": 0.526,
@@ -85,6 +91,11 @@ def instance(name: str, gpus: int | None, on_demand_usd_per_gpu_hour: float | No
         return Instance(count, on_demand_usd_per_gpu_hour * count)
     assert known is not None
     return Instance(count, known.on_demand_usd_per_hour)
+
+
+def gpu_of(name: str) -> str:
+    """Return the GPU type of an instance type; empty where it is not known."""
+    return _GPU_OF_FAMILY.get(name.partition(".")[0], "")
 
 
 def gpu_named_in(*texts: str) -> str | None:

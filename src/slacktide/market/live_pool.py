@@ -23,6 +23,7 @@ class LivePool:
         self.tape = Tape.of(pool, first_hours)
         self._opened: Pool | None = pool
         """What was there at the beginning, until the first moment says how much of it is past."""
+        self._gpu = pool.gpu
         self._ahead: deque[Quote] = deque()
         self._slots = len(pool)
         """Slots whose quotes have been read."""
@@ -96,6 +97,7 @@ class LivePool:
             np.append(past.on_demand_usd_per_gpu_hour, ahead[:, 1]),
             np.append(past.spot_gpus, ahead[:, 2]),
             time_of(self._first),
+            self._gpu,
         )
 
     def _unroll(self, pool: Pool, slots: int) -> None:

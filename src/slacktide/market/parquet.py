@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from slacktide.errors import FileError
+from slacktide.errors import FileError, InputError
 from slacktide.market.arrow import arrow_samples, arrow_table
 from slacktide.market.base import Market, Pool
 from slacktide.market.cells import Row, in_rows, plain_samples
 from slacktide.market.csv_rows import header_problem
-from slacktide.market.samples import COLUMNS, MAX_ROWS, Irregular, Samples
+from slacktide.market.moves import Moves
+from slacktide.market.samples import COLUMNS, GPU_COLUMN, MAX_ROWS, Irregular, Samples
 from slacktide.market.series import regular
 
 _MAGIC = b"PAR1"
@@ -34,7 +35,8 @@ def read_parquet(data: bytes, path: str, irregular: Irregular, slot_hours: float
         slot_hours = note.slot_hours  # single rows do not show how far apart they are
     market = regular(samples, irregular, slot_hours)
     pools = tuple(_exact(pool, note.slot_hours) for pool in market.pools)
-    return replace(market, pools=pools, assumptions=(*note.assumptions, *market.assumptions))
+    said = (*note.assumptions, *market.assumptions)
+    return replace(market, pools=pools, assumptions=said, moves=note.moves)
 
 
 def parquet_bytes(market: Market) -> bytes:
@@ -42,7 +44,12 @@ def parquet_bytes(market: Market) -> bytes:
     import pyarrow as pa
     from pyarrow import parquet
 
-    note = {"slot_hours": market.pools[0].slot_hours, "assumptions": list(market.assumptions)}
+    note: dict[str, Any] = {
+        "slot_hours": market.pools[0].slot_hours,
+        "assumptions": list(market.assumptions),
+    }
+    if market.moves != Moves():
+        note["moves"] = asdict(market.moves)
     sink = pa.BufferOutputStream()
     parquet.write_table(arrow_table(market).replace_schema_metadata({_NOTE: json.dumps(note)}), sink)
     return bytes(sink.getvalue().to_pybytes())
@@ -59,10 +66,10 @@ def _table(data: bytes, path: str) -> Any:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).strip().split("\n")[0]
         raise FileError(f"must be readable Parquet, got: {reason}", path=path) from None
-    problem = header_problem(table.column_names, COLUMNS)
+    problem = header_problem(table.column_names, COLUMNS, (GPU_COLUMN,))
     if problem:
         raise FileError(problem, path=path)
-    return table.select(COLUMNS)
+    return table.select([*COLUMNS, *({GPU_COLUMN} & set(table.column_names))])
 
 
 def _check_rows(rows: int, path: str) -> None:
@@ -78,17 +85,20 @@ def _samples(table: Any, path: str) -> Samples:
         fast = arrow_samples(_cast(table), path, lambda row: in_rows(row + 1))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, UnicodeDecodeError):
         fast = None  # not our types: value by value we accept them, or say what is wrong
-    return fast or plain_samples(COLUMNS, _rows(table), path, in_rows)
+    return fast or plain_samples(table.column_names, _rows(table), path, in_rows)
 
 
 def _cast(table: Any) -> Any:
     import pyarrow as pa
 
     zone = getattr(table.schema.field("time_utc").type, "tz", None)
-    types = [pa.timestamp("us", tz=zone), pa.string(), pa.int64(), pa.float64(), pa.float64()]
-    columns = [column.cast(kind) for column, kind in zip(table.columns, types, strict=True)]
-    columns[1] = columns[1].dictionary_encode()
-    return pa.table(columns, names=list(COLUMNS)).unify_dictionaries()
+    types = [pa.timestamp("us", tz=zone), pa.string(), pa.int64(), pa.float64(), pa.float64(), pa.string()]
+    columns = [column.cast(kind) for column, kind in zip(table.columns, types, strict=False)]
+    named = ((name, column) for name, column in zip(table.column_names, columns, strict=True))
+    encoded = {
+        name: column.dictionary_encode() if name in ("pool", GPU_COLUMN) else column for name, column in named
+    }
+    return pa.table(encoded).unify_dictionaries()
 
 
 def _rows(table: Any) -> list[Row]:
@@ -117,14 +127,18 @@ class _Note(NamedTuple):
 
     slot_hours: float | None = None
     assumptions: tuple[str, ...] = ()
+    moves: Moves = Moves()
 
 
 def _note(table: Any) -> _Note:
     """Return what was written beside the table; files of others have nothing."""
     try:
         found = json.loads((table.schema.metadata or {})[_NOTE])
-        return _Note(float(found["slot_hours"]), tuple(map(str, found["assumptions"])))
-    except (KeyError, TypeError, ValueError):
+        moves = found.get("moves", {})
+        pairs = tuple((str(first), str(second), float(usd)) for first, second, usd in moves.get("pairs", ()))
+        sentences = tuple(map(str, found["assumptions"]))
+        return _Note(float(found["slot_hours"]), sentences, Moves(**{**moves, "pairs": pairs}))
+    except (AttributeError, KeyError, TypeError, ValueError, InputError):
         return _Note()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from slacktide.errors import FileError, InputError
 from slacktide.market.base import Market
-from slacktide.market.instances import Instance, instance
+from slacktide.market.instances import Instance, gpu_of, instance
 from slacktide.market.samples import Irregular, Place, Samples
 from slacktide.market.series import from_events
 
@@ -107,7 +107,14 @@ def _samples(rows: list[PriceEvent], path: str, machines: dict[str, Instance], g
         np.array(per_gpu),
         np.array(on_demand),
         lambda row: rows[row].place,
+        _gpu_types(rows, pools),
     )
+
+
+def _gpu_types(rows: list[PriceEvent], pools: dict[str, int]) -> tuple[str, ...]:
+    """Return the GPU type of each pool's machines."""
+    types = {row.pool: gpu_of(row.instance_type) for row in rows}
+    return tuple(types[pool] for pool in pools)
 
 
 def _sentences(machines: dict[str, Instance], gpus: int, assumed: Assumed) -> tuple[str, ...]:

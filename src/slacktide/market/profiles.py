@@ -41,12 +41,50 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ZonesTarget:
+    """The figures of the zones of a trace together that several pools are to reproduce."""
+
+    pools: int
+    """How many zones the trace has."""
+    correlation_within: float
+    """Mean correlation of having spot, of zones in one region."""
+    correlation_between: float
+    """The same, of zones in two regions."""
+    all_down_share: float
+    """Share of time without spot in any zone."""
+    loss_after_loss: float
+    """How much more likely a zone is lost within the hour after another one was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zones:
+    """How the pools of one market differ, and what their drifts share; the first pool is the profile's."""
+
+    target: ZonesTarget
+    within_share: float
+    """Share of the variance of drifts that pools of one region have in common."""
+    between_share: float = 0.0
+    """Share that all pools have in common, at most that of a region."""
+    level_shift_gpus: float = 0.0
+    """How much more free capacity the other pools have on average than the first."""
+    level_spread_gpus: float
+    """Standard deviation of the mean free capacity among pools."""
+    price_spread: float
+    """The same of the spot price, relative."""
+    dip_range: tuple[float, float]
+    """How deep the dip of a pool is, as a share of the first one's: anything between these two."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """What a synthetic market is like: its free capacity, its prices, and the target of both."""
 
     name: str
     summary: str
     target: Target
+    zones: Zones
+    gpu: str = ""
+    """The GPU type of its pools; empty for any."""
     slot_hours: float
     level_gpus: float
     """Mean free capacity; what is above the maximum or below zero is not seen, but lengthens spells."""
@@ -69,6 +107,17 @@ class Profile:
     """After so long, about a third of a jump is left."""
 
 
+_H100 = ZonesTarget(
+    pools=6, correlation_within=0.26, correlation_between=0.01, all_down_share=0.0, loss_after_loss=0.066
+)
+"""Of six GCP zones in five regions. The profiles of single zones of that trace share it; how often six zones
+that are all scarce or all good are down together is not known."""
+_V100 = ZonesTarget(
+    pools=5, correlation_within=0.377, correlation_between=0.160, all_down_share=0.016, loss_after_loss=0.095
+)
+"""Of five AWS zones in three regions, where all are down 13 times as often as if they were independent."""
+
+
 PROFILES = {
     profile.name: profile
     for profile in (
@@ -87,6 +136,15 @@ PROFILES = {
                 autocorrelation_1h=0.40,
                 autocorrelation_24h=0.31,
                 dip_share=0.211,
+            ),
+            gpu="H100",
+            zones=Zones(
+                target=_H100,
+                within_share=0.6,
+                level_shift_gpus=-7.5,
+                level_spread_gpus=4.6,
+                price_spread=0.1,
+                dip_range=(0.0, 0.3),
             ),
             slot_hours=1 / 6,
             level_gpus=15.9,
@@ -110,6 +168,14 @@ PROFILES = {
                 autocorrelation_24h=0.05,
                 dip_share=0.017,
             ),
+            gpu="H100",
+            zones=Zones(
+                target=_H100,
+                within_share=0.65,
+                level_spread_gpus=5.0,
+                price_spread=0.1,
+                dip_range=(0.5, 1.5),
+            ),
             slot_hours=1 / 6,
             level_gpus=34.9,
             drifts=(Drift(13.5, 0.114), Drift(6.7, 5.5), Drift(9.7, 20.3)),
@@ -132,6 +198,14 @@ PROFILES = {
                 autocorrelation_1h=0.89,
                 autocorrelation_24h=0.32,
                 dip_share=0.06,
+            ),
+            gpu="H100",
+            zones=Zones(
+                target=_H100,
+                within_share=0.45,
+                level_spread_gpus=20.0,
+                price_spread=0.1,
+                dip_range=(0.5, 1.5),
             ),
             slot_hours=1 / 6,
             level_gpus=12.0,
@@ -157,6 +231,16 @@ PROFILES = {
                 autocorrelation_24h=0.27,
                 dip_share=0.069,
             ),
+            gpu="V100",
+            zones=Zones(
+                target=_V100,
+                within_share=0.66,
+                between_share=0.27,
+                level_shift_gpus=30.0,
+                level_spread_gpus=220.0,
+                price_spread=0.14,
+                dip_range=(0.5, 1.5),
+            ),
             slot_hours=1 / 6,
             level_gpus=220.0,
             drifts=(Drift(130.0, 1.57), Drift(197.0, 3.57), Drift(310.0, 51.6)),
@@ -180,6 +264,13 @@ PROFILES = {
                 autocorrelation_1h=0.22,
                 autocorrelation_24h=-0.02,
                 dip_share=0.061,
+            ),
+            zones=Zones(
+                target=_H100,
+                within_share=0.5,
+                level_spread_gpus=2.0,
+                price_spread=0.1,
+                dip_range=(0.5, 1.5),
             ),
             slot_hours=1 / 6,
             level_gpus=9.6,

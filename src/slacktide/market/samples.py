@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -12,6 +12,8 @@ from slacktide.errors import FileError, UnknownNameError, shown
 
 COLUMNS = ("time_utc", "pool", "spot_gpus", "spot_usd_per_gpu_hour", "on_demand_usd_per_gpu_hour")
 """The columns of our own table format."""
+GPU_COLUMN = "gpu"
+"""A column that a table may have besides: the GPU type of the pool, the same in all its rows."""
 
 MICROS_PER_HOUR = 3_600_000_000
 MAX_ROWS = 10_000_000
@@ -65,9 +67,15 @@ class Samples:
     on_demand_usd_per_gpu_hour: Floats
     place: Callable[[int], Place]
     """Finds a row in the file; may be slow, for it is only asked when something is wrong."""
+    gpu_types: tuple[str, ...] = ()
+    """The GPU type of each pool, empty where it is not known; none at all where no pool's is."""
 
     def __len__(self) -> int:
         return len(self.micros)
+
+    def gpu(self, row: int) -> str:
+        """Return the GPU type of the pool of a row; empty where it is not known."""
+        return self.gpu_types[self.pool[row]] if self.gpu_types else ""
 
     def error(self, row: int, message: str) -> FileError:
         """Make the error that names the file, the line and the pool of a row."""
@@ -75,6 +83,12 @@ class Samples:
         pool = self.pools[self.pool[row]]
         prefix = f"{words}: " if words else ""
         return FileError(f"{prefix}pool {shown(pool)}: {message}", path=self.path, line=line)
+
+
+def is_header(names: Sequence[str]) -> bool:
+    """Whether these are the columns of a table, in any order, each once."""
+    rest = [name for name in names if name != GPU_COLUMN]
+    return sorted(rest) == sorted(COLUMNS) and len(names) - len(rest) <= 1
 
 
 def micros_of(time: datetime) -> int:

@@ -162,6 +162,7 @@ def _event_pool(samples: Samples, rows: Ints, slot: int, end: int) -> Pool:
         _mean(samples.on_demand_usd_per_gpu_hour[rows], pieces),
         _minimum(samples.spot_gpus[rows], pieces),
         time_of(start),
+        samples.gpu(int(rows[0])),
     )
 
 
@@ -205,6 +206,7 @@ def _pool(samples: Samples, rows: Ints, step: int, irregular: Irregular) -> Pool
         (np.add.reduceat(samples.on_demand_usd_per_gpu_hour[rows], first) / counts)[which],
         gpus,
         time_of(times[0]),
+        samples.gpu(int(rows[0])),
     )
 
 

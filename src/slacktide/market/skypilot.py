@@ -36,8 +36,16 @@ def read_skypilot(
     gap_seconds = _gap_seconds(found, str(path))
     counts = _counts(found, str(path))
     name = Path(path).name.split(".")[0]
-    spot, on_demand, sentences = _prices(name, found, assumed, str(path))
-    pool = Pool(name, gap_seconds / 3600, np.full(len(counts), spot), np.full(len(counts), on_demand), counts)
+    gpu = gpu_named_in(name, *(value for value in found["metadata"].values() if isinstance(value, str)))
+    spot, on_demand, sentences = _prices(gpu, assumed, str(path))
+    pool = Pool(
+        name,
+        gap_seconds / 3600,
+        np.full(len(counts), spot),
+        np.full(len(counts), on_demand),
+        counts,
+        gpu=gpu or "",
+    )
     sentences.insert(0, f"The trace has no times: it is assumed to begin at {EPOCH:%Y-%m-%d %H:%M} UTC.")
     market = Market((pool,), str(path), tuple(sentences))
     return market if slot_hours is None else resample(market, slot_hours)
@@ -89,9 +97,7 @@ def _whole(counts: list[Any]) -> Ints:
     return np.asarray(numbers, dtype=np.int64)
 
 
-def _prices(name: str, found: dict[str, Any], assumed: Assumed, path: str) -> tuple[float, float, list[str]]:
-    words = [value for value in found["metadata"].values() if isinstance(value, str)]
-    gpu = gpu_named_in(name, *words)
+def _prices(gpu: str | None, assumed: Assumed, path: str) -> tuple[float, float, list[str]]:
     on_demand = assumed.on_demand_usd
     if on_demand is None:
         if gpu is None:

@@ -9,14 +9,15 @@ from slacktide.errors import InputError, shown, unknown_name
 from slacktide.market.aws_history import HISTORY_KEY, read_aws_history
 from slacktide.market.base import Market
 from slacktide.market.files import read_bytes
+from slacktide.market.joined import joined, moves_said
 from slacktide.market.price_changes import Assumed
 from slacktide.market.price_events import EVENT_COLUMNS, read_price_events
 from slacktide.market.samples import Irregular
 from slacktide.market.series import resample
 from slacktide.market.skypilot import read_skypilot
+from slacktide.market.spec import is_market_file, is_synthetic, parts_of
 from slacktide.market.table import read_table
 
-SYNTHETIC = "synthetic"
 DEFAULT_DAYS = 30.0
 _ASSUMED = ("spot_usd", "on_demand_usd", "spot_gpus", "gpus_per_instance")
 
@@ -36,6 +37,7 @@ def open_market(
 ) -> Market:
     """Open a market: a path, or `synthetic:PROFILE?seed=3&days=14&slot=10m&pools=2`.
 
+    Several with commas between them are joined into one, and so are the traces of a market file (`*.yaml`).
     Money is in USD per GPU-hour. What a file leaves open is taken from the arguments or from
     documented defaults, and said in the market's assumptions; so is every gap that was filled.
     Where `data` is given, it stands for what the file holds.
@@ -43,13 +45,28 @@ def open_market(
     """
     irregular = Irregular(gaps, unsorted, duplicates)
     assumed = Assumed(spot_usd, on_demand_usd, spot_gpus, gpus_per_instance)
-    if spec == SYNTHETIC or spec.startswith(f"{SYNTHETIC}:"):
-        assumed.refuse(_ASSUMED, "a synthetic market")
-        return _synthetic(spec, slot_hours)
-    return _file(spec, read_bytes(spec) if data is None else data, irregular, assumed, slot_hours)
+
+    def opened(one: str) -> Market:
+        if is_synthetic(one):
+            assumed.refuse(_ASSUMED, "a synthetic market")
+            return _synthetic(one, slot_hours)
+        return _file(one, read_bytes(one) if data is None else data, irregular, assumed, slot_hours)
+
+    if data is not None:
+        return moves_said(opened(spec))
+    if is_market_file(spec):
+        from slacktide.market.market_file import read_market_file
+
+        return read_market_file(read_bytes(spec), spec, opened)
+    parts = parts_of(spec)
+    if len(parts) == 1:
+        return moves_said(opened(spec))
+    return moves_said(joined([opened(part) for part in parts], spec))
 
 
 def _file(path: str, data: bytes, irregular: Irregular, assumed: Assumed, slot_hours: float | None) -> Market:
+    if is_market_file(path):
+        raise InputError(f"{path}: a market file must be named alone, got it as a feed or between commas")
     start = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     if start[:1] in (b"{", b"[") or Path(path).suffix == ".json":
         if HISTORY_KEY.encode() in data:

@@ -11,6 +11,7 @@ capacity.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import accumulate
 
 import numpy as np
@@ -20,6 +21,7 @@ from slacktide.errors import InputError
 from slacktide.market.base import EPOCH, Market, Pool
 from slacktide.market.profiles import Drift, Profile
 from slacktide.market.series import check_slots, resample
+from slacktide.market.synthetic_zones import SharedDrifts, zone_profile
 
 _DIP_CENTRE_HOUR = 16.5
 _DIP_HALF_WIDTH_HOURS = 6.0
@@ -44,8 +46,7 @@ def synthesize(
     """
     _check(profile, days, seed, pools)
     slots = max(1, round(days * 24 / profile.slot_hours))
-    seeds = np.random.SeedSequence(seed).spawn(pools)
-    made = tuple(_pool(profile, number, slots, sequence) for number, sequence in enumerate(seeds, start=1))
+    made = tuple(_pools(profile, slots, seed, pools))
     more = f"&pools={pools}" if pools > 1 else ""
     market = Market(
         made,
@@ -65,22 +66,40 @@ def _check(profile: Profile, days: float, seed: int, pools: int) -> None:
     check_slots(pools * days * 24 / profile.slot_hours, "a synthetic market")
 
 
-def _pool(profile: Profile, number: int, slots: int, sequence: np.random.SeedSequence) -> Pool:
-    # Each ingredient draws from its own stream, so that a longer series begins like a shorter one.
-    *drifting, hit, price = (np.random.default_rng(part) for part in sequence.spawn(len(profile.drifts) + 2))
+def _pools(profile: Profile, slots: int, seed: int, pools: int) -> Iterator[Pool]:
+    def walk(drift: Drift, rng: np.random.Generator) -> Floats:
+        return _drifting(drift, profile.slot_hours, slots, rng)
+
+    shared: SharedDrifts | None = None
+    for number, sequence in enumerate(np.random.SeedSequence(seed).spawn(pools), start=1):
+        # Each ingredient draws from its own stream, so that a longer series begins like a shorter one.
+        *drifting, hit, price = map(np.random.default_rng, sequence.spawn(len(profile.drifts) + 2))
+        walks = [walk(drift, rng) for drift, rng in zip(profile.drifts, drifting, strict=True)]
+        if shared is not None:
+            walks = shared.mixed(number, walks)
+        elif pools > 1:
+            shared = SharedDrifts(profile, seed, walks, walk)
+        yield _pool(zone_profile(profile, number, seed), f"{profile.name}-{number}", walks, hit, price)
+
+
+def _pool(
+    profile: Profile, name: str, walks: list[Floats], hit: np.random.Generator, price: np.random.Generator
+) -> Pool:
+    slots = len(walks[0])
     hours = np.asarray(np.arange(slots) * profile.slot_hours, dtype=np.float64)
     level = profile.level_gpus - profile.dip_gpus * _dip(hours)
-    for drift, rng in zip(profile.drifts, drifting, strict=True):
-        level += _drifting(drift, profile.slot_hours, slots, rng)
+    for walk in walks:
+        level += walk
     obtainable = np.minimum(level, profile.max_spot_gpus) - _hits(profile, slots, hit)
     spot = _prices(profile, hours, price)
     return Pool(
-        f"{profile.name}-{number}",
+        name,
         profile.slot_hours,
         spot,
         np.full(slots, profile.on_demand_usd_per_gpu_hour),
         np.maximum(np.rint(obtainable), 0).astype(np.int64),
         EPOCH,
+        profile.gpu,
     )
 
 

@@ -1,6 +1,7 @@
 """Our own format: a table of quotes as CSV, CSV.gz or Parquet, read fast and written back exactly.
 
-Columns, in any order: `time_utc, pool, spot_gpus, spot_usd_per_gpu_hour, on_demand_usd_per_gpu_hour`.
+Columns, in any order: `time_utc, pool, spot_gpus, spot_usd_per_gpu_hour, on_demand_usd_per_gpu_hour`, and
+perhaps `gpu`, the GPU type of the pool.
 CSV is read by Arrow; whatever Arrow or a check of its columns balks at is read again row by row,
 which accepts what only looked odd and finds the line of what is wrong.
 """
@@ -21,7 +22,7 @@ from slacktide.market.cells import in_lines, plain_samples, records_of
 from slacktide.market.csv_rows import header_of, rows_of
 from slacktide.market.files import as_text, packed, read_bytes
 from slacktide.market.parquet import is_parquet, parquet_bytes, read_parquet
-from slacktide.market.samples import COLUMNS, Irregular, Place, Samples
+from slacktide.market.samples import COLUMNS, GPU_COLUMN, Irregular, Place, Samples, is_header
 from slacktide.market.series import regular
 
 _PIECE_BYTES = 1 << 20
@@ -62,14 +63,14 @@ def csv_samples(data: bytes, path: str) -> Samples:
 def rows_samples(data: bytes, path: str) -> Samples:
     """Read the rows of a CSV table one by one: the definition that the fast way must agree with."""
     rows = rows_of(as_text(data, path), path)
-    return plain_samples(header_of(rows, COLUMNS, path), rows, path, in_lines)
+    return plain_samples(header_of(rows, COLUMNS, path, (GPU_COLUMN,)), rows, path, in_lines)
 
 
 def _find_mistake(data: bytes, path: str) -> None:
     """Raise FileError for the first broken row, reading row by row only the pieces that Arrow balks at."""
     text = as_text(data, path)
     header, start = _first_line(data)
-    if sorted(header) != sorted(COLUMNS) or '"' in text:
+    if not is_header(header) or '"' in text:
         return  # a mistake in the header is found at once, and quotes may span pieces
     line = 2
     while start < len(data):
@@ -84,7 +85,7 @@ def _find_mistake(data: bytes, path: str) -> None:
 def _fast_samples(data: bytes, path: str) -> Samples | None:
     """Read with Arrow; None if anything at all is out of the ordinary."""
     header, offset = _first_line(data)
-    return _fast_rows(data, header, offset, path) if sorted(header) == sorted(COLUMNS) else None
+    return _fast_rows(data, header, offset, path) if is_header(header) else None
 
 
 def _fast_rows(data: bytes, header: list[str], offset: int, path: str) -> Samples | None:
@@ -113,6 +114,7 @@ def _arrow(data: bytes, header: list[str], offset: int, zone: str | None) -> Any
     types = {
         "time_utc": pa.timestamp("us", tz=zone),
         "pool": pa.dictionary(pa.int32(), pa.string()),
+        GPU_COLUMN: pa.dictionary(pa.int32(), pa.string()),
         "spot_gpus": pa.int64(),
         "spot_usd_per_gpu_hour": pa.float64(),
         "on_demand_usd_per_gpu_hour": pa.float64(),
@@ -137,10 +139,11 @@ def _csv_bytes(market: Market) -> bytes:
     table = arrow_table(market)
     micros = table["time_utc"].cast(pa.int64()).to_numpy()
     times = np.asarray(micros).astype("M8[us]")
-    texts = np.datetime_as_string(times, unit="us" if (micros % 1_000_000).any() else "s", timezone="UTC")
-    table = table.set_column(0, "time_utc", pa.array(texts.tolist()))
+    stamps = np.datetime_as_string(times, unit="us" if (micros % 1_000_000).any() else "s", timezone="UTC")
+    table = table.set_column(0, "time_utc", pa.array(stamps.tolist()))
     # Arrow's "needed" quotes every text, so quote only when a name has something to protect.
-    quoting = "needed" if any(set(name) & set(',"\r\n') for name in market) else "none"
+    texts = [text for pool in market.pools for text in (pool.name, pool.gpu)]
+    quoting = "needed" if any(set(text) & set(',"\r\n') for text in texts) else "none"
     sink = pa.BufferOutputStream()
     csv.write_csv(table, sink, csv.WriteOptions(include_header=False, quoting_style=quoting))
-    return (",".join(COLUMNS) + "\n").encode() + bytes(sink.getvalue().to_pybytes())
+    return (",".join(table.column_names) + "\n").encode() + bytes(sink.getvalue().to_pybytes())

@@ -183,10 +183,8 @@ class ForeseeingPolicy(PreparedPolicy, Protocol):
 def sight(view: View) -> Sight:
     """Reduce a view to bare numbers."""
     terms, tariff = believed_terms(view.job, view.pace), _tariff(view.job.billing, view.slot_hours)
-    now, following, hours = view.now_hours, view.next_hours, view.slot_hours
-    if abs(following - now - hours) > TIME_TOLERANCE_HOURS:
-        hours = following - now  # a job submitted inside a slot has a first one that is shorter
-    return Sight(terms, tariff, view.slot, now, following, hours, view.state, view.quote, 0, view.pace)
+    now, following = view.now_hours, view.next_hours  # the first slot of a job may be shorter than others
+    return Sight(terms, tariff, view.slot, now, following, view.hours, view.state, view.quote, 0, view.pace)
 
 
 def decide_by_rule(policy: RulePolicy, view: View) -> Allocation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from slacktide.errors import InputError, shown
 from slacktide.pace import MEASURED_HOURS, Z, is_measured, margin_factor, safe
 from slacktide.physics import Terms, can_still_wait, cut, latest_start, rescue_width, work_hours
 from slacktide.policy.base import Choice, Context, RulePolicy, Sight, policies, sight, signals
-from slacktide.types import Allocation, Reason
+from slacktide.policy.rescue import guarded_wishes, terms_in
+from slacktide.types import Allocation, Reason, Wish
 
 GUARDED, MEASURING = 1000, 1001
 """Choice.why of decisions that the guard took; smaller numbers are the inner policy's."""
@@ -128,6 +129,8 @@ class DeadlineGuard:
 
     def decide(self, view: View) -> Allocation:
         wanted = self.inner.decide(view)
+        if view.places is not None:
+            return _guarded_over_pools(view, wanted)
         seen, kept = sight(view), Choice(wanted.spot_gpus, wanted.on_demand_gpus, 0)
         kept = guard(seen, kept if is_measured(view.pace) else measuring(seen, kept))
         if kept.why not in REASONS:
@@ -144,3 +147,28 @@ class DeadlineGuard:
 
     def reasons(self) -> tuple[str, ...]:
         return self.inner.reasons() if isinstance(self.inner, RulePolicy) else ()
+
+
+def _guarded_over_pools(view: View, wanted: Allocation) -> Allocation:
+    """Leave out of a decision what would risk the deadline, and end it with what is certain to meet it."""
+    wishes = wanted.wishes if is_measured(view.pace) else _measuring_wishes(view, wanted.wishes)
+    kept, rescued = guarded_wishes(view, wishes)
+    first, *rest = kept
+    reason = wanted.reason
+    if first != wanted.wishes[0]:
+        left_out = rescued or first in wanted.wishes
+        reason = Reason(REASONS[GUARDED if left_out else MEASURING], signals(view))
+    return Allocation(first.spot_gpus, first.on_demand_gpus, first.pool, reason, wanted.memory, tuple(rest))
+
+
+def _measuring_wishes(view: View, wishes: Sequence[Wish]) -> list[Wish]:
+    """Have every wish hold at least the width on which the pace is measured, the rest of it on demand."""
+    assert view.places is not None
+    terms, names = terms_in(view), [pool.name for pool in view.pools]
+    wider = []
+    for wish in wishes:
+        pool = view.pool if wish.pool is None else names.index(wish.pool)
+        width = measuring_width(terms[pool], view.slot_hours)
+        more = max(0, width - wish.gpus)
+        wider.append(wish._replace(on_demand_gpus=wish.on_demand_gpus + more))
+    return wider

@@ -274,7 +274,8 @@ def _solve(
     hours = clock(hour, bare.deadline_slots - first, slot_hours)
     chain = _chain(learned.levels, learned.model, hours)
     worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
-    worth = expected.Worth(job.value_usd, worthless, job.hard, learned.on_demand_usd)
+    # Whole numbers would have machine code of their own.
+    worth = expected.Worth(float(job.value_usd), float(worthless), job.hard, float(learned.on_demand_usd))
     slots = min(_refit_slots(policy, slot_hours), bare.deadline_slots - first)
     decisions = expected.solve(bare, shape, chain, worth, slack, now=first, slots=slots, wanted=wanted)
     none = np.zeros((0, len(shape.spot), len(shape.pauses.ahead_hours), slack.cells), np.uint8)

@@ -17,6 +17,8 @@ from slacktide.events import Capacity
 from slacktide.register import Register
 
 State: TypeAlias = Literal["starting", "up", "ending", "gone"]
+INTERRUPTED = "interrupted"
+"""What `Machine.why` is when the provider took a machine back."""
 
 
 class Spec(NamedTuple):
@@ -37,7 +39,7 @@ class Machine(NamedTuple):
     state: State
     address: str = ""
     why: str = ""
-    """Of an end that nobody here asked for: "interrupted" and the like."""
+    """Of an end that nobody here asked for: INTERRUPTED, or a few other words."""
     notice_s: float | None = None
     """How long it has left, where the provider has said so; a machine itself may know sooner."""
     since_utc: datetime | None = None
@@ -78,6 +80,8 @@ class Renter:
     """From where relative paths in its settings are meant."""
     head: str = ""
     """What a machine joins once it is up: an address of the cluster's head; empty: it joins nothing."""
+    token: str = ""
+    """The file with the token that lets clients into that cluster; empty: as its own variables say."""
 
 
 class Provider(Protocol):

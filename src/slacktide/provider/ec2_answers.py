@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from slacktide.provider.base import Machine, NoCapacity, Refused, Spec, Spent, State, Unreachable
+from slacktide.provider.base import INTERRUPTED, Machine, NoCapacity, Refused, Spec, Spent, State, Unreachable
 
 OWNER_TAG, TICKET_TAG, GPUS_TAG = "slacktide:owner", "slacktide:ticket", "slacktide:gpus"
 CAPACITY_CODES = {
@@ -32,8 +32,8 @@ STATES: dict[str, State] = {
 """A stopped instance has to be terminated, for its disks are paid for: it is listed as ending until it is."""
 ENDED = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)")
 REASONS = {
-    "Server.SpotInstanceTermination": "interrupted",
-    "Server.SpotInstanceShutdown": "interrupted",
+    "Server.SpotInstanceTermination": INTERRUPTED,
+    "Server.SpotInstanceShutdown": INTERRUPTED,
     "Server.InsufficientInstanceCapacity": "no capacity",
     "Client.InstanceInitiatedShutdown": "it ended itself",
     "Client.UserInitiatedShutdown": "",

@@ -37,13 +37,15 @@ WAIT = "sleep infinity"
 def user_data(ticket: str, spec: Spec, renter: Renter, prepare: str, join: str, longest_life: str) -> str:
     """Return the script that an instance runs once it is up; the same for the same ticket."""
     minutes = max(1, math.ceil(parse_duration_hours(longest_life) * 60.0))
-    text = SCRIPT.format(minutes=minutes, prepare=prepare.strip(), join=_join(ticket, spec, renter, join))
+    text = SCRIPT.format(
+        minutes=minutes, prepare=prepare.strip(), join=join_command(ticket, spec, renter, join)
+    )
     if len(text.encode()) > LONGEST_USER_DATA:
         raise InputError("prepare and join must fit into 16 KB, got more; fetch the rest from a bucket")
     return text
 
 
-def _join(ticket: str, spec: Spec, renter: Renter, join: str) -> str:
+def join_command(ticket: str, spec: Spec, renter: Renter, join: str) -> str:
     """Return the command that stays as long as the machine is of use; nothing in it is read by a shell."""
     command = join.strip() or (RAY if renter.head else WAIT)
     values = {

@@ -14,7 +14,16 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 
 from slacktide.errors import InputError, shown
-from slacktide.provider.base import Machine, NoCapacity, Renter, Spec, State, Unreachable, providers
+from slacktide.provider.base import (
+    INTERRUPTED,
+    Machine,
+    NoCapacity,
+    Renter,
+    Spec,
+    State,
+    Unreachable,
+    providers,
+)
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """Hour 0 of the cloud's clock."""
@@ -112,12 +121,12 @@ class Cloud:
 
     def _age(self, one: Instance, now: float, chance: float) -> None:
         if now >= one.noticed_hours + NOTICE_HOURS:
-            self._end(one, one.noticed_hours + NOTICE_HOURS, "interrupted")
+            self._end(one, one.noticed_hours + NOTICE_HOURS, INTERRUPTED)
         elif one.spec.kind == "spot" and one.noticed_hours == math.inf and self._happens(chance):
             if self._happens(0.5):
                 one.noticed_hours = now
             else:
-                self._end(one, now, "interrupted")
+                self._end(one, now, INTERRUPTED)
 
     def _end(self, one: Instance, hours: float, why: str) -> None:
         if one.ended_hours == math.inf:
@@ -247,4 +256,4 @@ SHARED: dict[int, Cloud] = {}
 
 
 def _hours() -> float:
-    return time.time() / 3600.0
+    return (time.time() - EPOCH.timestamp()) / 3600.0

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from slacktide.errors import FileError, shown
+from slacktide.files import make_durable
 from slacktide.provider.base import Machine, NoCapacity, Refused, Renter, Spec, Unreachable, providers
 
 COLUMNS = ("address", "pool", "kind", "gpus")
@@ -116,7 +117,7 @@ class Fixed:
                 os.link(file.name, self._note(address))  # which, unlike a rename, replaces nothing
             except FileExistsError:
                 return False
-        _sync(self._folder)
+        make_durable(self._folder)
         return True
 
     def _listed(self) -> dict[str, Spec]:
@@ -197,11 +198,3 @@ def _read(row: Mapping[str, Any], file: str, line: int) -> tuple[str, Spec]:
     if not gpus.isdecimal() or int(gpus) < 1:
         raise FileError(f"gpus must be a whole number >= 1, got {shown(gpus)}", path=file, line=line)
     return address, Spec("spot" if kind == "spot" else "on-demand", pool, int(gpus))
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from slacktide.events import Joined, Rented, Returned
-from slacktide.provider.base import Machine, NoCapacity, Provider, Refused, Spec, Spent, Unreachable
+from slacktide.events import Cause, Joined, Rented, Returned
+from slacktide.provider.base import (
+    INTERRUPTED,
+    Machine,
+    NoCapacity,
+    Provider,
+    Refused,
+    Spec,
+    Spent,
+    Unreachable,
+)
 from slacktide.provider.limits import limit
 from slacktide.provider.listing import Listing
 from slacktide.provider.rules import Rules, Stock, Use
@@ -69,7 +78,14 @@ class Round:
         self._open_what_is_missing(want)
         self.memory.forget(self._tickets, self.listing, self.now_hours)
         alive = {name: machine for name in self._open if (machine := self.listing.alive(name)) is not None}
-        return Stock(alive, tuple(self.full), "; ".join(dict.fromkeys(self.troubles)))
+        of = self.listing.of.items()
+        return Stock(
+            machines=alive,
+            full=tuple(self.full),
+            trouble="; ".join(dict.fromkeys(self.troubles)),
+            gone=frozenset(name for name, found in of if all(one.state == "gone" for one in found)),
+            strays=len(self.listing.strays(self._open)),
+        )
 
     @property
     def _tickets(self) -> Tickets:
@@ -99,28 +115,40 @@ class Round:
         """Return the fact that closes a ticket whose machine is gone or of no use."""
         name, machine = ticket.id, self.listing.mine.get(ticket.id)
         if name in self.use.unfit:
-            return self._returned(name, self.use.unfit[name])
+            return self._returned(name, self.use.unfit[name], "unfit")
         if machine is None:
             return self._unlisted(ticket)
         if not machine.alive:
-            return self._returned(name, machine.why or "it is gone", left=machine.state != "gone")
+            return self._ended(name, machine)
         waited = self.now_hours - self.memory.seen_hours[machine.id]
         if waited > self.rules.join_within_hours and not self._is_ready(ticket, machine):
             self.memory.waits.after_failure(("join", ticket.spec[:2]), self.now_hours)
-            return self._returned(name, f"it did not join within {_minutes(self.rules.join_within_hours)}")
+            why = f"it did not join within {_minutes(self.rules.join_within_hours)}"
+            return self._returned(name, why, "never-joined")
         return None
 
     def _unlisted(self, ticket: Ticket) -> Returned | None:
         """Close a ticket whose machine was there, or promised, and has not been listed for too long."""
         unseen = self.now_hours - self.memory.alive_hours[ticket.id]
         if ticket.machine and unseen > self.rules.listed_within_hours:
-            return self._returned(ticket.id, f"it was not listed any more for {_minutes(unseen)}")
+            return self._returned(ticket.id, f"it was not listed any more for {_minutes(unseen)}", "unlisted")
         if unseen > self.rules.join_within_hours and ticket.id in self.memory.promised:
-            return self._returned(ticket.id, f"it was never listed within {_minutes(unseen)}")
+            return self._returned(ticket.id, f"it was never listed within {_minutes(unseen)}", "unlisted")
         return None
 
-    def _returned(self, ticket: str, why: str, *, left: bool = True) -> Returned:
-        return Returned(at_hours=self.now_hours, ticket=ticket, why=why, left=left)
+    def _ended(self, ticket: str, machine: Machine) -> Returned:
+        """Return the fact that closes a ticket whose machine has ended, or is about to."""
+        gone, until = machine.state == "gone", machine.until_utc
+        closed = self._returned(
+            ticket,
+            machine.why or "it is gone",
+            "interrupted" if machine.why == INTERRUPTED else "gone",
+            left=not gone,
+        )
+        return replace(closed, ended_utc=until.isoformat()) if gone and until is not None else closed
+
+    def _returned(self, ticket: str, why: str, cause: Cause, *, left: bool = True) -> Returned:
+        return Returned(at_hours=self.now_hours, ticket=ticket, why=why, left=left, cause=cause)
 
     def _close_what_is_too_much(self, want: Mapping[Spec, int]) -> None:
         going: list[Returned] = []
@@ -128,7 +156,7 @@ class Round:
             mine = [ticket for ticket in self._open.values() if ticket.spec == spec]
             spare = [ticket for ticket in self._leaving(mine) if ticket.id not in self.use.busy]
             much = max(0, len(mine) - want.get(spec, 0))
-            going += [self._returned(ticket.id, NOT_WANTED) for ticket in spare[:much]]
+            going += [self._returned(ticket.id, NOT_WANTED, "not-wanted") for ticket in spare[:much]]
         if going:
             self.diary.note(*going)
 
@@ -206,13 +234,13 @@ class Round:
         except NoCapacity as error:
             self.full.append(spec)
             waits.after_failure(("full", spec[:2]), now)
-            self.diary.note(self._returned(name, f"no capacity: {error}", left=False))
+            self.diary.note(self._returned(name, f"no capacity: {error}", "no-capacity", left=False))
         except Spent:
-            self.diary.note(self._returned(name, "its machine has come and gone"))
+            self.diary.note(self._returned(name, "its machine has come and gone", "spent"))
         except Refused as error:
             waits.after_failure(("full", spec[:2]), now)
             self.troubles.append(f"a machine was refused: {error}")
-            self.diary.note(self._returned(name, f"refused: {error}"))
+            self.diary.note(self._returned(name, f"refused: {error}", "refused"))
         else:
             waits.forget(("full", spec[:2]))
             waits.for_hours(("ask", name), now, self.rules.listed_within_hours)

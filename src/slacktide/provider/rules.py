@@ -56,3 +56,7 @@ class Stock(NamedTuple):
     """What keeps it from renting or ending what it should, in a sentence; empty when nothing does."""
     listed: bool = True
     """Whether the provider answered; if not, nothing is known of what there is."""
+    gone: frozenset[str] = frozenset()
+    """Tickets whose machine has ended, by the provider's own word."""
+    strays: int = 0
+    """Machines that no open ticket explains and that have not gone: they are being ended."""

@@ -18,19 +18,47 @@ if TYPE_CHECKING:
     from slacktide.results.run import RunResult
 
 
+POOL = (Column("pool", right=False, breaks=True),)
+MOVES = (Column("moves"), Column("egress"))
+"""What is also told of a job that may move."""
+ROAMS = "moves"
+"""What stands for the pool of a policy that chooses it."""
+
+
 def summary(comparison: Comparison) -> Grid:
     """Return one line per policy: its bill, beside the clairvoyant's and on demand's, and its lateness."""
     valued = comparison.job.value_usd > 0
     columns: tuple[Column, ...] = (
-        Column("policy", right=False, breaks=True), Column("mean cost"),
+        Column("policy", right=False, breaks=True), *(POOL if comparison.roams else ()), Column("mean cost"),
         Column("p10–p90"),
         Column("× clairvoyant", narrow="× clair-\nvoyant"), Column("to on demand", narrow="to on\ndemand"),
         Column("on time"), Column("mean finish"), Column("spot"), Column("preempted", narrow="pre-\nempted"),
     )  # fmt: skip
+    if comparison.roams:
+        columns += MOVES
     if valued:
         columns += (Column("mean utility"),)
     rows = tuple(_line(comparison, one, valued) for one in comparison.summary)
     return Grid(columns, rows, strong=comparison.summary.index(best(comparison)))
+
+
+def in_pools(comparison: Comparison) -> Grid:
+    """Return what every policy that stays, and the clairvoyant, would have paid in each pool."""
+    pools = [pool.name for pool in comparison.pools]
+    names = list(dict.fromkeys(one.policy for one in comparison.fixed))
+    cost = {(one.policy, one.pool): one for one in comparison.fixed}
+    rows = tuple(
+        (words.plain(name, 60), *(_paid(cost.get((name, pool))) for pool in pools)) for name in names
+    )
+    columns = (Column("policy", right=False), *(Column(words.plain(pool, 40)) for pool in pools))
+    return Grid(columns, rows)
+
+
+def _paid(one: PolicySummary | None) -> str:
+    if one is None:
+        return words.NOTHING
+    late = "" if one.on_time_share >= 1 else f" ({words.percent(one.on_time_share)} on time)"
+    return f"{format_usd(one.mean_cost_usd)}{late}"
 
 
 def summary_table(comparison: Comparison) -> Table:
@@ -69,8 +97,10 @@ def spot_share(one: PolicySummary) -> str:
 
 
 def _line(comparison: Comparison, one: PolicySummary, valued: bool) -> tuple[str, ...]:
-    line = (
+    where = (words.plain(one.pool, 40) or ROAMS,) if comparison.roams else ()
+    line: tuple[str, ...] = (
         words.plain(one.policy, 60),
+        *where,
         format_usd(one.mean_cost_usd),
         words.usd_range(one.p10_cost_usd, one.p90_cost_usd),
         words.ratio(one.cost_over_clairvoyant),
@@ -80,6 +110,8 @@ def _line(comparison: Comparison, one: PolicySummary, valued: bool) -> tuple[str
         spot_share(one),
         f"{one.mean_preemptions:.1f}",
     )
+    if comparison.roams:
+        line += (f"{one.mean_moves:.1f}", format_usd(one.mean_move_usd))
     return (*line, format_usd(one.mean_utility_usd)) if valued else line
 
 
@@ -93,6 +125,8 @@ def _answer(comparison: Comparison) -> list[str]:
 
 
 def _heading(run: RunResult) -> str:
-    place = f"pool {words.plain(run.pool.name, 60)}, from {words.long_time(run.pool.time(run.start_slot))}"
+    where = words.count(len(run.pools), "pool") if run.pools else f"pool {words.plain(run.pool.name, 60)}"
+    place = f"{where}, from {words.long_time(run.pool.time(run.start_slot))}"
     outcome = f"{format_usd(run.bill.cost_usd)}, {words.finish(run.job, run.finish_hours)}"
-    return f"{words.plain(run.policy, 60)} in {place}: {outcome}"
+    stays = f"; {words.stays(run.stays)}" if run.pools else ""
+    return f"{words.plain(run.policy, 60)} in {place}: {outcome}{stays}"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 COLUMNS = (Column("", right=False), Column("GPU-hours"), Column("USD"))
 ESTIMATED = "estimated from time and width, and so is the work lost: the job reported no progress"
 OUTRAN = "not done after the work that its file says"
+MOST_STATIONS = 6
+"""So many pools are named of those in which a job was."""
 AUDIT_KEYS = ("cost_usd", "gaps", "wrong")
 
 
@@ -67,9 +69,10 @@ def paid(bill: Bill) -> Grid:
     rows = (
         ("spot", _amount(bill.spot_gpu_hours), cents(bill.spot_usd)),
         ("on demand", _amount(bill.on_demand_gpu_hours), cents(bill.on_demand_usd)),
+        *([("moves", "", cents(bill.move_usd))] if bill.pools else ()),
         ("total", _amount(hours), cents(bill.cost_usd)),
     )
-    return Grid(COLUMNS, rows, strong=2)
+    return Grid(COLUMNS, rows, strong=len(rows) - 1)
 
 
 def happenings(bill: Bill) -> list[tuple[str, str]]:
@@ -79,9 +82,17 @@ def happenings(bill: Bill) -> list[tuple[str, str]]:
     return [
         ("preempted", f"{words.count(bill.preemptions, 'time')}, {lost}"),
         ("restarted", f"{words.count(bill.restarts, 'time')}{failures}"),
+        *([("moved", _moved(bill))] if bill.pools else ()),
         ("work done", _work(bill)),
         *([("progress", ESTIMATED)] if bill.progress_estimated else ()),
     ]
+
+
+def _moved(bill: Bill) -> str:
+    """Say how often a job moved, and where it was."""
+    names = [words.plain(name, 40) for name in bill.pools]
+    shown = names if len(names) <= MOST_STATIONS else [*names[:MOST_STATIONS], "..."]
+    return f"{words.count(bill.moves, 'time')}: {', then '.join(shown)}"
 
 
 def _work(bill: Bill) -> str:
@@ -110,6 +121,9 @@ def as_json(bill: Bill) -> dict[str, Any]:
     """Return the bill under its documented keys; null for a finish that never came, or a deadline of none."""
     fields: dict[str, Any] = values.plain(bill)
     del fields["market_gone"]  # two nulls say it, and a note on stderr why
+    if not bill.pools:
+        for name in ("pools", "moves", "move_usd"):
+            del fields[name]
     if bill.clairvoyant_spare_usd is None:  # the usual case: the plan is the best
         del fields["clairvoyant_spare_usd"]
     alone, best = bill.on_demand_alone_usd, bill.clairvoyant_usd

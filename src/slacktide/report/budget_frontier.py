@@ -30,7 +30,7 @@ def frontier_page(answer: BudgetAnswer, asked: Asked, room: int = ROOM) -> list[
 def frontier(answer: BudgetAnswer, room: int = ROOM) -> Grid:
     """Return plans along the frontier, this budget's pointed out, with the classes that fit."""
     plans = sorted((*answer.rows(), answer.plan), key=lambda plan: plan.budget_gpus)
-    shown = _dearest(answer.plan)[:MAX_CLASSES]
+    shown = _most_expensive(answer.plan)[:MAX_CLASSES]
     table = _frontier_of(answer, plans, shown)
     while shown and _width(table) > room:
         shown = shown[:-1]
@@ -68,6 +68,6 @@ def _frontier_row(answer: BudgetAnswer, plan: FleetPlan, places: list[int]) -> t
     )
 
 
-def _dearest(plan: FleetPlan) -> list[int]:
+def _most_expensive(plan: FleetPlan) -> list[int]:
     """Return the places of the classes, those that spend most first."""
     return sorted(range(len(plan.classes)), key=lambda place: -plan.classes[place].average_gpus)

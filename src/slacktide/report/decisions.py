@@ -61,10 +61,20 @@ def spans(run: RunResult) -> list[Span]:
 
 
 def decisions(run: RunResult) -> Grid:
-    """Return a run's decisions as a table, one line per span."""
+    """Return a run's decisions as a table, one line per span; with the pool, of a job that may move."""
     told = spans(run)
     rows = [_row(run, span, last=span is told[-1]) for span in told]
-    return Grid(COLUMNS, tuple(rows))
+    if not run.pools:
+        return Grid(COLUMNS, tuple(rows))
+    placed = tuple(
+        (*row[:2], words.plain(_pool(span.first), 40), *row[2:]) for row, span in zip(rows, told, strict=True)
+    )
+    return Grid((*COLUMNS[:2], Column("pool", right=False), *COLUMNS[2:]), placed)
+
+
+def _pool(decision: Decision) -> str:
+    """Return where the job was after a decision; nothing where it was let go."""
+    return decision.laps[0].priced.stretch.pool if decision.laps else ""
 
 
 def _row(run: RunResult, span: Span, *, last: bool) -> tuple[str, ...]:
@@ -104,9 +114,9 @@ def _time(run: RunResult, decision: Decision) -> datetime:
     return begins + timedelta(seconds=round(max(0.0, inside) * 3600))
 
 
-def _choice(one: Decision) -> tuple[int, int, int, int, str]:
+def _choice(one: Decision) -> tuple[int, int, int, int, str, str]:
     wanted = one.wanted_spot_gpus, one.wanted_on_demand_gpus
-    return (*wanted, one.spot_gpus, one.on_demand_gpus, one.reason.rule)
+    return (*wanted, one.spot_gpus, one.on_demand_gpus, one.reason.rule, _pool(one))
 
 
 def _offer(span: Span) -> tuple[str, str]:

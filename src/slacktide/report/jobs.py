@@ -38,6 +38,8 @@ def note(listed: Sequence[JobStatus]) -> str:
 def as_json(one: JobStatus) -> dict[str, Any]:
     """Return a job under its documented keys."""
     fields: dict[str, Any] = values.plain(one)
+    if one.pool is None:
+        del fields["pool"], fields["moves"]
     return fields
 
 
@@ -48,8 +50,13 @@ def _row(one: JobStatus) -> tuple[str, ...]:
         words.state(one.status, one.health),
         words.percent(one.progress_gpu_hours / one.work_gpu_hours) + (" (est.)" * one.progress_estimated),
         f"{words.rounded(one.hours)}{within}",
-        words.holding(one.spot_gpus, one.on_demand_gpus),
+        words.holding(one.spot_gpus, one.on_demand_gpus) + _where(one),
         format_usd(one.cost_usd),
         str(one.preemptions),
         words.plain(one.policy, 60),
     )
+
+
+def _where(one: JobStatus) -> str:
+    """Say where a job that may move holds what it holds."""
+    return f" in {words.plain(one.pool, 40)}" if one.pool and one.spot_gpus + one.on_demand_gpus else ""

@@ -8,7 +8,7 @@ from slacktide.report import words
 from slacktide.units import format_usd
 
 PAIRED = {
-    "line_gpu_hours", "planned_on_demand_gpus", "mean_spot_gpus", "mean_on_demand_gpus"
+    "line_gpu_hours", "planned_on_demand_gpus", "mean_spot_gpus", "mean_on_demand_gpus", "otherwise_usd"
 }  # fmt: skip
 """Signals that are told together with another one."""
 
@@ -41,9 +41,16 @@ RULES = {
     "smallest-width-in-time": "this is the smallest number of on-demand GPUs that finishes on time",
     "past-deadline": "the deadline has passed, and the rest of the work runs on demand",
     "waiting-pays": "looking ahead, waiting is expected to cost the least",
+    "moving-pays": "looking ahead, spot in this pool is expected to cost the least, the move included",
+    "staying-pays": "looking ahead, staying with what it has is expected to cost the least",
+    "utility-of-a-move": "an hour in this pool is worth more than its price and its share of the move",
+    "no-utility": "an hour of any spot that is there costs more than it is worth, so it waits",
+    "behind-pace": "the job has to be so much faster than so far that on-demand GPUs are worth their price",
+    "keeps-spot": "it still has its spot GPUs",
     "spot-pays": "looking ahead, spot now is expected to cost the least",
     "on-demand-pays": "looking ahead, on-demand GPUs now are expected to cost the least",
     "both-pay": "looking ahead, spot and on-demand GPUs together are expected to cost the least",
+    "next-wish": "the spot GPUs that it wanted first never came, so it takes the next of its wishes",
     "what-is-left": "no new decision was made, so it keeps what it has",
     "no-checkpoint": "the job has no checkpoints, so a change of its workers would start its work over",
     "policy-failed": "the policy failed, so it keeps what it has",
@@ -89,6 +96,15 @@ def _signal(name: str, signals: Mapping[str, float]) -> str:
             return f"cheap below {format_usd(value)}"
         case "planned_spot_gpus" if "planned_on_demand_gpus" in signals:
             return f"planned {words.holding(round(value), round(signals['planned_on_demand_gpus']))}"
+        case "expected_usd" if "otherwise_usd" in signals:
+            return (
+                f"{format_usd(value)} expected from now on, otherwise {format_usd(signals['otherwise_usd'])}"
+            )
+        case "spot_cheaper_usd":
+            less = "cheaper" if value > 0 else "more"
+            return f"spot there is {format_usd(abs(value))} a GPU-hour {less}" if abs(value) >= 0.005 else ""
+        case "spot_lived_hours":
+            return f"it has been there for {words.since(value)}"
         case "own_history_slots":
             return f"{words.count(round(value), 'slot')} of history"
         case _ if name in PAIRED:

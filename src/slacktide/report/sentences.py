@@ -90,7 +90,12 @@ def _decided(event: Decided) -> str:
     if event.ending is not None:
         return f"stops all workers ({held}): {words.plain(event.why)}"
     why, before = reason(event.why, event.signals), event.state
+    if event.spot_gpus + event.on_demand_gpus and event.wanted_pool and not event.moved_from:
+        held = f"{held} in {words.plain(event.pool, 60)}"
     spot, on_demand = event.spot_gpus - before.spot_gpus, event.on_demand_gpus - before.on_demand_gpus
+    if event.moved_from:
+        told = f"{journey(event)}{_short(event)}{_thrown_away(event)}"
+        return f"moves to {words.plain(event.pool, 60)}: holds {held} ({told}): {why}"
     if spot or on_demand:
         told = f"{words.change(spot, on_demand)}{_short(event)}{_thrown_away(event)}"
         return f"{_move(spot, on_demand)} {held} ({told}): {why}"
@@ -106,9 +111,20 @@ def _move(spot: int, on_demand: int) -> str:
     return "holds"
 
 
+def journey(event: Decided) -> str:
+    """Say from where a job moves, and what that costs beside the restart."""
+    hours = f" and {words.since(event.move_hours)}" if event.move_hours > 0 else ""
+    cost = f"{format_usd(event.move_usd)}{hours}" if event.move_usd > 0 or hours else "nothing"
+    return f"from {words.plain(event.moved_from, 60)}, moving costs {cost}"
+
+
 def _short(event: Decided) -> str:
     """Say what was wished for where less could be had."""
     wanted = event.wanted_spot_gpus, event.wanted_on_demand_gpus
+    if event.missed:
+        where = f" in {words.plain(event.wanted_pool, 60)}"
+        more = f" and {words.count(event.missed - 1, 'other pool')}" if event.missed > 1 else ""
+        return f"; wanted {words.holding(*wanted)}{where}; no such spot there{more}"
     if wanted == (event.spot_gpus, event.on_demand_gpus):
         return ""
     return f"; wanted {words.holding(*wanted)}"
@@ -126,7 +142,11 @@ def _lived(event: Lived) -> str:
     done = f"{words.work(event.state.progress_gpu_hours)} done"
     if not stretch.gpus:
         return f"waited {took} without GPUs; {done}"
-    kinds = ((charge.spot_usd, "spot"), (charge.on_demand_usd, "on demand"))
+    kinds = (
+        (charge.spot_usd, "spot"),
+        (charge.on_demand_usd, "on demand"),
+        (charge.move_usd, "to bring the checkpoint"),
+    )
     split = " + ".join(f"{format_usd(usd)} {kind}" for usd, kind in kinds if usd > 1e-9)
     parts = f" ({split})" if " + " in split else ""
     held = words.holding(stretch.spot_gpus, stretch.on_demand_gpus)
@@ -168,9 +188,16 @@ def _submitted(event: Submitted) -> str:
     policy = policy_name(event.policy)
     chosen = f"{policy}, which the learner chose" if event.learning else policy
     return (
-        f"submitted {words.plain(event.job, 60)}: policy {chosen}; {_market(event.market)}pool "
-        f"{words.plain(event.pool, 60) or 'unnamed'} from slot {event.start_slot}"
+        f"submitted {words.plain(event.job, 60)}: policy {chosen}; {_market(event.market)}{_where(event)} "
+        f"from slot {event.start_slot}"
     )
+
+
+def _where(event: Submitted) -> str:
+    """Say in which pool a job runs, or among which it may move."""
+    if event.pools:
+        return f"any of {words.count(len(event.pools), 'pool')}"
+    return f"pool {words.plain(event.pool, 60) or 'unnamed'}"
 
 
 def policy_name(written: str) -> str:

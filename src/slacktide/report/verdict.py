@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from slacktide.ledger import CENT_USD
 from slacktide.report import words
-from slacktide.results.run import CLAIRVOYANT
+from slacktide.results.run import CLAIRVOYANT, CLAIRVOYANTS, IN_THE_POOL, OVER_POOLS
 from slacktide.types import Job
 from slacktide.units import format_usd
 
@@ -21,10 +23,14 @@ def by_value(job: Job) -> bool:
 
 def best(comparison: Comparison) -> PolicySummary:
     """Return the policy to take: in time most often, then cheapest; with a soft deadline worth most."""
-    able = [one for one in comparison.summary if one.policy != CLAIRVOYANT] or comparison.summary
-    if by_value(comparison.job):
-        return max(able, key=lambda one: one.mean_utility_usd)
-    return max(able, key=lambda one: (one.on_time_share, -one.mean_cost_usd))
+    able = [one for one in comparison.summary if one.policy not in CLAIRVOYANTS] or comparison.summary
+    return max(able, key=_rank(comparison.job))
+
+
+def _rank(job: Job) -> Callable[[PolicySummary], tuple[float, float]]:
+    if by_value(job):
+        return lambda one: (one.mean_utility_usd, 0.0)
+    return lambda one: (one.on_time_share, -one.mean_cost_usd)
 
 
 def verdict(comparison: Comparison) -> str:
@@ -33,9 +39,28 @@ def verdict(comparison: Comparison) -> str:
     if one.on_time_share <= 0 and not by_value(comparison.job):
         starts = len(words.runs_of(comparison, one.policy))
         return "No policy was on time" + (f" from any of {starts} starts." if starts > 1 else ".")
-    paid = f"paid {_beside_clairvoyant(one)}{_beside_on_demand(comparison, one)}"
+    over = " over pools" if comparison.roams else ""
+    paid = f"paid {_beside_clairvoyant(one)}{over}{_beside_on_demand(comparison, one)}"
     worth = f", leaving {format_usd(one.mean_utility_usd)} of value" if by_value(comparison.job) else ""
-    return f"{words.plain(one.policy)} was {_when(comparison, one.policy)} and {paid}{worth}."
+    where = f" in {words.plain(one.pool)}" if one.pool else ""
+    said = f"{words.plain(one.policy)}{where} was {_when(comparison, one.policy)} and {paid}{worth}."
+    return " ".join(filter(None, (said, _moving(comparison))))
+
+
+def _moving(comparison: Comparison) -> str:
+    """Say what moving saved or cost against the best that stayed in one pool; nothing where no job moves."""
+    able = [one for one in comparison.summary if one.policy not in CLAIRVOYANTS]
+    moved, stayed = [one for one in able if not one.pool], [one for one in able if one.pool]
+    if not comparison.roams or not moved or not stayed:
+        return ""
+    rank = _rank(comparison.job)
+    first, other = max(moved, key=rank), max(stayed, key=rank)
+    beside = f"{words.plain(other.policy)} in {words.plain(other.pool)}, the best that stayed in one pool"
+    less = other.mean_cost_usd - first.mean_cost_usd
+    share = f" ({words.percent(abs(less) / other.mean_cost_usd)})" if other.mean_cost_usd > 0 else ""
+    paid = f"{format_usd(abs(less))}{share} {'less' if less >= 0 else 'more'} than"
+    paid = "as much as" if abs(less) < CENT_USD else paid
+    return f"{words.plain(first.policy)} moved {first.mean_moves:.1f} times a run and paid {paid} {beside}."
 
 
 def caveats(comparison: Comparison) -> list[str]:
@@ -45,6 +70,7 @@ def caveats(comparison: Comparison) -> list[str]:
     said += ["No policy was on time from every start."] if 0 < one.on_time_share < 1 else []
     said += [_cheaper_but_late(comparison, one, other) for other in comparison.summary]
     said += [_money_ended(comparison), _clairvoyant_late(comparison), _clairvoyant_spare(comparison)]
+    said += [_rounded(comparison)]
     return [sentence for sentence in said if sentence]
 
 
@@ -72,7 +98,7 @@ def _beside_on_demand(comparison: Comparison, one: PolicySummary) -> str:
 
 def _cheaper_but_late(comparison: Comparison, one: PolicySummary, other: PolicySummary) -> str:
     later, cheaper = other.on_time_share < one.on_time_share, other.mean_cost_usd < one.mean_cost_usd
-    if other.policy == CLAIRVOYANT or not (later and cheaper):
+    if other.policy in CLAIRVOYANTS or not (later and cheaper):
         return ""
     late = sum(not run.on_time for run in words.runs_of(comparison, other.policy))
     paid = f"{words.plain(other.policy)} paid less ({format_usd(other.mean_cost_usd)} on average)"
@@ -98,7 +124,22 @@ def _clairvoyant_spare(comparison: Comparison) -> str:
     return f"The clairvoyant is close, not exact: {said} on average."
 
 
+def _rounded(comparison: Comparison) -> str:
+    """Say where the clairvoyant over pools was beaten by that of one pool, as rounding lets it be."""
+    if not comparison.roams:
+        return ""
+    over, stayed = (words.runs_of(comparison, name) for name in (OVER_POOLS, IN_THE_POOL))
+    more = [one.cost_usd - other.cost_usd for one, other in zip(over, stayed, strict=True)]
+    more = [usd for usd in more if usd >= CENT_USD]
+    if not more or by_value(comparison.job):
+        return ""
+    return (
+        f"The clairvoyant over pools is close, not exact: from {words.count(len(more), 'start')} the one in "
+        f"the pool paid less, by at most {format_usd(max(more))}."
+    )
+
+
 def _clairvoyant_late(comparison: Comparison) -> str:
-    runs = words.runs_of(comparison, CLAIRVOYANT)
+    runs = words.runs_of(comparison, OVER_POOLS if comparison.roams else CLAIRVOYANT)
     late = sum(not run.on_time for run in runs)
     return f"Even the clairvoyant was late from {late} of {words.count(len(runs), 'start')}." if late else ""

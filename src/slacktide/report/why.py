@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from slacktide.events import Decided, Ended, Event, Preempted, Resumed, Stalled, WorkerFailed
 from slacktide.report import words
 from slacktide.report.reasons import because, offer
-from slacktide.report.sentences import ending
+from slacktide.report.sentences import ending, journey
 from slacktide.results.status import JobStatus
 from slacktide.units import format_usd
 
@@ -71,20 +71,37 @@ def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, la
             break
         same = event
     held = words.holding(newest.spot_gpus, newest.on_demand_gpus)
+    if newest.wanted_pool and newest.spot_gpus + newest.on_demand_gpus:
+        held += f" in {words.plain(newest.pool, 60)}"
     verb = "decided last" if last else "decided"
     when = words.rounded(newest.at_hours - began)
     since = "" if same is newest else f", as it had since {words.rounded(same.at_hours - began)}"
     whose = f"{status.policy} {verb}, {when} after the start, to hold {held}{since}"
     said = [f"{whose}, because {because(newest.why)}."]
     said += _signals(newest.signals)
+    said += _moves(decided, began)
     wanted = newest.wanted_spot_gpus, newest.wanted_on_demand_gpus
-    if wanted != (newest.spot_gpus, newest.on_demand_gpus):
+    if newest.missed:
+        where = words.plain(newest.wanted_pool, 60)
+        said.append(f"It wanted {words.holding(*wanted)} in {where}, but there was no such spot.")
+    elif wanted != (newest.spot_gpus, newest.on_demand_gpus):
         said.append(f"It wanted {words.holding(*wanted)}, but no more were available.")
     return said
 
 
-def _told(event: Decided) -> tuple[str, int, int]:
-    return event.why, event.spot_gpus, event.on_demand_gpus
+def _moves(decided: Sequence[Decided], began: float) -> list[str]:
+    """Say how often a job moved, and of the last time from where to where and for how much."""
+    moved = [event for event in decided if event.moved_from]
+    if not moved:
+        return []
+    times, last = words.count(len(moved), "time"), moved[-1]
+    when = words.rounded(last.at_hours - began)
+    where = words.plain(last.pool, 60)
+    return [f"It moved {times}, last {when} after the start to {where}: {journey(last)}."]
+
+
+def _told(event: Decided) -> tuple[str, str, int, int]:
+    return event.why, event.pool, event.spot_gpus, event.on_demand_gpus
 
 
 def _signals(signals: Mapping[str, float]) -> list[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from slacktide.results.run import IN_THE_POOL
 from slacktide.truth import AS_SAID, FACTORS, RandomTruth, Truths
 from slacktide.types import Job
-from slacktide.units import format_duration, format_usd
+from slacktide.units import format_count, format_duration, format_usd
 
 if TYPE_CHECKING:
     from slacktide.results.comparison import Comparison, PolicySummary
-    from slacktide.results.run import Run, RunResult
+    from slacktide.results.run import Run, RunResult, Stay
 
 ON_DEMAND = "on-demand"
 NOTHING = "–"
@@ -113,7 +115,7 @@ def percent(share: float) -> str:
 
 def count(number: int, noun: str) -> str:
     """Write a count with its noun, in the plural when it needs one."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return format_count(number, noun)
 
 
 def usd_range(low: float, high: float) -> str:
@@ -210,6 +212,25 @@ def _factors(job: Job) -> tuple[str, str, str]:
 def _times(factor: float | tuple[float, float]) -> str:
     low, high = factor if isinstance(factor, tuple) else (factor, factor)
     return f"{low:g} times" if low == high else f"{low:g} to {high:g} times"
+
+
+def in_pool(policy: str, pool: str) -> str:
+    """Name a policy with the pool that it stays in; without one where it does not."""
+    if not pool:
+        return policy
+    return f"{policy}, {pool}" if policy == IN_THE_POOL else f"{policy} in {pool}"
+
+
+def stays(found: Sequence[Stay]) -> str:
+    """Say where a job was when: `us-east5-a from 0s, us-central1-a from 4h20m`."""
+    return ", ".join(f"{plain(stay.pool, 40)} from {since(stay.from_hours)}" for stay in found)
+
+
+def starts_of(comparison: Comparison) -> int:
+    """Return from how many starts all policies ran, in all pools together."""
+    if comparison.roams:
+        return len(runs_of(comparison, comparison.summary[0].policy))
+    return len({(run.pool, run.start_slot) for run in comparison.runs})
 
 
 def runs_of(comparison: Comparison, policy: str) -> list[Run]:

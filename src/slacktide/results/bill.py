@@ -39,3 +39,9 @@ class Bill:
     """All its work as its pace was measured to be; None where nothing was measured."""
     market_gone: bool = False
     """Whether the market cannot be read any more, so that nobody can say what others would have paid."""
+    pools: tuple[str, ...] = ()
+    """The pools in which it was, one after the other, for a job that may move; empty for one that stays."""
+    moves: int = 0
+    """How often it moved."""
+    move_usd: float = 0.0
+    """What it cost to take its checkpoint along; part of `cost_usd`."""

@@ -28,6 +28,10 @@ class PolicySummary:
     mean_spot_gpu_hours: float
     mean_on_demand_gpu_hours: float
     mean_preemptions: float
+    pool: str = ""
+    """Where a job may move: the pool in which a policy stayed, the best of all for it; empty if it moved."""
+    mean_moves: float = 0.0
+    mean_move_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +52,12 @@ class Comparison:
     are the best, as far as a grid can tell."""
     truth: Truths = AS_SAID
     """What the job really was from each start; all runs from there met the same."""
+    sight: str = ""
+    """What a job that may move saw of other pools: `feed` or `tried`; empty where jobs stay in their pool."""
+    fixed: tuple[PolicySummary, ...] = ()
+    """Where a job may move: every policy that stays, and the clairvoyant, in every pool."""
+
+    @property
+    def roams(self) -> bool:
+        """Whether the job might move among pools."""
+        return bool(self.sight)

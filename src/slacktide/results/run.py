@@ -17,6 +17,9 @@ from slacktide.market.base import Pool
 from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Reason
 
 CLAIRVOYANT = "clairvoyant"
+OVER_POOLS, IN_THE_POOL = "clairvoyant over pools", "clairvoyant in the pool"
+"""What it is called where a job may move: over all pools, and in the one that was best for it."""
+CLAIRVOYANTS = (CLAIRVOYANT, OVER_POOLS, IN_THE_POOL)
 ON_DEMAND_ALONE = "on demand alone"
 """What the runs are called that stand beside a live one."""
 
@@ -53,6 +56,27 @@ class SlotRecord(NamedTuple):
         return self.lived.charge.usd
 
 
+class Stay(NamedTuple):
+    """A time that a job spent in one pool: from the first GPU held there until the last was let go."""
+
+    pool: str
+    from_hours: float
+    to_hours: float
+
+
+def stays_of(stretches: Iterable[ledger.Priced]) -> tuple[Stay, ...]:
+    """Return in which pools a job was when; while it waits it stays where it was last."""
+    found: list[Stay] = []
+    for stretch, _ in stretches:
+        if not stretch.gpus:
+            continue
+        if found and found[-1].pool == stretch.pool:
+            found[-1] = found[-1]._replace(to_hours=stretch.to_hours)
+        else:
+            found.append(Stay(stretch.pool, stretch.from_hours, stretch.to_hours))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """A job from its start to its end under one policy."""
@@ -72,6 +96,12 @@ class Run:
     lost_gpu_hours: float
     """Work that was lost with them."""
     slots: tuple[SlotRecord, ...] = ()
+    stays: tuple[Stay, ...] = ()
+    """Where the job was when, of a run over several pools; `pool` is then the one whose slots are counted."""
+    moves: int = 0
+    """Times that its checkpoint was carried to another pool."""
+    move_usd: float = 0.0
+    """What that cost."""
 
 
 class Lap(NamedTuple):
@@ -119,8 +149,11 @@ class RunResult:
     job: Job
     policy: str
     pool: Pool
+    """Where it ran; of a job that may move, the pool whose slots are counted."""
     start_slot: int
     """The market's slot in which it began."""
+    pools: tuple[Pool, ...] = ()
+    """Where a job that may move could be; none: only in `pool`."""
     origin_hours: float = 0.0
     """When that slot began: 0, or before it where the job was submitted inside the slot."""
     decisions: tuple[Decision, ...]
@@ -140,6 +173,11 @@ class RunResult:
     def stretches(self) -> tuple[ledger.Priced, ...]:
         """What was held when, and what it cost, in order."""
         return tuple(lap.priced for lap in self.laps)
+
+    @property
+    def stays(self) -> tuple[Stay, ...]:
+        """In which pools it was when."""
+        return stays_of(self.stretches)
 
     @property
     def losses(self) -> tuple[Decision, ...]:
@@ -162,8 +200,8 @@ class RunResult:
         return math.isfinite(self.finish_hours) and self.job.on_time(self.finish_hours)
 
 
-def result_of(run: Run, job: Job, pool: Pool) -> RunResult:
-    """Return a back-test's run, its slots kept, as reports read it."""
+def result_of(run: Run, job: Job, pool: Pool, pools: tuple[Pool, ...] = ()) -> RunResult:
+    """Return a back-test's run, its slots kept, as reports read it; `pools` are those it could move to."""
     finish = run.finish_hours
     done: Status = "succeeded" if run.on_time or job.value_at(finish) > 0 else "deadline_missed"
     return RunResult(
@@ -172,6 +210,7 @@ def result_of(run: Run, job: Job, pool: Pool) -> RunResult:
         policy=run.policy,
         pool=pool,
         start_slot=run.start_slot,
+        pools=pools,
         decisions=tuple(_decision(record) for record in run.slots),
         restarts=tuple(_restarts(run.slots)),
         status=done if math.isfinite(finish) else _stopped(run, job),
@@ -197,8 +236,9 @@ def _restarts(records: Iterable[SlotRecord]) -> list[float]:
 
 
 def _changed(record: SlotRecord) -> bool:
-    before = record.before
-    return (record.spot_gpus, record.on_demand_gpus) != (before.spot_gpus, before.on_demand_gpus)
+    before, after = record.before, record.after
+    moved = before.pool != after.pool
+    return moved or (record.spot_gpus, record.on_demand_gpus) != (before.spot_gpus, before.on_demand_gpus)
 
 
 def _decision(record: SlotRecord) -> Decision:

@@ -25,6 +25,14 @@ class Runs(Sequence[Run]):
         self.start_slots: Ints = np.asarray(starts, dtype=np.int64)
         self._job, self._table = job, table
 
+    @classmethod
+    def joined(cls, parts: Sequence[Runs]) -> Runs:
+        """Return the runs of one policy in one pool behind one another."""
+        first = parts[0]
+        starts = np.concatenate([part.start_slots for part in parts])
+        table = np.concatenate([part._table for part in parts])
+        return cls(first._job, first.policy, first.pool, starts, table)
+
     @property
     def cost_usd(self) -> Floats:
         """What each run cost."""
@@ -49,6 +57,16 @@ class Runs(Sequence[Run]):
     def preemptions(self) -> Floats:
         """How often the market took GPUs of each run."""
         return self._column(PREEMPTIONS)
+
+    @property
+    def moves(self) -> Floats:
+        """How often each run moved: never, in one pool."""
+        return np.zeros(len(self))
+
+    @property
+    def move_usd(self) -> Floats:
+        """What moves cost each run: nothing, in one pool."""
+        return np.zeros(len(self))
 
     @property
     def on_time(self) -> Bools:

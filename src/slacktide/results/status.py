@@ -28,3 +28,7 @@ class JobStatus:
     """Whether progress is estimated from time and width, because the job reports none."""
     blocked: str | None = None
     """What keeps it from going on; None when nothing does."""
+    pool: str | None = None
+    """Where a job that may move is, or is to be; None for one that stays in its pool."""
+    moves: int = 0
+    """How often it moved."""

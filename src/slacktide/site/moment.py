@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, overload
 
 from slacktide.market.tape import Past
 from slacktide.site.tapes import Tapes
-from slacktide.types import Quote
+from slacktide.types import Quote, Sighting
 
 
 class PoolView(NamedTuple):
@@ -32,12 +33,23 @@ def offer(quote: Quote, held_by_others: int) -> Quote:
 class Moment(Sequence[PoolView]):
     """All pools of a market at one moment; nothing is made before somebody asks for it."""
 
-    __slots__ = ("_by_others", "_seen", "_tapes", "hours", "own")
+    __slots__ = ("_at_hours", "_by_others", "_seen", "_since_hours", "_tapes", "hours", "own")
 
-    def __init__(self, tapes: Tapes, hours: float, own: int, by_others: Mapping[str, int] = ALONE) -> None:
-        """Stand at a moment, in one of the pools; `by_others` says what spot other jobs hold, by pool."""
+    def __init__(
+        self,
+        tapes: Tapes,
+        hours: float,
+        own: int,
+        by_others: Mapping[str, int] = ALONE,
+        since_hours: float = 0.0,
+    ) -> None:
+        """Stand at a moment, in one of the pools; `by_others` says what spot other jobs hold, by pool.
+
+        Hours are counted from `since_hours` of the tapes' clock on, also in what is shown of the past.
+        """
         self.hours, self.own = hours, own
         self._tapes, self._by_others = tapes, by_others
+        self._since_hours, self._at_hours = since_hours, hours + since_hours
         self._seen: dict[int, PoolView] = {}
 
     def __len__(self) -> int:
@@ -52,18 +64,25 @@ class Moment(Sequence[PoolView]):
             return [self[at] for at in range(*index.indices(len(self)))]
         if index not in self._seen:
             name = self._tapes.tapes[index].name
-            whole = self._tapes.quote(index, self.hours)
+            whole = self._tapes.quote(index, self._at_hours)
             self._seen[index] = PoolView(name, offer(whole, self._by_others.get(name, 0)))
         return self._seen[index]
 
     def beside(self, by_others: Mapping[str, int]) -> Moment:
         """Return the same moment for a job beside others, who hold this spot, by pool."""
-        return Moment(self._tapes, self.hours, self.own, by_others)
+        return Moment(self._tapes, self.hours, self.own, by_others, self._since_hours)
 
     def past(self, pool: int) -> Past:
         """Return what a pool has quoted up to this moment."""
-        return self._tapes.past(pool, self.hours)
+        past = self._tapes.past(pool, self._at_hours)
+        if self._since_hours == 0.0:
+            return past
+        return replace(past, first_hours=past.first_hours - self._since_hours)
 
     def forecast(self, pool: int) -> Sequence[Quote]:
         """Return what is forecast at this moment."""
-        return self._tapes.forecast(pool, self.hours)
+        return self._tapes.forecast(pool, self._at_hours)
+
+    def sightings(self, pool: int) -> Sequence[Sighting]:
+        """Return nothing: all that pools quote is recorded."""
+        return ()

@@ -20,8 +20,12 @@ class Claim(NamedTuple):
 class Spot:
     """Who holds spot where: what is left for a job, and whose goes when the market takes some back."""
 
-    def __init__(self, claims: Iterable[Claim] = ()) -> None:
-        """Take the claims in the order in which their jobs were submitted."""
+    def __init__(self, claims: Iterable[Claim] = (), scarce: Mapping[str, int] | None = None) -> None:
+        """Take the claims in the order in which their jobs were submitted.
+
+        `scarce` is spot that the market offers and no machine can give, by pool: as if others held it.
+        """
+        self._scarce = scarce or {}
         self._claims: dict[str, Claim] = {}
         self._held: Counter[str] = Counter()
         for claim in claims:
@@ -36,12 +40,13 @@ class Spot:
         self._held[claim.pool] += claim.spot_gpus
 
     def by_others(self, job: str) -> Mapping[str, int]:
-        """Return what jobs other than this one hold, by pool."""
+        """Return what jobs other than this one hold, by pool, and what cannot be had at all."""
         own = self._claims.get(job)
-        return {
+        held = {
             pool: gpus - (own.spot_gpus if own is not None and own.pool == pool else 0)
             for pool, gpus in self._held.items()
         }
+        return {**held, **{pool: held.get(pool, 0) + gpus for pool, gpus in self._scarce.items()}}
 
     def lose(self, pool: str, offered_gpus: int, jobs: Iterable[str]) -> None:
         """Take back what is held beyond what a pool offers from some of its jobs.
@@ -63,4 +68,4 @@ class Spot:
 
     def copy(self) -> Spot:
         """Return the same account, to be moved on by itself."""
-        return Spot(self._claims.values())
+        return Spot(self._claims.values(), self._scarce)

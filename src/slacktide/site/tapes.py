@@ -28,6 +28,10 @@ class Tapes:
         self.tapes.append(tape)
         self._foresights.append(foresight)
 
+    def some(self, pools: Sequence[int]) -> Tapes:
+        """Return the same tapes of some of the pools, in this order."""
+        return Tapes([self.tapes[pool] for pool in pools], [self._foresights[pool] for pool in pools])
+
     def quote(self, pool: int, hours: float) -> Quote:
         """Return what a pool offers at a moment; after its series only on demand, at the last price."""
         tape = self.tapes[pool]

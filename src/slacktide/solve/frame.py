@@ -111,7 +111,7 @@ def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = 
             f"over {bare.deadline_slots} slots; allow fewer widths"
         )
     gains = bare.rate * np.maximum(0.0, slot_hours - pauses.ahead_hours)[:, None]
-    step = _common_step(gains[:, list(job.widths)]) if may_be_exact else 0.0
+    step = common_step(gains[:, list(job.widths)]) if may_be_exact else 0.0
     exact = step > 0.0 and bare.work_gpu_hours / step <= min(most, EXACT_CELLS)
     if exact:
         last = math.floor(bare.work_gpu_hours / step + GRID_TOLERANCE)
@@ -172,7 +172,7 @@ def _check_holdings(job: Job, pauses: int) -> None:
         )
 
 
-def _common_step(gains: Floats) -> float:
+def common_step(gains: Floats) -> float:
     """Return the greatest step of which all gains are multiples, or 0 where there is none to speak of.
 
     Euclid's algorithm on floats: a remainder under the tolerance counts as none.

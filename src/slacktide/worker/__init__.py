@@ -10,6 +10,9 @@
         if worker.stopping:
             break
 
+A script that can go on in another set of workers, without being started again, calls `ready` once, and
+`reform` when `resizing` is true for any of its workers.
+
 Outside of Slacktide the same script is a plain one: rank 0 of 1, no folder for checkpoints, progress goes
 nowhere. Nothing but the standard library is imported. Callbacks for `transformers` and Lightning, and
 functions for Accelerate, are in the modules of this package.
@@ -28,6 +31,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from slacktide.worker.reforming import Resizing
 
 REPORT_SECONDS = 0.2
 """Progress between checkpoints is written no more often than this: nobody looks more often."""
@@ -98,6 +103,8 @@ class Stopping:
 
 
 stopping = Stopping()
+resizing = Resizing(lambda: bool(stopping))
+ready, reform = resizing.ready, resizing.reform
 
 
 def outlive_stop(*_: object) -> None:
@@ -229,9 +236,18 @@ def _draft(target: Path) -> Path:
     The ending stays, for some libraries add one of their own where they do not find it.
     """
     mark = f".rank-{_rank()}.draft"
-    for left in target.parent.glob(f".*{mark}*"):
-        remove(left)
+    if "SLACKTIDE_REFORMED" in os.environ:  # one that had this rank before may still be writing
+        mark = f".rank-{_rank()}.of-{_attempt()}.draft"
+    for left in target.parent.glob(f".*.rank-{_rank()}.*draft*"):
+        if mark in left.name or _left_before(left.name):
+            remove(left)
     return target.parent / f".{target.stem}{mark}{target.suffix}"
+
+
+def _left_before(draft: str) -> bool:
+    """Say whether a draft is of an attempt of which nobody is left: none is, where this one began anew."""
+    attempt = draft.partition(".of-")[2].partition(".")[0]
+    return "SLACKTIDE_REFORMED" not in os.environ and attempt.isdecimal() and int(attempt) < _attempt()
 
 
 def remove(path: Path) -> None:
@@ -264,6 +280,10 @@ def _rank() -> int:
     return _whole("RANK", 0)
 
 
+def _attempt() -> int:
+    return _whole("SLACKTIDE_ATTEMPT", 0)
+
+
 def _checkpoint_dir() -> Path | None:
     text = os.environ.get("SLACKTIDE_CHECKPOINT_DIR")
     return Path(text).absolute() if text else None
@@ -272,7 +292,7 @@ def _checkpoint_dir() -> Path | None:
 _READERS: dict[str, Callable[[], object]] = {
     "rank": _rank,
     "world_size": lambda: _whole("WORLD_SIZE", 1),
-    "attempt": lambda: _whole("SLACKTIDE_ATTEMPT", 0),
+    "attempt": _attempt,
     "checkpoint_dir": _checkpoint_dir,
     "grace_seconds": lambda: float(os.environ.get("SLACKTIDE_GRACE_SECONDS") or math.inf),
 }

@@ -38,8 +38,8 @@ def hours_at(
     """Return a policy's hours at a bill between its efficient points, given the bound at that bill.
 
     Hours over the bound change slowly along the bill, hours themselves do not: so the former are put on
-    straight lines in logarithms. Above the dearest point its hours stay where more money buys nothing.
-    None where nothing can be said: below the cheapest point, or above the dearest if more would help.
+    straight lines in logarithms. Above the most expensive point its hours stay where more money buys nothing.
+    None where nothing can be said: below the cheapest point, or above the most expensive if more would help.
     """
     known = efficient(points)
     if not known or average_gpus < known[0].average_gpus:

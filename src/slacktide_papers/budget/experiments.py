@@ -6,6 +6,7 @@ from pathlib import Path
 
 from slacktide.backtesting.compare import Progress
 from slacktide.errors import InputError
+from slacktide.spread.base import HERE, Spread
 from slacktide_papers.budget import rows
 from slacktide_papers.budget.cases import (
     FULL,
@@ -30,7 +31,7 @@ from slacktide_papers.budget.families import (
     with_learners,
 )
 from slacktide_papers.budget.fleets import MIXED_FLEETS, PAPER_FLEETS, drawn, synthetic
-from slacktide_papers.budget.measure import check, measure, widths_along
+from slacktide_papers.budget.measure import best_of, check, widths_along
 from slacktide_papers.budget.rows import BudgetReproduction, Point
 from slacktide_papers.budget.traces import recorded_cases
 
@@ -48,6 +49,7 @@ def reproduce(
     data: Path | None = None,
     machines: Machines = USUAL,
     progress: Progress | None = None,
+    spread: Spread = HERE,
 ) -> BudgetReproduction:
     """Run the experiments at full or quick size; the same seed gives the same numbers.
 
@@ -55,7 +57,8 @@ def reproduce(
     """
     if seed < 0:
         raise InputError(f"seed must be >= 0, got {seed}")
-    return run(QUICK if quick else FULL, seed, data, checked(machines), progress, quick=quick)
+    size = QUICK if quick else FULL
+    return run(size, seed, data, checked(machines), progress, quick=quick, spread=spread)
 
 
 def run(
@@ -66,6 +69,7 @@ def run(
     progress: Progress | None = None,
     *,
     quick: bool = True,
+    spread: Spread = HERE,
 ) -> BudgetReproduction:
     """Run the experiments at any size."""
     recorded, notes = recorded_cases(data, size.streams)
@@ -79,7 +83,7 @@ def run(
         *((case, rows.AUTOSCALING, family) for case in compared for family in with_learners(case, size)),
         *_on_machines([*reversed(recorded), *streams][0], machines, size),
     ]
-    points = _measured(tasks, progress)
+    points = _measured(tasks, progress, spread)
     found = ratios(points)
     return BudgetReproduction(
         seed=seed,
@@ -111,10 +115,19 @@ def _on_machines(case: Case, machines: Machines, size: Size) -> list[Task]:
     ]  # fmt: skip
 
 
-def _measured(tasks: list[Task], progress: Progress | None) -> list[Point]:
+def _measured(tasks: list[Task], progress: Progress | None, spread: Spread) -> list[Point]:
+    """Measure every group of every family: the groups are what can be spread."""
+    groups = [(number, at) for number, (_, _, family) in enumerate(tasks) for at in range(len(family.groups))]
     points: list[Point] = []
-    for done, task in enumerate(tasks, start=1):
-        points += measure(*task)
+    for done, point in enumerate(spread.each(do_group, tasks, groups), start=1):
+        points.append(point)
         if progress is not None:
-            progress(done, len(tasks))
+            progress(done, len(groups))
     return points
+
+
+def do_group(tasks: list[Task], group: tuple[int, int]) -> Point:
+    """Measure one group of tries of one of the tasks."""
+    number, at = group
+    case, experiment, family = tasks[number]
+    return best_of(case, experiment, family.series, family.groups[at])

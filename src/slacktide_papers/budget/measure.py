@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from slacktide.allocate.fixed_width import FixedWidth
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.result import ClassPlan, FleetPlan
@@ -14,13 +16,12 @@ from slacktide_papers.budget.rows import Check, Point, Width
 
 def measure(case: Case, experiment: str, family: Family) -> list[Point]:
     """Run a kind of policy at all its settings; of each group the point nearest the bound is kept."""
-    return [
-        min(
-            (run_one(case, experiment, family.series, one) for one in group),
-            key=lambda point: point.over_bound,
-        )
-        for group in family.groups
-    ]
+    return [best_of(case, experiment, family.series, group) for group in family.groups]
+
+
+def best_of(case: Case, experiment: str, series: str, group: Iterable[Try]) -> Point:
+    """Run a group of tries and keep the point nearest the bound."""
+    return min((run_one(case, experiment, series, one) for one in group), key=lambda point: point.over_bound)
 
 
 def run_one(case: Case, experiment: str, series: str, one: Try) -> Point:

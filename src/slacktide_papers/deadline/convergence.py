@@ -7,7 +7,7 @@ a number of starts; the jobs of a scenario are then drawn from these.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,10 @@ from slacktide.forecast.noisy_truth import NoisyTruth
 from slacktide.learn.hedge import Hedge
 from slacktide.learn.pool import PAPER_POOL
 from slacktide.learn.rate import Fixed, Rate
+from slacktide.market.base import Pool
 from slacktide.market.profiles import PROFILES, Profile
+from slacktide.spread.base import HERE, Spread
+from slacktide.types import Job
 from slacktide_papers.deadline.places import (
     CONTESTED,
     USUAL_DEADLINE_HOURS,
@@ -70,22 +73,54 @@ def arms_of(size: Size) -> dict[str, Policy]:
     return make_arms(PAPER_POOL[:: size.every_arm])
 
 
-def earn(profile: Profile, forecaster: Forecaster, size: Size, seed: int, tick: Callable[[], None]) -> Earned:
-    """Run the pool from every start; `tick` is called after each arm."""
+class Situation(NamedTuple):
+    """A market and forecasts, with the policies that are run there."""
+
+    pool: Pool
+    job: Job
+    starts: tuple[int, ...]
+    forecaster: Forecaster
+    policies: tuple[Policy, ...]
+    """The arms, then the baselines."""
+
+
+def earn(
+    size: Size, seed: int, tick: Callable[[], None] = lambda: None, spread: Spread = HERE
+) -> dict[str, Earned]:
+    """Run the pool in every situation from every start; `tick` is called after each policy."""
+    arms = arms_of(size)
+    policies = (*arms.values(), *(contender.policy for contender in baselines()))
+    made = {name: _situation(*parts, size, seed, policies) for name, parts in situations(seed).items()}
+    todo = [(name, at) for name in made for at in range(len(policies))]
+    columns: dict[str, list[Floats]] = {name: [] for name in made}
+    for (name, _), came in zip(todo, spread.each(do_policy, made, todo), strict=True):
+        columns[name].append(came)
+        tick()
+    return {name: _earned(tuple(arms), one, np.array(columns[name]).T) for name, one in made.items()}
+
+
+def _situation(
+    profile: Profile, forecaster: Forecaster, size: Size, seed: int, policies: tuple[Policy, ...]
+) -> Situation:
     (pool,) = synthetic(profile, size, seed).pools
     job = job_of(pool, USUAL_DEADLINE_HOURS)
-    starts, setting = starts_of(job, pool, size.job_starts), Setting(forecaster=forecaster)
+    return Situation(pool, job, starts_of(job, pool, size.job_starts), forecaster, policies)
 
-    def utilities(policy: Policy) -> list[float]:
-        runs = batch.run_many(job, pool, policy, starts, setting=setting)
-        tick()
-        return [run.utility_usd for run in runs]
 
-    arms = arms_of(size)
-    usd = np.array([utilities(policy) for policy in arms.values()]).T
-    usual = np.array([utilities(contender.policy) for contender in baselines()]).T
-    least, most = np.array([bounds_usd(job, pool, start) for start in starts]).T[:, :, None]
-    return Earned(tuple(arms), usd, np.clip((usd - least) / (most - least), 0.0, 1.0), usual)
+def do_policy(made: Mapping[str, Situation], task: tuple[str, int]) -> Floats:
+    """Return what one policy earns in one situation, from each start."""
+    name, at = task
+    one = made[name]
+    setting = Setting(forecaster=one.forecaster)
+    runs = batch.run_many(one.job, one.pool, one.policies[at], one.starts, setting=setting)
+    return np.array([run.utility_usd for run in runs])
+
+
+def _earned(arms: tuple[str, ...], one: Situation, table: Floats) -> Earned:
+    usd, usual = table[:, : len(arms)], table[:, len(arms) :]
+    bounds = [bounds_usd(one.job, one.pool, start) for start in one.starts]
+    least, most = np.array(bounds).T[:, :, None]
+    return Earned(arms, usd, np.clip((usd - least) / (most - least), 0.0, 1.0), usual)
 
 
 def converge(

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from slacktide.backtesting.compare import Progress
 from slacktide.errors import InputError
+from slacktide.spread.base import HERE, Spread
 from slacktide_papers.deadline import convergence, sweeps
 from slacktide_papers.deadline.gains import gains
-from slacktide_papers.deadline.measure import measure
+from slacktide_papers.deadline.measure import measure, parts_of
 from slacktide_papers.deadline.places import (
     CONTESTED,
     FULL,
@@ -20,11 +21,16 @@ from slacktide_papers.deadline.places import (
     real_places,
     synthetic,
 )
-from slacktide_papers.deadline.rows import BASELINES, Chosen, Point, Reproduction, Step
+from slacktide_papers.deadline.rows import BASELINES, Chosen, Reproduction, Step
 
 
 def reproduce(
-    *, quick: bool = False, seed: int = 0, data: Path | None = None, progress: Progress | None = None
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    data: Path | None = None,
+    progress: Progress | None = None,
+    spread: Spread = HERE,
 ) -> Reproduction:
     """Run the experiments at full or quick size; the same seed gives the same numbers.
 
@@ -32,11 +38,17 @@ def reproduce(
     """
     if seed < 0:
         raise InputError(f"seed must be >= 0, got {seed}")
-    return run(QUICK if quick else FULL, seed, data, progress, quick=quick)
+    return run(QUICK if quick else FULL, seed, data, progress, quick=quick, spread=spread)
 
 
 def run(
-    size: Size, seed: int, data: Path | None, progress: Progress | None = None, *, quick: bool = True
+    size: Size,
+    seed: int,
+    data: Path | None,
+    progress: Progress | None = None,
+    *,
+    quick: bool = True,
+    spread: Spread = HERE,
 ) -> Reproduction:
     """Run the experiments at any size."""
     places, notes = real_places(data)
@@ -47,12 +59,9 @@ def run(
         *sweeps.parameters(size, seed),
     ]
     arms = len(convergence.arms_of(size)) + len(BASELINES)
-    tick = _counter(progress, len(cells) + arms * len(convergence.situations(seed)))
-    points: list[Point] = []
-    for cell in cells:
-        points += measure(cell)
-        tick()
-    steps, chosen = select(size, seed, tick)
+    tick = _counter(progress, parts_of(cells) + arms * len(convergence.situations(seed)))
+    points = measure(cells, tick, spread)
+    steps, chosen = select(size, seed, tick, spread)
     job = job_of(synthetic(CONTESTED, size, seed).pools[0], USUAL_DEADLINE_HOURS)
     return Reproduction(
         seed,
@@ -66,12 +75,11 @@ def run(
     )
 
 
-def select(size: Size, seed: int, tick: Callable[[], None]) -> tuple[list[Step], list[Chosen]]:
+def select(
+    size: Size, seed: int, tick: Callable[[], None], spread: Spread = HERE
+) -> tuple[list[Step], list[Chosen]]:
     """Run every scenario of the online selection."""
-    earned = {
-        name: convergence.earn(profile, forecaster, size, seed, tick)
-        for name, (profile, forecaster) in convergence.situations(seed).items()
-    }
+    earned = convergence.earn(size, seed, tick, spread)
     steps: list[Step] = []
     chosen: list[Chosen] = []
     for scenario, phases in convergence.SCENARIOS.items():

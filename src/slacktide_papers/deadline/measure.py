@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Pool
 from slacktide.results.run import Run
 from slacktide.results.runs import Runs
+from slacktide.spread.base import HERE, Spread
 from slacktide.types import Job
 from slacktide_papers.deadline.places import job_of, starts_of
 from slacktide_papers.deadline.rows import Point
@@ -45,14 +45,54 @@ class Cell:
     contenders: tuple[Contender, ...]
 
 
-def measure(cell: Cell) -> list[Point]:
-    """Run every contender of a cell, compiled, and average."""
-    bound = np.concatenate([_clairvoyant(*task) for task in _tasks(cell)])
-    points = []
-    for contender in cell.contenders:
-        runs = [run for task in _tasks(cell) for run in _runs(contender, *task)]
-        points.append(point(cell, contender.name, runs, bound))
-    return points
+class Part(NamedTuple):
+    """What can be worked out on its own: one contender of a cell, or the clairvoyant."""
+
+    cell: int
+    contender: int | None
+    """None: the clairvoyant."""
+
+
+def measure(
+    cells: Sequence[Cell], tick: Callable[[], None] = lambda: None, spread: Spread = HERE
+) -> list[Point]:
+    """Run every contender of all cells, compiled, and average; `tick` is called after each part."""
+    # The same starts come back with other forecasts: their clairvoyant is solved once.
+    alike = [(cell.pools, cell.deadline_hours, cell.starts) for cell in cells]
+    bounds: dict[object, Part] = {}
+    for number, key in enumerate(alike):
+        bounds.setdefault(key, Part(number, None))
+    runs = [Part(number, at) for number, cell in enumerate(cells) for at in range(len(cell.contenders))]
+    todo = [*bounds.values(), *runs]
+    found: dict[Part, Any] = {}
+    for part, came in zip(todo, spread.each(do_part, tuple(cells), todo), strict=True):
+        found[part] = came
+        tick()
+    return [
+        point(cells[part.cell], _name(cells, part), found[part], found[bounds[alike[part.cell]]])
+        for part in runs
+    ]
+
+
+def parts_of(cells: Sequence[Cell]) -> int:
+    """Return into how many parts the measuring of cells is cut."""
+    alike = {(cell.pools, cell.deadline_hours, cell.starts) for cell in cells}
+    return len(alike) + sum(len(cell.contenders) for cell in cells)
+
+
+def do_part(cells: Sequence[Cell], part: Part) -> list[Run] | Floats:
+    """Return the runs of a contender, or the best utilities."""
+    cell = cells[part.cell]
+    if part.contender is None:
+        best = [run_clairvoyant(*task) for task in _tasks(cell)]
+        return np.array([run.utility_usd for runs in best for run in runs])
+    contender = cell.contenders[part.contender]
+    return [run for task in _tasks(cell) for run in _runs(contender, *task)]
+
+
+def _name(cells: Sequence[Cell], part: Part) -> str:
+    assert part.contender is not None
+    return cells[part.cell].contenders[part.contender].name
 
 
 def point(cell: Cell, series: str, runs: Sequence[Run], bound: Floats) -> Point:
@@ -86,9 +126,3 @@ def _tasks(cell: Cell) -> list[tuple[Job, Pool, tuple[int, ...]]]:
 def _runs(contender: Contender, job: Job, pool: Pool, starts: tuple[int, ...]) -> Runs:
     setting = Setting(forecaster=contender.forecaster)
     return batch.run_many(job, pool, contender.policy, starts, name=contender.name, setting=setting)
-
-
-@lru_cache(maxsize=256)
-def _clairvoyant(job: Job, pool: Pool, starts: tuple[int, ...]) -> Floats:
-    """Return the best utilities; the same starts come back with other forecasts."""
-    return np.array([run.utility_usd for run in run_clairvoyant(job, pool, starts)])

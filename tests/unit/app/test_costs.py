@@ -148,7 +148,8 @@ def test_the_command_prints_text_and_json_and_says_when_it_is_not_right(
     assert "no gap, no overlap; no spot was sold twice" in out
     assert run([*bad, "-o", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"jobs", "site", "total", "audit"}
+    assert set(found) == {"jobs", "site", "total", "audit", "machines"}
+    assert found["machines"] is None
     assert found["site"] is None
     assert found["audit"]["oversold"]
     assert run(bad) == 1

@@ -16,6 +16,7 @@ import pytest
 from slacktide.backend.base import Facts, LaunchSpec, Order, Place
 from slacktide.backend.local import Kind, Launch, Local, Observation, Processes
 from slacktide.backend.local.process_table import Seen, scan
+from tests.parts_of_files import pids_below
 
 PATIENCE_S = 60.0
 """How long a test waits for the machine before it fails; far longer than anything takes."""
@@ -91,8 +92,7 @@ class Stage:
 
     def marked(self) -> list[Seen]:
         """Return every living process that this stage's workers started, also those that hide the marker."""
-        notes = (self.folder / "root").rglob("*.pid")
-        leaders = {int(note.read_text().split()[0]) for note in notes if note.read_text().endswith("\n")}
+        leaders = pids_below(self.folder / "root", "*.pid")
         return [seen for seen in scan() if self._is_ours(seen, leaders)]
 
     def _is_ours(self, seen: Seen, leaders: set[int]) -> bool:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 import zipfile
 from collections.abc import Iterator
@@ -16,11 +17,13 @@ from typing import Any
 import pytest
 
 from slacktide.backend.local import process_table
-from slacktide.backend.local.job import Share
 from slacktide.backend.local.launch import Kind, Launch
+from slacktide.backend.local.share import Share
 from slacktide.backend.machines import lease
-from slacktide.backend.machines.messages import Answer, Pack, Say, Task
+from slacktide.backend.machines.agent import LOG_BYTES
+from slacktide.backend.machines.messages import SHARED, Answer, Pack, Say, Task
 from slacktide.backend.machines.serve import read_frame, write_frame
+from tests.parts_of_files import pids_below
 
 from .conftest import wait_for
 
@@ -43,7 +46,7 @@ class Machine:
     def __init__(self, folder: Path, lease_s: float) -> None:
         self.folder, self.lease_s = folder, lease_s
         self.owner = f"test-{uuid.uuid4().hex[:12]}"
-        self.number = 0
+        self.number, self.heard = 0, ""
         self.packs: dict[str, Pack] = {}
         self.start()
 
@@ -67,19 +70,23 @@ class Machine:
 
     def tell(self, *tasks: Task, **more: Any) -> Answer:
         """Say what is wanted, and what the agent lacks if it says so."""
-        answer = self.ask(Say(0, tasks, **more))
+        answer = self.ask(Say(0, tasks=tasks, **more))
+        if not answer.heeded:
+            answer = self.ask(Say(0, tasks=tasks, **more))
         if not answer.lacking:
             return answer
-        return self.ask(Say(0, tasks, {key: self.packs[key] for key in answer.lacking}, **more))
+        packs = {key: self.packs[key] for key in answer.lacking}
+        return self.ask(Say(0, tasks=tasks, packs=packs, **more))
 
     def ask(self, say: Say) -> Answer:
         self.number += 1
         assert self.agent.stdin
         assert self.agent.stdout
-        write_frame(self.agent.stdin, say._replace(number=self.number))
+        write_frame(self.agent.stdin, say._replace(number=self.number, heard=say.heard or self.heard))
         answer = read_frame(self.agent.stdout)
         assert isinstance(answer, Answer)
         assert answer.number == self.number
+        self.heard = answer.token
         return answer
 
     def until(self, phase: str, *tasks: Task) -> Answer:
@@ -96,8 +103,7 @@ class Machine:
     @property
     def supervisors(self) -> set[int]:
         """Those of the living who registered as workers: what they start comes and goes."""
-        notes = self.folder.rglob("rank-*.pid")
-        return {int(path.read_text(encoding="ascii").split()[0]) for path in notes} & set(self.living)
+        return pids_below(self.folder, "rank-*.pid") & set(self.living)
 
 
 @pytest.fixture
@@ -123,10 +129,11 @@ def test_it_holds_its_part_of_a_set_and_tells_what_it_prints(machine: Machine) -
     answer = machine.until("running", task())
     assert answer.jobs["job"].observed.spot_gpus == 2
     name = ("job", 1, 3)
-    wait_for(lambda: b"hello" in machine.tell(task(), read={name: 0}).logs[name])
+    wait_for(lambda: b"hello" in machine.tell(task(), read={name: 0}).logs.get(name, (0, b""))[1])
     said = machine.tell(task(), read={name: 0}).logs[name]
-    assert said == b"rank 3 of 4 meets at 10.0.0.1:4711\nhello\n"
-    assert machine.tell(task(), read={name: 5}).logs[name] == said[5:]
+    assert said == (0, b"rank 3 of 4 meets at 10.0.0.1:4711\nhello\n")
+    assert machine.tell(task(), read={name: 5}).logs[name] == (5, said.text[5:])
+    assert machine.tell(task(), read={name: len(said.text)}).logs == {}
     kept = b"".join(path.read_bytes() for path in machine.folder.rglob("*") if path.is_file())
     assert b"s3cret" not in kept, "secrets are on no disk"
 
@@ -198,6 +205,82 @@ def test_without_word_for_the_length_of_its_lease_it_ends_its_workers(tmp_path: 
         clear(one)
 
 
+def test_word_from_who_has_not_heard_it_lately_starts_nothing(tmp_path: Path) -> None:
+    one = Machine(tmp_path, lease_s=1.0)
+    try:
+        one.knows(SLEEPS)
+        old = one.ask(Say(0)).token
+        time.sleep(1.1)  # what is measured: this message was on its way for longer than the lease
+        late = one.ask(Say(0, heard=old, tasks=(task(),), packs=one.packs))
+        assert not late.heeded
+        assert not one.ask(Say(0, heard="from-another-life", tasks=(task(),), packs=one.packs)).heeded
+        assert not one.living
+    finally:
+        clear(one)
+
+
+def test_a_message_that_was_overtaken_or_is_of_an_earlier_controller_is_not_heeded(machine: Machine) -> None:
+    machine.knows(SLEEPS)
+    token = machine.ask(Say(0, life="first")).token
+    assert machine.ask(Say(0, life="first", heard=token)).heeded
+    machine.number -= 2
+    assert not machine.ask(Say(0, life="first", heard=token, tasks=(task(),), packs=machine.packs)).heeded
+    machine.number += 1
+    assert machine.ask(Say(0, life="second", heard=token)).heeded
+    late = machine.ask(Say(0, life="first", heard=token, tasks=(task(),), packs=machine.packs))
+    assert not late.heeded, "another controller has come after it"
+    assert machine.ask(Say(0, life="second", heard=token)).heeded
+    assert not machine.living
+
+
+def test_a_way_on_which_only_answers_are_lost_ends_the_lease_too(tmp_path: Path) -> None:
+    one = Machine(tmp_path, lease_s=1.0)
+    try:
+        one.knows(SLEEPS)
+        one.until("running", task())
+        heard = one.heard
+        wait_for(lambda: not one.living, lambda: one.ask(Say(0, heard=heard, tasks=(task(),))))
+    finally:
+        clear(one)
+
+
+def test_a_job_whose_checkpoints_would_be_there_alone_is_refused(machine: Machine) -> None:
+    machine.knows(SLEEPS)
+    pack = machine.packs["v1"]
+    machine.packs["v1"] = pack._replace(shared="token")
+    answers: list[Answer] = []
+    wait_for(lambda: answers and answers[-1].jobs["job"].observed.trouble,
+             lambda: answers.append(machine.tell(task())))  # fmt: skip
+    assert "must be the same on all machines" in answers[-1].jobs["job"].observed.trouble
+    (machine.folder / "checkpoints").mkdir()
+    (machine.folder / "checkpoints" / SHARED).write_text("token")
+    machine.packs["v2"] = machine.packs["v1"]
+    machine.until("running", task(attempt=2, key="v2"))
+
+
+def test_the_market_takes_workers_with_so_much_notice(machine: Machine) -> None:
+    machine.knows("trap '' TERM; sleep 600 & wait")
+    machine.until("running", task())
+    taken = task()._replace(kinds=(), spot_left=0, notice_s=0.0)
+    wait_for(lambda: not machine.living, lambda: machine.tell(taken))
+    assert machine.tell(taken).jobs["job"].observed.stopped
+
+
+def test_a_flood_of_output_is_told_from_near_its_end(machine: Machine) -> None:
+    machine.knows("head -c 20000000 /dev/zero; echo end; sleep 600")
+    machine.until("running", task())
+    name, told = ("job", 1, 3), [0]
+
+    def read() -> None:
+        part = machine.tell(task(), read={name: told[-1]}).logs.get(name)
+        if part is not None:
+            assert len(part.text) <= LOG_BYTES
+            told.append(part.after + len(part.text))
+
+    wait_for(lambda: told[-1] == 20_000_004, read)
+    assert len(told) < 2 + 20_000_004 // LOG_BYTES
+
+
 def test_a_dead_agent_s_workers_end_when_the_lease_runs_out(tmp_path: Path) -> None:
     one = Machine(tmp_path, lease_s=1.0)
     try:
@@ -230,3 +313,4 @@ def test_a_lease_holds_while_it_is_renewed(tmp_path: Path, monkeypatch: pytest.M
     one = lease.Lease(tmp_path, f"test-{uuid.uuid4().hex[:12]}", 5.0)
     one.renew()
     assert lease.overdue_s(tmp_path, 5.0) < 0.0
+    assert lease.overdue_s(tmp_path, 0.0) < 0.0, "the note says how long it is, not who watches"

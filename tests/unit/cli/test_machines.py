@@ -130,6 +130,37 @@ def test_a_dry_run_says_what_the_limits_leave(capsys: pytest.CaptureFixture[str]
     assert [one["machines"] for one in could] == [1.0, 1.0]
 
 
+def test_a_bill_shows_the_journals_hours_next_to_the_providers(capsys: pytest.CaptureFixture[str]) -> None:
+    journal()
+    lines = printed(capsys, "--bill").splitlines()
+    assert [line.split()[:2] for line in lines[1:4]] == [
+        ["i-000001", "1-a"], ["-", "2-a"], ["i-000002", "9-orphan"],
+    ]  # fmt: skip
+    assert "still rented" in lines[1]
+    assert "unknown" in lines[2]
+    assert "not in the journal" in lines[3]
+    assert lines[-1].startswith("3 machines: ")
+    assert lines[-1].endswith(
+        "1 is not compared: the provider no longer lists it, or does not tell the times"
+    )
+    document = json.loads(printed(capsys, "--bill", "-o", "json"))
+    assert (document["compared"], document["unknown"]) == (2, 1)
+    first, unlisted, stray = document["machines"]
+    assert first["our_hours"] >= first["their_hours"] > 0.0, "its ticket was there before it was"
+    assert (unlisted["their_hours"], unlisted["difference_share"]) == (None, None)
+    assert (stray["in_journal"], stray["our_usd"], stray["usd_per_hour"]) == (False, 0.0, 12.0)
+
+
+def test_a_bill_is_about_a_journal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for other in ("--all-owners", "--sweep", "--dry-run"):
+        assert f"got {other}; leave one of them out" in printed(capsys, "--bill", other, code=2)
+    assert "got --owner" in printed(capsys, "--bill", "--owner", "lost", code=2)
+    assert "there must be a journal" in printed(capsys, "--bill", code=2)
+    with open_journal(create=True):
+        pass
+    assert printed(capsys, "--bill") == "no machines were ever rented\n"
+
+
 def test_every_key_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs/reference/json.md").read_text(encoding="utf-8")
     part = page.split("## slacktide machines")[1].split("\n## ")[0]
@@ -147,7 +178,7 @@ def test_providers_are_listed_and_checked(
     assert "settings: file" in out
     assert run(["providers", "-o", "json"]) == 0
     known = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in known] == ["ec2", "fake", "fixed"]
+    assert [one["name"] for one in known] == ["ec2", "fake", "fixed", "ray-cluster", "skypilot"]
     assert all("renter" not in one["parameters"] for one in known)
     (folder / "lab.csv").write_text(
         "address,pool,kind,gpus\n" + "".join(f"{n},lab,spot,1\n" for n in range(3))

@@ -143,3 +143,15 @@ def test_example_job_file_promises_what_the_command_does(monkeypatch: pytest.Mon
     assert job.job.work_gpu_hours * second == pytest.approx(options.steps * options.step_seconds)
     assert job.job.speedup == Amdahl(options.parallel_share)
     assert job.job.checkpoint_hours * second == pytest.approx(options.checkpoint_every * options.step_seconds)
+
+
+def test_a_stop_is_heard_while_a_worker_waits_to_re_form() -> None:
+    script = """
+import os, signal
+from slacktide import worker
+from slacktide.demo.train import Stop
+stop = Stop(1.0)
+os.kill(os.getpid(), signal.SIGTERM)
+assert stop.asked and worker.stopping
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

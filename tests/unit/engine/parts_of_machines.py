@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from slacktide.backend.base import Facts, Order
@@ -63,10 +64,11 @@ class Machine(Replay):
 
 
 class Bench:
-    def __init__(self, where: Lane) -> None:
-        self.lane, self.store, self.machine = where, MemoryStore(), Machine()
+    def __init__(self, where: Lane, machine: Machine | None = None) -> None:
+        self.lane, self.store, self.machine = where, MemoryStore(), machine or Machine()
         self.engine = self.reopened()
-        self.engine.submit(SUBMITTED)
+        pools = where.pool_names if where.ground is not None else ()
+        self.engine.submit(dataclasses.replace(SUBMITTED, pools=pools, sight=where.sight))
 
     def reopened(self) -> Engine:
         self.engine = Engine(self.store, self.machine, open_lane=lambda _: self.lane)

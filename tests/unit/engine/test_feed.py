@@ -76,6 +76,28 @@ def test_a_line_counts_when_it_is_complete(feed: Path) -> None:
     assert offered(live, 10) == [4, 4, 31]
 
 
+def test_a_feed_may_say_which_gpus_there_are(feed: Path) -> None:
+    """Its rows are followed one by one too, half-written ones included."""
+    lines = feed.read_text(encoding="utf-8").splitlines()
+    feed.write_text("\n".join([f"{lines[0]},gpu", *(f"{line},H100" for line in lines[1:])]) + "\n")
+    live, whole = Feed(f"feed:{feed}"), row(10, 31).replace("\n", ",H100\n")
+    append(feed, whole[:-9])
+    assert offered(live, 10) == [4, 4, 4]
+    append(feed, whole[-9:])
+    assert offered(live, 10) == [4, 4, 31]
+    assert not live.trouble
+
+
+def test_a_pool_that_comes_into_being_has_its_gpus(feed: Path) -> None:
+    lines = feed.read_text(encoding="utf-8").splitlines()
+    feed.write_text("\n".join([f"{lines[0]},gpu", *(f"{line},H100" for line in lines[1:])]) + "\n")
+    live = Feed(f"feed:{feed}")
+    live.at("here", 9)
+    append(feed, row(10, 7, pool="new").replace("\n", ",A100\n"))
+    assert live.at("here", 10)[1] == ("new", (2.0, 8.0, 7))
+    assert (live.pool("here").gpu, live.pool("new").gpu) == ("H100", "A100")
+
+
 def test_the_past_of_every_pool_moves(feed: Path) -> None:
     append(feed, "".join(row(slot, 5, pool="there") for slot in range(10)))
     live = Feed(f"feed:{feed}")

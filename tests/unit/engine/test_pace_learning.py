@@ -52,6 +52,19 @@ def test_pace_restart_and_checkpoints_are_measured_from_reports() -> None:
     assert "its file says 40.0" in others[-1].why
 
 
+def test_a_restart_of_workers_that_stay_begins_when_they_are_told_to_re_form() -> None:
+    bench = Bench(lane(work_spread=USUAL_SPREAD, restart_hours=0.1))
+    bench.step(0.0)
+    bench.machine.says(attempt=1, progress=Progress(0.01, 0.01, 0.1), reform_hours=math.inf)
+    bench.step(0.1, 0.2)
+    assert not measured(bench), "until then the old set works on"
+    bench.machine.says(attempt=1, progress=Progress(0.02, 0.02, 0.3), reform_hours=0.25)
+    bench.step(0.3)
+    (first,) = measured(bench)
+    assert first.pace.restart_hours == pytest.approx(0.05)
+    assert "3.0 minutes from being told to re-form" in first.why
+
+
 def test_a_controller_that_comes_later_measures_no_restart() -> None:
     bench = Bench(lane(work_spread=USUAL_SPREAD))
     bench.step(0.0)

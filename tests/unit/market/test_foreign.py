@@ -48,7 +48,7 @@ def history(*entries: Any) -> dict[str, Any]:
 def test_a_skypilot_trace_says_what_it_assumes(tmp_path: Path) -> None:
     market = read_skypilot(saved(tmp_path, trace(0, 5, 16)))
     pool = market["trace_v100_1"]
-    assert (pool.start, pool.slot_hours) == (EPOCH, 300 / 3600)
+    assert (pool.start, pool.slot_hours, pool.gpu) == (EPOCH, 300 / 3600, "V100")
     assert pool.spot_gpus.tolist() == [0, 5, 16]
     assert pool.on_demand_usd_per_gpu_hour.tolist() == [3.06] * 3
     np.testing.assert_allclose(pool.spot_usd_per_gpu_hour, 0.918)
@@ -68,6 +68,7 @@ def test_prices_and_slots_given_by_the_caller_win(tmp_path: Path) -> None:
 def test_the_gpu_may_be_named_in_the_metadata(tmp_path: Path) -> None:
     market = read_skypilot(saved(tmp_path, trace(1, device="H100 SXM"), "mystery.json"))
     assert market.pools[0].on_demand_usd_per_gpu_hour[0] == 12.29
+    assert market.pools[0].gpu == "H100"
 
 
 def test_an_unknown_gpu_needs_a_price(tmp_path: Path) -> None:
@@ -134,6 +135,7 @@ def test_a_price_history_is_carried_forward_per_gpu(tmp_path: Path) -> None:
     assert pool.spot_gpus.tolist() == [4] * 4
     assert market["us-east-2b/p3.8xlarge"].start == datetime(2020, 3, 13, 0, 30, tzinfo=UTC)
     assert len(market["us-east-2b/p3.8xlarge"]) == 3
+    assert {pool.gpu for pool in market.pools} == {"V100"}
     text = " ".join(market.assumptions)
     assert "4 spot GPUs" in text
     assert "p3.8xlarge has 4 GPUs" in text
@@ -168,6 +170,7 @@ def test_an_unknown_machine_needs_its_facts(tmp_path: Path) -> None:
         read_aws_history(path, assumed=Assumed(gpus_per_instance=8))
     pool = read_aws_history(path, assumed=Assumed(gpus_per_instance=8, on_demand_usd=5)).pools[0]
     assert (pool.spot_usd_per_gpu_hour[0], pool.on_demand_usd_per_gpu_hour[0]) == (2.0, 5.0)
+    assert pool.gpu == ""
 
 
 @pytest.mark.parametrize(
@@ -200,6 +203,7 @@ def test_price_events_need_no_order(tmp_path: Path) -> None:
     market = read_price_events(saved(tmp_path, "\n".join([EVENTS, *rows]), "e.csv"), slot_hours=1.0)
     assert market["z/p4d.24xlarge"].spot_usd_per_gpu_hour.tolist() == [1.0, 2.0]
     assert market["z/p4d.24xlarge"].spot_gpus.tolist() == [16, 16]
+    assert market["z/p4d.24xlarge"].gpu == "A100"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import pickle
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +13,9 @@ import pytest
 
 from slacktide.errors import FileError
 from slacktide.market.base import Market, Pool
+from slacktide.market.live_pool import LivePool
 from slacktide.market.samples import COLUMNS, Irregular
+from slacktide.market.series import resample
 from slacktide.market.table import _fast_samples, read_table, rows_samples, write_table
 
 HEADER = ",".join(COLUMNS)
@@ -39,7 +43,7 @@ def told(path: Path, **options: str) -> FileError:
 def same(left: Market, right: Market) -> None:
     assert list(left) == list(right)
     for one, other in zip(left.pools, right.pools, strict=True):
-        assert (one.start, one.slot_hours) == (other.start, other.slot_hours)
+        assert (one.start, one.slot_hours, one.gpu) == (other.start, other.slot_hours, other.gpu)
         for name in COLUMNS[2:]:
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
@@ -116,6 +120,9 @@ def test_what_is_written_is_read_back_exactly(tmp_path: Path, name: str) -> None
     market = Market(pools)
     write_table(market, tmp_path / name)
     same(market, read_table(tmp_path / name))
+    typed = Market((replace(pools[0], gpu="A100-80GB"), pools[1]))
+    write_table(typed, tmp_path / name)
+    same(typed, read_table(tmp_path / name))
 
 
 def test_parquet_keeps_assumptions_odd_slots_and_single_rows(tmp_path: Path) -> None:
@@ -287,3 +294,64 @@ def test_parquet_of_others_is_read_and_its_mistakes_are_named_by_row(tmp_path: P
     assert "'time_utc' must exist" in str(told(tmp_path / "few.parquet"))
     parquet.write_table(pa.table(columns).slice(0, 0), tmp_path / "empty.parquet")
     assert "rows" in str(told(tmp_path / "empty.parquet"))
+
+
+TYPED = HEADER + ",gpu"
+
+
+@pytest.mark.parametrize("order", [TYPED, "gpu," + HEADER])
+def test_a_table_may_say_the_gpu_of_each_pool(tmp_path: Path, order: str) -> None:
+    def row(text: str, gpu: str) -> str:
+        return f"{text},{gpu}" if order == TYPED else f"{gpu},{text}"
+
+    lines = [
+        row(line.replace(",a,", f",{pool},"), gpu)
+        for pool, gpu in (("a", "H100"), ("b", ""))
+        for line in ROWS
+    ]
+    path = table(tmp_path, order, *lines)
+    market = read_table(path)
+    assert [(pool.name, pool.gpu) for pool in market.pools] == [("a", "H100"), ("b", "")]
+    fast, plain = _fast_samples(path.read_bytes(), "m"), rows_samples(path.read_bytes(), "m")
+    assert fast is not None
+    assert fast.gpu_types == plain.gpu_types == ("H100", "")
+    # Blanks around a cell are read by the plain way.
+    spaced = table(tmp_path, order, *(line.replace("H100", " H100 ") for line in lines), name="n.csv")
+    same(read_table(spaced), market)
+
+
+def test_a_pool_has_one_gpu_type(tmp_path: Path) -> None:
+    error = told(table(tmp_path, TYPED, ROWS[0] + ",H100", ROWS[1] + ",H100", ROWS[2] + ",A100"))
+    assert error.line == 4
+    assert "gpu must be the same in all rows of pool 'a', which has 'H100', got 'A100'" in str(error)
+
+
+def test_a_row_without_its_gpu_is_named(tmp_path: Path) -> None:
+    error = told(table(tmp_path, TYPED, ROWS[0] + ",H100", ROWS[1]))
+    assert (error.line, "6 cells like the header, got 5" in str(error)) == (3, True)
+
+
+def test_two_columns_of_gpu_types_are_refused(tmp_path: Path) -> None:
+    assert "got 'gpu' twice" in str(told(table(tmp_path, TYPED + ",gpu", ROWS[0] + ",H100,H100")))
+
+
+def test_parquet_may_leave_a_gpu_out(tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    times = [datetime(2025, 10, 4, 0, minute, tzinfo=UTC) for minute in (0, 10)]
+    columns = [times, ["a", "a"], [1, 2], [1.0, 1.0], [3.0, 3.0], [None, None]]
+    parquet.write_table(pa.table(columns, names=[*COLUMNS, "gpu"]), tmp_path / "m.parquet")
+    assert read_table(tmp_path / "m.parquet").pools[0].gpu == ""
+
+
+def test_the_gpu_of_a_pool_stays_with_it(tmp_path: Path) -> None:
+    pool = read_table(table(tmp_path, TYPED, *(f"{row},H100" for row in ROWS))).pools[0]
+    made = (
+        pool.window(0, 2),
+        pickle.loads(pickle.dumps(pool)),
+        resample(Market((pool,)), 1 / 3).pools[0],
+        resample(Market((pool,)), 1 / 12).pools[0],
+        LivePool(pool, 0.0).pool(),
+    )
+    assert [one.gpu for one in made] == ["H100"] * len(made)

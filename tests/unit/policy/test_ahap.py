@@ -18,7 +18,7 @@ from slacktide.policy.ahap import Ahap, feasible, mean_wish
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.uniform_progress import UniformProgress
 from slacktide.site.moment import PoolView
-from slacktide.types import Allocation, Job, JobState, Quote
+from slacktide.types import Allocation, Job, JobState, Quote, Sighting
 
 JOB = Job(work_gpu_hours=40.0, deadline_hours=20.0, widths=(1, 2, 3, 4), restart_hours=0.1)
 CHEAP, NONE = Quote(0.5, 2.0, 4), Quote(0.5, 2.0, 0)
@@ -57,6 +57,9 @@ class Told:
 
     def past(self, pool: int) -> Past:
         raise NotImplementedError
+
+    def sightings(self, pool: int) -> tuple[Sighting, ...]:
+        return ()
 
     def forecast(self, pool: int) -> tuple[Quote, ...]:
         return self._quotes

@@ -19,7 +19,7 @@ from slacktide.policy.base import policies
 from slacktide.results.bill import Bill
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, Run, RunResult, result_of
 from slacktide.tariff import Charge
-from slacktide.types import Job, JobState, Quote
+from slacktide.types import Job, JobState, Quote, Wish
 
 from .conftest import NASTY, job, pool
 
@@ -143,6 +143,12 @@ ONE_OF_EACH: list[Event] = [
         job="job", at_hours=6.0, why="behind-line", slot=7, quote=QUOTE, state=JobState(1, 0), spot_gpus=1,
         on_demand_gpus=2, wanted_spot_gpus=1, wanted_on_demand_gpus=3, pool="zone-a", attempt=4,
         signals={"progress_gpu_hours": 4.1, "line_gpu_hours": 5.0, "spot_usd_per_gpu_hour": 2.1},
+    ),
+    events.Decided(
+        job="job", at_hours=6.2, why="moving-pays", slot=7, quote=QUOTE, state=JobState(1, 0), spot_gpus=2,
+        on_demand_gpus=0, wanted_spot_gpus=4, wanted_on_demand_gpus=0, pool="zone-b", attempt=5,
+        wanted_pool="zone-c", instead=(Wish(2, 0, "zone-b"), Wish(0, 2, "zone-a")), missed=1,
+        moved_from="zone-a", move_usd=1.0, move_hours=0.2,
     ),
     events.SiteOpened(
         at_hours=2.5, market='{"spec": "synthetic:h100"}', start_utc="2025-01-01T01:30:00+00:00"

@@ -15,6 +15,9 @@ from slacktide.results.bill import Bill
 from .conftest import NASTY
 from .runs import ODD_RUNS, bill_of
 
+OF_MOVES = ("pools", "moves", "move_usd")
+"""What only the bill of a job that may move says."""
+
 
 @pytest.fixture
 def everyday() -> Bill:
@@ -38,6 +41,7 @@ def test_text_and_json_of_every_bill(name: str) -> None:
     assert {field.name for field in dataclasses.fields(Bill)} - {
         "clairvoyant_spare_usd",
         "market_gone",
+        *OF_MOVES,
     } <= set(document)
 
 
@@ -117,3 +121,16 @@ def test_audit_says_what_is_wrong(everyday: Bill) -> None:
 
 def test_names_from_outside_stay_text(everyday: Bill) -> None:
     assert "\x1b" not in bills.text(dataclasses.replace(everyday, job=NASTY))
+
+
+def test_a_bill_says_where_a_job_was_and_what_moves_cost(everyday: Bill) -> None:
+    moved = dataclasses.replace(everyday, pools=("zone-a", "zone-b"), moves=1, move_usd=1.5)
+    assert {row[0]: row[1:] for row in bills.paid(moved).rows}["moves"] == ("", "1.50")
+    assert dict(bills.happenings(moved))["moved"] == "1 time: zone-a, then zone-b"
+    assert "move" not in bills.text(everyday)
+    told = bills.as_json(moved)
+    assert [told[name] for name in OF_MOVES] == [["zone-a", "zone-b"], 1, 1.5]
+    many = dataclasses.replace(moved, pools=tuple(f"zone-{at}" for at in range(9)), moves=8)
+    said = dict(bills.happenings(many))["moved"]
+    assert said.startswith("8 times: zone-0, then")
+    assert said.endswith("zone-5, then ...")

@@ -17,7 +17,7 @@ import pytest
 
 VARIABLES = (
     "RANK", "WORLD_SIZE", "SLACKTIDE_ATTEMPT", "SLACKTIDE_CHECKPOINT_DIR", "SLACKTIDE_PROGRESS",
-    "SLACKTIDE_GRACE_SECONDS",
+    "SLACKTIDE_GRACE_SECONDS", "SLACKTIDE_NOTES", "SLACKTIDE_ADDED", "SLACKTIDE_REFORMED",
 )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def test_outside_of_slacktide_it_is_a_plain_script(
 
 
 def test_a_worker_knows_its_place(worker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = dict(zip(VARIABLES, ("2", "3", "7", "/ckpt", "/progress", "20"), strict=True))
+    given = dict(zip(VARIABLES[:6], ("2", "3", "7", "/ckpt", "/progress", "20"), strict=True))
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     assert (worker.rank, worker.world_size, worker.attempt) == (2, 3, 7)
@@ -279,3 +279,48 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 def test_a_helper_can_outlive_a_stop() -> None:
     subprocess.run([sys.executable, "-c", HELPED], check=True, start_new_session=True)
+
+
+def test_outside_of_slacktide_nobody_re_forms(worker: ModuleType) -> None:
+    assert worker.ready()
+    assert not worker.resizing
+    assert not worker.reform()
+
+
+def test_a_worker_takes_the_place_that_it_is_told(
+    worker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = tmp_path / "rank-1"
+    monkeypatch.setenv("SLACKTIDE_NOTES", str(notes))
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "SLACKTIDE_ATTEMPT": "3"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SLACKTIDE_REFORMED", "")
+    place = {"attempt": 4, "log": str(tmp_path / "log"), "variables": {"RANK": "0", "WORLD_SIZE": "1"}}
+    place["variables"]["SLACKTIDE_ATTEMPT"] = "4"  # type: ignore[index]
+    (tmp_path / "rank-1.place").write_text(json.dumps(place))
+    assert worker.resizing
+    assert not worker.reform(), "it has not said that it can"
+    assert worker.ready()
+    assert worker.reform()
+    assert (worker.rank, worker.world_size, worker.attempt) == (0, 1, 4)
+    assert json.loads((tmp_path / "rank-1.taken").read_text()) == {"attempt": 4}
+    assert not worker.resizing
+    assert not worker.reform(0.0), "nobody says anything"
+
+
+def test_who_has_re_formed_leaves_the_drafts_of_others_alone(
+    worker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that leaves may still be saving under the rank that another has now."""
+    monkeypatch.setenv("SLACKTIDE_CHECKPOINT_DIR", str(tmp_path))
+    monkeypatch.setenv("SLACKTIDE_ATTEMPT", "4")
+    drafts = [tmp_path / name for name in (".a.rank-0.draft.pt", ".a.rank-0.of-3.draft.pt")]
+    for path in (*drafts, tmp_path / ".a.rank-0.of-5.draft.pt"):
+        path.touch()
+    monkeypatch.setenv("SLACKTIDE_REFORMED", "1")
+    worker.save("b.pt", b"b")
+    assert all(path.exists() for path in drafts)
+    monkeypatch.delenv("SLACKTIDE_REFORMED")
+    worker.save("b.pt", b"b")
+    assert not any(path.exists() for path in drafts)
+    assert (tmp_path / ".a.rank-0.of-5.draft.pt").exists(), "of a set that was made from this one"

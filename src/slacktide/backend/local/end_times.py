@@ -36,10 +36,10 @@ def by_signs(stem: Path, process: Process | None, seen_s: float | None) -> float
     return min(last_s, _BOOTED_S) if process is not None and _of_another_boot(process) else last_s
 
 
-def of_attempt(home: Path, ranks: Iterable[int]) -> float:
-    """Return when the last worker of an attempt had gone, or the last sign of one, from its folder alone."""
+def of_attempt(stems: Iterable[Path]) -> float:
+    """Return when the last worker of an attempt had gone, or the last sign of one, from their notes alone."""
     found = [_BOOTED_S]
-    for stem in (home / f"rank-{rank}" for rank in ranks):
+    for stem in stems:
         note = folder.read_exit(stem)
         # What the job reported may be the word of a later attempt.
         found += _ages(folder.own_signs(stem)) if note is None else [by_note(stem, note)]

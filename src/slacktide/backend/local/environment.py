@@ -27,6 +27,11 @@ PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 """Handed down as well, in small or capital letters, unless the address names a user: then it may hold a
 password."""
 
+NOTES = "SLACKTIDE_NOTES"
+"""Where a worker and its controller leave notes for each other: a path, to which endings are added."""
+ADDED = "SLACKTIDE_ADDED"
+"""Set in a worker that is added to others that work already: it is to wait for them."""
+
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _HOST = "127.0.0.1"
 
@@ -91,6 +96,11 @@ def rank_variables(intent: Intent, rank: int) -> dict[str, str]:
         "SKYPILOT_NODE_IPS": "\n".join(addresses),
         **device,
     }
+
+
+def note_variables(intent: Intent, stem: Path) -> dict[str, str]:
+    """Return what lets a worker go on in another set, or join one that works already."""
+    return {NOTES: str(stem), **({ADDED: "1"} if intent.reforms else {})}
 
 
 def machine_devices(base: Mapping[str, str], folder: Path = Path("/dev")) -> tuple[str, ...]:

@@ -11,6 +11,9 @@ root/<job>/                    the job
         rank-0.pid             pid and start time, written by the worker's supervisor before anything else
         rank-0.exit            how it ended, whether it had been told to, and when, written by the supervisor
         rank-0.log             what it printed
+        rank-0.able            this worker can go on in another set; written by the worker (slacktide.worker)
+        rank-0.place           its place in the newest set that it is one of, where it began in another
+        rank-0.taken           the attempt in which it has taken its place; written by the worker
 
 All of it is ours alone (0700, 0600), and no link is followed when we write.
 """
@@ -27,8 +30,20 @@ from typing import NamedTuple
 
 from slacktide.backend.local.launch import Kind
 from slacktide.backend.local.process_table import Process
+from slacktide.files import make_durable
 
 _ATTEMPT = "attempt-"
+
+
+class Kept(NamedTuple):
+    """A worker that an attempt takes over from another; its notes and its marker stay where it began."""
+
+    rank: int
+    """In the attempt that takes it over."""
+    attempt: int
+    """Under which it registered."""
+    former_rank: int
+    """With which it registered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +52,7 @@ class Intent:
 
     attempt: int
     generation: int = 1
-    """How often the workers of this attempt re-formed; today a changed set is always a new attempt."""
+    """How many sets of workers the oldest process of this attempt has been one of."""
     kinds: tuple[Kind, ...]
     """By rank."""
     devices: tuple[str, ...]
@@ -50,11 +65,30 @@ class Intent:
     """The rank of each of these workers, where they are a part of a set that several machines carry."""
     addresses: tuple[str, ...] = ()
     """Of such a set, the machine of every rank."""
+    kept: tuple[Kept, ...] = ()
+    """The workers that are taken over; the others are started."""
+    former: int = 0
+    """The attempt from which workers are taken over, here or on other machines; 0: all are started."""
+    pool: str = ""
+    """Where its GPUs are rented."""
+    script: str = ""
+    """A digest of what its workers were started with: only workers of the same script can be one set."""
 
     @property
     def rank_numbers(self) -> tuple[int, ...]:
         """The rank of each of these workers."""
         return self.ranks or tuple(range(len(self.kinds)))
+
+    @property
+    def reforms(self) -> bool:
+        """Whether the set is made from another one, so that its workers wait to be told their places."""
+        return bool(self.kept or self.former)
+
+    def origin(self, rank: int) -> tuple[int, int]:
+        """Return under which attempt and rank the worker of a rank registered, or will."""
+        return next(
+            ((one.attempt, one.former_rank) for one in self.kept if one.rank == rank), (self.attempt, rank)
+        )
 
 
 class ExitNote(NamedTuple):
@@ -121,6 +155,10 @@ def read_intent(folder: Path, attempt: int) -> Intent | None:
             home=str(fact.get("home", "")),
             ranks=tuple(map(int, fact.get("ranks", ()))),
             addresses=tuple(map(str, fact.get("addresses", ()))),
+            kept=tuple(Kept(*map(int, one)) for one in fact.get("kept", ())),
+            former=int(fact.get("former", 0)),
+            pool=str(fact.get("pool", "")),
+            script=str(fact.get("script", "")),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -132,6 +170,12 @@ def _kind(text: object) -> Kind:
     if text == "on-demand":
         return "on-demand"
     raise ValueError("a worker's kind must be spot or on-demand")
+
+
+def taken_over(folder: Path) -> dict[tuple[int, int], int]:
+    """Return the attempt that each worker which changed its set is now of, by where it registered."""
+    intents = (read_intent(folder, attempt) for attempt in attempts(folder))
+    return {one[1:]: intent.attempt for intent in intents if intent for one in intent.kept}
 
 
 def read_process(stem: Path) -> Process | None:
@@ -218,11 +262,7 @@ def write_durably(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, path)
-    handle = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    make_durable(path.parent)
 
 
 def read_text(path: Path) -> str:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.backend.local import end_times, environment, folder, owned_folders
+from slacktide.backend.local import end_times, environment, folder, owned_folders, reforming
 from slacktide.backend.local.launch import Kind, Launch
 from slacktide.backend.local.printed_progress import Printed
 from slacktide.backend.local.process_table import MARKER
 from slacktide.backend.local.progress import Tail
+from slacktide.backend.local.reforming import Reforming
 from slacktide.backend.local.setup import Setup
+from slacktide.backend.local.share import Share
 from slacktide.backend.local.stored import StoredCheckpoints, read_note
 from slacktide.backend.local.supervisor import spawn
 from slacktide.backend.local.worker import Worker
@@ -25,17 +27,6 @@ RETRY_S = 1.0
 """How long to wait after the system could not start something."""
 SIGN_S = 5.0
 """How often to leave a sign that workers were seen alive, for the case that nobody is here when they end."""
-
-
-class Share(NamedTuple):
-    """The part of a set of workers that this machine carries, where others carry the rest."""
-
-    ranks: tuple[int, ...]
-    addresses: tuple[str, ...]
-    """The machine of every rank of the set; rank 0's is where they meet."""
-    master_port: int
-    devices: tuple[str, ...] = ()
-    """The GPU of each of these ranks; empty on a machine without."""
 
 
 class Order(NamedTuple):
@@ -49,6 +40,8 @@ class Order(NamedTuple):
     void: bool = False
     """Whether nothing of it may begin: the market took its workers before they did, or another order, of
     which the journal knows nothing, has begun an attempt of this number or a higher one."""
+    pool: str = ""
+    """Where the GPUs are rented."""
 
 
 class Job:
@@ -62,6 +55,8 @@ class Job:
         self.worker_set: WorkerSet | None = None
         self.intent: folder.Intent | None = None
         """What the set of workers was written down as."""
+        self.reforming: Reforming | None = None
+        """How far the set has come, if it was made from another one."""
         self.moved = False
         """Whether its folder was moved under its workers, who may have failed because of that."""
         self.going: list[WorkerSet] = []
@@ -90,7 +85,7 @@ class Job:
         """The attempt that is ours to begin though it has a folder already."""
         self._noted_share: float | None = None
         """What an earlier controller knew of a store, for jobs that cannot be entered."""
-        self._retry_at = self._sign_at = -math.inf
+        self._retry_at = self._sign_at = self._held_at = -math.inf
 
     def open(self, now: float) -> None:
         """Read what there is in the folder; raises InputError or OSError when it is not ours to read."""
@@ -108,7 +103,8 @@ class Job:
         elif self.printed is None or self.printed.pattern != launch.progress_log:
             self.printed = Printed(launch.progress_log)
         if self.stored is None and launch.checkpoint_url is not None:
-            self.stored = StoredCheckpoints(launch, self.owner, folder.stored_path(self.place))
+            owner = launch.checkpoint_owner or self.owner
+            self.stored = StoredCheckpoints(launch, owner, folder.stored_path(self.place))
 
     @property
     def safe_share(self) -> float:
@@ -130,9 +126,14 @@ class Job:
         """Whether the machine is the one whose folder is copied: that of rank 0."""
         return self.intent is not None and 0 in self.intent.rank_numbers
 
-    def hold(self, order: Order) -> None:
+    def hold(self, order: Order, now: float) -> None:
         """Take a new order."""
-        self.order, self._retry_at = order, -math.inf
+        self.order, self._retry_at, self._held_at = order, -math.inf, now
+
+    def let_go_on(self) -> None:
+        """Learn that the workers on all machines are ready: those here may be told their places."""
+        if self.order is not None and self.order.share is not None:
+            self.order = self.order._replace(share=self.order.share._replace(go=True))
 
     def advance(self, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
@@ -141,6 +142,13 @@ class Job:
             self._keep_safe(self.stored, now)
         if self.order is not None:
             self._pursue(self._checked(self.order), now, pick_devices)
+        if self.worker_set and self.worker_set.halved:
+            self.worker_set.stop(now)  # nobody ordered a set that keeps the others
+        if self.reforming:
+            self.reforming.advance(now, go=self._may_go)
+        if self.reforming is None or not self.reforming.under_way:
+            for leaving in filter(lambda one: not one.stopping, self.going):
+                leaving.stop(now)
         if now >= self._retry_at:
             self.trouble = ""
 
@@ -153,8 +161,12 @@ class Job:
             return
         worker_set.poll(now)
         spot = [worker.rank for worker in worker_set.workers if worker.kind == "spot" and not worker.cleared]
-        if spot[spot_left:]:
-            worker_set.take(spot[spot_left:], notice_s, now)
+        taken = spot[spot_left:]
+        alone = self.intent is not None and not self.intent.ranks
+        if taken and alone and self._settled and reforming.can_spare(worker_set, taken):
+            worker_set.take_some(taken, notice_s, now)
+        elif taken:
+            worker_set.take(taken, notice_s, now)
 
     def fence(self, patience_s: float, now: float) -> bool:
         """End all workers within this time, and let none of the last order begin; say if any lived."""
@@ -174,22 +186,25 @@ class Job:
         intent = folder.read_intent(self.place, attempt)
         if intent is None:
             return False
-        self.intent, self.worker_set = intent, self.worker_set_of(intent)
+        worker_set = self.worker_set_of(intent, folder.taken_over(self.place))
+        self._replace_set(worker_set, intent)
         written_ns = folder.age_ns(folder.attempt_folder(self.place, attempt) / "attempt.json")
         self.began_at = now - max(0.0, time.time() - (written_ns or 0) / 1e9)
+        self._note_reforming(self.began_at, now)
         self.note_before(attempt)
         self.moved = intent.home not in ("", os.path.realpath(self.place))
-        if self.worker_set.stopping or self.moved:
-            self.worker_set.stop(now)
+        if worker_set.stopping or self.moved:
+            worker_set.stop(now)
         return True
 
     def note_before(self, attempt: int) -> None:
         """Find out when the attempt before this one had gone; nothing of it may live any more."""
         older = [one for one in folder.attempts(self.place) if one < attempt]
         intent = folder.read_intent(self.place, older[-1]) if older else None
-        if intent is not None:
-            home = folder.attempt_folder(self.place, intent.attempt)
-            self.before_gone_s = end_times.of_attempt(home, intent.rank_numbers)
+        if intent is not None and self.reforming is None:
+            self.before_gone_s = end_times.of_attempt(
+                self._stem(intent, rank) for rank in intent.rank_numbers
+            )
 
     def not_adopted(self, attempt: int, *, lives: bool) -> None:
         """Tell apart an attempt that was never begun, and may be now, from one that nobody can read."""
@@ -198,14 +213,27 @@ class Job:
         elif not lives and not folder.is_begun(self.place, attempt):
             self._formed = attempt
 
-    def worker_set_of(self, intent: folder.Intent) -> WorkerSet:
-        """Return the workers of an attempt, with all that is known of them on disk."""
-        home = folder.attempt_folder(self.place, intent.attempt)
+    def worker_set_of(self, intent: folder.Intent, taken_over: Mapping[tuple[int, int], int]) -> WorkerSet:
+        """Return the workers of an attempt that no other has taken over, with all that is known on disk."""
         workers = (
-            Worker(rank, kind, f"{self.prefix}/{intent.attempt}/{rank}", home / f"rank-{rank}")
+            self._worker(intent, rank, kind)
             for rank, kind in zip(intent.rank_numbers, intent.kinds, strict=True)
+            if taken_over.get(intent.origin(rank), intent.attempt) == intent.attempt
         )
+        return self._set(intent, workers)
+
+    def _set(self, intent: folder.Intent, workers: Iterable[Worker]) -> WorkerSet:
+        home = folder.attempt_folder(self.place, intent.attempt)
         return WorkerSet(intent.attempt, workers, home / "stop", intent.grace_s)
+
+    def _worker(self, intent: folder.Intent, rank: int, kind: Kind) -> Worker:
+        attempt, former_rank = intent.origin(rank)
+        return Worker(rank, kind, f"{self.prefix}/{attempt}/{former_rank}", self._stem(intent, rank))
+
+    def _stem(self, intent: folder.Intent, rank: int) -> Path:
+        """Return where the notes of a worker are: in the attempt in which it registered."""
+        attempt, former_rank = intent.origin(rank)
+        return folder.attempt_folder(self.place, attempt) / f"rank-{former_rank}"
 
     def _checked(self, order: Order) -> Order:
         """Return the order, void where what is on disk under its number is not its own."""
@@ -235,7 +263,9 @@ class Job:
                 self.printed.follow(home / "rank-0.log", now)
             self.printed.poll(now)
         if self.worker_set and self.worker_set.present and now >= self._sign_at:
-            folder.touch(folder.seen_path(folder.attempt_folder(self.place, self.worker_set.attempt)))
+            homes = {worker.stem.parent for worker in self.worker_set.workers}
+            for home in {*homes, folder.attempt_folder(self.place, self.worker_set.attempt)}:
+                folder.touch(folder.seen_path(home))
             self._sign_at = now + SIGN_S
 
     def _keep_safe(self, stored: StoredCheckpoints, now: float) -> None:
@@ -268,19 +298,31 @@ class Job:
         if not order.kinds:
             self.setup.stop(now)
         if self.worker_set and (self.worker_set.attempt != order.attempt or order.void or not order.kinds):
-            self._part(self.worker_set, order, now)
+            if not self._reform(self.worker_set, order, now, pick_devices):
+                order = self._without_kept(order)
+                self._part(self.worker_set, order, now)
+            elif self.worker_set.attempt != order.attempt:
+                return
+        elif self.worker_set is None:
+            order = self._without_kept(order)
         if order.void or not order.kinds or self.going:
             return
         missing = self.worker_set is None or self.worker_set.lacking
         if missing and now >= max(order.not_before, self._retry_at):
             self._start(order, now, pick_devices)
 
+    def _without_kept(self, order: Order) -> Order:
+        """Return the order, void where it is to keep workers that cannot be kept: others count on them."""
+        if order.share is not None and order.share.kept and order.kinds:
+            self.order = order = order._replace(void=True)
+        return order
+
     def _part(self, worker_set: WorkerSet, order: Order, now: float) -> None:
         """Send away workers that are no longer wanted; how those of the last order ended stays known."""
         if not worker_set.stopping:
             worker_set.stop(now)
         if worker_set.gone and not self.finishing and worker_set.attempt != order.attempt:
-            self.worker_set = self.intent = None
+            self.worker_set = self.intent = self.reforming = None
 
     def _start(self, order: Order, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         """Start what is missing; what the system refuses is tried again later."""
@@ -309,8 +351,10 @@ class Job:
                 return
             if self.stored and not self.stored.ready(order.attempt, self._last_share, now):
                 return
+            if self.stored and order.share and 0 not in order.share.ranks:
+                self.stored.disown()  # it is another machine's workers who save
             share = order.share or self._whole(order, pick_devices)
-            self._form(order, share, launch.grace_s, now)
+            self._form(order, share, launch, now)
         self._fill(launch, variables)
 
     @property
@@ -322,26 +366,126 @@ class Job:
         """Return the share of a machine that carries a set alone."""
         return Share((), (), environment.free_port(), pick_devices(len(order.kinds)))
 
-    def _form(self, order: Order, share: Share, grace_s: float, now: float) -> None:
+    def _form(self, order: Order, share: Share, launch: Launch, now: float) -> None:
         """Write down the attempt before anything of it is started."""
         intent = folder.Intent(
             attempt=order.attempt,
             kinds=order.kinds,
             devices=share.devices,
             master_port=share.master_port,
-            grace_s=grace_s,
+            grace_s=launch.grace_s,
             home=os.path.realpath(self.place),
             ranks=share.ranks,
             addresses=share.addresses,
+            pool=order.pool,
+            script=reforming.script_of(launch),
+            former=share.former,
         )
-        owned_folders.make_private(folder.attempt_folder(self.place, order.attempt))
+        self._write(intent, now)
+        self._replace_set(self.worker_set_of(intent, {}), intent)
+        self._note_reforming(now, now)
+
+    def _write(self, intent: folder.Intent, now: float) -> None:
+        owned_folders.make_private(folder.attempt_folder(self.place, intent.attempt))
         folder.write_intent(self.place, intent)
-        self.newest = self._formed = order.attempt
-        self.before_gone_s = None
-        self.worker_set, self.intent, self.began_at = self.worker_set_of(intent), intent, now
-        self.moved = False
+        self.newest = self._formed = intent.attempt
+        self.before_gone_s, self.began_at, self.moved = None, now, False
         if self.tail:
             self.tail.begin_anew()
+
+    def _replace_set(self, worker_set: WorkerSet, intent: folder.Intent) -> None:
+        self.worker_set, self.intent, self.reforming = worker_set, intent, None
+
+    def _note_reforming(self, since: float, now: float) -> None:
+        """See how far the set has come if it was made from another one."""
+        if self.worker_set and self.intent and self.intent.reforms:
+            home = folder.attempt_folder(self.place, self.intent.attempt)
+            self.reforming = Reforming(self.worker_set, self.intent, home, since, now)
+
+    @property
+    def _settled(self) -> bool:
+        """Whether the set is not on the way from another one."""
+        return self.reforming is None or self.reforming.formed_at is not None
+
+    @property
+    def _may_go(self) -> bool:
+        """Whether the workers of the set may be told their places, as far as other machines are concerned."""
+        if self.intent is None or not self.intent.ranks:
+            return True
+        order = self.order
+        mine = order is not None and order.attempt == self.intent.attempt
+        return mine and order is not None and order.share is not None and order.share.go
+
+    def _reform(
+        self,
+        worker_set: WorkerSet,
+        order: Order,
+        now: float,
+        pick_devices: Callable[[int], tuple[str, ...]],
+    ) -> bool:
+        """Let workers go on in the set that was ordered, where they can; False: all have to be ended."""
+        before, stay = self.intent, self._staying(worker_set, order, now)
+        if not stay or before is None:
+            return False
+        if self._not_yet(order, now):
+            return not worker_set.halved and now < self._held_at + before.grace_s + reforming.TAKE_S
+        intent = self._successor(before, order, stay, pick_devices)
+        try:
+            self._write(intent, now)
+        except (OSError, InputError):
+            return False
+        leaving = self._set(before, [one for one in worker_set.workers if one not in stay.values()])
+        self._take_over(intent, stay, now)
+        if leaving.workers:
+            self.going.append(leaving)
+            if not intent.ranks:  # all others have been told by now
+                leaving.stop(now)
+        return True
+
+    def _successor(
+        self,
+        before: folder.Intent,
+        order: Order,
+        stay: Mapping[int, Worker],
+        pick_devices: Callable[[int], tuple[str, ...]],
+    ) -> folder.Intent:
+        if order.share is not None:
+            return reforming.part_of_successor(before, order.attempt, order.kinds, stay, order.share)
+        new_devices = pick_devices(len(order.kinds) - len(stay))
+        return reforming.successor(before, order.attempt, order.kinds, stay, new_devices)
+
+    def _not_yet(self, order: Order, now: float) -> bool:
+        """Say whether workers have to go on as they are until the last change is over, or the store ready."""
+        if self.going or not self._settled:
+            return True
+        if order.share is not None and 0 not in order.share.ranks:
+            return False  # what is saved elsewhere must not be laid under those who work here
+        return self.stored is not None and not self.stored.ready(order.attempt, self._last_share, now)
+
+    def _staying(self, worker_set: WorkerSet, order: Order, now: float) -> Mapping[int, Worker]:
+        """Return who of the set can go on in the one that was ordered, by their new ranks."""
+        intent, launch = self.intent, self.launch
+        if intent is None or launch is None or self.tail is None or self.moved:
+            return {}
+        if order.void or now < order.not_before:
+            return {}
+        if (intent.pool, intent.script) != (order.pool, reforming.script_of(launch)):
+            return {}
+        if order.share is not None:
+            mine = order.share.former == worker_set.attempt and bool(intent.ranks)
+            return reforming.named(worker_set, order.share.kept) if mine else {}
+        return {} if intent.ranks else reforming.staying(worker_set, order.kinds)
+
+    def _take_over(self, intent: folder.Intent, stay: Mapping[int, Worker], now: float) -> None:
+        """Make the set that was written down, and tell its workers if none has to be started."""
+        for rank, worker in stay.items():
+            worker.rank = rank
+        ranks = zip(intent.rank_numbers, intent.kinds, strict=True)
+        workers = [stay.get(rank) or self._worker(intent, rank, kind) for rank, kind in ranks]
+        self._replace_set(self._set(intent, workers), intent)
+        self._note_reforming(now, now)
+        if self.reforming:
+            self.reforming.advance(now, go=self._may_go)
 
     def _fill(self, launch: Launch, variables: Mapping[str, str]) -> None:
         """Start the workers of whom nothing is known; one who comes late finds the place taken and leaves."""
@@ -349,7 +493,11 @@ class Job:
         if worker_set is None or intent is None or not worker_set.lacking:
             return
         for worker in filter(lambda worker: worker.awaited, worker_set.workers):
-            own = {**environment.rank_variables(intent, worker.rank), MARKER: worker.marker}
+            own = {
+                **environment.rank_variables(intent, worker.rank),
+                **environment.note_variables(intent, worker.stem),
+                MARKER: worker.marker,
+            }
             log = Path(f"{worker.stem}.log")
             stop = worker.stem.with_name("stop")
             worker.began(spawn(worker.stem, stop, log, launch.workdir, launch.run, {**variables, **own}))

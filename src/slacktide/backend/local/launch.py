@@ -38,8 +38,12 @@ class Launch:
     """Made when it is missing; the same for all attempts."""
     grace_s: float
     """How long a worker may take to end after SIGTERM before SIGKILL ends it."""
+    checkpoints: bool = True
+    """Whether it makes any, which must then be found wherever it goes on."""
     checkpoint_url: str | None = None
     """The store to which checkpoints are copied, and from which they are brought."""
+    checkpoint_owner: str = ""
+    """Whose the checkpoints are in that store; empty: the owner's whose workers these are."""
     checkpoint_keep: int = 2
     """How many checkpoints the store keeps."""
     worked: bool = False

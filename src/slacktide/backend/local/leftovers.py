@@ -58,11 +58,23 @@ def sweep(job: Job, kept: int | None, living: Marked, now: float) -> None:
                 job.not_adopted(kept, lives=str(kept) in living)
                 if not any(part.isdecimal() for part in living):
                     job.note_before(kept)
+        living = _unclaimed(job, living, filter(None, (job.worker_set, *job.going)))
         left = _noted(job, living)
     except (OSError, InputError):
         _end_all(job, _marked_only(job, living), explained, now)
         raise
+    living = _unclaimed(job, living, (worker_set for _, worker_set in left))
     _end_all(job, [*left, *_marked_only(job, living)], explained, now)
+
+
+def _unclaimed(job: Job, living: Marked, sets: Iterable[WorkerSet]) -> Marked:
+    """Return what lives without the workers of these sets, which may have begun in another attempt."""
+    claimed = {worker.marker for worker_set in sets for worker in worker_set.workers}
+    rest = {
+        part: {rank: kind for rank, kind in ranks.items() if f"{job.prefix}/{part}/{rank}" not in claimed}
+        for part, ranks in living.items()
+    }
+    return {part: ranks for part, ranks in rest.items() if ranks}
 
 
 def _noted(job: Job, living: Marked) -> list[tuple[str, WorkerSet]]:
@@ -70,7 +82,8 @@ def _noted(job: Job, living: Marked) -> list[tuple[str, WorkerSet]]:
     attempts = [
         (str(attempt), folder.read_intent(job.place, attempt)) for attempt in folder.attempts(job.place)
     ]
-    noted = [(part, job.worker_set_of(intent)) for part, intent in attempts if intent]
+    taken_over = folder.taken_over(job.place)
+    noted = [(part, job.worker_set_of(intent, taken_over)) for part, intent in attempts if intent]
     setup = job.setup.left(STRAY_GRACE_S)
     if setup:
         noted.append(("setup", setup))

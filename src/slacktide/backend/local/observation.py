@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from slacktide.backend.base import PIECE_BYTES, Saved
+from slacktide.backend.local import folder
 from slacktide.errors import BackendError
 
 Phase: TypeAlias = Literal["none", "setting-up", "starting", "running", "stopping", "exited"]
@@ -21,8 +22,8 @@ class Observation(NamedTuple):
     """What was there at the last tick.
 
     All of it is about `attempt`, which is the old one for as long as its workers have not gone: compare it
-    with the attempt that was ordered. An attempt has one generation, written down with it: workers that
-    re-form in place would raise it and keep the attempt.
+    with the attempt that was ordered. Workers that go on in another set (`reforming`) are of the new attempt
+    as soon as that is written down.
     """
 
     attempt: int
@@ -75,6 +76,15 @@ class Observation(NamedTuple):
     """The highest attempt that was ever begun here."""
     trouble: str
     """What keeps the last order from being carried out; empty when nothing does."""
+    reforming: bool = False
+    """Whether workers of the set before are on the way into this one: until they are there, they go on as
+    they were."""
+    told_s: float | None = None
+    """Seconds since they were told their places in it; None: nobody was."""
+    able: bool = False
+    """Whether all workers of the attempt live and have said that they can go on in another set."""
+    leaving: bool = False
+    """Whether workers of an older attempt are left on the machine."""
 
 
 class Stray(NamedTuple):
@@ -112,6 +122,16 @@ class LogFile(NamedTuple):
                 f"{self.path}: what a worker printed must be a file that can be read, got: {error.strerror}; "
                 "check what the job did to it"
             ) from error
+
+
+def logs_in(place: Path) -> list[LogFile]:
+    """Return the output of a job's set-up and workers that is in its folder, oldest attempt first."""
+    found = [LogFile(0, 0, path) for path in place.glob("setup.log")]
+    for attempt in folder.attempts(place):
+        paths = folder.attempt_folder(place, attempt).glob("rank-*.log")
+        ranks = ((path.stem.removeprefix("rank-"), path) for path in paths)
+        found += sorted(LogFile(attempt, int(rank), path) for rank, path in ranks if rank.isdecimal())
+    return found
 
 
 def _opened(path: str, flags: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slacktide.backend.local import reforming
 from slacktide.backend.local.job import Job
 from slacktide.backend.local.observation import Observation, Phase
 from slacktide.backend.local.progress import Progress
@@ -45,15 +46,36 @@ def observe(job: Job, now: float) -> Observation:
         checkpointed_share=min(progress.checkpointed_share, job.safe_share),
         saved=progress.saved,
         said_s=None if said_at is None else now - said_at,
-        spoken=worker_set is not None and said_at is not None and said_at >= job.began_at,
+        spoken=worker_set is not None and said_at is not None and _is_ours(job, said_at),
         metrics=tail.metrics if tail else {},
         began_s=now - job.began_at if worker_set and worker_set.attempt else None,
         silent_s=now - heard_at if worker_set and worker_set.present else 0.0,
         setup_exit=None if job.setup.stopped else job.setup.exit_code,
         broken_lines=tail.broken_lines if tail else 0,
         newest_attempt=job.newest,
-        trouble=job.trouble or _damage(job) or (job.stored.trouble if job.stored else ""),
+        trouble=job.trouble or _damage(job) or _trouble(job),
+        reforming=job.reforming is not None and job.reforming.under_way,
+        told_s=_told_s(job, now),
+        able=worker_set is not None and reforming.are_able(worker_set),
+        leaving=bool(job.going),
     )
+
+
+def _trouble(job: Job) -> str:
+    """Return what the change of a set, or the store, has to say."""
+    changing, store = job.reforming, job.stored
+    return (changing.trouble if changing else "") or (store.trouble if store else "")
+
+
+def _told_s(job: Job, now: float) -> float | None:
+    told_at = job.reforming.told_at if job.reforming else None
+    return None if told_at is None else now - told_at
+
+
+def _is_ours(job: Job, said_at: float) -> bool:
+    """Say whether the set has said something: one that was made from another, after it was."""
+    formed_at = job.reforming.formed_at if job.reforming else None
+    return said_at >= job.began_at if formed_at is None else said_at > formed_at
 
 
 def _present(job: Job) -> list[str]:

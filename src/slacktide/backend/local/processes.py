@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from slacktide.backend.local import environment, folder, leftovers, observe, owned_folders
-from slacktide.backend.local.job import Job, Order, Share
+from slacktide.backend.local import environment, leftovers, observe, owned_folders
+from slacktide.backend.local.job import Job, Order
 from slacktide.backend.local.launch import Kind, Launch, check_launch, check_name, is_name
-from slacktide.backend.local.observation import LogFile, Observation, Stray
+from slacktide.backend.local.observation import LogFile, Observation, Stray, logs_in
+from slacktide.backend.local.share import Share
 from slacktide.errors import BackendError, InputError
 
 
@@ -68,27 +69,32 @@ class Processes:
         kinds: tuple[Kind, ...],
         not_before: float = -math.inf,
         share: Share | None = None,
+        pool: str = "",
     ) -> None:
         """Order these workers, rank i of kind `kinds[i]`; no kinds: none at all, whatever the attempt.
 
         A `share` says which ranks they have in a set that several machines carry.
 
         The same attempt again changes nothing. Another one ends the workers that there are and then, from
-        `not_before` on, starts the new ones, which needs a registered job. Attempts only grow. Raises
-        InputError.
+        `not_before` on, starts the new ones, which needs a registered job. Where only the number of workers
+        changes and all say that they can, those that stay are not ended (`reforming`). Attempts only grow.
+        Raises InputError.
         """
         job = self._known(job_id)
         before = job.order.attempt if job.order else 0
         if attempt < max(1, before):
             raise InputError(f"an attempt must be >= {max(1, before)}, the last one ordered, got {attempt}")
         if attempt != before or not kinds:
-            job.hold(Order(attempt, kinds, not_before, share))
+            job.hold(Order(attempt, kinds, not_before, share, pool=pool), self._now())
+        elif share is not None and share.go:
+            job.let_go_on()
 
     def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
         """Let the market take the highest-ranked spot workers beyond `spot_left`, after some notice.
 
         They get SIGTERM and when the notice is over SIGKILL; without notice SIGKILL at once. The others of
-        the attempt get SIGTERM and the grace period, since the set has to re-form. Nothing is started until
+        the attempt get SIGTERM and the grace period, since the set has to re-form; if they say that they can
+        do that in place, they get it only if the next order does not keep them. Nothing is started until
         another attempt is ordered. Raises InputError.
         """
         if spot_left < 0 or not notice_s >= 0:
@@ -154,13 +160,7 @@ class Processes:
     def logs(self, job_id: str) -> list[LogFile]:
         """Return where the output of a job's set-up and workers is, oldest attempt first."""
         check_name("a job id", job_id)
-        place = self._root / job_id
-        found = [LogFile(0, 0, path) for path in place.glob("setup.log")]
-        for attempt in folder.attempts(place):
-            paths = folder.attempt_folder(place, attempt).glob("rank-*.log")
-            ranks = ((path.stem.removeprefix("rank-"), path) for path in paths)
-            found += sorted(LogFile(attempt, int(rank), path) for rank, path in ranks if rank.isdecimal())
-        return found
+        return logs_in(self._root / job_id)
 
     def _job(self, job_id: str) -> Job:
         if job_id not in self._jobs:

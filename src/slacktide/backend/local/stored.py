@@ -12,7 +12,7 @@ from pathlib import Path
 
 from slacktide.backend.local.folder import read_text, write_durably
 from slacktide.backend.local.launch import Launch
-from slacktide.checkpoints.folder import has_files
+from slacktide.checkpoints.folder import STAMP, has_files
 from slacktide.checkpoints.mover import Done, Failed, Mover
 
 RETRY_S = 5.0
@@ -97,6 +97,11 @@ class StoredCheckpoints:
             self.close()
         elif not self._mover.busy and now >= self._not_before:
             self._save_last(attempt, share)
+
+    def disown(self) -> None:
+        """Note that nobody will save in this folder, so that the newest checkpoint is brought there again."""
+        with suppress(FileNotFoundError):
+            (self._folder / STAMP).unlink()
 
     def close(self) -> None:
         """End the child; what it had under way is not done."""

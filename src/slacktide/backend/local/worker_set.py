@@ -50,9 +50,15 @@ class WorkerSet:
         return broken or (self.stopping and any(worker.exit_code is None for worker in self.workers))
 
     @property
+    def halved(self) -> bool:
+        """Some of it were told to end, and the others were not."""
+        return not self.stopping and any(worker.asked for worker in self.workers)
+
+    @property
     def succeeded(self) -> bool:
         """All ended with 0, nobody was told to, and nothing of theirs is left."""
-        return self.gone and not self.stopped and all(worker.exit_code == 0 for worker in self.workers)
+        well = all(worker.exit_code == 0 for worker in self.workers)
+        return self.gone and not self.stopped and well and bool(self.workers)
 
     @property
     def lacking(self) -> bool:
@@ -79,7 +85,7 @@ class WorkerSet:
         """See who ended, end those with whom patience is over, and clear up behind those who ended."""
         self._watch()
         # Who was killed and has not died yet is lost as well, and not ended by our word.
-        if self._broken and not self.stopping and not any(worker.dying for worker in self.workers):
+        if self.broken and not self.stopping and not any(worker.dying for worker in self.workers):
             self.stop(now)
         overdue = [worker for worker in self.workers if worker.alive and worker.kill_at <= now]
         self._tell(overdue, signal.SIGKILL)
@@ -105,6 +111,15 @@ class WorkerSet:
             [worker for worker in self.workers if worker.alive and worker.kill_at <= now], signal.SIGKILL
         )
         self._tell([worker for worker in self.workers if worker.alive and not worker.asked], signal.SIGTERM)
+
+    def take_some(self, ranks: Collection[int], notice_s: float, now: float) -> None:
+        """Tell only these ranks to end: the others go on in another set, or are told when there is none."""
+        self._poll_all()
+        some = [worker for worker in self.workers if worker.rank in ranks and not worker.cleared]
+        for worker in some:
+            worker.kill_at = min(worker.kill_at, now + notice_s)
+        self._tell([worker for worker in some if worker.alive and worker.kill_at <= now], signal.SIGKILL)
+        self._tell([worker for worker in some if worker.alive and not worker.asked], signal.SIGTERM)
 
     def fence(self) -> None:
         """Let nobody begin who has not begun.
@@ -134,7 +149,7 @@ class WorkerSet:
         failed = [worker for worker in self.workers if worker.failed]
         alive = [worker for worker in self.workers if worker.alive]
         answered = not alive or (self._failing and not any(worker.dying for worker in alive))
-        if failed and answered and self.failed_rank is None and not self._broken:
+        if failed and answered and self.failed_rank is None and not self.broken:
             self.failed_rank = min(failed, key=lambda worker: worker.ended_ns).rank
         self._failing = bool(failed)
 
@@ -151,7 +166,7 @@ class WorkerSet:
             worker.asked, worker.lost = True, False
 
     @property
-    def _broken(self) -> bool:
+    def broken(self) -> bool:
         """Some were lost, or told to stop by somebody else."""
         return any(worker.lost or (worker.told and not worker.asked) for worker in self.workers)
 

@@ -2,14 +2,15 @@
 
 It is the local back end's processes, spoken to from afar: what is told is the whole of what is wanted, and
 what is answered is all that is. It may die and come back: the notes on its disk say what it had started. A
-controller that has not spoken for the length of its lease may have begun the same job elsewhere, so then
-every worker is ended; only a later attempt starts again.
+controller that has heard nothing from it for the length of its lease may begin the same job elsewhere, so
+then every worker is ended; only a later attempt starts again.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import secrets
 import shutil
 import threading
 import time
@@ -19,19 +20,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from slacktide import boot
-from slacktide.backend.local.backend import failure_of
-from slacktide.backend.local.environment import free_port
+from slacktide.backend.local.environment import free_port, machine_devices
 from slacktide.backend.local.observation import Observation
 from slacktide.backend.local.processes import Processes
+from slacktide.backend.local.worker_backend import failure_of
 from slacktide.backend.machines.lease import Lease
-from slacktide.backend.machines.messages import Answer, LogName, Pack, Say, Seen, Task
+from slacktide.backend.machines.messages import SHARED, Answer, LogName, LogPart, Pack, Say, Seen, Task
 from slacktide.errors import BackendError, InputError
 
 TICK_S = 0.05
 FENCE_PATIENCE_S = 1.0
 """How long workers may take to end when the lease has run out; a controller waits longer than that."""
-LOG_BYTES = 1 << 20
+LOG_BYTES = 1 << 19
 """The most of one log that is told at once."""
+LOG_BEHIND_BYTES = 1 << 23
+"""A log of which more than this has not been told is told from near its end: a flood is not carried on."""
+TOKENS_KEPT = 256
 
 
 class Agent:
@@ -46,11 +50,16 @@ class Agent:
         address: str = "127.0.0.1",
         now: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] = os.environ,
+        processes: Processes | None = None,
+        lease: Lease | None = None,
     ) -> None:
-        """Keep notes and files of an owner under `root`; the machine is reached at `address`."""
-        self._root, self._address, self._now = Path(root) / owner, address, now
-        self._processes = Processes(self._root / "jobs", owner, now, environ)
-        self._lease = Lease(self._root, owner, lease_s)
+        """Keep notes and files of an owner under `root`; the machine is reached at `address`.
+
+        `processes` and `lease` take the place of real ones where a machine is only simulated.
+        """
+        self._root, self._address, self._now, self._environ = Path(root) / owner, address, now, environ
+        self._processes = processes or Processes(self._root / "jobs", owner, now, environ)
+        self._lease = lease or Lease(self._root, owner, lease_s)
         self._packs: dict[str, Pack] = {}
         self._entered: dict[str, str] = {}
         """By job, the launch that was entered."""
@@ -59,17 +68,38 @@ class Agent:
         self._fenced = 0
         self._met = False
         self._heard_at = now()
+        """When the last answer was given of which it is known that it was heard."""
+        self._life = secrets.token_hex(4)
+        self._given: dict[str, float] = {}
+        """When each of the last answers was given, by its token."""
+        self._last = "", 0
+        """Of the last message that was heeded, whose it was and its number."""
+        self._lives: set[str] = set()
+        """The controllers that others came after."""
         self._lock = threading.Lock()
+        self._notice_s: float | None = None
 
     def watch(self) -> None:
         """Look after the workers in a thread, for as long as this process lives."""
         threading.Thread(target=self._watch_on, daemon=True, name="slacktide-agent").start()
 
+    def expect_end(self, notice_s: float | None) -> None:
+        """Tell on how long the machine has left before its cloud takes it; None: nobody said so."""
+        self._notice_s = notice_s
+
     def tell(self, say: Say) -> Answer:
-        """Do what is said, as far as it can be done at once, and say what is."""
+        """Do what is said, as far as it can be done at once, and say what is.
+
+        Who has not heard us lately is answered, and nothing else is done.
+        """
         with self._lock:
-            self._heard_at = self._now()
-            self._lease.renew()
+            given_at = self._given.get(say.heard)
+            stale = given_at is None or self._now() - given_at > self._lease.seconds
+            if given_at is None or stale or self._is_overtaken(say):
+                return Answer(say.number, self._token())
+            self._last = say.life, say.number
+            self._heard_at = max(self._heard_at, given_at)
+            self._lease.renew(self._now() - self._heard_at)
             self._packs.update(say.packs)
             if not self._met:
                 self._meet(say)
@@ -79,11 +109,15 @@ class Agent:
             self._processes.tick()
             return Answer(
                 number=say.number,
+                token=self._token(),
+                heeded=True,
                 jobs={job: self._seen(job) for job in self._tasks},
                 logs=self._read(say.read),
                 lacking=tuple(dict.fromkeys(lacking)),
                 ports=dict(self._ports),
+                devices=machine_devices(self._environ),
                 fenced=self._fenced,
+                notice_s=self._notice_s,
             )
 
     def tick(self) -> None:
@@ -93,6 +127,24 @@ class Agent:
                 self._fenced += 1
                 self._heard_at = self._now()
             self._processes.tick()
+
+    def _is_overtaken(self, say: Say) -> bool:
+        """Say whether a later message, or another controller, was heeded before this one came."""
+        life, number = self._last
+        if say.life == life:
+            return say.number <= number
+        if say.life not in self._lives:
+            self._lives.add(life)
+            return False
+        return True
+
+    def _token(self) -> str:
+        """Return the name of an answer that is given now."""
+        token = f"{self._life}-{secrets.token_hex(4)}"
+        self._given[token] = self._now()
+        while len(self._given) > TOKENS_KEPT:
+            del self._given[next(iter(self._given))]
+        return token
 
     def _watch_on(self) -> None:
         while True:
@@ -108,7 +160,11 @@ class Agent:
         """Have these workers; say whether it is known how to start them."""
         self._tasks[task.job] = task
         known = not task.kinds or self._enter(task)
+        if not known and self._processes.look(task.job).attempt < task.attempt:
+            return False  # it comes with the next word
         try:
+            if task.spot_left is not None:
+                self._processes.take(task.job, task.spot_left, task.notice_s)
             self._processes.hold(task.job, task.attempt, task.kinds, share=task.share)
         except InputError as error:
             self._processes.refuse(task.job, str(error))
@@ -122,8 +178,12 @@ class Agent:
         if pack is None:
             return False
         try:
+            _check_shared(pack)
             workdir = _unpacked(pack, self._root / "work" / task.job / task.launch)
-            self._processes.register(replace(pack.launch, workdir=workdir))
+            kept = (
+                pack.launch.checkpoint_dir if pack.shared else self._root / "jobs" / task.job / "checkpoints"
+            )
+            self._processes.register(replace(pack.launch, workdir=workdir, checkpoint_dir=kept))
             self._entered[task.job] = task.launch
         except (InputError, BackendError, OSError, zipfile.BadZipFile) as error:
             self._processes.refuse(task.job, str(error))
@@ -144,13 +204,15 @@ class Agent:
         observed = self._processes.look(job)
         return Seen(_ago(observed), failure_of(observed))
 
-    def _read(self, read: Mapping[LogName, int]) -> dict[LogName, bytes]:
-        """Return what was printed since, of each log that is asked for."""
-        told: dict[LogName, bytes] = {}
-        for name, after in read.items():
-            for log in self._processes.logs(name[0]):
-                if (log.attempt, log.rank) == name[1:]:
-                    told[name] = _part(log.path, after)
+    def _read(self, read: Mapping[LogName, int]) -> dict[LogName, LogPart]:
+        """Return what was printed since, of each log that is asked for and has grown."""
+        told: dict[LogName, LogPart] = {}
+        for job in {name[0] for name in read}:
+            for log in self._processes.logs(job):
+                name = (job, log.attempt, log.rank)
+                if name in read:
+                    part = _part(log.path, read[name])
+                    told |= {name: part} if part.text else {}
         return told
 
 
@@ -164,18 +226,36 @@ def _ago(observed: Observation) -> Observation:
     )
 
 
-def _part(path: Path, after: int) -> bytes:
+def _part(path: Path, after: int) -> LogPart:
     """Return a bounded part of a log; nothing where it is gone or is no plain file any more."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
-        return b""
+        return LogPart(after, b"")
     with open(handle, "rb") as file:
         try:
-            file.seek(after)
-            return file.read(LOG_BYTES)
+            size = file.seek(0, os.SEEK_END)
+            begin = after if size - after <= LOG_BEHIND_BYTES else size - LOG_BYTES
+            file.seek(begin)
+            return LogPart(begin, file.read(LOG_BYTES))
         except OSError:
-            return b""
+            return LogPart(after, b"")
+
+
+def _check_shared(pack: Pack) -> None:
+    """Refuse a job whose checkpoints would be on this machine alone; raises InputError."""
+    if pack.shared is None:
+        return
+    folder = pack.launch.checkpoint_dir
+    try:
+        found = (folder / SHARED).read_text(encoding="ascii")
+    except (OSError, ValueError):
+        found = ""
+    if found != pack.shared:
+        raise InputError(
+            f"the checkpoint folder of job {pack.launch.job_id} must be the same on all machines, or in a "
+            f"store, got a machine that does not see {folder}; write checkpoint: {{url: s3://...}}"
+        )
 
 
 def _unpacked(pack: Pack, target: Path) -> Path:

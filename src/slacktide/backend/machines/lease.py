@@ -1,4 +1,4 @@
-"""The lease of a machine's workers: how long they may go on without word from their controller.
+"""The lease of a machine's workers: how long they may go on after their controller last heard of them.
 
 The agent ends them when it runs out. In case the agent has died and nobody starts it again, a process beside
 it watches the same note and ends them a little later, so that a machine that is cut off carries no worker
@@ -28,19 +28,20 @@ RESPAWN_S = 5.0
 
 
 class Lease:
-    """The note of when a controller last spoke, and the process that watches it."""
+    """The note of when a controller last heard us, and the process that watches it."""
 
     def __init__(self, root: Path, owner: str, seconds: float) -> None:
         self._root, self._owner, self.seconds = root, owner, seconds
         self._guard: subprocess.Popen[bytes] | None = None
         self._guarded_s = -RESPAWN_S
 
-    def renew(self) -> None:
-        """Note that a controller has spoken; a disk that is full keeps nobody from working for a while."""
+    def renew(self, ago_s: float = 0.0) -> None:
+        """Note that a controller heard us so long ago; a full disk keeps nobody from working for a while."""
         self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = self._root / ".lease"
         try:
-            draft.write_text(f"{boot.seconds()} {boot.boot_id()}\n", encoding="ascii")
+            note = f"{boot.seconds() - ago_s} {boot.boot_id()} {self.seconds:g}\n"
+            draft.write_text(note, encoding="ascii")
             os.replace(draft, self._root / "lease")
         except OSError:
             return  # the old note stays: then the workers end too early rather than too late
@@ -61,13 +62,16 @@ class Lease:
 
 
 def overdue_s(root: Path, seconds: float) -> float:
-    """Return for how long a lease has run out; negative while it holds, infinite where none can be read."""
+    """Return for how long a lease has run out; negative while it holds, infinite where none can be read.
+
+    `seconds` is its length where the note does not say: a later controller may want another one.
+    """
     try:
-        told, _, boot_id = read_text(root / "lease").strip().partition(" ")
+        told, boot_id, *length = read_text(root / "lease").split()
         spoken_s = float(told) if boot_id == boot.boot_id() else -float("inf")
+        return boot.seconds() - spoken_s - (float(length[0]) if length else seconds)
     except (OSError, ValueError):
         return float("inf")
-    return boot.seconds() - spoken_s - seconds
 
 
 def end_all(owner: str) -> int:
@@ -79,15 +83,17 @@ def end_all(owner: str) -> int:
 
 
 def guard(root: Path, owner: str, seconds: float) -> None:
-    """Watch the lease, and end the workers when it has run out; ends itself when none is left then."""
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with open(root / "guard.lock", "a", encoding="ascii") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return
-        while overdue_s(root, seconds) < GUARD_WAITS_S or end_all(owner):
-            time.sleep(WATCH_S)
+    """Watch the lease, and end the workers when it has run out; ends itself when none is left then.
+
+    One guard is enough: the folder is locked. Where it has gone, so has all that could be watched.
+    """
+    try:
+        handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return
+    while overdue_s(root, seconds) < GUARD_WAITS_S or end_all(owner):
+        time.sleep(WATCH_S)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
+from slacktide.backend.machines import notices
 from slacktide.backend.machines.agent import Agent
 
 _SIZE = struct.Struct("!Q")
@@ -35,10 +36,12 @@ def read_frame(file: IO[bytes]) -> Any:
     return pickle.loads(data)
 
 
-def main(root: str, owner: str, lease_s: str) -> None:
+def main(root: str, owner: str, lease_s: str, address: str = "127.0.0.1") -> None:
     """Answer until nobody asks any more; workers go on, for as long as the lease."""
-    agent = Agent(Path(root), owner, float(lease_s))
+    agent = Agent(Path(root), owner, float(lease_s), address=address)
     agent.watch()
+    if url := notices.service():
+        notices.watch(agent.expect_end, url)
     answers, sys.stdout = sys.stdout.buffer, sys.stderr
     while True:
         try:
@@ -48,4 +51,4 @@ def main(root: str, owner: str, lease_s: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:5])

@@ -46,9 +46,11 @@ def _bars(comparison: Comparison) -> list[Row]:
 
 def _title(comparison: Comparison) -> list[str]:
     shown = scene(comparison.detail)
-    starts = len({(run.pool, run.start_slot) for run in comparison.runs})
+    starts = words.starts_of(comparison)
     among = f", one of {starts} starts" if starts > 1 else ""
-    place = f"{words.plain(comparison.market, 60)}, pool {words.plain(shown.pool.name, 40)}"
+    pool = f"pool {words.plain(shown.pool.name, 40)}"
+    where = words.count(len(shown.pools), "pool") if shown.pools else pool
+    place = f"{words.plain(comparison.market, 60)}, {where}"
     return titled(
         f"{words.plain(comparison.job.name, 40)}: {words.task(comparison.job)}",
         f"{place}; start shown: {words.long_time(shown.start)}{among}",

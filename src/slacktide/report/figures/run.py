@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from slacktide.files import write_whole
 from slacktide.report import words
 from slacktide.report.figures import sheet
-from slacktide.report.figures.panels import holdings, market, money, progress
+from slacktide.report.figures.panels import holdings, market, money, pools, progress
 from slacktide.report.figures.panels.parts import key_below, key_in
-from slacktide.report.figures.scene import Scene, scene
+from slacktide.report.figures.scene import Scene, scene, whereabouts
 from slacktide.report.figures.sheet import Row
 from slacktide.report.figures.style import Look, drawable, drawing, looks
 
@@ -37,7 +37,7 @@ def plot_run(runs: Sequence[RunResult], path: str | os.PathLike[str]) -> None:
     shown, run = scene(runs), runs[0]
     title = f"{words.plain(run.name, 40)}: {words.task(run.job)}"
     below = (
-        f"run by {words.plain(run.policy, 60)} in pool {words.plain(run.pool.name, 40)}, "
+        f"run by {words.plain(run.policy, 60)} in {whereabouts(run)}, "
         f"on the market of {words.long_time(shown.start)}"
     )
     with drawing():
@@ -61,6 +61,11 @@ def panel_rows(scene: Scene, panel: str) -> list[Row]:
     """Return the rows of one of PANELS."""
     known = looks(run.policy for run in scene.runs)
     match panel:
+        case "market" if scene.pools:
+            return [
+                _key("Spot GPUs available in each pool, with its spot price per GPU-hour", pools.keys(scene)),
+                Row(partial(pools.strips, scene=scene), pools.strips_in(scene), 0.1),
+            ]
         case "market":
             return [
                 Row(partial(market.price, scene=scene), 1.1),
@@ -88,4 +93,4 @@ def _key(heading: str, keys: Sequence[Artist]) -> Row:
 
 def _holdings(scene: Scene, known: dict[str, Look]) -> list[Row]:
     draw = [partial(holdings.holding, scene=scene, run=run, look=known[run.policy]) for run in scene.runs]
-    return [Row(one, 0.6) for one in draw]
+    return [Row(one, 0.78 if scene.pools else 0.6) for one in draw]

@@ -53,6 +53,11 @@ class Scene:
         return self.runs[0].pool
 
     @property
+    def pools(self) -> tuple[Pool, ...]:
+        """Those among which a run could move; none where all stay in one."""
+        return next((run.pools for run in self.runs if run.pools), ())
+
+    @property
     def start(self) -> datetime:
         """The market's time at which the job began."""
         first = self.runs[0]
@@ -103,6 +108,13 @@ def held(run: RunResult) -> tuple[Steps, Steps]:
     return Steps(np.array(spot), shared), Steps(np.array(on_demand), shared)
 
 
+def offered_to(run: RunResult) -> Steps:
+    """Return the spot GPUs obtainable where a run was, as long as it lasted."""
+    laps = [lap.priced.stretch for lap in run.laps]
+    edges = [*(one.from_hours for one in laps), laps[-1].to_hours]
+    return Steps(np.array([float(one.quote.spot_gpus) for one in laps]), np.array(edges))
+
+
 def progress(run: RunResult) -> Curve:
     """Return the share of the work done: level while it pauses, rising while it works, falling at a loss."""
     hours, done = [0.0], [0.0]
@@ -130,3 +142,17 @@ def merged(*series: Steps) -> tuple[Steps, ...]:
     changes = np.append(True, np.any(table[:, 1:] != table[:, :-1], axis=0))
     edges = np.append(series[0].edges[:-1][changes], series[0].edges[-1])
     return tuple(Steps(values[changes], edges) for values in table)
+
+
+MOST_NAMED = 4
+"""So many pools are named of those between which a run moved."""
+
+
+def whereabouts(run: RunResult) -> str:
+    """Say in which pool a run was, or from which to which it moved."""
+    pools = tuple(stay.pool for stay in run.stays) or (run.pool.name,)
+    named = [words.plain(name, 40) for name in pools]
+    if len(named) == 1:
+        return f"pool {named[0]}"
+    more = [] if len(named) <= MOST_NAMED else [f"{len(named) - MOST_NAMED} more moves"]
+    return f"pools {', then '.join([*named[:MOST_NAMED], *more])}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from slacktide.files import write_whole
 from slacktide.report import words
 from slacktide.report.file_formats import picture_format
-from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE
+from slacktide.results.run import CLAIRVOYANT, IN_THE_POOL, ON_DEMAND_ALONE, OVER_POOLS
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
@@ -71,7 +71,12 @@ class Look(NamedTuple):
     dash: str | tuple[int, tuple[float, ...]]
 
 
-YARDSTICKS = {CLAIRVOYANT: Look(GREY, "-"), ON_DEMAND_ALONE: Look(INK, (0, (4, 2)))}
+YARDSTICKS = {
+    CLAIRVOYANT: Look(GREY, "-"),
+    OVER_POOLS: Look(GREY, "-"),
+    IN_THE_POOL: Look(GREY, (0, (1.5, 1))),
+    ON_DEMAND_ALONE: Look(INK, (0, (4, 2))),
+}
 """What nobody chose, but stands beside what was chosen."""
 
 

@@ -54,6 +54,10 @@ class Standing:
     """When the job will be done if it goes on as so far; None while nobody can say."""
     projected_usd: float | None = None
     """What it will have cost by then."""
+    may_move: bool = False
+    """Whether it may move to another pool."""
+    move_usd: float = 0.0
+    """What moves have cost, beside its GPUs."""
 
     @property
     def share(self) -> float:
@@ -67,7 +71,7 @@ class Standing:
 
     @property
     def cost_usd(self) -> float:
-        return self.spot_usd + self.on_demand_usd
+        return self.spot_usd + self.on_demand_usd + self.move_usd
 
 
 def _price(one: Standing, glyphs: Glyphs, room: int) -> tuple[str, Text]:
@@ -94,7 +98,8 @@ def _offer(one: Standing, glyphs: Glyphs, room: int) -> tuple[str, Text]:
 def _held(one: Standing, glyphs: Glyphs, room: int) -> tuple[str, Text]:
     from rich.text import Text
 
-    says = f"{words.holding(one.spot_gpus, one.on_demand_gpus)} of {words.widths(one.job)}"
+    where = f" in {words.plain(one.pool, 40)}" if one.may_move else ""
+    says = f"{words.holding(one.spot_gpus, one.on_demand_gpus)} of {words.widths(one.job)}{where}"
     counts = blocks(
         one.spot_gpus, one.on_demand_gpus, one.job.max_gpus, max(SMALLEST_BAR, room - len(says) - 2)
     )

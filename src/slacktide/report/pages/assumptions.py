@@ -29,6 +29,7 @@ def assumptions(comparison: Comparison) -> list[str]:
     return [
         *(words.plain(sentence) for sentence in comparison.assumptions),
         CLAIRVOYANT,
+        *(_roams(comparison) if comparison.roams else ()),
         FORESIGHT,
         AVAILABLE,
         _deadline(comparison.job),
@@ -37,6 +38,19 @@ def assumptions(comparison: Comparison) -> list[str]:
         AFTER_END,
         "The range p10–p90 leaves out the cheapest and the most expensive tenth of the starts.",
         "The start shown in detail is the one where the last policy's bill is the median of its bills.",
+    ]
+
+
+def _roams(comparison: Comparison) -> list[str]:
+    seen = {
+        "feed": "What every pool offered in a slot was known to policies that choose among pools.",
+        "tried": "Of other pools only prices were known, and what tries showed; a failed try is free.",
+    }
+    return [
+        "A job is in one pool at a time. When it goes on in another pool its checkpoint is carried there, "
+        "which costs time and money by its size.",
+        "The clairvoyant over pools may move as well; × clairvoyant is over its bill.",
+        seen[comparison.sight],
     ]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from slacktide.files import write_whole
 from slacktide.report import words
-from slacktide.report.backtest import summary
+from slacktide.report.backtest import in_pools, summary
 from slacktide.report.figures.backtest import cost_svg
 from slacktide.report.pages import markup, sections
 from slacktide.report.pages.assumptions import assumptions
@@ -16,6 +16,13 @@ from slacktide.report.verdict import caveats, verdict
 
 if TYPE_CHECKING:
     from slacktide.results.comparison import Comparison
+
+
+FIXED = "mean cost where a job stays in one pool"
+MOVED = (
+    " Moves: times per run that the checkpoint was carried to another pool; egress: what that cost. A policy "
+    "that stays in one pool is shown in the one that was best for it, which nobody knew beforehand."
+)
 
 
 def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> None:
@@ -59,13 +66,21 @@ def _summary(comparison: Comparison) -> str:
     colours = sections.colours_of(one.policy for one in comparison.summary)
     table = markup.table(summary(comparison), colours=list(colours.values()))
     bars = markup.figure(cost_svg(comparison))
-    return markup.section("All starts together", table, markup.paragraph(note, "note"), bars)
+    fixed = [markup.folded("Every policy in every pool", FIXED, markup.table(in_pools(comparison)))]
+    return markup.section(
+        "All starts together",
+        table,
+        markup.paragraph(note + (MOVED if comparison.roams else ""), "note"),
+        bars,
+        *(fixed if comparison.roams else ()),
+    )
 
 
 def _typical(comparison: Comparison) -> str:
     run = comparison.detail[0]
     start = words.long_time(run.pool.time(run.start_slot))
-    note = f"From {start} in pool {run.pool.name}: the market, what each policy held, did and spent."
+    where = f" in pool {run.pool.name}" if not comparison.roams else ""
+    note = f"From {start}{where}: the market, what each policy held, did and spent."
     drawn = sections.pictures(comparison.detail)
     return markup.section("One typical start", markup.paragraph(note, "note"), *drawn)
 
@@ -77,4 +92,4 @@ def _starts(comparison: Comparison) -> str:
 
 
 def _count(comparison: Comparison) -> int:
-    return len({(run.pool, run.start_slot) for run in comparison.runs})
+    return words.starts_of(comparison)

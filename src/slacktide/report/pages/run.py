@@ -10,7 +10,7 @@ from slacktide.events import Decided, Event, Submitted
 from slacktide.files import write_whole
 from slacktide.report import bill as bills
 from slacktide.report import words
-from slacktide.report.figures.scene import scene
+from slacktide.report.figures.scene import scene, whereabouts
 from slacktide.report.grid import Column, Grid
 from slacktide.report.pages import markup, sections
 from slacktide.report.sentences import sentence
@@ -49,7 +49,7 @@ def page(runs: Sequence[RunResult], bill: Bill, events: Sequence[Event]) -> str:
 def _head(runs: Sequence[RunResult], bill: Bill) -> str:
     run, start = runs[0], words.long_time(scene(runs).start)
     compared = ". ".join(f"{name.capitalize()}: {said}" for name, said in bills.beside(bill))
-    where = f"Run by {run.policy} in pool {run.pool.name}, on the market of {start}."
+    where = f"Run by {run.policy} in {whereabouts(run)}, on the market of {start}."
     return sections.header("Run", run.name, run.job, where, [f"{bills.outcome(bill)}.", f"{compared}."])
 
 

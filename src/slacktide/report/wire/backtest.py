@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from slacktide.report.wire import values
+from slacktide.results.run import Stay
 from slacktide.truth import AS_SAID, FACTORS, Truths
 from slacktide.types import Job
 
 if TYPE_CHECKING:
     from slacktide.market.base import Pool
-    from slacktide.results.comparison import Comparison
+    from slacktide.results.comparison import Comparison, PolicySummary
     from slacktide.results.run import Run
+
+
+ROAMING_KEYS = ("pool", "mean_moves", "mean_move_usd")
+"""Keys of a summary that only a back-test over pools has."""
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
@@ -21,9 +27,15 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
     document: dict[str, Any] = {
         "job": _job(comparison.job),
         "market": _market(comparison),
-        "runs": [{**_run(run, pools[run.pool]), **_truth_of(run, truth)} for run in comparison.runs],
-        "summary": list(comparison.summary),
+        "runs": [
+            {**_run(run, pools[run.pool]), **_moves(comparison, run), **_truth_of(run, truth)}
+            for run in comparison.runs
+        ],
+        "summary": [_summary(comparison, one) for one in comparison.summary],
     }
+    if comparison.roams:
+        document["sight"] = comparison.sight
+        document["fixed_pools"] = [_summary(comparison, one) for one in comparison.fixed]
     if truth != AS_SAID:
         document["truth"] = truth
     if comparison.clairvoyant_spare_usd is not None:
@@ -33,10 +45,38 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def csv_text(comparison: Comparison) -> str:
-    """Return one line per run under the same keys as the JSON; what is null there is empty here."""
-    return values.csv_text(
-        {**run, "on_time": "true" if run["on_time"] else "false"} for run in as_json(comparison)["runs"]
-    )
+    """Return one line per run under the same keys as the JSON; what is null there is empty here.
+
+    Where a run was when is one cell: `us-east5-a 0..4.5; us-central1-a 5..11`, in hours.
+    """
+    return values.csv_text(_cells(run) for run in as_json(comparison)["runs"])
+
+
+def _cells(run: dict[str, Any]) -> dict[str, Any]:
+    cells = {**run, "on_time": "true" if run["on_time"] else "false"}
+    if "stays" in run:
+        ends = [(stay["pool"], stay["from_hours"], stay["to_hours"]) for stay in run["stays"]]
+        cells["stays"] = "; ".join(
+            f"{pool} {begin:.6g}..{'' if end is None else format(end, '.6g')}" for pool, begin, end in ends
+        )
+    return cells
+
+
+def _summary(comparison: Comparison, one: PolicySummary) -> dict[str, Any]:
+    found = dataclasses.asdict(one)
+    if not comparison.roams:
+        return {name: value for name, value in found.items() if name not in ROAMING_KEYS}
+    return {**found, "pool": one.pool or None}
+
+
+def _moves(comparison: Comparison, run: Run) -> dict[str, Any]:
+    """Return where a job that may move was when, and what its moves cost."""
+    if not comparison.roams:
+        return {}
+    pool = next(one.pool for one in comparison.summary if one.policy == run.policy)
+    stays = [Stay(pool, 0.0, run.finish_hours)] if pool else run.stays
+    found = {"stays": [stay._asdict() for stay in stays], "moves": run.moves, "move_usd": run.move_usd}
+    return {**found, "pool": pool or None}
 
 
 def _job(job: Job) -> dict[str, Any]:

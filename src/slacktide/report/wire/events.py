@@ -56,6 +56,7 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
                 "slot": event.slot - first,
                 "state": _own_state(event.state, began),
                 **({"lost_gpu_hours": event.lost_gpu_hours} if event.lost_gpu_hours else {}),
+                **(_roaming(event) if event.wanted_pool else {}),
             }
         case Kept():
             own = {"fleet": event.fleet, "use": event.priced.stretch.use, **_paid(event.priced, began, first)}
@@ -72,6 +73,19 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
     return {**common, **own}
 
 
+def _roaming(event: Decided) -> dict[str, Any]:
+    """Return where a job that may move is to be, and what it would have had instead."""
+    return {
+        "pool": event.pool,
+        "wanted_pool": event.wanted_pool,
+        "instead": [wish._asdict() for wish in event.instead],
+        "missed": event.missed,
+        "moved_from": event.moved_from,
+        "move_usd": event.move_usd,
+        "move_hours": event.move_hours,
+    }
+
+
 def _unsaid(event: Submitted) -> tuple[str, ...]:
     """Return the fields that a journal of before does not have, where they are absent."""
     absent = {
@@ -80,6 +94,8 @@ def _unsaid(event: Submitted) -> tuple[str, ...]:
         "origin_hours": event.origin_hours is None,
         "key": not event.key,
         "fleet_class": not event.fleet_class,
+        "pools": not event.pools,
+        "sight": not event.pools,
     }
     return tuple(name for name, is_absent in absent.items() if is_absent)
 
@@ -88,6 +104,8 @@ def _stretch(event: Lived, began: float, first: int) -> dict[str, Any]:
     stretch = event.priced.stretch
     return {
         **_paid(event.priced, began, first),
+        **({"move_usd": event.priced.charge.move_usd} if event.priced.charge.move_usd else {}),
+        "pool": stretch.pool,
         "pause_hours": stretch.pause_hours,
         "productive_hours": stretch.productive_hours,
         "state": _own_state(event.state, began),

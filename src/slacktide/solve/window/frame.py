@@ -17,7 +17,7 @@ from slacktide.solve.slotted import Slotted
 from slacktide.types import JobState
 
 TILT = 1e-8
-"""Prices are tilted by this share of the dearest one, so that plans of equal cost have an order."""
+"""Prices are tilted by this share of the highest one, so that plans of equal cost have an order."""
 
 MOST_WORK = 1e6
 """Dearest prices per GPU-hour that work is worth when nothing but work counts."""
@@ -60,7 +60,7 @@ class Frame(NamedTuple):
     """Progress that ends the job."""
     reserve: float
     """What a GPU-hour of work beyond the line is worth."""
-    dearest: float
+    highest_usd: float
 
 
 @compilable
@@ -69,15 +69,15 @@ def frame(terms: Slotted, state: JobState, slot: int, quotes: Floats, reserve: f
     slots = min(len(quotes), terms.deadline_slots - slot)
     side = len(terms.fit)
     hours, billed = slot_lengths(terms, slot, slots)
-    dearest = max(quotes[:slots, 0].max(), quotes[:slots, 1].max())
-    dearest = dearest if dearest > 0.0 else 1.0
+    highest_usd = max(quotes[:slots, 0].max(), quotes[:slots, 1].max())
+    highest_usd = highest_usd if highest_usd > 0.0 else 1.0
     usd = np.empty((slots, 2))
     offered = np.empty(slots, dtype=np.int64)
     for k in range(slots):
         # Of plans that cost the same, spot first and soon, on demand last and late: spot is in the
         # market now, and on demand can wait for what the forecast did not see.
-        usd[k, 0] = quotes[k, 0] + TILT * dearest * k
-        usd[k, 1] = quotes[k, 1] + TILT * dearest * (2 * slots - k)
+        usd[k, 0] = quotes[k, 0] + TILT * highest_usd * k
+        usd[k, 1] = quotes[k, 1] + TILT * highest_usd * (2 * slots - k)
         offered[k] = min(max(int(np.rint(quotes[k, 2])), 0), side - 1)
     pauses, nexts = pause_levels(terms, state, slots)
     most = terms.rate.copy()
@@ -91,7 +91,7 @@ def frame(terms: Slotted, state: JobState, slot: int, quotes: Floats, reserve: f
         state.spot_gpus * side + state.on_demand_gpus, len(pauses) - 1,
         terms.work_gpu_hours * end / terms.deadline_hours - done, terms.work_gpu_hours - done,
         # Spot at just the reserve is to be taken, whatever its last binary digit and the tilt say.
-        reserve * (1.0 + 20.0 * TILT), dearest,
+        reserve * (1.0 + 20.0 * TILT), highest_usd,
     )  # fmt: skip
 
 

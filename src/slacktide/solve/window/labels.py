@@ -152,7 +152,7 @@ def choose(
 @compilable
 def least_difference(frame: Frame) -> float:
     """Return the cost that is more than a rounding error."""
-    return float(SAME_COST * frame.dearest * frame.side * frame.billed.sum())
+    return float(SAME_COST * frame.highest_usd * frame.side * frame.billed.sum())
 
 
 @compilable

@@ -25,7 +25,7 @@ the hull of all (g, c) crosses the limit that was broken; a secant search finds 
 evaluations. Plans between hull points are found by labels under that bound, and under another that
 knows whole GPUs but no pauses (`labels`, `steps`).
 
-**Ties.** Prices carry a tilt of about 1e-8 of the dearest one: of plans that cost the same, the one with
+**Ties.** Prices carry a tilt of about 1e-8 of the highest one: of plans that cost the same, the one with
 less on demand, then with spot sooner and on demand later. What is still equal is decided by the fixed
 order of the search, staying before changing; plain and compiled code are one source and agree.
 """
@@ -94,7 +94,7 @@ def solve(window: Frame, plan: Ints) -> int:
     if free.gain >= window.low - tolerance:
         return FREE
     less = plan.copy()
-    most = evaluate(window, values, MOST_WORK * window.dearest, plan)
+    most = evaluate(window, values, MOST_WORK * window.highest_usd, plan)
     if most.gain < window.low - tolerance:
         return OUT_OF_REACH
     between(window, values, free, most, window.low, less, plan)

@@ -13,11 +13,17 @@ from slacktide.report.wire.events import as_json
 from ..runs import BEGAN, ONE_OF_EACH, QUOTE, WRITTEN, submitted
 
 PAID = ("slot", "from_hours", "to_hours", "spot_gpus", "on_demand_gpus", "spot_usd", "on_demand_usd")
+MAY_MOVE, MOVES = ("pools", "sight"), (
+    "wanted_pool", "instead", "missed", "moved_from", "move_usd", "move_hours",
+)  # fmt: skip
 SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
     "Opened": ({"backend"}, set()),
-    "Submitted": ({"origin_hours", "work_gpu_hours", "deadline_hours", "key", "fleet_class"}, set()),
-    "Decided": ({"pool", "until_hours", "lost_gpu_hours"}, {"from_hours"}),
-    "Lived": ({"priced"}, {*PAID, "pause_hours", "productive_hours"}),
+    "Submitted": (
+        {"origin_hours", "work_gpu_hours", "deadline_hours", "key", "fleet_class", *MAY_MOVE},
+        set(),
+    ),
+    "Decided": ({"pool", "until_hours", "lost_gpu_hours", *MOVES}, {"from_hours"}),
+    "Lived": ({"priced"}, {*PAID, "pool", "pause_hours", "productive_hours"}),
     "Kept": ({"priced"}, {*PAID, "use"}),
 }
 """Fields that are left out of an event's JSON, and keys that stand for them."""
@@ -42,6 +48,8 @@ def test_json_has_every_field_and_only_what_json_can_say(event: Event) -> None:
     document = as_json(Record(7, WRITTEN, event), submitted())
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     hidden, shown = SHOWN_OTHERWISE.get(type(event).__name__, (set(), set()))
+    if isinstance(event, Decided) and event.wanted_pool:
+        hidden = hidden - {"pool", *MOVES}
     fields = {field.name for field in dataclasses.fields(event)} - hidden | shown
     assert set(document) == fields | {"seq", "time_utc", "kind", "elapsed_hours", "says"}
     assert document["time_utc"] == "2026-01-01T12:00:00Z"

@@ -9,7 +9,7 @@ import numpy as np
 from slacktide.report import words
 from slacktide.report.figures.panels.parts import aside, headline, usd_ticks
 from slacktide.report.figures.style import INK, Look, drawable
-from slacktide.results.run import CLAIRVOYANT
+from slacktide.results.run import CLAIRVOYANT, OVER_POOLS
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ def cost(ax: Axes, comparison: Comparison, looks: dict[str, Look]) -> None:
     for row, one in enumerate(comparison.summary):
         colour = looks[one.policy].colour
         _bar(ax, row, one, colour)
-        _row_text(ax, row, drawable(one.policy, 44), weight="bold", color=colour)
+        named = drawable(words.in_pool(one.policy, one.pool), 60)
+        _row_text(ax, row, named, weight="bold", color=colour)
         bill = words.usd_range(one.p10_cost_usd, one.p90_cost_usd)
         share = words.in_time(comparison, one.policy)
         _row_text(
@@ -44,7 +45,7 @@ def _bar(ax: Axes, row: int, one: PolicySummary, colour: str) -> None:
 
 def _cost_axis(ax: Axes, comparison: Comparison) -> None:
     most = max(max(one.mean_cost_usd, one.p90_cost_usd) for one in comparison.summary)
-    yardstick = next((one for one in comparison.summary if one.policy == CLAIRVOYANT), None)
+    yardstick = next((one for one in comparison.summary if one.policy in (CLAIRVOYANT, OVER_POOLS)), None)
     if yardstick is not None:
         rows = np.arange(len(comparison.summary))
         usd = np.full(len(rows), yardstick.mean_cost_usd)
@@ -67,6 +68,6 @@ def cost_key(ax: Axes, comparison: Comparison) -> None:
     """Say over what the costs are averaged and what the marks mean."""
     ax.set_axis_off()
     starts = len(words.runs_of(comparison, comparison.summary[0].policy))
-    pools = f" in {len(comparison.pools)} pools" if len(comparison.pools) > 1 else ""
+    pools = f" in {len(comparison.pools)} pools" if len(comparison.pools) > 1 and not comparison.roams else ""
     headline(ax, f"Cost against the clairvoyant, {words.count(starts, 'start')}{pools}")
     aside(ax, "bar: mean · line: p10–p90 · dotted: the clairvoyant's mean · × over the clairvoyant")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slacktide.report import words
+from slacktide.report.figures.panels import pools
 from slacktide.report.figures.panels.parts import aside, deadline, headline, legend_above
-from slacktide.report.figures.scene import Scene, held, merged
+from slacktide.report.figures.scene import Scene, held, merged, offered_to
 from slacktide.report.figures.style import FAINT, INK, Look, drawable
-from slacktide.results.run import CLAIRVOYANT, RunResult
+from slacktide.results.run import CLAIRVOYANT, CLAIRVOYANTS, OVER_POOLS, RunResult
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
@@ -29,16 +30,19 @@ ROOM = 1.42
 def holding(ax: Axes, scene: Scene, run: RunResult, look: Look) -> None:
     """Draw what one run held over what it could have had, with its bill in the heading."""
     widest = scene.job.max_gpus
-    (gpus,) = merged(scene.offered())
+    (gpus,) = merged(offered_to(run) if scene.pools else scene.offered())
     ax.stairs(np.minimum(gpus.values, widest), gpus.edges, fill=True, color=FAINT, alpha=0.22, lw=0)
     spot, on_demand = merged(*held(run))
     both = spot.values + on_demand.values
     ax.stairs(spot.values, spot.edges, fill=True, color=look.colour, alpha=SPOT_ALPHA, lw=0)
     ax.stairs(both, spot.edges, baseline=spot.values, fill=True, color=look.colour, lw=0)
     _marks(ax, run)
-    ax.set_ylim(0.0, widest * ROOM)
+    if scene.pools:
+        pools.band(ax, scene, run, widest * ROOM, widest * pools.ROOM)
+    ax.set_ylim(0.0, widest * (pools.ROOM if scene.pools else ROOM))
     ax.set_yticks([0, widest])
-    headline(ax, drawable(run.policy, 44), colour=look.colour, size=9)
+    stays_in = run.pool.name if scene.pools and not run.pools else ""
+    headline(ax, drawable(words.in_pool(run.policy, stays_in), 60), colour=look.colour, size=9)
     aside(ax, facts(scene, run))
     deadline(ax, scene)
 
@@ -59,19 +63,25 @@ def holdings_key(ax: Axes, scene: Scene) -> None:
         keys.append(Line2D([], [], color=INK, ls="", marker="v", ms=5, mew=0, label="preempted"))
     if any(run.restarts for run in scene.runs):
         keys.append(Line2D([], [], color=INK, ls="", marker="|", ms=6, label="restarted"))
+    if any(len(run.stays) > 1 for run in scene.runs if run.pools):
+        keys.append(Line2D([], [], color=INK, ls="", marker=pools.MOVED, ms=5.5, mew=0, label="moved"))
     legend_above(ax, keys)
 
 
 def facts(scene: Scene, run: RunResult) -> str:
     """Say what a run paid, when it was done and what it lost."""
     bills = {one.policy: one.bill.cost_usd for one in scene.runs}
-    cost, best = bills[run.policy], bills.get(CLAIRVOYANT, 0.0)
+    cost, best = bills[run.policy], bills.get(OVER_POOLS if scene.pools else CLAIRVOYANT, 0.0)
     said = [format_usd(cost)]
-    if best > 0 and run.policy != CLAIRVOYANT and run.finish_hours < np.inf:
+    if best > 0 and run.policy not in CLAIRVOYANTS and run.finish_hours < np.inf:
         said.append(words.ratio(cost / best))
     said.append(words.outcome(run))
     if run.losses:
         said.append(words.count(len(run.losses), "preemption"))
+    if run.pools and len(run.stays) > 1:
+        said.append(words.count(len(run.stays) - 1, "move"))
+    if run.bill.move_usd > 0:
+        said.append(f"{format_usd(run.bill.move_usd)} egress")
     if run.lost_gpu_hours > 0:
         said.append(f"{words.gpu_hours(run.lost_gpu_hours)} GPU-h lost")
     return " · ".join(said)

@@ -10,7 +10,7 @@ import numpy as np
 from slacktide.report.figures.panels.parts import deadline, from_zero, usd_ticks
 from slacktide.report.figures.scene import Scene, spent
 from slacktide.report.figures.style import INK, Look, drawable
-from slacktide.results.run import CLAIRVOYANT, RunResult
+from slacktide.results.run import CLAIRVOYANTS, RunResult
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def money(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
     seen = list[float]()
     for run in scene.runs:
         look, curve = looks[run.policy], spent(run)
-        broad, alpha = (3.4, 0.6) if run.policy == CLAIRVOYANT else (1.6, 1.0)
+        broad, alpha = (3.4, 0.6) if run.policy in CLAIRVOYANTS else (1.6, 1.0)
         ax.plot(curve.hours, curve.amount, color=look.colour, ls=look.dash, lw=broad, alpha=alpha)
         seen.append(float(np.interp(scene.end_hours, curve.hours, curve.amount)))
     limit = scene.job.max_cost_usd

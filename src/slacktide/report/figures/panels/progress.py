@@ -11,7 +11,7 @@ from slacktide.report.figures import scene as numbers
 from slacktide.report.figures.panels.parts import deadline
 from slacktide.report.figures.scene import Scene
 from slacktide.report.figures.style import FAINT, INK, Look, drawable
-from slacktide.results.run import CLAIRVOYANT, RunResult
+from slacktide.results.run import CLAIRVOYANTS, RunResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +26,7 @@ def progress(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
     """Draw the work done by every run against the straight line to the deadline."""
     if not words.open_ended(scene.job):
         ax.plot([0.0, scene.job.deadline_hours], [0, 1], color=FAINT, lw=1.1, ls=LINE)
-    for run in sorted(scene.runs, key=lambda run: run.policy != CLAIRVOYANT):
+    for run in sorted(scene.runs, key=lambda run: run.policy not in CLAIRVOYANTS):
         _progress_line(ax, scene, run, looks[run.policy])
     ax.set_ylim(0.0, 1.06)
     ax.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
@@ -70,7 +70,7 @@ def _end_mark(run: RunResult) -> str:
 def _progress_line(ax: Axes, scene: Scene, run: RunResult, look: Look) -> None:
     path = numbers.progress(run)
     # The clairvoyant is broad and lies below, so that it shows where a policy does just the same.
-    broad, alpha = (3.4, 0.6) if run.policy == CLAIRVOYANT else (1.6, 1.0)
+    broad, alpha = (3.4, 0.6) if run.policy in CLAIRVOYANTS else (1.6, 1.0)
     ax.plot(path.hours, path.amount, color=look.colour, ls=look.dash, lw=broad, alpha=alpha)
     _losses(ax, run, look.colour)
     # The end may lie on the frame, where half of its mark would be cut off, or out of sight.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from slacktide.errors import FileError, InputError, shown, unknown_name
-from slacktide.jobfile.yaml_tree import Mistakes, Place, Scalar, Section, Series, Tree, describe
+from slacktide.yaml_tree import Mistakes, Place, Scalar, Section, Series, Tree, describe
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")

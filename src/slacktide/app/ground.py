@@ -1,0 +1,41 @@
+"""Whether a job may move among pools, and among which."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from slacktide.backtesting.roaming import Ground
+from slacktide.deciding import Policy
+from slacktide.market.base import Market
+from slacktide.market.places import ANY_GPU
+from slacktide.policy.roams import roams
+from slacktide.types import Job
+
+OVER_POOLS = "roaming-horizon"
+"""The policy for a job that names pools, where no other is asked for."""
+
+
+def ground_for(
+    job: Job, gpu: str, market: Market, policies: Sequence[Policy], pool: str | None
+) -> Ground | None:
+    """Return where a job may be, or None for one that stays in whichever pool it is run in.
+
+    It may move if its file names pools, or if a policy over pools is asked for and the market has several
+    that it can use; with `pool` it may only be there. Raises InputError where it names pools that the market
+    does not have, or a pool that it cannot use.
+    """
+    if not job.pools and (pool is not None or not any(map(roams, policies))):
+        return None
+    here = market if pool is None else dataclasses.replace(market, pools=(market.pool(pool),))
+    ground = Ground.of(job, usable_gpu(job, gpu, here), here)
+    return ground if job.pools or len(ground.pools) > 1 else None
+
+
+def usable_gpu(job: Job, gpu: str, market: Market) -> str:
+    """Return the GPU type by which pools are found: any, on a market that has one other type alone.
+
+    A job may be tried on a market of another GPU type, as if it were its own.
+    """
+    types = {pool.gpu.casefold() for pool in market.pools if pool.gpu}
+    return ANY_GPU if len(types) == 1 and gpu.casefold() not in types else gpu

@@ -1,0 +1,247 @@
+"""The back-test over pools: one job that may be in any of several pools, slot by slot.
+
+Two settings say what is seen of the other pools. *Feed*: what every pool offers is recorded and known.
+*Tried*: only prices are. A job learns of a pool's spot by holding some there, by losing it, or by a try: a
+wish that a pool does not fulfil costs nothing, tells that the pool is down, and gives way to the next wish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, TypeAlias, overload
+
+from slacktide import ledger, physics
+from slacktide.backtesting.plain import USUAL, Setting, check_start, summarise
+from slacktide.backtesting.playback import Playback
+from slacktide.deciding import Places, Policy, look
+from slacktide.errors import UnknownNameError, shown
+from slacktide.market.base import Market, Pool
+from slacktide.market.places import job_at, places_of
+from slacktide.market.tape import Past
+from slacktide.pace import learn, prior
+from slacktide.policy.base import late, past_deadline
+from slacktide.policy.rescue import rescue, told_in
+from slacktide.results.run import Run, SlotRecord, stays_of
+from slacktide.site.moment import Moment, PoolView
+from slacktide.solve.pools.optimum import Schedule
+from slacktide.tariff import Meter, Tariff, tariff_of
+from slacktide.truth import AS_SAID, Truth
+from slacktide.types import MAX_GPUS, Allocation, Job, JobState, Quote, Reason, Sighting, Wish
+
+Sight: TypeAlias = Literal["feed", "tried"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ground:
+    """Where a job may be: the pools of a market that it may use, and what moves between them cost."""
+
+    job: Job
+    pools: tuple[Pool, ...]
+    places: Places
+
+    @classmethod
+    def of(cls, job: Job, gpu: str, market: Market) -> Ground:
+        """Find the pools of a market that a job may use; raises InputError where there is none."""
+        found = places_of(job, gpu, market)
+        usd, hours = market.moves.matrices(job.checkpoint_gb, [place.pool for place in found])
+        jobs = tuple(job_at(job, place) for place in found)
+        return cls(job, tuple(market.pool(place.pool) for place in found), Places(jobs, hours, usd))
+
+
+class TriedMoment(Sequence[PoolView]):
+    """A moment at which only prices of other pools are known, and what was seen of their spot by tries."""
+
+    def __init__(self, whole: Moment, sightings: Sequence[Sequence[Sighting]], start_hours: float) -> None:
+        self.hours, self.own = whole.hours, whole.own
+        self._whole, self._sightings, self._start_hours = whole, sightings, start_hours
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    @overload
+    def __getitem__(self, index: int) -> PoolView: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PoolView]: ...
+    def __getitem__(self, index: int | slice) -> PoolView | Sequence[PoolView]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        view, seen = self._whole[index], self._sightings[index]
+        gpus = seen[-1].at_least_gpus if seen and seen[-1].at_hours == self.hours else 0
+        return view._replace(quote=view.quote._replace(spot_gpus=gpus))
+
+    def past(self, pool: int) -> Past:
+        """Return what a pool had quoted when the job began."""
+        return self._whole.past(pool).until(self._start_hours)
+
+    def forecast(self, pool: int) -> Sequence[Quote]:
+        """Return nothing: who does not see a pool cannot say what it will offer."""
+        return ()
+
+    def sightings(self, pool: int) -> Sequence[Sighting]:
+        """Return what was seen of a pool since the job began."""
+        return self._sightings[pool]
+
+
+class Held(NamedTuple):
+    """What became of a decision's wishes: the pool and GPUs that are held."""
+
+    pool: int
+    spot_gpus: int
+    on_demand_gpus: int
+
+
+def run(
+    ground: Ground,
+    policy: Policy,
+    *,
+    start: int = 0,
+    name: str = "",
+    setting: Setting = USUAL,
+    sight: Sight = "feed",
+) -> Run:
+    """Run a job from a slot of the first pool on, until it ends, and keep every slot's record."""
+    job, pools = ground.job, ground.pools
+    check_start(job, pools[0], start)
+    slot_hours, count = pools[0].slot_hours, len(pools)
+    told, tariff = told_in(ground.places), tariff_of(job.billing, slot_hours)
+    truth = setting.truth.at(start)
+    true = told_in(ground.places._replace(jobs=tuple(truth.of(one) for one in ground.places.jobs)))
+    market = Playback(pools[0], start, pools[1:], setting.forecaster, setting.horizon)
+    sightings: list[list[Sighting]] = [[] for _ in range(count)]
+    state, pace = JobState(), prior(job.work_spread)
+    memory: tuple[float, ...] = ()
+    records: list[SlotRecord] = []
+    while not state.ended:
+        slot = len(records)
+        now = slot * slot_hours
+        whole = market.at(slot, state.pool)
+        quotes = [whole[at].quote for at in range(count)]
+        left = physics.lose(true[state.pool], state, quotes[state.pool].spot_gpus)
+        if state.spot_gpus:
+            most = MAX_GPUS if left.spot_gpus == state.spot_gpus else left.spot_gpus
+            sightings[state.pool].append(Sighting(now, left.spot_gpus, most))
+        if past_deadline(true[0], now):
+            wanted = _late(ground, true, left, quotes, now)
+        else:
+            view = look(job, whole, left, slot, slot_hours, memory, pace=pace, places=ground.places)
+            if sight == "tried":
+                moment = TriedMoment(whole, sightings, 0.0)
+                view = replace(view, pools=moment, known=moment)
+            wanted = policy.decide(view)
+        held = settle(ground, true, quotes, left, wanted, sightings, now)
+        record = _lived(ground, true, tariff, state, left, quotes[held.pool], wanted, held, slot)
+        records.append(record)
+        pace = learn(pace, told[held.pool], left, record.after, record.lived.stretch.productive_hours)
+        state, memory = record.after, wanted.memory
+    return roamed(ground, records, start=start, name=name)
+
+
+def roamed(ground: Ground, records: list[SlotRecord], *, start: int, name: str) -> Run:
+    """Add up the records of a run over pools, with where it was when and what moves cost."""
+    run = summarise(ground.job, ground.pools[0], records, start=start, name=name)
+    lived = [record.lived for record in records]
+    moves = sum(
+        record.before.pool != record.after.pool and record.before.progress_gpu_hours > 0.0
+        for record in records
+    )
+    usd = sum(one.charge.move_usd for one in lived)
+    return replace(run, stays=stays_of(lived), moves=int(moves), move_usd=float(usd))
+
+
+def follow(ground: Ground, plan: Schedule, *, start: int = 0, name: str = "", truth: Truth = AS_SAID) -> Run:
+    """Live through a plan that was made with knowledge of the future, and keep every slot's record."""
+    free = [
+        replace(truth.of(one), checkpoint_hours=0.0, max_cost_usd=None, after_deadline="finish-fast")
+        for one in ground.places.jobs
+    ]
+    known = replace(ground, job=free[0], places=ground.places._replace(jobs=tuple(free)))
+    terms, tariff = told_in(known.places), tariff_of(ground.job.billing, ground.pools[0].slot_hours)
+    market = Playback(ground.pools[0], start, ground.pools[1:], USUAL.forecaster, USUAL.horizon)
+    state, records = JobState(), list[SlotRecord]()
+    for slot, (pool, spot, on_demand) in enumerate(
+        zip(plan.pools.tolist(), plan.spot_gpus.tolist(), plan.on_demand_gpus.tolist(), strict=True)
+    ):
+        whole = market.at(slot, state.pool)
+        left = physics.lose(terms[state.pool], state, whole[state.pool].quote.spot_gpus)
+        wanted = Allocation(spot, on_demand, ground.pools[pool].name, Reason("knows-the-future"))
+        held = Held(pool, spot, on_demand)
+        records.append(_lived(known, terms, tariff, state, left, whole[pool].quote, wanted, held, slot))
+        state = records[-1].after
+    return roamed(known, records, start=start, name=name)
+
+
+def settle(
+    ground: Ground,
+    terms: Sequence[physics.Terms],
+    quotes: Sequence[Quote],
+    state: JobState,
+    wanted: Allocation,
+    sightings: Sequence[list[Sighting]],
+    now_hours: float,
+) -> Held:
+    """Try wishes in order until a pool has what is wanted; what a try tells is kept."""
+    for wish in wanted.wishes:
+        pool = _pool(ground, state, wish)
+        offered = quotes[pool].spot_gpus
+        if wish.spot_gpus <= offered:
+            if wish.spot_gpus:
+                sightings[pool].append(Sighting(now_hours, wish.spot_gpus, MAX_GPUS))
+            spot, on_demand = physics.cut(terms[pool], quotes[pool], wish.spot_gpus, wish.on_demand_gpus)
+            return Held(pool, int(spot), int(on_demand))
+        sightings[pool].append(Sighting(now_hours, 0, wish.spot_gpus - 1))
+    return Held(state.pool, 0, 0)
+
+
+def _pool(ground: Ground, state: JobState, wish: Wish) -> int:
+    if wish.pool is None:
+        return state.pool
+    names = [pool.name for pool in ground.pools]
+    if wish.pool not in names:
+        raise UnknownNameError("pool", wish.pool, names, place=f"job {shown(ground.job.name)}: ")
+    return names.index(wish.pool)
+
+
+def _late(
+    ground: Ground,
+    terms: Sequence[physics.Terms],
+    state: JobState,
+    quotes: Sequence[Quote],
+    now_hours: float,
+) -> Allocation:
+    """Return what a job holds after its deadline; who has to start anew goes where on demand is cheapest."""
+    wanted = late(terms[state.pool], state, quotes[state.pool])
+    if wanted.spot_gpus or not wanted.on_demand_gpus or state.gpus:
+        return wanted
+    last = rescue(terms, ground.places, quotes, state, now_hours)
+    return wanted._replace(on_demand_gpus=last.gpus, pool=ground.pools[last.pool].name)
+
+
+def _lived(
+    ground: Ground,
+    terms: Sequence[physics.Terms],
+    tariff: Tariff,
+    state: JobState,
+    left: JobState,
+    quote: Quote,
+    wanted: Allocation,
+    held: Held,
+    slot: int,
+) -> SlotRecord:
+    """Live through one slot with what is held."""
+    pool, spot, on_demand = held
+    hours = ground.pools[0].slot_hours
+    moves = pool != left.pool and spot + on_demand > 0 and left.progress_gpu_hours > 0.0
+    fee = float(ground.places.move_usd[left.pool, pool]) if moves else 0.0
+    after, _, charge, passed = ledger.live(
+        terms[pool], tariff, ground.job.money_usd, left, Meter(), slot, slot * hours, hours, quote, pool,
+        spot, on_demand, fee,
+    )  # fmt: skip
+    dropped = physics.given_up(terms[pool], left, spot, on_demand, pool)
+    gained = after.progress_gpu_hours - (left.progress_gpu_hours - dropped)
+    lived = ledger.priced(
+        ground.job.name, ground.pools[pool].name, slot, slot * hours, quote, spot, on_demand, charge, passed,
+        gained, estimated=True,
+    )  # fmt: skip
+    lost = state.progress_gpu_hours - left.progress_gpu_hours + dropped
+    return SlotRecord(slot, quote, wanted, left, state.spot_gpus - left.spot_gpus, lost, lived, after)

@@ -1,0 +1,59 @@
+"""Names of markets: a file, a synthetic market, or several of them with commas between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from slacktide.errors import InputError, shown
+
+SYNTHETIC = "synthetic"
+FEED = "feed:"
+MARKET_FILE_ENDINGS = (".yaml", ".yml")
+
+
+def is_synthetic(spec: str) -> bool:
+    """Whether a name means a market that is made up."""
+    return spec == SYNTHETIC or spec.startswith(f"{SYNTHETIC}:")
+
+
+def is_market_file(spec: str) -> bool:
+    """Whether a name means a market file, which names traces and what moves cost."""
+    return not is_synthetic(spec) and spec.lower().endswith(MARKET_FILE_ENDINGS)
+
+
+def parts_of(spec: str, folder: Path | None = None) -> list[str]:
+    """Return the markets that a name joins; a file whose own name has commas is one, and so is a feed.
+
+    Raises InputError where a part is empty, or a live feed.
+    """
+    if "," not in spec or spec.startswith(FEED) or _exists((folder or Path()) / spec):
+        return [spec]
+    parts = [part.strip() for part in spec.split(",")]
+    for part in parts:
+        if not part:
+            raise InputError(f"a market must be named between commas, got nothing in {shown(spec)}")
+        if part.startswith(FEED):
+            raise InputError(
+                f"a live feed must be the only market, got {shown(spec)}; write the rows of all "
+                "pools to one table"
+            )
+    return parts
+
+
+def located(spec: str, place: Callable[[str], str], folder: Path | None = None) -> str:
+    """Return a name in which each path of a file was put in its place; other names stay as they are."""
+    parts = parts_of(spec, folder)
+    return ",".join(part if is_synthetic(part) or part.startswith(FEED) else place(part) for part in parts)
+
+
+def absolute(spec: str) -> str:
+    """Return a market's name with the whole paths of its files, so that it is the same from anywhere."""
+    return located(spec, lambda path: str(Path(path).absolute()))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False

@@ -1,0 +1,37 @@
+"""A plan over pools as one HTML page: where to start, what moving may save, and what that rests on."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from slacktide.files import write_whole
+from slacktide.report import pools_plan as text
+from slacktide.report.figures.pools_plan import pools_plan_svg
+from slacktide.report.file_formats import check_page
+from slacktide.report.pages import markup
+
+if TYPE_CHECKING:
+    from slacktide.results.pools_plan import PoolsPlan
+
+
+def write_pools_plan(plan: PoolsPlan, path: str | os.PathLike[str]) -> None:
+    """Write a plan as a self-contained page; raises InputError for a file that does not end in .html."""
+    check_page(path)
+    write_whole(path, page(plan).encode())
+
+
+def page(plan: PoolsPlan) -> str:
+    """Return the whole page."""
+    said = (*text.verdict(plan).splitlines(), text.start(plan), text.saving(plan))
+    parts = [
+        f"<header>\n<h1>{markup.text(f'Plan of {plan.job.name}')}</h1>",
+        *(markup.paragraph(sentence) for sentence in said if sentence),
+        "</header>",
+        markup.section("In one picture", markup.figure(pools_plan_svg(plan))),
+        markup.section("Policies side by side", markup.table(text.outlooks(plan))),
+        markup.section("Pools", markup.table(text.pools(plan)), markup.paragraph(text.POOLS_NOTE, "note")),
+        markup.section("This assumes that", markup.bullets((*plan.assumptions, f"market: {plan.market}"))),
+        "<footer>Made by Slacktide. Nothing was rented for it; money is USD.</footer>",
+    ]
+    return markup.document(f"Plan of {plan.job.name}", parts)

@@ -1,0 +1,98 @@
+"""Has machine code made once, before several test processes would each make their own.
+
+    python -m tests.machine_code
+
+It runs what compiles for long, in two processes: every policy in batch and plainly, with and without the
+guard and checkpoints, a plan, what one who knows the market would pay, budgets and streams. What it prints is
+the time; what fails here fails in its test.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "llama-lora.yaml"
+SMALL = """
+resources: {accelerators: H100:1..4}
+work: 6 gpu-hours +-0%
+deadline: 4h
+restart: 6m
+"""
+SOFT = "value: 90 usd\nworthless_after: 6h\n"
+SAVES = "checkpoint: {every: 10m}\n"
+MARKET = "synthetic:h100?days=4&slot=30m"
+MANY = ("--starts", "40")
+"""As many starts as are run compiled."""
+UNSAVED = "uniform-progress,on-demand,maximal-spot,stochastic-horizon"
+"""The policies that tests run in batch without checkpoints."""
+PARTS = ("guarded", "plain")
+
+
+def main() -> None:
+    """Run both parts side by side; a failure is left to the tests."""
+    begin = time.monotonic()
+    parts = [subprocess.Popen([sys.executable, "-m", "tests.machine_code", part]) for part in PARTS]
+    for part in parts:
+        part.wait()
+    print(f"machine code is ready after {time.monotonic() - begin:.0f} s")
+
+
+def make(part: str) -> None:
+    """Run what belongs to one part."""
+    from campaigns.fuzz.worker import called, warm
+    from slacktide.policy.base import policies
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["SLACKTIDE_HOME"] = name
+        os.chdir(folder)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            if part == "guarded":
+                called(("plan", str(EXAMPLE)))
+                batches(folder, "hard", SAVES, ",".join(policies))
+                called(("backtest", str(EXAMPLE), "--starts", "1"))
+                over_pools()
+                with contextlib.suppress(Exception):
+                    warm(folder)
+            else:
+                batches(folder, "soft", SAVES + SOFT, ",".join(policies))
+                batches(folder, "unsaved", "", UNSAVED)
+
+
+def batches(folder: Path, name: str, text: str, policies: str) -> None:
+    """Run some policies in batch on a job."""
+    from campaigns.fuzz.worker import called
+
+    file = folder / f"{name}.yaml"
+    file.write_text(SMALL + text, encoding="utf-8")
+    called(("backtest", str(file), "--market", MARKET, "--policy", policies, *MANY))
+
+
+def over_pools() -> None:
+    """Run a job that may be in two pools, and what would have been best for it."""
+    from slacktide.backtesting.roaming import Ground, run
+    from slacktide.market.source import open_market
+    from slacktide.policy.deadline_guard import DeadlineGuard
+    from slacktide.policy.roaming_horizon import RoamingHorizon
+    from slacktide.solve.pools.optimum import optimum
+    from slacktide.types import Job
+
+    job = Job(widths=(1,), work_gpu_hours=2.0, deadline_hours=4.0, restart_hours=0.1)
+    ground = Ground.of(job, "", open_market("synthetic:h100?days=3&pools=2&slot=30m"))
+    run(ground, DeadlineGuard(RoamingHorizon()))
+    jobs, hours, usd = ground.places
+    optimum(jobs, ground.pools, 0, hours, usd)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        make(sys.argv[1])
+    else:
+        main()

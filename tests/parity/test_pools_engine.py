@@ -1,0 +1,215 @@
+"""What was back-tested over pools is what runs: the engine on replay takes the same moves and cents."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from slacktide.backend.replay import Replay
+from slacktide.backtesting import roaming
+from slacktide.backtesting.compare import guarded
+from slacktide.backtesting.roaming import Ground
+from slacktide.deciding import Policy
+from slacktide.engine.bill import audit
+from slacktide.engine.engine import Engine
+from slacktide.engine.feed import Feed
+from slacktide.engine.lane import Lane, make_lane
+from slacktide.engine.world import World
+from slacktide.events import Decided, Lived, Preempted, Sight, Submitted
+from slacktide.market.base import Market
+from slacktide.market.source import open_market
+from slacktide.market.table import write_table
+from slacktide.policy.eager_failover import EagerFailover
+from slacktide.policy.roaming_horizon import RoamingHorizon
+from slacktide.policy.skynomad import SkyNomad
+from slacktide.results.run import Run
+from slacktide.store.memory import MemoryStore
+from slacktide.types import Job, PoolChoice
+
+JOBS = {
+    "hard": Job(
+        work_gpu_hours=9, deadline_hours=13, widths=(1,), restart_hours=0.2, checkpoint_hours=0.3,
+        checkpoint_gb=50,
+    ),
+    "tight, whole slots": Job(
+        work_gpu_hours=36, deadline_hours=10.5, widths=(4,), restart_hours=0.7, billing="slot",
+        checkpoint_gb=200,
+    ),
+    "soft": Job(
+        work_gpu_hours=18, deadline_hours=5, widths=(2, 4), restart_hours=0.1, value_usd=90,
+        worthless_after_hours=9, checkpoint_gb=20,
+    ),
+    "poor": Job(work_gpu_hours=30, deadline_hours=10, widths=(4,), max_cost_usd=20, checkpoint_gb=50),
+    "late": Job(
+        work_gpu_hours=30, deadline_hours=6, widths=(4,), restart_hours=0.3, checkpoint_gb=50,
+        worthless_after_hours=40, value_usd=1,
+    ),
+    "of another speed": Job(
+        work_gpu_hours=20, deadline_hours=9, widths=(1, 2, 4), restart_hours=0.2, checkpoint_gb=50,
+        checkpoint_hours=0.5, pools=(PoolChoice("H100", "", (2, 4), 1.0), PoolChoice("", "", (1, 4), 0.8)),
+    ),
+}  # fmt: skip
+POLICIES: dict[str, Policy] = {
+    "roaming-horizon": RoamingHorizon(),
+    "failover": EagerFailover(),
+    "skynomad": SkyNomad(),
+}
+START = 20
+
+
+def market(seed: int) -> Market:
+    found = open_market(f"synthetic:volatile?seed={seed}&days=3&slot=30m&pools=3")
+    gpus = ("H100", "A100", "")
+    pools = [dataclasses.replace(one, gpu=gpu) for one, gpu in zip(found.pools, gpus, strict=True)]
+    return dataclasses.replace(found, pools=tuple(pools))
+
+
+def lane_over(job: Job, where: Market, policy: Policy, sight: Sight = "feed") -> Lane:
+    ground = Ground.of(job, "", where)
+    return make_lane(job, where, ground.pools[0], policy, START, ground=ground, sight=sight)
+
+
+def submission(lane: Lane) -> Submitted:
+    return Submitted(
+        job="job",
+        at_hours=0.0,
+        text="",
+        submitted_utc="2026-01-01T00:00:00+00:00",
+        path="",
+        policy=json.dumps("x"),
+        pool=lane.home.name,
+        slot_hours=lane.slot_hours,
+        start_slot=lane.start_slot,
+        pools=lane.pool_names,
+        sight=lane.sight,
+    )
+
+
+def run_engine(lane: Lane, steps_a_slot: int = 1) -> tuple[MemoryStore, Engine]:
+    store = MemoryStore()
+    engine = Engine(store, Replay(), open_lane=lambda _: lane)
+    engine.submit(submission(lane))
+    tick = 0
+    while engine.world.active:
+        engine.step(tick * lane.slot_hours / steps_a_slot)
+        tick += 1
+    return store, engine
+
+
+def told(job: Job, where: Market, policy: Policy, sight: Sight = "feed") -> Run:
+    return roaming.run(Ground.of(job, "", where), guarded(policy, job), start=START, sight=sight)
+
+
+@pytest.mark.parametrize("sight", ["feed", "tried"])
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("kind", sorted(JOBS))
+def test_engine_on_replay_is_the_back_test(kind: str, policy: str, sight: Sight) -> None:
+    job = JOBS[kind]
+    for seed in (3, 4, 5):
+        where = market(seed)
+        lane = lane_over(job, where, POLICIES[policy], sight)
+        expected = told(job, where, POLICIES[policy], sight)
+        store, engine = run_engine(lane)
+        events = [record.event for record in store.read()]
+        decided = [event for event in events if isinstance(event, Decided)]
+        lived = [event for event in events if isinstance(event, Lived)]
+        assert len(decided) == len(lived) == len(expected.slots)
+        for mine, paid, theirs in zip(decided, lived, expected.slots, strict=True):
+            assert mine.state == theirs.before
+            assert (mine.wanted_spot_gpus, mine.wanted_on_demand_gpus) == theirs.wanted[:2]
+            assert mine.why == theirs.wanted.reason.rule
+            assert mine.instead == theirs.wanted.instead
+            stretch = theirs.lived.stretch
+            assert (mine.spot_gpus, mine.on_demand_gpus) == (stretch.spot_gpus, stretch.on_demand_gpus)
+            if stretch.gpus:
+                assert (mine.pool, mine.quote) == (stretch.pool, stretch.quote)
+                assert (paid.priced.stretch.pool, paid.priced.stretch.quote) == (stretch.pool, stretch.quote)
+            assert paid.state == theirs.after
+            assert paid.priced.charge == theirs.lived.charge
+        track = engine.world.jobs["job"]
+        assert track.state.cost_usd == expected.cost_usd
+        assert sum(isinstance(event, Preempted) for event in events) == expected.preemptions
+        assert track.ended is not None
+        assert track.ended.finish_hours == expected.finish_hours
+        checked = audit(track, lane, store.read())
+        assert checked.clean, checked
+        assert checked.cost_usd == pytest.approx(expected.cost_usd, abs=1e-9)
+
+
+def test_jobs_of_this_test_move_and_pay_for_it() -> None:
+    fees, moves = [], []
+    for seed in (3, 4, 5):
+        for job in JOBS.values():
+            _, engine = run_engine(lane_over(job, market(seed), RoamingHorizon()))
+            track = engine.world.jobs["job"]
+            fees.append(track.bill.move_usd)
+            moves.append(track.moves)
+    assert sum(fees) > 0.0
+    assert sum(moves) > len(moves) // 2
+
+
+@pytest.mark.parametrize("kind", sorted(JOBS))
+@pytest.mark.parametrize("sight", ["feed", "tried"])
+def test_stepping_more_often_changes_nothing(kind: str, sight: Sight) -> None:
+    lane = lane_over(JOBS[kind], market(3), EagerFailover(), sight)
+    often, rarely = run_engine(lane, 4), run_engine(lane)
+    first, second = (
+        [
+            (one.slot, one.pool, one.spot_gpus, one.on_demand_gpus)
+            for one in (record.event for record in store.read())
+            if isinstance(one, Decided)
+        ]
+        for store, _ in (often, rarely)
+    )
+    assert first == second
+    costs = [engine.world.jobs["job"].state.cost_usd for _, engine in (often, rarely)]
+    assert costs[0] == pytest.approx(costs[1], abs=1e-9)
+
+
+@pytest.mark.parametrize("sight", ["feed", "tried"])
+def test_the_world_is_a_fold_over_the_journal(sight: Sight) -> None:
+    store, engine = run_engine(lane_over(JOBS["hard"], market(4), EagerFailover(), sight))
+    again = World()
+    for record in store.read():
+        again.apply(record)
+    assert dataclasses.asdict(again) == dataclasses.asdict(engine.world)
+    assert bool(engine.world.jobs["job"].sightings) == (sight == "tried")
+
+
+@pytest.mark.parametrize("sight", ["feed", "tried"])
+@pytest.mark.parametrize("policy", ["failover", "roaming-horizon"])
+def test_a_feed_that_grows_is_decided_about_as_if_it_had_been_recorded(
+    policy: str, sight: Sight, tmp_path: Path
+) -> None:
+    where, job = market(8), JOBS["hard"]
+    recorded, _ = run_engine(lane_over(job, where, POLICIES[policy], sight))
+    write_table(where, tmp_path / "whole.csv")
+    head, *rows = (tmp_path / "whole.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    at = head.split(",").index("time_utc")
+    rows.sort(key=lambda row: row.split(",")[at])
+    feed, begun = tmp_path / "feed.csv", 3 * (START + 1)
+    feed.write_text(head + "".join(rows[:begun]), encoding="utf-8")
+    live = Feed(f"feed:{feed}")
+    ground = Ground.of(job, "", live.market)
+    lane = make_lane(
+        job, live.market, ground.pools[0], POLICIES[policy], START, feed=live, ground=ground, sight=sight
+    )
+    store = MemoryStore()
+    engine = Engine(store, Replay(), open_lane=lambda _: lane)
+    engine.submit(submission(lane))
+    slot = 0
+    while engine.world.active:
+        engine.step(slot * lane.slot_hours)
+        with feed.open("a", encoding="utf-8") as file:
+            file.write("".join(rows[begun + 3 * slot : begun + 3 * slot + 3]))
+        slot += 1
+    first, second = (
+        [one for one in (record.event for record in told.read()) if isinstance(one, Decided | Lived)]
+        for told in (store, recorded)
+    )
+    assert first == second
+    pools = {one.pool for one in first if isinstance(one, Decided) and one.spot_gpus}
+    assert policy != "failover" or len(pools) > 1, "it moves"
