@@ -329,8 +329,8 @@ def test_a_controller_killed_at_any_moment_leaves_one_process_a_rank(stage: Stag
         stage.register(RUN, checkpoint_dir=stage.folder / "c", grace_s=5.0)
         stage.hold(kept, intent.kinds if intent else [SPOT])
         stage.until(lambda: stage.look().phase in {"running", "exited"} and not stage.look().reforming)
-        alive_now = [pid for pid in pids(stage) if pid in leaders(stage)]
-        assert leaders(stage) == sorted(alive_now)
+        # One whose controller died between its fork and its first note may come late, and leaves by itself.
+        stage.until(lambda: set(leaders(stage)) <= set(pids(stage)))
     assert folder.taken_over(stage.folder / "root" / "job"), "no worker went on in another set"
 
 
