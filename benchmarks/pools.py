@@ -2,11 +2,12 @@
 
 `python -m benchmarks pools`: a gang of one with a restart of 12 minutes and a checkpoint of 50 GB, paid by
 whole slots, on the six H100 and five V100 zones of the shared traces. Everything is learned from the past;
-*prior* is without any history before the start. *Feed*: what every pool offers is seen; *tried*: only what a
-job holds or tries. Elastic jobs of 80 GPU-hours on 1..8 GPUs follow, then how much CPU time 6 and 13 pools
-take and how long the first decision of a new process does. Beside it stand uniform progress with eager
-failover, SkyNomad's rule, and `stochastic-horizon` in the one pool where it paid the least, chosen
-afterwards. The traces are found at SLACKTIDE_DATA, or ../shared/data.
+*prior* is without any history before the start: with the shipped figures of the other trace's GPU class.
+*Feed*: what every pool offers is seen; *tried*: only what a job holds or tries. Elastic jobs of 80 GPU-hours
+on 1..8 GPUs follow, then how much CPU time 6 and 13 pools take and how long the first decision of a new
+process does. Beside it stand uniform progress with eager failover, SkyNomad's rule, and `stochastic-horizon`
+in the one pool where it paid the least, chosen afterwards. The traces are found at SLACKTIDE_DATA, or
+../shared/data.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ SETUPS = {
     "H100": ("gcp-h100-2025.csv.gz", 51.8, range(144, 865, 144)),
     "V100": ("aws-v100-2023.csv.gz", 59.9, range(2658, 11519, 1772)),
 }
+PRIOR_OF = {"H100": "V100", "V100": "H100"}
+"""Whose figures a job begins with: never those that were counted on the trace that it is tried on."""
 REFERENCE = {
     ("H100", True): (1.050, 1.024, 1.019, 1.018),
     ("H100", False): (1.086, 1.042, 1.021, 1.006),
@@ -77,7 +80,9 @@ SIGHTS: tuple[Sight, ...] = ("feed", "tried")
 def market_of(name: str) -> Market:
     """Read one of the traces."""
     data = Path(os.environ.get("SLACKTIDE_DATA") or Path(__file__).parents[2] / "shared" / "data")
-    return dataclasses.replace(open_market(str(data / "markets" / SETUPS[name][0])), moves=MOVES)
+    market = open_market(str(data / "markets" / SETUPS[name][0]))
+    pools = tuple(dataclasses.replace(pool, gpu=PRIOR_OF[name]) for pool in market.pools)
+    return dataclasses.replace(market, pools=pools, moves=MOVES)
 
 
 def job_of(deadline_hours: float, ratio: float) -> Job:
@@ -134,7 +139,7 @@ def best_fixed(market: Market, job: Job, starts: Sequence[int]) -> float:
 def optimum(market: Market, job: Job, starts: Sequence[int]) -> float:
     """Return the least that all starts together could have cost."""
     ground = Ground.of(job, "", market)
-    jobs, hours, usd = ground.places
+    jobs, hours, usd, _ = ground.places
     return sum(least_usd(jobs, ground.pools, start, hours, usd) for start in starts)
 
 

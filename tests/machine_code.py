@@ -87,7 +87,7 @@ def over_pools() -> None:
     job = Job(widths=(1,), work_gpu_hours=2.0, deadline_hours=4.0, restart_hours=0.1)
     ground = Ground.of(job, "", open_market("synthetic:h100?days=3&pools=2&slot=30m"))
     run(ground, DeadlineGuard(RoamingHorizon()))
-    jobs, hours, usd = ground.places
+    jobs, hours, usd, _ = ground.places
     optimum(jobs, ground.pools, 0, hours, usd)
 
 

@@ -39,6 +39,8 @@ class Places(NamedTuple):
     """[from, to]: how long its checkpoint is on its way."""
     move_usd: Floats
     """[from, to]: what that costs."""
+    gpus: tuple[str, ...] = ()
+    """The GPU type in each pool, empty where it is not known; () where none is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

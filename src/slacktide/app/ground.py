@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from slacktide.backtesting.roaming import Ground
 from slacktide.deciding import Policy
 from slacktide.market.base import Market
-from slacktide.market.places import ANY_GPU
 from slacktide.policy.roams import roams
 from slacktide.types import Job
 
@@ -28,14 +27,5 @@ def ground_for(
     if not job.pools and (pool is not None or not any(map(roams, policies))):
         return None
     here = market if pool is None else dataclasses.replace(market, pools=(market.pool(pool),))
-    ground = Ground.of(job, usable_gpu(job, gpu, here), here)
+    ground = Ground.of(job, gpu, here)
     return ground if job.pools or len(ground.pools) > 1 else None
-
-
-def usable_gpu(job: Job, gpu: str, market: Market) -> str:
-    """Return the GPU type by which pools are found: any, on a market that has one other type alone.
-
-    A job may be tried on a market of another GPU type, as if it were its own.
-    """
-    types = {pool.gpu.casefold() for pool in market.pools if pool.gpu}
-    return ANY_GPU if len(types) == 1 and gpu.casefold() not in types else gpu

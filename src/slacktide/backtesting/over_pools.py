@@ -216,7 +216,7 @@ def run_over_pools(sweep: Sweep, name: str | None, start: int) -> Run:
         usual = Setting()
         setting = Setting(forecaster=sweep.forecaster or usual.forecaster, truth=truth)
         return run(ground, acting, start=start, name=name, setting=setting, sight=sweep.sight)
-    jobs, hours, usd = ground.places
+    jobs, hours, usd, _ = ground.places
     plan = optimum([truth.of(job) for job in jobs], ground.pools, start, hours, usd)
     return follow(ground, plan, start=start, name=OVER_POOLS, truth=truth)
 

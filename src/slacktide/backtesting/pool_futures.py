@@ -121,7 +121,7 @@ def present(ground: Ground, pools: Sequence[Pool], slot: int) -> Ground | None:
     if len(kept) < 2:
         return None
     rows = [at for at, _ in kept]
-    jobs, hours, usd = ground.places
+    jobs, hours, usd, _ = ground.places
     places = ground.places._replace(
         jobs=tuple(jobs[at] for at in rows),
         move_hours=hours[np.ix_(rows, rows)],

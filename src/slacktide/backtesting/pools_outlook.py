@@ -105,7 +105,7 @@ def _first(ground: Ground, futures: PoolFutures, policy: Policy, part: _Part) ->
 
 
 def _best(future: Ground, start: int) -> Run:
-    jobs, hours, usd = future.places
+    jobs, hours, usd, _ = future.places
     return follow(future, optimum(jobs, future.pools, start, hours, usd), start=start, name=OVER_POOLS)
 
 

@@ -17,7 +17,7 @@ from slacktide.backtesting.playback import Playback
 from slacktide.deciding import Places, Policy, look
 from slacktide.errors import UnknownNameError, shown
 from slacktide.market.base import Market, Pool
-from slacktide.market.places import job_at, places_of
+from slacktide.market.places import Place, job_at, places_of
 from slacktide.market.tape import Past
 from slacktide.pace import learn, prior
 from slacktide.policy.base import late, past_deadline
@@ -41,12 +41,13 @@ class Ground:
     places: Places
 
     @classmethod
-    def of(cls, job: Job, gpu: str, market: Market) -> Ground:
-        """Find the pools of a market that a job may use; raises InputError where there is none."""
-        found = places_of(job, gpu, market)
-        usd, hours = market.moves.matrices(job.checkpoint_gb, [place.pool for place in found])
-        jobs = tuple(job_at(job, place) for place in found)
-        return cls(job, tuple(market.pool(place.pool) for place in found), Places(jobs, hours, usd))
+    def of(cls, job: Job, gpu: str, market: Market, names: Sequence[str] | None = None) -> Ground:
+        """Find the pools of a market that a job may use, or take those named; raises InputError for none."""
+        found = {place.pool: place for place in places_of(job, gpu, market)}
+        pools = tuple(market.pool(name) for name in (found if names is None else names))
+        jobs = tuple(job_at(job, found.get(pool.name, Place(pool.name, job.widths, 1.0))) for pool in pools)
+        usd, hours = market.moves.matrices(job.checkpoint_gb, [pool.name for pool in pools])
+        return cls(job, pools, Places(jobs, hours, usd, tuple(pool.gpu or gpu for pool in pools)))
 
 
 class TriedMoment(Sequence[PoolView]):

@@ -145,7 +145,7 @@ def _clairvoyant_over_pools(lane: Lane, job: Job) -> Schedule | None:
     if math.isinf(job.deadline_hours):
         return None
     jobs, lanes = zip(*_everywhere(lane, job), strict=True)
-    _, hours, usd = lane.ground.places
+    _, hours, usd, _ = lane.ground.places
     try:
         found = optimum(jobs, [there.pool for there in lanes], lane.start_slot, hours, usd)
     except SlacktideError:

@@ -5,29 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from slacktide.backtesting.roaming import Ground
-from slacktide.deciding import Places
 from slacktide.errors import InputError, UnknownNameError
 from slacktide.market.base import Market, Pool
-from slacktide.market.places import Place, job_at, places_of
+from slacktide.market.places import job_at, places_of
 from slacktide.market.tape import SAME_TIME_SHARE, first_hours
 from slacktide.site.tapes import NOT_BEGUN
 from slacktide.types import TIME_TOLERANCE_HOURS, Job, Quote, Sighting
 
 
-def ground_of(job: Job, gpu: str, market: Market, names: Sequence[str]) -> Ground:
-    """Return some pools of a market as the places of a job, in this order; raises InputError."""
-    places = {place.pool: place for place in places_of(job, gpu, market)}
-    usd, hours = market.moves.matrices(job.checkpoint_gb, names)
-    jobs = tuple(job_at(job, places.get(name, Place(name, job.widths, 1.0))) for name in names)
-    return Ground(job, tuple(market.pool(name) for name in names), Places(jobs, hours, usd))
-
-
 def usable(job: Job, gpu: str, market: Market) -> tuple[str, ...]:
     """Return the pools that a job may use.
 
-    None where it names none and its GPU type is not there: then it stays in one pool of another type. Raises
-    InputError where it names some that are not there.
+    None where it names none and the market has several types, but not its own: then it stays in one pool.
+    Raises InputError where it names some that are not there.
     """
     try:
         return tuple(place.pool for place in places_of(job, gpu, market))

@@ -20,7 +20,7 @@ from slacktide.backtesting.playback import Playback
 from slacktide.backtesting.roaming import Ground, TriedMoment
 from slacktide.deciding import Policy, View, look
 from slacktide.engine.feed import Feed, is_feed, shared_feed
-from slacktide.engine.grounds import ground_of, job_in, own_slot, quote_in, sightings_since
+from slacktide.engine.grounds import job_in, own_slot, quote_in, sightings_since
 from slacktide.engine.retry_limits import USUAL, RetryLimits
 from slacktide.engine.world import Track
 from slacktide.events import Sight, Submitted
@@ -273,7 +273,7 @@ def lane_on(submitted: Submitted, written: JobFile) -> Lane:
     pool, policy = market.pool(submitted.pool), policies.make(spec)
     job, ground = file.job, None
     if submitted.pools:
-        ground = ground_of(job, file.gpu, market, submitted.pools)
+        ground = Ground.of(job, file.gpu, market, submitted.pools)
     elif job.pools:
         job = job_in(job, file.gpu, market, pool.name)
     return make_lane(
@@ -303,7 +303,7 @@ def lane_without_market(submitted: Submitted, quote: Quote) -> Lane:
     )
     market = Market(pools)
     job = dataclasses.replace(file.job, pools=())
-    ground = ground_of(job, file.gpu, market, submitted.pools) if submitted.pools else None
+    ground = Ground.of(job, file.gpu, market, submitted.pools) if submitted.pools else None
     return make_lane(
         job, market, pools[0], policies.make("on-demand"), submitted.start_slot, file, submitted.at_hours,
         None, submitted.origin_hours, ground,

@@ -10,6 +10,7 @@ spells last, and one step of it costs a few sums.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,8 +24,25 @@ EDGES_HOURS = (0.0, 0.17, 0.34, 0.51, 0.84, 1.5, 3.0, 6.0, 12.0, 24.0, 48.0, mat
 BINS = len(EDGES_HOURS) - 1
 PHASES = 3
 """The most phases of a bin."""
-PRIOR_SHARE, PRIOR_HOURS, PRIOR_OLDEST_HOURS = 0.5, 0.3, 72.0
-"""The prior hazard at age a is share / (a + hours) per hour, and no lower than at the oldest age."""
+PRIOR_PER_HOUR: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "recent": (
+        (2.96, 1.75, 1.30, 0.82, 0.80, 0.42, 0.16, 0.041, 0.042, 0.026, 0.007),
+        (1.95, 1.37, 0.39, 0.58, 0.44, 0.098, 0.079, 0.047, 0.084, 0.018, 0.013),
+    ),
+    "older": (
+        (1.30, 1.54, 1.28, 0.91, 0.42, 0.34, 0.31, 0.21, 0.12, 0.014, 0.007),
+        (1.32, 1.26, 0.96, 0.86, 0.34, 0.29, 0.19, 0.10, 0.071, 0.032, 0.015),
+    ),
+}
+"""Of a class of GPUs, how many spells of each bin of ages end in an hour, those without spot and those with.
+
+Counted on public measurements: H100s in six zones of GCP over 9 days, V100s in five zones of AWS over 30.
+"""
+CLASSES: Mapping[str, str] = {
+    **dict.fromkeys(("a100", "a100-80gb", "h100", "h200", "b200", "gb200"), "recent"),
+    **dict.fromkeys(("k80", "p100", "t4", "v100", "v100-32gb"), "older"),
+}
+"""The class of a GPU type; others begin with the mean of all classes."""
 PRIOR_EVENTS, POOLED_EVENTS = 3.0, 8.0
 """How many observed ends the prior and what all pools show count for."""
 LEAST_HAZARD, MOST_HAZARD = 1e-5, 0.95
@@ -89,12 +107,12 @@ def count_known(state: Ints, slot_hours: float) -> Counts:
     return Counts(seen, ended)
 
 
-def prior(slot_hours: float) -> Floats:
-    """Return the hazard per slot of each bin before anything was seen; [down or up, bin]."""
-    edges = np.minimum(np.array(EDGES_HOURS), 96.0)
-    middle = np.minimum((edges[:-1] + edges[1:]) / 2.0, PRIOR_OLDEST_HOURS)
-    hazard = np.minimum(0.5, PRIOR_SHARE * slot_hours / (middle + PRIOR_HOURS))
-    return np.stack([hazard, hazard])
+def prior(slot_hours: float, gpu: str = "") -> Floats:
+    """Return the hazard per slot of each bin before anything was seen of a GPU type; [down or up, bin]."""
+    known = CLASSES.get(gpu.casefold())
+    per_hour = [PRIOR_PER_HOUR[one] for one in (PRIOR_PER_HOUR if known is None else (known,))]
+    hazard: Floats = np.minimum(0.5, np.mean(per_hour, axis=0) * slot_hours)
+    return hazard
 
 
 def hazards(own: Counts, pooled: Counts, before: Floats) -> Floats:

@@ -28,9 +28,10 @@ def places_of(job: Job, gpu: str, market: Market) -> tuple[Place, ...]:
     """Return the pools of a market that a job may use, in the market's order.
 
     Where several choices of the job fit a pool the first counts. `gpu` is what a job without choices asks
-    for; a pool whose GPU type is not known counts as having it. Raises InputError where no pool fits.
+    for; a pool whose GPU type is not known counts as having it, and a market of one other type alone is used
+    as if it were its own. Raises InputError where no pool fits.
     """
-    choices = job.pools or (PoolChoice(gpu),)
+    choices = job.pools or (PoolChoice(_wanted(gpu, market)),)
     found = ((pool.name, _choice(pool, choices)) for pool in market.pools)
     places = tuple(
         Place(name, choice.widths or job.widths, choice.speed) for name, choice in found if choice is not None
@@ -52,6 +53,11 @@ def job_at(job: Job, place: Place) -> Job:
     return replace(
         job, widths=place.widths, pools=(), phases=phases, speedup=Scaled(job.speedup, place.speed)
     )
+
+
+def _wanted(gpu: str, market: Market) -> str:
+    types = {pool.gpu.casefold() for pool in market.pools if pool.gpu}
+    return ANY_GPU if len(types) == 1 and gpu.casefold() not in types else gpu
 
 
 def _choice(pool: Pool, choices: tuple[PoolChoice, ...]) -> PoolChoice | None:

@@ -271,7 +271,8 @@ def _hazards(view: View, pool: int, gpus: int) -> Floats:
         tuple(one for one in view.sightings(at) if one.at_hours < hours - view.slot_hours)
         for at in range(len(view.pools))
     ]
-    key = (*(past.mark(past.slots_before(hours)) for past in pasts), *seen, pool, gpus)
+    gpu = view.places.gpus[pool] if view.places is not None and view.places.gpus else ""
+    key = (*(past.mark(past.slots_before(hours)) for past in pasts), *seen, pool, gpus, gpu)
 
     def counted() -> Floats:
         counts = [
@@ -283,7 +284,7 @@ def _hazards(view: View, pool: int, gpus: int) -> Floats:
         pooled = spells.Counts(
             np.sum([one.seen for one in counts], axis=0), np.sum([one.ended for one in counts], axis=0)
         )
-        return spells.hazards(counts[pool], pooled, spells.prior(view.slot_hours))
+        return spells.hazards(counts[pool], pooled, spells.prior(view.slot_hours, gpu))
 
     return _blended.get(key, counted)
 

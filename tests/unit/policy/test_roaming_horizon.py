@@ -36,7 +36,7 @@ def bill(ground: Ground, start: int, sight: Sight, *, eager: bool = False) -> fl
 
 @pytest.mark.parametrize("sight", ["feed", "tried"])
 def test_with_widths_it_is_near_the_optimum_and_below_eager_failover(ground: Ground, sight: Sight) -> None:
-    jobs, hours, usd = ground.places
+    jobs, hours, usd, _ = ground.places
     best = sum(least_usd(jobs, ground.pools, start, hours, usd) for start in STARTS)
     found = sum(bill(ground, start, sight) for start in STARTS)
     eager = sum(bill(ground, start, sight, eager=True) for start in STARTS)

@@ -193,6 +193,16 @@ def test_a_belief_is_that_of_every_age_by_itself() -> None:
     assert far == pytest.approx(rest, abs=1e-3)
 
 
+def test_a_class_of_gpus_begins_with_its_own_figures_and_others_with_the_mean() -> None:
+    recent, older = spells.prior(0.1, "H100"), spells.prior(0.1, "v100")
+    assert recent.shape == older.shape == (2, spells.BINS)
+    assert (spells.prior(0.1, "A100-80GB") == recent).all()
+    assert not (recent == older).all()
+    assert spells.prior(0.1, "TPU") == pytest.approx((recent + older) / 2)
+    assert spells.prior(2.0).max() == 0.5
+    assert (recent[:, :3] > recent[:, -3:]).all(), "who has lasted is likely to last"
+
+
 def test_counts_are_of_spells_by_their_age() -> None:
     up = np.array([0, 1, 1, 1, 0, 0, 1], dtype=bool)
     seen, ended = spells.count(up, 1.0)
