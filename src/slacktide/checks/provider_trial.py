@@ -87,8 +87,14 @@ class ProviderTrial:
 
     def alive(self, ticket: str) -> Machine:
         """Wait for the machine of a ticket."""
-        self.until(lambda: self.is_alive(ticket), "a machine that was rented must be listed with its ticket")
-        return next(one for one in self.listed() if one.ticket == ticket and one.alive)
+        found: list[Machine] = []  # by the look that found it: a list after that may be older
+
+        def is_there() -> bool:
+            found[:] = [one for one in self.listed() if one.ticket == ticket and one.alive]
+            return bool(found)
+
+        self.until(is_there, "a machine that was rented must be listed with its ticket")
+        return found[0]
 
     def until(self, holds: Callable[[], bool], words: str) -> None:
         """Look until something holds; raises CheckFailed if it never does."""

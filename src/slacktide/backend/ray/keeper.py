@@ -21,10 +21,11 @@ OBJECT_STORE_BYTES = 80 << 20
 HEALTH = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
-    "health_check_timeout_ms": 1000,
-    "health_check_failure_threshold": 2,
+    "health_check_timeout_ms": 5000,
+    "health_check_failure_threshold": 4,
 }
-"""A node that is gone is known to be within a second or two; Ray's own defaults take half a minute."""
+"""A node that is gone refuses each check, and is known to be gone after two seconds; Ray's own defaults take
+half a minute. One that is only slow, on a busy machine, has time to answer."""
 WATCH_S = 1.0
 
 
