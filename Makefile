@@ -42,7 +42,7 @@ check: $(READY)  ## style, types and import layers
 test: $(READY)  ## all checks and tests; TORCH=no leaves PyTorch out
 	@$(BIN)/python -m tests.machine_code & \
 		$(MAKE) --no-print-directory check $(if $(filter no,$(TORCH)),,$(TORCH_READY)); status=$$?; wait; exit $$status
-	$(BIN)/pytest -n 4 --dist worksteal
+	$(BIN)/pytest -n 5 --dist worksteal
 
 bench: $(READY)  ## throughput and quality figures beside their references
 	$(BIN)/python -m benchmarks

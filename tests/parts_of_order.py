@@ -12,7 +12,6 @@ LONG_S = {
     "e2e/test_demo.py": 60.0,
     "unit/backend/test_machines_rented.py": 60.0,
     "e2e/test_nothing_false.py": 60.0,
-    "papers/deadline/test_command.py": 45.0,
     "campaigns/test_faults.py": 45.0,
     "e2e/test_sweeps_on_ray.py": 40.0,
     "e2e/test_controller_cli.py": 35.0,
@@ -22,6 +21,7 @@ LONG_S = {
     "e2e/test_lora_job.py": 25.0,
     "papers/budget/test_command.py": 25.0,
     "e2e/test_ray_cluster_provider.py": 25.0,
+    "papers/deadline/test_command.py": 20.0,
     "campaigns/test_kills.py": 20.0,
     "e2e/test_slow_job.py": 15.0,
 }

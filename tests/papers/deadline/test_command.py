@@ -23,10 +23,11 @@ TINY = places.QUICK._replace(
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A quick reproduction, as the command line writes it."""
+    """A quick reproduction, as the command line writes it, but smaller."""
     out = tmp_path_factory.mktemp("quick") / "reproduction"
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SLACKTIDE_DATA", raising=False)
+        patch.setattr("slacktide_papers.deadline.experiments.QUICK", TINY)
         assert run(["reproduce", "deadline", "--quick", "--out", str(out)]) == 0
     return out
 
