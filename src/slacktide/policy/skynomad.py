@@ -10,12 +10,8 @@ from slacktide.physics import work_hours
 from slacktide.policy.alone import over_pools
 from slacktide.policy.base import policies, signals
 from slacktide.policy.pool_beliefs import PoolBelief, is_fed
-from slacktide.policy.rescue import rescue, terms_in
+from slacktide.policy.rescue import terms_in
 from slacktide.types import Allocation, Reason, Wish
-
-SPENT_HOURS = 1e-6
-"""Before so much was done nobody knows the pace, and it is taken for an even one."""
-
 
 STAYS, MOVES, STARTS, WAITS, ON_DEMAND = (
     "keeps-spot", "utility-of-a-move", "take-spot", "no-utility", "behind-pace",
@@ -37,60 +33,64 @@ class SkyNomad:
 
     From the formula of SkyNomad (arXiv 2601.06520): an option is worth V * eta - price - move / life, where
     eta is the share of its expected life that is not spent restarting, and V the price on demand times how
-    much faster than so far the job has to be from now on. Spot that is held is not let go to wait: V falls
-    below every price towards the end of a job that is ahead. A baseline for policies over pools; the
-    deadline guard is its safety net.
+    much faster than planned the job has to be from now on, at least the cheapest spot price. On demand lives
+    for ever. What is held is kept until something is worth more. How long spot lives is our own estimate. A
+    baseline for policies over pools; the deadline guard is its safety net.
     """
 
     roams: ClassVar[bool] = True
 
     def decide(self, view: View) -> Allocation:
         view = over_pools(view)
-        options = sorted(self._options(view), key=lambda one: -one.usd_per_hour)
-        chosen = []
-        for option in options:
-            chosen.append(option)
-            if not option.wish.spot_gpus or option.rule == STAYS:
-                break
-        first, *rest = chosen
+        now = self._now(view)
+        better = [one for one in self._options(view) if one.usd_per_hour > now.usd_per_hour]
+        first, *rest = [*sorted(better, key=lambda one: -one.usd_per_hour), now]
         reason = Reason(first.rule, {**signals(view), "utility_usd_per_hour": first.usd_per_hour})
         return Allocation(*first.wish, reason, (), tuple(one.wish for one in rest))
 
+    def _now(self, view: View) -> Option:
+        """Return what is held, or to wait where nothing is that the job could go on with."""
+        state, quote, name = view.state, view.quote, view.pools[view.pool].name
+        if not state.gpus or view.allowed_width(state.gpus) != state.gpus:
+            return Option(0.0, Wish(), WAITS)
+        usd = (
+            quote.spot_usd_per_gpu_hour * state.spot_gpus
+            + quote.on_demand_usd_per_gpu_hour * state.on_demand_gpus
+        )
+        wish = Wish(int(state.spot_gpus), int(state.on_demand_gpus), name)
+        return Option(self._value(view) - usd, wish, STAYS if state.spot_gpus else ON_DEMAND)
+
     def _options(self, view: View) -> list[Option]:
-        """Return what could be held, to hold nothing and on demand included."""
+        """Return what could be held instead and is worth something."""
         assert view.places is not None
-        terms, quotes = terms_in(view), [pool.quote for pool in view.pools]
-        names, state = [pool.name for pool in view.pools], view.state
-        last = rescue(terms, view.places, quotes, state, view.now_hours)
-        home_usd = quotes[last.pool].on_demand_usd_per_gpu_hour * last.gpus
-        value = home_usd * self._pressure(view)
-        found = [Option(value - home_usd, Wish(0, last.gpus, names[last.pool]), ON_DEMAND)]
-        if state.spot_gpus < terms[view.pool].fastest:
-            found.append(Option(0.0, Wish(), WAITS))
-        for at, one in enumerate(terms):
-            gpus = int(one.fastest)
-            if quotes[at].spot_gpus < gpus and is_fed(view, at):
+        state, value, found = view.state, self._value(view), list[Option]()
+        for at, one in enumerate(terms_in(view)):
+            quote, name, gpus = view.pools[at].quote, view.pools[at].name, int(one.fastest)
+            carries = at != view.pool and state.progress_gpu_hours > 0.0
+            usd = float(view.places.move_usd[view.pool, at]) if carries else 0.0
+            hours = float(view.places.move_hours[view.pool, at]) if carries else 0.0
+            if at != view.pool or state.on_demand_gpus < gpus:
+                fee = (one.restart_hours + hours) * value + usd if carries else 0.0
+                worth = value - quote.on_demand_usd_per_gpu_hour * gpus - fee
+                found.append(Option(worth, Wish(0, gpus, name), ON_DEMAND))
+            is_held = at == view.pool and state.spot_gpus >= gpus
+            if is_held or (quote.spot_gpus < gpus and is_fed(view, at)):
                 continue
             life = max(PoolBelief(view, at, gpus).life_hours, view.slot_hours)
-            price = quotes[at].spot_usd_per_gpu_hour * gpus
-            if at == view.pool and state.spot_gpus >= gpus:
-                found.append(Option(value - price, Wish(gpus, 0, names[at]), STAYS))
-                continue
-            pause = one.restart_hours + float(view.places.move_hours[view.pool, at])
-            carries = at != view.pool and state.progress_gpu_hours > 0.0
-            move = float(view.places.move_usd[view.pool, at]) if carries else 0.0
-            worth = value * max(0.0, life - pause) / life - price - move / life
-            found.append(Option(worth, Wish(gpus, 0, names[at]), MOVES if carries else STARTS))
-        return found
+            share = max(0.0, life - one.restart_hours) / life
+            worth = value * share - quote.spot_usd_per_gpu_hour * gpus - (hours * value + usd) / life
+            found.append(Option(worth, Wish(gpus, 0, name), MOVES if carries else STARTS))
+        return [one for one in found if one.usd_per_hour >= 0.0]
 
-    def _pressure(self, view: View) -> float:
-        """Return how much faster than so far the job has to be from now on to be done in time."""
-        terms = terms_in(view)[view.pool]
+    def _value(self, view: View) -> float:
+        """Return what an hour of progress is worth: more, the faster the job has to be than was planned."""
+        every, quotes = terms_in(view), [pool.quote for pool in view.pools]
+        terms = every[view.pool]
         whole, left = (
-            work_hours(terms, 0.0, terms.fastest),
-            work_hours(terms, view.state.progress_gpu_hours, terms.fastest),
+            work_hours(terms, done, terms.fastest) for done in (0.0, view.state.progress_gpu_hours)
         )
-        done = whole - left
-        needed = left / max(view.hours_left, SPENT_HOURS)
-        so_far = done / view.now_hours if done > SPENT_HOURS and view.now_hours > SPENT_HOURS else 1.0
-        return needed / so_far
+        planned, needed = whole / view.job.deadline_hours, left / max(view.hours_left, view.slot_hours)
+        pairs = list(zip(every, quotes, strict=True))
+        on_demand = min(quote.on_demand_usd_per_gpu_hour * float(one.fastest) for one, quote in pairs)
+        cheapest = min(quote.spot_usd_per_gpu_hour * float(one.fastest) for one, quote in pairs)
+        return max(on_demand * needed / planned, cheapest)
