@@ -30,6 +30,9 @@ TIME_TOLERANCE_HOURS = 1e-6
 MAX_GPUS = 4096
 """The widest job we accept; a typing mistake must not allocate all memory."""
 
+UNLIMITED_GPUS = 10**9
+"""So many on-demand GPUs, or more, are as many as anybody wants."""
+
 ANY_WIDTH = tuple(range(1, 1025))
 """The widths of a job that names none."""
 
@@ -41,6 +44,9 @@ class Quote(NamedTuple):
     on_demand_usd_per_gpu_hour: float
     spot_gpus: int
     """Spot GPUs obtainable, those already held included."""
+    on_demand_gpus: int = UNLIMITED_GPUS
+    """On-demand GPUs obtainable, those already held included; limited only where a trace says so. Those that
+    are held stay held when there are fewer: a cloud does not take them away."""
 
 
 class Reason(NamedTuple):

@@ -118,7 +118,7 @@ def enumerated(window: Window, plans: list[Plan]) -> window_milp.Optimum:
 
 def solved(window: Window) -> tuple[int, list[tuple[int, int]]]:
     """Solve with the kernel, plain and compiled, which must agree to the last GPU."""
-    rows: Floats = np.array([list(quote) for quote in window.quotes], dtype=np.float64)
+    rows: Floats = np.array([quote[:3] for quote in window.quotes], dtype=np.float64)
     answers = []
     for kernel in (plan_window, compiled(plan_window)):
         plan = np.zeros((len(rows), 2))

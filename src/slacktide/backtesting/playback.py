@@ -56,5 +56,8 @@ def _play(pool: Pool, tape: Tape, slots: int) -> None:
     elif slots > tape.came:
         rows = slice(tape.came, slots)
         tape.extend(
-            pool.spot_usd_per_gpu_hour[rows], pool.on_demand_usd_per_gpu_hour[rows], pool.spot_gpus[rows]
+            pool.spot_usd_per_gpu_hour[rows],
+            pool.on_demand_usd_per_gpu_hour[rows],
+            pool.spot_gpus[rows],
+            pool.stock(tape.came, slots),
         )

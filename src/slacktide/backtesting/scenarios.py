@@ -14,7 +14,7 @@ from slacktide.market.base import Pool
 from slacktide.market.tape import Past, first_hours
 from slacktide.policy.stochastic_horizon import levels_of
 from slacktide.solve.slotted import deadline_slots
-from slacktide.types import Job
+from slacktide.types import UNLIMITED_GPUS, Job
 
 MODELS = 10
 """Models from which futures are drawn, each learned from the same history weighted anew."""
@@ -119,9 +119,13 @@ def _now(levels: markov.Levels, pool: Pool, at: int) -> markov.Now:
 
 
 def continued(pool: Pool, first: int, at: int, gpus: Ints, usd: Floats) -> Pool:
-    """Return the real past from `first` up to `at`, then a drawn future; the present quote stays real."""
+    """Return the real past from `first` up to `at`, then a drawn future; the present quote stays real.
+
+    On-demand GPUs are taken to be there in the future.
+    """
     spot_gpus = np.concatenate([pool.spot_gpus[first : at + 1], gpus[1:]])
     spot_usd = np.concatenate([pool.spot_usd_per_gpu_hour[first : at + 1], usd[1:]])
     last = pool.on_demand_usd_per_gpu_hour[at]
     on_demand = np.append(pool.on_demand_usd_per_gpu_hour[first : at + 1], np.full(len(gpus) - 1, last))
-    return Pool(pool.name, pool.slot_hours, spot_usd, on_demand, spot_gpus, pool.time(first), pool.gpu)
+    stock = np.append(pool.stock(first, at + 1), np.full(len(gpus) - 1, UNLIMITED_GPUS))
+    return Pool(pool.name, pool.slot_hours, spot_usd, on_demand, spot_gpus, pool.time(first), pool.gpu, stock)

@@ -21,7 +21,7 @@ STATE = JobState(
 
 STRETCH = Stretch(
     payer=JOB, use="work", slot=1, from_hours=0.5, to_hours=1.0, held_hours=0.5, pool="zone-a", spot_gpus=3,
-    on_demand_gpus=0, quote=Quote(0.1, 2.5, 4), pause_hours=0.1, productive_hours=0.4,
+    on_demand_gpus=0, quote=Quote(0.1, 2.5, 4, 8), pause_hours=0.1, productive_hours=0.4,
 )  # fmt: skip
 
 

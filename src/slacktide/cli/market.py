@@ -260,6 +260,7 @@ def _print(found: Market) -> None:
     from rich.table import Table
 
     from slacktide.market.statistics import describe
+    from slacktide.report import pools
 
     table = Table(title=_title(found), title_justify="left")
     table.add_column("pool", no_wrap=True)
@@ -272,6 +273,7 @@ def _print(found: Market) -> None:
     common.show(
         table,
         "any, half, full: share of time with at least one, half, all of the most GPUs ever available",
+        *pools.stock_words(found.pools),
         *(f"assumed: {sentence}" for sentence in found.assumptions),
     )
 

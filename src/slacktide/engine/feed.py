@@ -213,9 +213,9 @@ class Feed:
             what = str(error).removeprefix(f"{error.path}:{error.line}: ")
             raise FileError(what, path=path, line=line.number) from None
         records = records_of(self._header, rows, names, path, in_lines, types)
-        for _, micros, _, gpus, usd, on_demand_usd in records:
+        for _, micros, _, gpus, usd, on_demand_usd, stock in records:
             name = next(iter(names))
-            quote = Quote(usd, on_demand_usd, gpus)
+            quote = Quote(usd, on_demand_usd, gpus, stock)
             self._take_row(name, micros, quote, line.number, types.get(name, ""))
 
     def _take_row(self, name: str, micros: int, quote: Quote, line: int, gpu: str) -> None:
@@ -234,8 +234,8 @@ class Feed:
                 f"a feed must have at most {MOST_POOLS} pools, got more", path=self._path, line=line
             )
         slot_hours = self.market.pools[0].slot_hours
-        usd, on_demand_usd, gpus = (np.array([number]) for number in quote)
-        self._add(Pool(name, slot_hours, usd, on_demand_usd, gpus, time_of(micros), gpu))
+        usd, on_demand_usd, gpus, stock = (np.array([number]) for number in quote)
+        self._add(Pool(name, slot_hours, usd, on_demand_usd, gpus, time_of(micros), gpu, stock))
 
     def _add(self, pool: Pool) -> None:
         growing = LivePool(pool, first_hours(pool, self.market.pools[0], 0))

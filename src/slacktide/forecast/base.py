@@ -106,7 +106,7 @@ def _table(forecaster: Forecaster, pool: Pool, horizon: int) -> Floats:
     for slot in range(len(pool)):
         learner.learn(pool.quote(slot))
         for ahead, quote in enumerate(learner.forecast(horizon)):
-            table[slot, ahead] = quote
+            table[slot, ahead] = quote[:3]
     return table
 
 

@@ -31,13 +31,13 @@ class Persistence:
 
 
 class _Last:
-    """The last quote."""
+    """The last quote; on-demand GPUs are taken to be there."""
 
     def __init__(self) -> None:
         self._quote = Quote(0.0, 0.0, 0)
 
     def learn(self, quote: Quote) -> None:
-        self._quote = quote
+        self._quote = Quote(*quote[:3])
 
     def learn_many(self, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints) -> None:
         if len(spot_gpus):

@@ -17,17 +17,20 @@ from slacktide.market.samples import (
     MAX_USD_PER_GPU_HOUR,
     MICROS_PER_HOUR,
     MOST_MICROS,
+    STOCK_COLUMN,
     Place,
     Samples,
     micros_of,
 )
+from slacktide.types import UNLIMITED_GPUS
 
 
 def arrow_samples(table: Any, path: str, place: Callable[[int], Place]) -> Samples | None:
     """Return what an Arrow table in our columns says; None if any number cannot be, or nothing is there."""
     import pyarrow as pa
 
-    if len(table) == 0 or any(column.null_count for column in table.columns):
+    whole = table.drop_columns([STOCK_COLUMN]) if STOCK_COLUMN in table.column_names else table
+    if len(table) == 0 or any(column.null_count for column in whole.columns):
         return None
     pool = table["pool"].combine_chunks()
     names = pool.dictionary.to_pylist()
@@ -41,7 +44,27 @@ def arrow_samples(table: Any, path: str, place: Callable[[int], Place]) -> Sampl
     types = _gpu_types(table, codes, len(names))
     if types is None:
         return None
-    return Samples(path, tuple(names), codes, micros, gpus, spot, on_demand, place, types)
+    stock = None
+    if STOCK_COLUMN in table.column_names:
+        stock = _stock(table[STOCK_COLUMN].combine_chunks())
+        if stock is None:
+            return None
+    return Samples(path, tuple(names), codes, micros, gpus, spot, on_demand, place, types, stock)
+
+
+def _stock(column: Any) -> Ints | None:
+    """Return how many GPUs can be had on demand, unlimited where the cell is blank; None if any is odd.
+
+    The column holds numbers, or encoded texts.
+    """
+    if not hasattr(column, "dictionary"):
+        counts: Ints = column.fill_null(UNLIMITED_GPUS).to_numpy(zero_copy_only=False).astype(np.int64)
+        return counts if counts.min() >= 0 and counts.max() <= UNLIMITED_GPUS else None
+    texts = column.dictionary.to_pylist()
+    if not all(text == "" or (text.isascii() and text.isdigit() and len(text) < 10) for text in texts):
+        return None
+    known = np.array([int(text) if text else UNLIMITED_GPUS for text in texts], dtype=np.int64)
+    return np.asarray(known[column.indices.to_numpy()])
 
 
 def _gpu_types(table: Any, codes: Ints, pools: int) -> tuple[str, ...] | None:
@@ -65,7 +88,10 @@ def _possible(gpus: Ints, spot: Floats, on_demand: Floats) -> bool:
 
 
 def arrow_table(market: Market) -> Any:
-    """Return a market as an Arrow table in our columns, pool after pool; GPU types where any is known."""
+    """Return a market as an Arrow table in our columns, pool after pool.
+
+    GPU types are there where any is known, and on-demand GPUs where any pool's are limited.
+    """
     import pyarrow as pa
 
     def joined(name: str) -> Any:
@@ -78,9 +104,12 @@ def arrow_table(market: Market) -> Any:
     columns = [times.cast(pa.timestamp("us", tz="UTC")), names, *map(joined, COLUMNS[2:])]
     table = pa.table(columns, names=list(COLUMNS))
     types = [pool.gpu for pool in market.pools]
-    if not any(types):
-        return table
-    return table.append_column(GPU_COLUMN, pa.DictionaryArray.from_arrays(codes, pa.array(types)))
+    if any(types):
+        table = table.append_column(GPU_COLUMN, pa.DictionaryArray.from_arrays(codes, pa.array(types)))
+    if any(pool.on_demand_gpus is not None for pool in market.pools):
+        stock = np.concatenate([pool.stock(0, len(pool)) for pool in market.pools])
+        table = table.append_column(STOCK_COLUMN, pa.array(stock, mask=stock >= UNLIMITED_GPUS))
+    return table
 
 
 def _times(pool: Pool) -> Ints:

@@ -13,10 +13,14 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.errors import InputError, UnknownNameError, shown
 from slacktide.market.moves import Moves
-from slacktide.types import Quote
+from slacktide.types import UNLIMITED_GPUS, Quote
 
 EPOCH = datetime(2025, 1, 1, tzinfo=UTC)
 """When a market without times of its own is said to begin."""
+
+
+_UNLIMITED = np.array([UNLIMITED_GPUS])
+_UNLIMITED.flags.writeable = False
 
 
 def new_key() -> int:
@@ -40,6 +44,8 @@ class Pool:
     start: datetime = EPOCH
     gpu: str = ""
     """The GPU type, such as H100; empty where the source does not say."""
+    on_demand_gpus: Ints | None = None
+    """On-demand GPUs that can be had, slot by slot; None: as many as anybody wants, at all times."""
     key: int = field(init=False, repr=False, default_factory=new_key)
     """Names the series, so that what was learned from it can be kept without keeping it."""
 
@@ -51,12 +57,22 @@ class Pool:
         _own(self, "spot_usd_per_gpu_hour", np.float64)
         _own(self, "on_demand_usd_per_gpu_hour", np.float64)
         _own(self, "spot_gpus", np.int64)
+        self._own_stock()
         self._check_end()
         lengths = {len(self.spot_gpus), len(self.spot_usd_per_gpu_hour), len(self.on_demand_usd_per_gpu_hour)}
+        lengths |= set() if self.on_demand_gpus is None else {len(self.on_demand_gpus)}
         if len(lengths) != 1 or 0 in lengths:
             raise InputError(
                 f"pool {shown(self.name)}: the series must be of one length >= 1, got {sorted(lengths)}"
             )
+
+    def _own_stock(self) -> None:
+        """Keep the stock of on-demand GPUs where it is ever limited."""
+        if self.on_demand_gpus is None:
+            return
+        _own(self, "on_demand_gpus", np.int64)
+        if bool((self.on_demand_gpus >= UNLIMITED_GPUS).all()):
+            object.__setattr__(self, "on_demand_gpus", None)
 
     def _check_end(self) -> None:
         try:
@@ -71,7 +87,7 @@ class Pool:
     def __reduce__(self) -> tuple[type[Pool], tuple[object, ...]]:
         """Be made anew in another process: a plain copy's arrays could be written to."""
         series = (self.spot_usd_per_gpu_hour, self.on_demand_usd_per_gpu_hour, self.spot_gpus)
-        return Pool, (self.name, self.slot_hours, *series, self.start, self.gpu)
+        return Pool, (self.name, self.slot_hours, *series, self.start, self.gpu, self.on_demand_gpus)
 
     def __len__(self) -> int:
         """Return the number of slots."""
@@ -97,13 +113,28 @@ class Pool:
         """Return when a slot begins."""
         return self.start + timedelta(hours=slot * self.slot_hours)
 
+    @property
+    def stock_gpus(self) -> Ints:
+        """On-demand GPUs that can be had, slot by slot; one number for all slots where they are unlimited."""
+        return _UNLIMITED if self.on_demand_gpus is None else self.on_demand_gpus
+
+    def stock(self, first: int, last: int) -> Ints:
+        """Return the on-demand GPUs that can be had from one slot up to, but without, another."""
+        if self.on_demand_gpus is None:
+            return np.full(max(0, min(last, len(self)) - first), UNLIMITED_GPUS)
+        return self.on_demand_gpus[first:last]
+
     def quote(self, slot: int) -> Quote:
-        """Return what the market offers in a slot; after the end only on demand, at its last price."""
+        """Return what the market offers in a slot; after the end only on demand, at its last price.
+
+        Nothing is known of the stock then: it is taken to be unlimited.
+        """
         if slot < len(self):
             return Quote(
                 float(self.spot_usd_per_gpu_hour[slot]),
                 float(self.on_demand_usd_per_gpu_hour[slot]),
                 int(self.spot_gpus[slot]),
+                UNLIMITED_GPUS if self.on_demand_gpus is None else int(self.on_demand_gpus[slot]),
             )
         last = len(self) - 1
         return Quote(float(self.spot_usd_per_gpu_hour[last]), float(self.on_demand_usd_per_gpu_hour[last]), 0)
@@ -122,6 +153,7 @@ class Pool:
             self.spot_gpus[first:last],
             self.time(first),
             self.gpu,
+            None if self.on_demand_gpus is None else self.on_demand_gpus[first:last],
         )
 
 

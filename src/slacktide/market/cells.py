@@ -17,14 +17,16 @@ from slacktide.market.samples import (
     MAX_SPOT_GPUS,
     MAX_USD_PER_GPU_HOUR,
     MOST_MICROS,
+    STOCK_COLUMN,
     Place,
     Samples,
     micros_of,
 )
+from slacktide.types import UNLIMITED_GPUS
 
 Placing: TypeAlias = Callable[[int], Place]
-Record: TypeAlias = tuple[int, int, int, int, float, float]
-"""Number of the row, time, pool, GPUs, spot price, on-demand price."""
+Record: TypeAlias = tuple[int, int, int, int, float, float, int]
+"""Number of the row, time, pool, spot GPUs, spot price, on-demand price, on-demand GPUs."""
 
 
 class Row(NamedTuple):
@@ -69,6 +71,10 @@ class Cell(NamedTuple):
             raise self.error("must be a whole number >= 0")
         return int(number)
 
+    def stock(self) -> int:
+        """Return a count; blank means as many as anybody wants."""
+        return self.gpus() if self.text.strip() else UNLIMITED_GPUS
+
     def micros(self) -> int:
         """Return a time as microseconds since 1970; without zone it is UTC."""
         try:
@@ -107,7 +113,7 @@ def plain_samples(names: Sequence[str], rows: Iterable[Row], path: str, place: P
     records = list(records_of(names, rows, pools, path, place, types))
     if not records:
         raise FileError("a table must have rows below its header, got none", path=path)
-    numbers, micros, codes, gpus, spot, on_demand = zip(*records, strict=True)
+    numbers, micros, codes, gpus, spot, on_demand, stock = zip(*records, strict=True)
     return Samples(
         path,
         tuple(pools),
@@ -118,6 +124,7 @@ def plain_samples(names: Sequence[str], rows: Iterable[Row], path: str, place: P
         np.array(on_demand, dtype=np.float64),
         lambda row: place(numbers[row]),
         tuple(types[pool] for pool in pools) if types else (),
+        np.array(stock, dtype=np.int64) if STOCK_COLUMN in names else None,
     )
 
 
@@ -135,11 +142,13 @@ def records_of(
     """
     where = [names.index(name) for name in COLUMNS]
     gpu = names.index(GPU_COLUMN) if GPU_COLUMN in names else None
+    stock = names.index(STOCK_COLUMN) if STOCK_COLUMN in names else None
     types = {} if types is None else types
     for row in rows:
         at = place(row.number)
         _check_cells(row, len(names), path, at)
-        record = _record(row, where, pools, path, at)
+        there = Cell("" if stock is None else row.cells[stock], STOCK_COLUMN, path, at)
+        record = _record(row, where, pools, path, at, there)
         if gpu is not None:
             _take_type(Cell(row.cells[gpu], GPU_COLUMN, path, at), row.cells[where[1]].strip(), types)
         yield record
@@ -160,9 +169,11 @@ def _take_type(cell: Cell, pool: str, types: dict[str, str]) -> None:
         raise cell.error(f"must be the same in all rows of pool {shown(pool)}, which has {shown(known)}")
 
 
-def _record(row: Row, where: list[int], pools: dict[str, int], path: str, place: Place) -> Record:
+def _record(
+    row: Row, where: list[int], pools: dict[str, int], path: str, place: Place, stock: Cell
+) -> Record:
     time, pool, gpus, spot, on_demand = (
         Cell(row.cells[index], name, path, place) for index, name in zip(where, COLUMNS, strict=True)
     )
     code = pools.setdefault(pool.given(), len(pools))
-    return row.number, time.micros(), code, gpus.gpus(), spot.usd(), on_demand.usd()
+    return row.number, time.micros(), code, gpus.gpus(), spot.usd(), on_demand.usd(), stock.stock()

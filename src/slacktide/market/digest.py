@@ -13,6 +13,7 @@ import numpy as np
 from slacktide.market.base import Market, Pool
 from slacktide.market.cache import LruCache
 from slacktide.market.moves import Moves
+from slacktide.types import UNLIMITED_GPUS
 
 SAME_BORDER = 1e-3
 """Borders of slots that lie closer than this share of a slot are one: the step of a feed is a median."""
@@ -51,6 +52,9 @@ def _parts(pool: Pool, slots: int, slot_hours: float | None) -> Iterator[bytes]:
     yield np.ascontiguousarray(pool.spot_usd_per_gpu_hour[:slots], "<f8").tobytes()
     yield np.ascontiguousarray(pool.on_demand_usd_per_gpu_hour[:slots], "<f8").tobytes()
     yield np.ascontiguousarray(pool.spot_gpus[:slots], "<i8").tobytes()
+    stock = pool.stock(0, slots)
+    if bool((stock < UNLIMITED_GPUS).any()):  # what is unlimited was not part of a digest before
+        yield np.ascontiguousarray(stock, "<i8").tobytes()
 
 
 def _slots_before(pool: Pool, until: datetime) -> int:

@@ -89,7 +89,8 @@ class LivePool:
         if self._opened is not None:
             self._unroll(self._opened, len(self._opened))
         past = self.tape.past()
-        ahead = np.array(self._ahead if len(past) == past.came else ()).reshape(-1, 3)
+        ahead = np.array(self._ahead if len(past) == past.came else ()).reshape(-1, len(Quote._fields))
+        assert past.on_demand_gpus is not None
         return Pool(
             past.name,
             past.slot_hours,
@@ -98,6 +99,7 @@ class LivePool:
             np.append(past.spot_gpus, ahead[:, 2]),
             time_of(self._first),
             self._gpu,
+            np.append(past.on_demand_gpus, ahead[:, 3]),
         )
 
     def _unroll(self, pool: Pool, slots: int) -> None:
@@ -106,6 +108,7 @@ class LivePool:
             pool.spot_usd_per_gpu_hour[:slots],
             pool.on_demand_usd_per_gpu_hour[:slots],
             pool.spot_gpus[:slots],
+            pool.stock(0, slots),
         )
         self._ahead.extendleft(pool.quote(slot) for slot in reversed(range(slots, len(pool))))
         self._opened = None
@@ -123,12 +126,13 @@ class LivePool:
         return self.tape.quote(self.tape.came - 1)
 
     def _share_slot(self, quote: Quote) -> None:
-        """Take in a further row of the last slot: it has the lower count and the mean price."""
+        """Take in a further row of the last slot: it has the lower counts and the mean prices."""
         last, rows = self._newest(), self._rows_in_slot
         both = Quote(
             (rows * last.spot_usd_per_gpu_hour + quote.spot_usd_per_gpu_hour) / (rows + 1),
             (rows * last.on_demand_usd_per_gpu_hour + quote.on_demand_usd_per_gpu_hour) / (rows + 1),
             min(last.spot_gpus, quote.spot_gpus),
+            min(last.on_demand_gpus, quote.on_demand_gpus),
         )
         self._rows_in_slot += 1
         if self._opened is not None:

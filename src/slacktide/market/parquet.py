@@ -14,7 +14,15 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.cells import Row, in_rows, plain_samples
 from slacktide.market.csv_rows import header_problem
 from slacktide.market.moves import Moves
-from slacktide.market.samples import COLUMNS, GPU_COLUMN, MAX_ROWS, Irregular, Samples
+from slacktide.market.samples import (
+    COLUMNS,
+    GPU_COLUMN,
+    MAX_ROWS,
+    OPTIONAL_COLUMNS,
+    STOCK_COLUMN,
+    Irregular,
+    Samples,
+)
 from slacktide.market.series import regular
 
 _MAGIC = b"PAR1"
@@ -66,10 +74,10 @@ def _table(data: bytes, path: str) -> Any:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).strip().split("\n")[0]
         raise FileError(f"must be readable Parquet, got: {reason}", path=path) from None
-    problem = header_problem(table.column_names, COLUMNS, (GPU_COLUMN,))
+    problem = header_problem(table.column_names, COLUMNS, OPTIONAL_COLUMNS)
     if problem:
         raise FileError(problem, path=path)
-    return table.select([*COLUMNS, *({GPU_COLUMN} & set(table.column_names))])
+    return table.select([*COLUMNS, *(name for name in OPTIONAL_COLUMNS if name in table.column_names)])
 
 
 def _check_rows(rows: int, path: str) -> None:
@@ -92,9 +100,9 @@ def _cast(table: Any) -> Any:
     import pyarrow as pa
 
     zone = getattr(table.schema.field("time_utc").type, "tz", None)
-    types = [pa.timestamp("us", tz=zone), pa.string(), pa.int64(), pa.float64(), pa.float64(), pa.string()]
-    columns = [column.cast(kind) for column, kind in zip(table.columns, types, strict=False)]
-    named = ((name, column) for name, column in zip(table.column_names, columns, strict=True))
+    kinds = [pa.timestamp("us", tz=zone), pa.string(), pa.int64(), pa.float64(), pa.float64()]
+    types = {**dict(zip(COLUMNS, kinds, strict=True)), GPU_COLUMN: pa.string(), STOCK_COLUMN: pa.int64()}
+    named = ((name, table[name].cast(types[name])) for name in table.column_names)
     encoded = {
         name: column.dictionary_encode() if name in ("pool", GPU_COLUMN) else column for name, column in named
     }

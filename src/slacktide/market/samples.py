@@ -15,6 +15,10 @@ COLUMNS = ("time_utc", "pool", "spot_gpus", "spot_usd_per_gpu_hour", "on_demand_
 GPU_COLUMN = "gpu"
 """A column that a table may have besides: the GPU type of the pool, the same in all its rows."""
 
+STOCK_COLUMN = "on_demand_gpus"
+"""Another: how many GPUs can be had on demand; a blank cell means as many as anybody wants."""
+OPTIONAL_COLUMNS = (GPU_COLUMN, STOCK_COLUMN)
+
 MICROS_PER_HOUR = 3_600_000_000
 MAX_ROWS = 10_000_000
 """The most rows of a table that are read."""
@@ -69,6 +73,8 @@ class Samples:
     """Finds a row in the file; may be slow, for it is only asked when something is wrong."""
     gpu_types: tuple[str, ...] = ()
     """The GPU type of each pool, empty where it is not known; none at all where no pool's is."""
+    on_demand_gpus: Ints | None = None
+    """On-demand GPUs that can be had; None where the file does not say."""
 
     def __len__(self) -> int:
         return len(self.micros)
@@ -87,8 +93,8 @@ class Samples:
 
 def is_header(names: Sequence[str]) -> bool:
     """Whether these are the columns of a table, in any order, each once."""
-    rest = [name for name in names if name != GPU_COLUMN]
-    return sorted(rest) == sorted(COLUMNS) and len(names) - len(rest) <= 1
+    rest = [name for name in names if name not in OPTIONAL_COLUMNS]
+    return sorted(rest) == sorted(COLUMNS) and all(names.count(name) <= 1 for name in OPTIONAL_COLUMNS)
 
 
 def micros_of(time: datetime) -> int:

@@ -1,7 +1,7 @@
 """From samples to regular series, and from one slot length to another.
 
 A series is a step function of time. In a new slot the availability is the minimum inside it
-(GPUs one can keep for the whole slot) and a price its time-weighted mean.
+(GPUs one can keep for the whole slot), also that of on demand, and a price its time-weighted mean.
 """
 
 from __future__ import annotations
@@ -137,6 +137,7 @@ def _resampled(pool: Pool, slot_hours: float, source: str) -> Pool:
         spot_usd_per_gpu_hour=_mean(pool.spot_usd_per_gpu_hour, pieces),
         on_demand_usd_per_gpu_hour=_mean(pool.on_demand_usd_per_gpu_hour, pieces),
         spot_gpus=_minimum(pool.spot_gpus, pieces),
+        on_demand_gpus=None if pool.on_demand_gpus is None else _minimum(pool.on_demand_gpus, pieces),
     )
 
 
@@ -198,6 +199,7 @@ def _pool(samples: Samples, rows: Ints, step: int, irregular: Irregular) -> Pool
     if irregular.gaps == "empty":
         gap = np.append(times[first[1:]] - times[last[:-1]] > _GAP_STEPS * step, False)
         gpus[gap[which] & (np.arange(slots) != near[first][which])] = 0
+    stock = samples.on_demand_gpus
     counts = last - first + 1
     return Pool(
         samples.pools[samples.pool[rows[0]]],
@@ -207,6 +209,7 @@ def _pool(samples: Samples, rows: Ints, step: int, irregular: Irregular) -> Pool
         gpus,
         time_of(times[0]),
         samples.gpu(int(rows[0])),
+        None if stock is None else np.minimum.reduceat(stock[rows], first)[which],
     )
 
 

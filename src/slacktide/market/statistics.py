@@ -9,6 +9,7 @@ import numpy as np
 
 from slacktide.arrays import Bools, Floats, Ints
 from slacktide.market.base import Pool
+from slacktide.types import UNLIMITED_GPUS
 
 
 class Spells(NamedTuple):
@@ -49,6 +50,10 @@ class PoolFigures:
     price_share: float | None
     """Mean spot price as a share of the mean on-demand price; None if on demand is free."""
     price_moves_per_day: float
+    on_demand_any_share: float | None = None
+    """Share of time with at least one on-demand GPU; None where the trace does not limit them."""
+    on_demand_mean_gpus: float | None = None
+    """Mean of those that can be had, over the time in which they are limited."""
 
 
 def describe(pool: Pool) -> PoolFigures:
@@ -81,7 +86,14 @@ def describe(pool: Pool) -> PoolFigures:
         on_demand_mean_usd=float(on_demand.mean()),
         price_share=float(spot.mean() / on_demand.mean()) if on_demand.any() else None,
         price_moves_per_day=int(np.count_nonzero(np.diff(spot))) / days,
+        on_demand_any_share=None if pool.on_demand_gpus is None else stock_share(pool, 1),
+        on_demand_mean_gpus=_mean(pool.stock_gpus[pool.stock_gpus < UNLIMITED_GPUS].astype(np.float64)),
     )
+
+
+def stock_share(pool: Pool, gpus: int) -> float:
+    """Return the share of time with at least this many on-demand GPUs."""
+    return float((pool.stock_gpus >= gpus).mean())
 
 
 def spells_of(pool: Pool, least: int = 1) -> Spells:

@@ -1,7 +1,7 @@
 """Our own format: a table of quotes as CSV, CSV.gz or Parquet, read fast and written back exactly.
 
 Columns, in any order: `time_utc, pool, spot_gpus, spot_usd_per_gpu_hour, on_demand_usd_per_gpu_hour`, and
-perhaps `gpu`, the GPU type of the pool.
+perhaps `gpu`, the GPU type of the pool, and `on_demand_gpus`, how many GPUs can be had on demand.
 CSV is read by Arrow; whatever Arrow or a check of its columns balks at is read again row by row,
 which accepts what only looked odd and finds the line of what is wrong.
 """
@@ -22,7 +22,16 @@ from slacktide.market.cells import in_lines, plain_samples, records_of
 from slacktide.market.csv_rows import header_of, rows_of
 from slacktide.market.files import as_text, packed, read_bytes
 from slacktide.market.parquet import is_parquet, parquet_bytes, read_parquet
-from slacktide.market.samples import COLUMNS, GPU_COLUMN, Irregular, Place, Samples, is_header
+from slacktide.market.samples import (
+    COLUMNS,
+    GPU_COLUMN,
+    OPTIONAL_COLUMNS,
+    STOCK_COLUMN,
+    Irregular,
+    Place,
+    Samples,
+    is_header,
+)
 from slacktide.market.series import regular
 
 _PIECE_BYTES = 1 << 20
@@ -63,7 +72,7 @@ def csv_samples(data: bytes, path: str) -> Samples:
 def rows_samples(data: bytes, path: str) -> Samples:
     """Read the rows of a CSV table one by one: the definition that the fast way must agree with."""
     rows = rows_of(as_text(data, path), path)
-    return plain_samples(header_of(rows, COLUMNS, path, (GPU_COLUMN,)), rows, path, in_lines)
+    return plain_samples(header_of(rows, COLUMNS, path, OPTIONAL_COLUMNS), rows, path, in_lines)
 
 
 def _find_mistake(data: bytes, path: str) -> None:
@@ -115,6 +124,7 @@ def _arrow(data: bytes, header: list[str], offset: int, zone: str | None) -> Any
         "time_utc": pa.timestamp("us", tz=zone),
         "pool": pa.dictionary(pa.int32(), pa.string()),
         GPU_COLUMN: pa.dictionary(pa.int32(), pa.string()),
+        STOCK_COLUMN: pa.dictionary(pa.int32(), pa.string()),  # a cell may be blank
         "spot_gpus": pa.int64(),
         "spot_usd_per_gpu_hour": pa.float64(),
         "on_demand_usd_per_gpu_hour": pa.float64(),

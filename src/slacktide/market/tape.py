@@ -15,7 +15,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.market.base import Pool, new_key
-from slacktide.types import Quote
+from slacktide.types import UNLIMITED_GPUS, Quote
 
 SAME_TIME_SHARE = 1e-6
 """Two moments closer than this share of a slot are one moment."""
@@ -23,8 +23,8 @@ FEWEST_ROOM = 64
 
 Mark: TypeAlias = tuple[int, int, int]
 """Names what a past says: the series, quotes that have come, slots with those held."""
-Columns: TypeAlias = tuple[Floats, Floats, Ints]
-"""Spot prices, on-demand prices, spot GPUs."""
+Columns: TypeAlias = tuple[Floats, Floats, Ints, Ints]
+"""Spot prices, on-demand prices, spot GPUs, on-demand GPUs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,13 +43,15 @@ class Past(Sequence[Quote]):
     spot_usd_per_gpu_hour: Floats
     on_demand_usd_per_gpu_hour: Floats
     spot_gpus: Ints
+    on_demand_gpus: Ints | None = None
+    """On-demand GPUs that could be had; None: as many as anybody wants."""
 
     @classmethod
     def of(cls, pool: Pool, first_hours: float = 0.0) -> Past:
         """Return a whole pool as a past, for the simulator's side: what a policy sees comes from a tape."""
         columns = (pool.spot_usd_per_gpu_hour, pool.on_demand_usd_per_gpu_hour, pool.spot_gpus)
-        hour = pool.first_hour_of_day
-        return cls(pool.key, len(pool), pool.name, pool.slot_hours, first_hours, hour, *columns)
+        hour, stock = pool.first_hour_of_day, pool.on_demand_gpus
+        return cls(pool.key, len(pool), pool.name, pool.slot_hours, first_hours, hour, *columns, stock)
 
     def __len__(self) -> int:
         return len(self.spot_gpus)
@@ -65,6 +67,7 @@ class Past(Sequence[Quote]):
             float(self.spot_usd_per_gpu_hour[index]),
             float(self.on_demand_usd_per_gpu_hour[index]),
             int(self.spot_gpus[index]),
+            UNLIMITED_GPUS if self.on_demand_gpus is None else int(self.on_demand_gpus[index]),
         )
 
     def begin_hours(self, slot: int) -> float:
@@ -85,6 +88,7 @@ class Past(Sequence[Quote]):
             spot_usd_per_gpu_hour=self.spot_usd_per_gpu_hour[:end],
             on_demand_usd_per_gpu_hour=self.on_demand_usd_per_gpu_hour[:end],
             spot_gpus=self.spot_gpus[:end],
+            on_demand_gpus=None if self.on_demand_gpus is None else self.on_demand_gpus[:end],
         )
 
     def mark(self, slots: int) -> Mark:
@@ -126,16 +130,17 @@ class Tape:
         """Take in the quote of the next slot, in place of any that were held."""
         self._drop_held()
         self._make_room(self.came + 1)
-        spot, on_demand, gpus = self._columns
-        spot[self.came], on_demand[self.came], gpus[self.came] = quote
+        for column, number in zip(self._columns, quote, strict=True):
+            column[self.came] = number
         self.came = self._slots = self.came + 1
 
-    def extend(self, *columns: Floats | Ints) -> None:
-        """Take in many quotes at once: spot prices, on-demand prices, spot GPUs."""
+    def extend(self, spot_usd: Floats, on_demand_usd: Floats, gpus: Ints, stock: Ints | None = None) -> None:
+        """Take in many quotes at once; without a stock, on-demand GPUs are unlimited."""
         self._drop_held()
-        end = self.came + len(columns[0])
+        end = self.came + len(gpus)
         self._make_room(end)
-        for column, numbers in zip(self._columns, columns, strict=True):
+        known = (spot_usd, on_demand_usd, gpus, UNLIMITED_GPUS if stock is None else stock)
+        for column, numbers in zip(self._columns, known, strict=True):
             column[self.came : end] = numbers
         self.came = self._slots = end
 
@@ -157,8 +162,8 @@ class Tape:
 
     def quote(self, slot: int) -> Quote:
         """Return what was quoted for a slot that has begun."""
-        spot, on_demand, gpus = self._columns
-        return Quote(float(spot[slot]), float(on_demand[slot]), int(gpus[slot]))
+        spot, on_demand, gpus, stock = self._columns
+        return Quote(float(spot[slot]), float(on_demand[slot]), int(gpus[slot]), int(stock[slot]))
 
     def begin_hours(self, slot: int) -> float:
         """Return when a slot begins, on the clock of the market."""
@@ -171,10 +176,10 @@ class Tape:
     def past(self, slots: int | None = None) -> Past:
         """Return all that was quoted, or the first so many slots of it, without copying."""
         end = self._slots if slots is None else min(slots, self._slots)
-        spot, on_demand, gpus = self._shown
+        spot, on_demand, gpus, stock = self._shown
         return Past(
             self.key, min(self.came, end), self.name, self.slot_hours, self.first_hours,
-            self.first_hour_of_day, spot[:end], on_demand[:end], gpus[:end],
+            self.first_hour_of_day, spot[:end], on_demand[:end], gpus[:end], stock[:end],
         )  # fmt: skip
 
     def _drop_held(self) -> None:
@@ -202,12 +207,12 @@ def first_hours(pool: Pool, own: Pool, start: int) -> float:
 
 def _read_only(columns: Columns) -> Columns:
     """Return the same arrays as they may be handed out."""
-    spot, on_demand, gpus = columns
-    shown = spot.view(), on_demand.view(), gpus.view()
+    spot, on_demand, gpus, stock = columns
+    shown = spot.view(), on_demand.view(), gpus.view(), stock.view()
     for array in shown:
         array.flags.writeable = False
     return shown
 
 
 def _room(slots: int) -> Columns:
-    return np.zeros(slots), np.zeros(slots), np.zeros(slots, dtype=np.int64)
+    return np.zeros(slots), np.zeros(slots), np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)

@@ -122,7 +122,7 @@ class Ahap:
             raise InputError(f"ahap: price_threshold must be in (0, 1], got {self.price_threshold:g}")
 
     def decide(self, view: View) -> Allocation:
-        forecast = [tuple(quote) for quote in view.forecast()[: self.window - 1]]
+        forecast = [quote[:3] for quote in view.forecast()[: self.window - 1]]
         context = Context(np.array(forecast, dtype=np.float64).reshape(1, -1, 3))
         function, parameters = self.rule(context)
         if len(view.memory) == parameters.plans.size:

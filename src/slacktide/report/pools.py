@@ -11,6 +11,7 @@ from slacktide.units import format_duration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from slacktide.market.base import Pool
     from slacktide.market.side_by_side import MoveBetween, PoolBeside
 
 SHOWN_PAIRS = 4
@@ -54,6 +55,22 @@ def beside_words(largest_gpus: int) -> str:
         "Prices are USD per GPU-hour; ≥ n: share of time with at least n spot GPUs, up to the most that any "
         f"pool ever had, {largest_gpus}; mean up and down: how long spot stays, and stays away."
     )
+
+
+def stock_words(pools: Sequence[Pool]) -> list[str]:
+    """Say for how much of the time each pool had on-demand GPUs, where its trace limits them."""
+    from slacktide.market.statistics import describe
+
+    said = []
+    for pool in pools:
+        figures = describe(pool)
+        if figures.on_demand_any_share is not None and figures.on_demand_mean_gpus is not None:
+            share, mean = figures.on_demand_any_share, figures.on_demand_mean_gpus
+            said.append(
+                f"{words.plain(pool.name, 60)}: on-demand GPUs were there {share:.1%} of the time, "
+                f"{mean:.1f} in the mean while they were limited."
+            )
+    return said
 
 
 def moves_words(moves: Sequence[MoveBetween]) -> list[str]:

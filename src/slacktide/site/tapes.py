@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from slacktide.forecast.on_tape import Foresight
 from slacktide.market.tape import Past, Tape
-from slacktide.types import Quote
+from slacktide.types import UNLIMITED_GPUS, Quote
 
 NOT_BEGUN = Quote(math.inf, math.inf, 0)
 """What a pool offers before its first quote."""
@@ -39,7 +39,7 @@ class Tapes:
         if min(begun, len(tape)) == 0:
             return NOT_BEGUN
         if begun > len(tape):
-            return tape.quote(len(tape) - 1)._replace(spot_gpus=0)
+            return tape.quote(len(tape) - 1)._replace(spot_gpus=0, on_demand_gpus=UNLIMITED_GPUS)
         return tape.quote(begun - 1)
 
     def past(self, pool: int, hours: float) -> Past:

@@ -40,7 +40,7 @@ from slacktide.solve.sweep import (
     window_hours,
     worth,
 )
-from slacktide.types import JobState, Quote
+from slacktide.types import UNLIMITED_GPUS, JobState, Quote
 
 SAME = 1e-9
 """Amounts of work or money closer than this are equal."""
@@ -271,7 +271,9 @@ def replay(frame: Numbers, future: Future, plan: Ints, spot: Ints, on_demand: In
     for slot in range(len(plan)):
         if state.finish_hours < np.inf:
             break
-        quote = Quote(future.spot_usd[slot], future.on_demand_usd[slot], future.spot_gpus[slot])
+        quote = Quote(
+            future.spot_usd[slot], future.on_demand_usd[slot], future.spot_gpus[slot], UNLIMITED_GPUS
+        )
         left = lose(terms.terms, state, quote.spot_gpus)
         spot[slot], on_demand[slot] = 0, terms.fastest
         if slot < terms.deadline_slots and plan[slot] >= 0:

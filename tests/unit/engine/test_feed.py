@@ -23,6 +23,7 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.feed import Feed, feed_path, open_feed, troubles
 from slacktide.errors import InputError
 from slacktide.store.memory import MemoryStore
+from slacktide.types import UNLIMITED_GPUS, Quote
 
 HEADER = "time_utc,pool,spot_gpus,spot_usd_per_gpu_hour,on_demand_usd_per_gpu_hour\n"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -94,8 +95,27 @@ def test_a_pool_that_comes_into_being_has_its_gpus(feed: Path) -> None:
     live = Feed(f"feed:{feed}")
     live.at("here", 9)
     append(feed, row(10, 7, pool="new").replace("\n", ",A100\n"))
-    assert live.at("here", 10)[1] == ("new", (2.0, 8.0, 7))
+    assert live.at("here", 10)[1] == ("new", Quote(2.0, 8.0, 7))
     assert (live.pool("here").gpu, live.pool("new").gpu) == ("H100", "A100")
+
+
+def test_a_feed_may_say_how_many_gpus_can_be_had_on_demand(feed: Path) -> None:
+    def with_stock(slot: float, stock: str, pool: str = "here") -> str:
+        return row(slot, 4, pool=pool).strip() + f",{stock}\n"
+
+    lines = [with_stock(slot, "" if slot % 2 else "8") for slot in range(10)]
+    feed.write_text(HEADER.strip() + ",on_demand_gpus\n" + "".join(lines), encoding="utf-8")
+    live = Feed(f"feed:{feed}")
+    append(
+        feed, with_stock(10, "3") + with_stock(10.3, "2") + with_stock(12, "") + with_stock(12, "1", "new")
+    )
+    found = [live.quote("here", slot).on_demand_gpus for slot in (8, 9, 10, 11, 12, 13)]
+    assert found == [8, UNLIMITED_GPUS, 2, 2, UNLIMITED_GPUS, UNLIMITED_GPUS]
+    assert live.quote("new", 0).on_demand_gpus == 1
+    assert live.pool("here").quote(10).on_demand_gpus == 2
+    append(feed, with_stock(14, "-1"))
+    assert live.quote("here", 14).on_demand_gpus == UNLIMITED_GPUS
+    assert f"{feed}:16: on_demand_gpus must be a whole number >= 0, got '-1'" in live.trouble
 
 
 def test_the_past_of_every_pool_moves(feed: Path) -> None:
@@ -112,7 +132,7 @@ def test_a_pool_that_comes_into_being_is_seen(feed: Path) -> None:
     live.at("here", 9)
     append(feed, row(10, 1) + row(11, 1) + row(11, 7, pool="new"))
     assert live.at("here", 10)[1].quote.spot_gpus == 0
-    assert live.at("here", 11)[1] == ("new", (2.0, 8.0, 7))
+    assert live.at("here", 11)[1] == ("new", Quote(2.0, 8.0, 7))
 
 
 def test_rows_that_come_early_are_not_shown_before_their_time(feed: Path) -> None:
@@ -129,9 +149,9 @@ def test_slots_without_rows_are_as_the_last_and_two_rows_share_a_slot(feed: Path
     assert offered(live, 12) == [4, 4, 4, 4, 1]
     key = live.at("here", 12).past(0).key
     append(feed, row(12.3, 3, 4.0))
-    assert live.quote("here", 12) == (3.0, 8.0, 1)
+    assert live.quote("here", 12) == Quote(3.0, 8.0, 1)
     assert live.at("here", 12).past(0).key != key
-    assert live.pool("here").quote(12) == (3.0, 8.0, 1)
+    assert live.pool("here").quote(12) == Quote(3.0, 8.0, 1)
 
 
 KEPT = "its last good rows are used"
@@ -317,7 +337,7 @@ def test_rows_count_in_their_slots_however_the_file_is_written(tmp_path: Path, d
         assert past.came == came[-1] + 1
         for slot, quote in enumerate(past):
             last = max(one for one in came if one <= slot)
-            assert quote == (last / 7, 8.0, last + number)
+            assert quote == Quote(last / 7, 8.0, last + number)
 
 
 def test_a_feed_must_name_its_file() -> None:

@@ -13,10 +13,13 @@ import pytest
 
 from slacktide.errors import FileError
 from slacktide.market.base import Market, Pool
+from slacktide.market.digest import digest
 from slacktide.market.live_pool import LivePool
 from slacktide.market.samples import COLUMNS, Irregular
 from slacktide.market.series import resample
 from slacktide.market.table import _fast_samples, read_table, rows_samples, write_table
+from slacktide.market.tape import Past
+from slacktide.types import UNLIMITED_GPUS
 
 HEADER = ",".join(COLUMNS)
 ROWS = (
@@ -44,6 +47,7 @@ def same(left: Market, right: Market) -> None:
     assert list(left) == list(right)
     for one, other in zip(left.pools, right.pools, strict=True):
         assert (one.start, one.slot_hours, one.gpu) == (other.start, other.slot_hours, other.gpu)
+        np.testing.assert_array_equal(one.stock_gpus, other.stock_gpus)
         for name in COLUMNS[2:]:
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
@@ -355,3 +359,69 @@ def test_the_gpu_of_a_pool_stays_with_it(tmp_path: Path) -> None:
         LivePool(pool, 0.0).pool(),
     )
     assert [one.gpu for one in made] == ["H100"] * len(made)
+
+
+STOCKED = tuple(f"{row},{stock}" for row, stock in zip(ROWS, ("8", "", "0"), strict=True))
+
+
+@pytest.mark.parametrize("name", ["m.csv", "m.csv.gz", "m.parquet"])
+def test_a_table_may_say_how_many_gpus_can_be_had_on_demand(tmp_path: Path, name: str) -> None:
+    market = read_table(table(tmp_path, f"{HEADER},on_demand_gpus", *STOCKED, name="given.csv"))
+    pool = market.pools[0]
+    assert pool.on_demand_gpus is not None
+    assert pool.on_demand_gpus.tolist() == [8, UNLIMITED_GPUS, 0]
+    assert [pool.quote(slot).on_demand_gpus for slot in (0, 2, 3)] == [8, 0, UNLIMITED_GPUS]
+    unlimited = replace(pool, name="b", gpu="H100", on_demand_gpus=None)
+    write_table(replace(market, pools=(pool, unlimited)), tmp_path / name)
+    back = read_table(tmp_path / name)
+    same(back, replace(market, pools=(pool, unlimited)))
+    assert back.pools[1].on_demand_gpus is None
+
+
+def test_a_stock_is_kept_by_all_that_is_made_of_a_pool(tmp_path: Path) -> None:
+    market = read_table(
+        table(
+            tmp_path,
+            f"on_demand_gpus,{HEADER}",
+            *(f"{stock},{row}" for row, stock in zip(ROWS, (8, 2, 5), strict=True)),
+        )
+    )
+    pool = market.pools[0]
+    assert pool.window(1, 3).stock_gpus.tolist() == [2, 5]
+    assert pickle.loads(pickle.dumps(pool)).stock_gpus.tolist() == [8, 2, 5]
+    assert resample(market, pool.slot_hours * 1.5).pools[0].stock_gpus.tolist() == [2, 2]
+    assert LivePool(pool, 0.0).pool().stock_gpus.tolist() == [8, 2, 5]
+    assert [quote.on_demand_gpus for quote in Past.of(pool).until(2 * pool.slot_hours)] == [8, 2]
+    bare = replace(market, pools=(replace(pool, on_demand_gpus=None),))
+    full = replace(market, pools=(replace(pool, on_demand_gpus=np.full(3, UNLIMITED_GPUS)),))
+    assert digest(market) != digest(bare) == digest(full)
+    assert full.pools[0].on_demand_gpus is None
+
+
+@pytest.mark.parametrize("cell", ["-1", "2.5", "many", "nan", "9" * 30])
+def test_a_bad_stock_is_named_by_line(tmp_path: Path, cell: str) -> None:
+    error = told(table(tmp_path, f"{HEADER},on_demand_gpus", STOCKED[0], f"{ROWS[1]},{cell}", STOCKED[2]))
+    assert error.line == 3
+    assert "on_demand_gpus must be a" in str(error)
+    assert cell[:10] in str(error)
+
+
+def test_a_bad_stock_in_parquet_is_named_by_row(tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    good = read_table(table(tmp_path, f"{HEADER},on_demand_gpus", *STOCKED))
+    write_table(good, tmp_path / "m.parquet")
+    found = parquet.read_table(tmp_path / "m.parquet")
+    at = found.column_names.index("on_demand_gpus")
+    parquet.write_table(
+        found.set_column(at, "on_demand_gpus", pa.array([8.0, None, 1.5])), tmp_path / "n.parquet"
+    )
+    assert "row 3: on_demand_gpus must be a whole number >= 0, got '1.5'" in str(told(tmp_path / "n.parquet"))
+
+
+def test_the_fast_way_and_the_plain_way_agree_on_stocks(tmp_path: Path) -> None:
+    data = table(tmp_path, f"{HEADER},on_demand_gpus", *STOCKED).read_bytes()
+    fast, plain = _fast_samples(data, "m"), rows_samples(data, "m")
+    assert fast is not None
+    np.testing.assert_array_equal(fast.on_demand_gpus, plain.on_demand_gpus)

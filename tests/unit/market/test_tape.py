@@ -13,7 +13,7 @@ from slacktide.market.source import open_market
 from slacktide.market.tape import Past, Tape, first_hours
 from slacktide.types import Quote
 
-QUOTES = st.builds(Quote, st.floats(0.01, 9), st.floats(0.01, 9), st.integers(1, 16))
+QUOTES = st.builds(Quote, st.floats(0.01, 9), st.floats(0.01, 9), st.integers(1, 16), st.integers(1, 16))
 STEPS = st.lists(
     st.one_of(QUOTES, st.lists(QUOTES, max_size=90), st.integers(1, 200), st.tuples(QUOTES)), max_size=12
 )
@@ -21,7 +21,7 @@ STEPS = st.lists(
 
 
 def columns(quotes: list[Quote]) -> list[np.ndarray]:
-    return [np.array([quote[at] for quote in quotes]) for at in range(3)]
+    return [np.array([quote[at] for quote in quotes]) for at in range(4)]
 
 
 @given(STEPS)
@@ -50,7 +50,9 @@ def test_a_tape_says_what_came_and_then_holds_the_last(
 
 def holds_nothing_else(past: Past) -> bool:
     """Whether the memory behind a past is nought beyond it."""
-    for array in (past.spot_usd_per_gpu_hour, past.on_demand_usd_per_gpu_hour, past.spot_gpus):
+    assert past.on_demand_gpus is not None
+    prices = (past.spot_usd_per_gpu_hour, past.on_demand_usd_per_gpu_hour)
+    for array in (*prices, past.spot_gpus, past.on_demand_gpus):
         buffer = array.base
         assert isinstance(buffer, np.ndarray)
         assert not array.flags.writeable

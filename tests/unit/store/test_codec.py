@@ -15,7 +15,7 @@ from slacktide.errors import InputError
 from slacktide.events import CancellationAsked, Decided, Ended, Event, Opened, PreemptionAsked, Submitted
 from slacktide.store.codec import decode, encode
 from slacktide.store.json_types import form
-from slacktide.types import JobState, Quote
+from slacktide.types import UNLIMITED_GPUS, JobState, Quote
 
 NOT_TEXT: Any = b"host"
 DECIDED = next(event for event in history() if isinstance(event, Decided))
@@ -36,14 +36,25 @@ def test_an_event_is_an_object_by_field_name_with_its_kind_first() -> None:
     tree = to_tree(DECIDED)
     assert next(iter(tree)) == "kind"
     assert tree["kind"] == "Decided"
-    assert tree["quote"] == {"spot_usd_per_gpu_hour": 0.1, "on_demand_usd_per_gpu_hour": 2.5, "spot_gpus": 4}
+    prices = {"spot_usd_per_gpu_hour": 0.1, "on_demand_usd_per_gpu_hour": 2.5}
+    assert tree["quote"] == {**prices, "spot_gpus": 4, "on_demand_gpus": UNLIMITED_GPUS}
     assert tree["memory"] == [1e-9, 0.0]
     assert tree["signals"] == {"slack_hours": "inf", "lead": "-inf"}
     assert tree["state"]["finish_hours"] == "inf"
 
 
+def test_a_quote_of_before_limits_no_on_demand_gpus() -> None:
+    tree = to_tree(DECIDED)
+    del tree["quote"]["on_demand_gpus"]
+    assert decode(json.dumps(tree)) == DECIDED
+    tree["quote"]["on_demand_gpus"] = 3
+    found = decode(json.dumps(tree))
+    assert isinstance(found, Decided)
+    assert found.quote == DECIDED.quote._replace(on_demand_gpus=3)
+
+
 def test_numpy_scalars_become_plain_numbers() -> None:
-    quote: list[Any] = [np.float32(0.5), 1, np.int32(3)]
+    quote: list[Any] = [np.float32(0.5), 1, np.int32(3), np.int64(2)]
     true: Any = np.bool_(True)
     event = changed(
         at_hours=np.float64(0.1),
@@ -57,7 +68,7 @@ def test_numpy_scalars_become_plain_numbers() -> None:
     assert found == event
     assert isinstance(found, Decided)
     plain = (found.at_hours, found.slot, *found.quote, found.state.exhausted, *found.memory)
-    assert [type(value) for value in plain] == [float, int, float, float, int, bool, float]
+    assert [type(value) for value in plain] == [float, int, float, float, int, int, bool, float]
 
 
 def test_fields_with_a_default_may_be_absent() -> None:

@@ -10,11 +10,18 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from slacktide.types import UNLIMITED_GPUS, Quote
+
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON holds it: dataclasses and NamedTuples by name, null for what is not finite."""
+    """Return a value as JSON holds it: dataclasses and NamedTuples by name, null for what is not finite.
+
+    On-demand GPUs are left out of a quote that does not limit them.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Quote) and value.on_demand_gpus >= UNLIMITED_GPUS:
+        return plain({name: each for name, each in value._asdict().items() if name != "on_demand_gpus"})
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, Mapping):

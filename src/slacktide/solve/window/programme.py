@@ -173,7 +173,7 @@ def window_plan(
     job: Job, slot_hours: float, state: JobState, slot: int, quotes: Sequence[Quote], reserve_usd: float
 ) -> WindowPlan:
     """Return the best plan for the coming slots, the first quote being the one observed, compiled."""
-    rows = np.array([list(quote) for quote in quotes], dtype=np.float64).reshape(-1, 3)
+    rows = np.array([quote[:3] for quote in quotes], dtype=np.float64).reshape(-1, 3)
     plan = np.zeros((len(rows), 2))
     case = compiled(plan_window)(slotted(job, slot_hours), state, slot, rows, reserve_usd, plan)
     spot, on_demand = plan.astype(np.int64).T

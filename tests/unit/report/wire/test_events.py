@@ -9,6 +9,8 @@ import pytest
 
 from slacktide.events import Decided, Event, Lived, Opened, Record
 from slacktide.report.wire.events import as_json
+from slacktide.report.wire.values import plain
+from slacktide.types import UNLIMITED_GPUS
 
 from ..runs import BEGAN, ONE_OF_EACH, QUOTE, WRITTEN, submitted
 
@@ -73,5 +75,8 @@ def test_a_submission_of_today_says_what_one_of_before_did_not() -> None:
 
 def test_json_of_nested_values() -> None:
     document = as_json(Record(7, WRITTEN, next(event for event in ONE_OF_EACH if isinstance(event, Decided))))
-    assert document["quote"] == QUOTE._asdict()
+    known = QUOTE._asdict()
+    assert known.pop("on_demand_gpus") == UNLIMITED_GPUS
+    assert document["quote"] == known
+    assert plain(QUOTE._replace(on_demand_gpus=3)) == {**known, "on_demand_gpus": 3}
     assert document["state"]["finish_hours"] is None
