@@ -74,8 +74,8 @@ class View:
 
     @property
     def quote(self) -> Quote:
-        """What the job's own pool offers now."""
-        return self.pools[self.pool].quote
+        """What the job's own pool offers now; on-demand GPUs that it holds there are among those offered."""
+        return self.pools[self.pool].quote.keeping(self.state.on_demand_gpus)
 
     @property
     def hours(self) -> float:

@@ -226,7 +226,9 @@ class Decided(Event):
     instead: tuple[Wish, ...] = ()
     """What was to be tried after the first wish, in this order."""
     missed: int = 0
-    """How many wishes no pool had the spot for, before the one that is held; all of them: nothing is."""
+    """How many wishes no pool had the GPUs for, before the one that is held; all of them: nothing is."""
+    unstocked: tuple[int, ...] = ()
+    """Which of those, counted from 0, had the spot and lacked on-demand GPUs."""
     moved_from: str = ""
     """The pool that it leaves to be in `pool`; empty where it stays or has not worked anywhere yet."""
     move_usd: float = 0.0

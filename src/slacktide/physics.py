@@ -22,7 +22,7 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable, inlined
-from slacktide.types import AFTER_DEADLINE, TIME_TOLERANCE_HOURS, Job, JobState, Quote
+from slacktide.types import AFTER_DEADLINE, TIME_TOLERANCE_HOURS, UNLIMITED_GPUS, Job, JobState, Quote
 
 WORK_TOLERANCE_HOURS = 1e-9
 
@@ -154,10 +154,25 @@ def lose(terms: Terms, state: JobState, spot_left: int) -> JobState:
 def cut(terms: Terms, quote: Quote, spot: int, on_demand: int) -> tuple[int, int]:
     """Cut a wish to what the market offers and to a width the job may have; on demand goes first."""
     spot = min(max(spot, 0), quote.spot_gpus, len(terms.fit) - 1)
-    on_demand = min(max(on_demand, 0), len(terms.fit) - 1 - spot)
+    on_demand = min(max(on_demand, 0), quote.on_demand_gpus, len(terms.fit) - 1 - spot)
     surplus = spot + on_demand - terms.fit[spot + on_demand]
     from_on_demand = min(surplus, on_demand)
     return spot - (surplus - from_on_demand), on_demand - from_on_demand
+
+
+@inlined
+def on_demand_first(quote: Quote, width: int) -> tuple[int, int]:
+    """Return a width as spot and on-demand GPUs: on demand as far as it is there, and spot for the rest."""
+    on_demand = min(width, quote.on_demand_gpus)
+    return min(width - on_demand, quote.spot_gpus), on_demand
+
+
+def is_stocked(terms: Terms, quote: Quote, spot: int, on_demand: int) -> bool:
+    """Whether all on-demand GPUs are there that a job would hold of a wish if there were enough of them."""
+    if quote.on_demand_gpus >= len(terms.fit) - 1:
+        return True
+    _, whole = cut(terms, quote._replace(on_demand_gpus=UNLIMITED_GPUS), spot, on_demand)
+    return whole <= quote.on_demand_gpus
 
 
 @inlined
@@ -346,15 +361,17 @@ def finish_with(terms: Terms, state: JobState, now_hours: float, spot: int, on_d
 
 
 @compilable
-def finish_in(terms: Terms, state: JobState, now_hours: float, pool: int, on_demand: int) -> float:
-    """Return when the work is done if from now on this width is held on demand in a pool, which may be new.
+def finish_in(
+    terms: Terms, state: JobState, now_hours: float, pool: int, on_demand: int, spot: int = 0
+) -> float:
+    """Return when the work is done if from now on this is held in a pool, which may be new.
 
     The terms are those of that pool.
     """
-    changed = state.spot_gpus != 0 or on_demand != state.on_demand_gpus or pool != state.pool
-    pause = pause_after(terms, state, 0, on_demand, pool)
+    changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
+    pause = pause_after(terms, state, spot, on_demand, pool)
     done, _, _ = carried(terms, state, changed)
-    return now_hours + pause + work_hours(terms, done, on_demand)
+    return now_hours + pause + work_hours(terms, done, spot + on_demand)
 
 
 @compilable

@@ -48,6 +48,10 @@ class Quote(NamedTuple):
     """On-demand GPUs obtainable, those already held included; limited only where a trace says so. Those that
     are held stay held when there are fewer: a cloud does not take them away."""
 
+    def keeping(self, held_gpus: int) -> Quote:
+        """Return what is offered to a job that holds so many on-demand GPUs: it keeps them."""
+        return self if self.on_demand_gpus >= held_gpus else self._replace(on_demand_gpus=held_gpus)
+
 
 class Reason(NamedTuple):
     """Why a policy decided as it did: the rule that fired and the signals it read."""

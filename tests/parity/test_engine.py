@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
 from slacktide.backend.replay import Replay
-from slacktide.backtesting import plain
-from slacktide.backtesting.compare import setting_for
+from slacktide.backtesting import batch, plain
+from slacktide.backtesting.compare import guarded, setting_for
 from slacktide.engine.bill import audit, bill
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane, make_lane
@@ -22,7 +23,7 @@ from slacktide.policy.base import policies
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, result_of
 from slacktide.speedup import Amdahl
 from slacktide.store.memory import MemoryStore
-from slacktide.types import Job
+from slacktide.types import UNLIMITED_GPUS, Job
 
 JOBS = {
     "hard": Job(
@@ -44,6 +45,16 @@ JOBS = {
 
 def market(seed: int) -> Market:
     return open_market(f"synthetic:volatile?seed={seed}&days=3&slot=30m&pools=2")
+
+
+def with_stock_outs(where: Market, seed: int) -> Market:
+    """Return a market that has on-demand GPUs for some hours, some of them for others, and then none."""
+    rng = np.random.default_rng(seed)
+    pools = []
+    for pool in where.pools:
+        stock = np.repeat(rng.choice([0, 0, 1, 3, 8, UNLIMITED_GPUS], len(pool)), 5)[: len(pool)]
+        pools.append(dataclasses.replace(pool, on_demand_gpus=stock))
+    return dataclasses.replace(where, pools=tuple(pools))
 
 
 def submission(job: str, lane: Lane) -> Submitted:
@@ -70,12 +81,13 @@ def run_engine(lane: Lane) -> tuple[MemoryStore, Engine]:
     return store, engine
 
 
+@pytest.mark.parametrize("stock_outs", [False, True])
 @pytest.mark.parametrize("policy", sorted(policies))
 @pytest.mark.parametrize("kind", sorted(JOBS))
-def test_engine_on_replay_is_the_back_test(policy: str, kind: str) -> None:
+def test_engine_on_replay_is_the_back_test(policy: str, kind: str, stock_outs: bool) -> None:
     job = JOBS[kind]
     for seed in (3, 4):
-        where = market(seed)
+        where = with_stock_outs(market(seed), seed) if stock_outs else market(seed)
         pool, start = where.pools[1], 20
         lane = make_lane(job, where, pool, policies.make(policy), start)
         told = plain.run(job, pool, lane.policy, start=start, setting=setting_for(where, pool, None))
@@ -105,6 +117,22 @@ def test_engine_on_replay_is_the_back_test(policy: str, kind: str) -> None:
         assert shown.restarts == expected.restarts
         assert (shown.status, shown.finish_hours) == (expected.status, expected.finish_hours)
         assert shown.bill == expected.bill
+
+
+@pytest.mark.parametrize("policy", ["on-demand", "uniform-progress", "maximal-spot", "ahap"])
+@pytest.mark.parametrize("kind", sorted(JOBS))
+def test_a_batch_is_the_back_test_where_on_demand_is_out_of_stock(policy: str, kind: str) -> None:
+    job, cut = JOBS[kind], 0
+    for seed in (3, 4):
+        pool = with_stock_outs(market(seed), seed).pools[1]
+        acting, starts = guarded(policies.make(policy), job), [0, 9, 20, 40]
+        together = batch.run_many(job, pool, acting, starts)
+        for start, quick in zip(starts, together, strict=True):
+            one = plain.run(job, pool, acting, start=start)
+            assert (quick.cost_usd, quick.finish_hours) == (one.cost_usd, one.finish_hours)
+            assert quick.on_demand_gpu_hours == pytest.approx(one.on_demand_gpu_hours)
+            cut += sum(slot.on_demand_gpus < slot.wanted.on_demand_gpus for slot in one.slots)
+    assert cut or policy != "on-demand", "these jobs want more on demand than there is"
 
 
 @pytest.mark.parametrize("kind", sorted(JOBS))

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from slacktide.backend.replay import Replay
@@ -27,7 +28,7 @@ from slacktide.policy.roaming_horizon import RoamingHorizon
 from slacktide.policy.skynomad import SkyNomad
 from slacktide.results.run import Run
 from slacktide.store.memory import MemoryStore
-from slacktide.types import Job, PoolChoice
+from slacktide.types import UNLIMITED_GPUS, Job, PoolChoice
 
 JOBS = {
     "hard": Job(
@@ -67,6 +68,17 @@ def market(seed: int) -> Market:
     return dataclasses.replace(found, pools=tuple(pools))
 
 
+def with_stock_outs(where: Market, seed: int) -> Market:
+    """Return a market in whose pools on-demand GPUs come and go by the hours."""
+    rng = np.random.default_rng(seed)
+    stocks = [rng.choice([0, 0, 1, 3, UNLIMITED_GPUS], len(pool)) for pool in where.pools]
+    pools = [
+        dataclasses.replace(pool, on_demand_gpus=np.repeat(stock, 4)[: len(pool)])
+        for pool, stock in zip(where.pools, stocks, strict=True)
+    ]
+    return dataclasses.replace(where, pools=tuple(pools))
+
+
 def lane_over(job: Job, where: Market, policy: Policy, sight: Sight = "feed") -> Lane:
     ground = Ground.of(job, "", where)
     return make_lane(job, where, ground.pools[0], policy, START, ground=ground, sight=sight)
@@ -103,13 +115,14 @@ def told(job: Job, where: Market, policy: Policy, sight: Sight = "feed") -> Run:
     return roaming.run(Ground.of(job, "", where), guarded(policy, job), start=START, sight=sight)
 
 
+@pytest.mark.parametrize("stock_outs", [False, True])
 @pytest.mark.parametrize("sight", ["feed", "tried"])
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 @pytest.mark.parametrize("kind", sorted(JOBS))
-def test_engine_on_replay_is_the_back_test(kind: str, policy: str, sight: Sight) -> None:
+def test_engine_on_replay_is_the_back_test(kind: str, policy: str, sight: Sight, stock_outs: bool) -> None:
     job = JOBS[kind]
     for seed in (3, 4, 5):
-        where = market(seed)
+        where = with_stock_outs(market(seed), seed) if stock_outs else market(seed)
         lane = lane_over(job, where, POLICIES[policy], sight)
         expected = told(job, where, POLICIES[policy], sight)
         store, engine = run_engine(lane)

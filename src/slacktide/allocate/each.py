@@ -55,23 +55,27 @@ def _late(view: View) -> Allocation | None:
 
 
 def _take(left: Spot, view: View, wish: Allocation) -> None:
-    """Note what a job will hold of its pool's spot."""
+    """Note what a job will hold of its pool."""
     if view.places is not None:
         _take_somewhere(left, view, wish)
         return
-    spot, _ = physics.cut(terms_of(view.job), view.quote, wish.spot_gpus, wish.on_demand_gpus)
-    left.hold(Claim(view.id, view.pools[view.pool].name, int(spot), view.now_hours))
+    spot, on_demand = physics.cut(terms_of(view.job), view.quote, wish.spot_gpus, wish.on_demand_gpus)
+    left.hold(Claim(view.id, view.pools[view.pool].name, int(spot), view.now_hours, int(on_demand)))
 
 
 def _take_somewhere(left: Spot, view: View, wish: Allocation) -> None:
-    """Note what a job that may move will hold: the first of its wishes that a pool has the spot for."""
+    """Note what a job that may move will hold: the first of its wishes that a pool has the GPUs for."""
     assert view.places is not None
     names = [pool.name for pool in view.pools]
-    for each in wish.wishes:
+    for number, each in enumerate(wish.wishes):
         at = view.pool if each.pool not in names else names.index(each.pool)
-        if each.spot_gpus <= view.pools[at].quote.spot_gpus:
-            terms, quote = told_in(view.places)[at], view.pools[at].quote
-            spot, _ = physics.cut(terms, quote, each.spot_gpus, each.on_demand_gpus)
-            left.hold(Claim(view.id, names[at], int(spot), view.now_hours))
+        quote = view.quote if at == view.pool else view.pools[at].quote
+        if each.spot_gpus > quote.spot_gpus:
+            continue
+        terms = told_in(view.places)[at]
+        stocked = physics.is_stocked(terms, quote, each.spot_gpus, each.on_demand_gpus)
+        if stocked or number == len(wish.instead):
+            spot, on_demand = physics.cut(terms, quote, each.spot_gpus, each.on_demand_gpus)
+            left.hold(Claim(view.id, names[at], int(spot), view.now_hours, int(on_demand)))
             return
     left.hold(Claim(view.id, names[view.pool], 0, view.now_hours))

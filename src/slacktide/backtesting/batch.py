@@ -35,7 +35,7 @@ from slacktide.results.run import Run
 from slacktide.results.runs import Runs
 from slacktide.tariff import Meter, Tariff, tariff_of
 from slacktide.truth import Truth
-from slacktide.types import Job, JobState, Quote
+from slacktide.types import UNLIMITED_GPUS, Job, JobState, Quote
 
 COLUMNS = (
     "cost_usd",
@@ -65,12 +65,14 @@ def run_starts(
     spot_usd: Floats,
     on_demand_usd: Floats,
     spot_gpus: Ints,
+    stock: Ints,
     starts: Ints,
     out: Floats,
 ) -> None:
     """Run the job from each start; one row of `out` each, in the order of COLUMNS.
 
-    `told` is what the job says of itself, `terms` what it is.
+    `told` is what the job says of itself, `terms` what it is; `stock` has the on-demand GPUs of each slot, or
+    one number for all. Those that are held stay held.
     """
     slots = len(spot_gpus)
     for row in range(len(starts)):
@@ -82,8 +84,9 @@ def run_starts(
         while state.finish_hours == np.inf and not state.exhausted:
             at = min(starts[row] + slot, slots - 1)
             offered = spot_gpus[at] if starts[row] + slot < slots else 0
-            quote = Quote(spot_usd[at], on_demand_usd[at], offered)
             left = lose(terms, state, offered)
+            there = stock[min(at, len(stock) - 1)] if starts[row] + slot < slots else UNLIMITED_GPUS
+            quote = Quote(spot_usd[at], on_demand_usd[at], offered, max(there, left.on_demand_gpus))
             if state.spot_gpus > left.spot_gpus:
                 preemptions += 1
             now, hours = slot * tariff.slot_hours, tariff.slot_hours
@@ -220,6 +223,7 @@ def run_rule(
         pool.spot_usd_per_gpu_hour,
         pool.on_demand_usd_per_gpu_hour,
         pool.spot_gpus,
+        pool.stock_gpus,
         np.asarray(starts, dtype=np.int64),
         out,
     )

@@ -71,7 +71,7 @@ def run(
         quote = pool.quote(start + slot)
         left = physics.lose(terms, state, quote.spot_gpus)
         if past_deadline(terms, slot * pool.slot_hours):
-            wanted = late(terms, left, quote)
+            wanted = late(terms, left, quote.keeping(left.on_demand_gpus))
         else:
             wanted = policy.decide(look(job, market.at(slot), left, slot, pool.slot_hours, memory, pace=pace))
         record = step(job, pool, terms, tariff, state, left, quote, wanted, slot)
@@ -99,7 +99,8 @@ def step(
 ) -> SlotRecord:
     """Live through one slot with a decision taken."""
     stays_in(wanted, pool.name, job.name)
-    spot, on_demand = physics.cut(terms, quote, wanted.spot_gpus, wanted.on_demand_gpus)
+    offered = quote.keeping(left.on_demand_gpus)
+    spot, on_demand = physics.cut(terms, offered, wanted.spot_gpus, wanted.on_demand_gpus)
     begin, hours = slot * tariff.slot_hours, tariff.slot_hours
     after, _, charge, passed = ledger.live(
         terms, tariff, job.money_usd, left, Meter(), slot, begin, hours, quote, left.pool, spot, on_demand

@@ -1,8 +1,9 @@
 """The back-test over pools: one job that may be in any of several pools, slot by slot.
 
 Two settings say what is seen of the other pools. *Feed*: what every pool offers is recorded and known.
-*Tried*: only prices are. A job learns of a pool's spot by holding some there, by losing it, or by a try: a
-wish that a pool does not fulfil costs nothing, tells that the pool is down, and gives way to the next wish.
+*Tried*: only prices and the stock of on-demand GPUs are. A job learns of a pool's spot by holding some there,
+by losing it, or by a try: a wish that a pool does not fulfil costs nothing, tells that the pool is down, and
+gives way to the next wish.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.places import Place, job_at, places_of
 from slacktide.market.tape import Past
 from slacktide.pace import learn, prior
-from slacktide.policy.base import late, past_deadline
-from slacktide.policy.rescue import rescue, told_in
+from slacktide.policy.base import past_deadline
+from slacktide.policy.rescue import late_in, told_in
 from slacktide.results.run import Run, SlotRecord, stays_of
 from slacktide.site.moment import Moment, PoolView
 from slacktide.solve.pools.optimum import Schedule
@@ -122,13 +123,14 @@ def run(
         if state.spot_gpus:
             most = MAX_GPUS if left.spot_gpus == state.spot_gpus else left.spot_gpus
             sightings[state.pool].append(Sighting(now, left.spot_gpus, most))
+        tried = TriedMoment(whole, sightings, 0.0) if sight == "tried" else None
         if past_deadline(true[0], now):
-            wanted = _late(ground, true, left, quotes, now)
+            seen = quotes if tried is None else [tried[at].quote for at in range(count)]
+            wanted = _late(ground, true, left, seen, now)
         else:
             view = look(job, whole, left, slot, slot_hours, memory, pace=pace, places=ground.places)
-            if sight == "tried":
-                moment = TriedMoment(whole, sightings, 0.0)
-                view = replace(view, pools=moment, known=moment)
+            if tried is not None:
+                view = replace(view, pools=tried, known=tried)
             wanted = policy.decide(view)
         held = settle(ground, true, quotes, left, wanted, sightings, now)
         record = _lived(ground, true, tariff, state, left, quotes[held.pool], wanted, held, slot)
@@ -181,16 +183,22 @@ def settle(
     sightings: Sequence[list[Sighting]],
     now_hours: float,
 ) -> Held:
-    """Try wishes in order until a pool has what is wanted; what a try tells is kept."""
-    for wish in wanted.wishes:
+    """Try wishes in order until a pool has what is wanted; what a try tells is kept.
+
+    Where none is had whole and the last one lacks on-demand GPUs only, what there is of it is held.
+    """
+    for number, wish in enumerate(wanted.wishes):
         pool = _pool(ground, state, wish)
-        offered = quotes[pool].spot_gpus
-        if wish.spot_gpus <= offered:
+        quote = quotes[pool].keeping(state.on_demand_gpus) if pool == state.pool else quotes[pool]
+        if wish.spot_gpus > quote.spot_gpus:
+            sightings[pool].append(Sighting(now_hours, 0, wish.spot_gpus - 1))
+            continue
+        stocked = physics.is_stocked(terms[pool], quote, wish.spot_gpus, wish.on_demand_gpus)
+        if stocked or number == len(wanted.instead):
             if wish.spot_gpus:
                 sightings[pool].append(Sighting(now_hours, wish.spot_gpus, MAX_GPUS))
-            spot, on_demand = physics.cut(terms[pool], quotes[pool], wish.spot_gpus, wish.on_demand_gpus)
+            spot, on_demand = physics.cut(terms[pool], quote, wish.spot_gpus, wish.on_demand_gpus)
             return Held(pool, int(spot), int(on_demand))
-        sightings[pool].append(Sighting(now_hours, 0, wish.spot_gpus - 1))
     return Held(state.pool, 0, 0)
 
 
@@ -210,12 +218,9 @@ def _late(
     quotes: Sequence[Quote],
     now_hours: float,
 ) -> Allocation:
-    """Return what a job holds after its deadline; who has to start anew goes where on demand is cheapest."""
-    wanted = late(terms[state.pool], state, quotes[state.pool])
-    if wanted.spot_gpus or not wanted.on_demand_gpus or state.gpus:
-        return wanted
-    last = rescue(terms, ground.places, quotes, state, now_hours)
-    return wanted._replace(on_demand_gpus=last.gpus, pool=ground.pools[last.pool].name)
+    """Return what a job holds after its deadline."""
+    names = [pool.name for pool in ground.pools]
+    return late_in(terms, ground.places, names, quotes, state, now_hours)
 
 
 def _lived(

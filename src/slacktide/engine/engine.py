@@ -28,7 +28,7 @@ from slacktide.engine.pace_learning import Watched
 from slacktide.engine.room import scarce_spot
 from slacktide.engine.snapshots import is_due, keep, known
 from slacktide.engine.step import take_step
-from slacktide.engine.world import Begun, Track, World
+from slacktide.engine.world import NOTHING, Begun, Holding, Track, World
 from slacktide.events import ClockJumped, Event, FeedTroubled, Record, SiteOpened, Submitted
 from slacktide.site.spot import Claim, Spot
 from slacktide.store.base import Store
@@ -344,18 +344,24 @@ def _found_wrong(try_it: Callable[[Track], object], track: Track) -> str:
 
 
 def _claims(track: Track) -> list[Claim]:
-    """Say what spot a job holds; what it has left behind in another pool is nobody's until it has gone."""
+    """Say what a job holds; what it has left behind in another pool is nobody's until it has gone."""
     order, added = track.order, track.spot_added_hours
     if order is None:
-        return [Claim(track.job, "", 0, added), *_left_behind(track, 0)]
-    held = 0 if track.held is None else track.held.spot_gpus  # still there, though less was ordered
-    if held and track.held_pool != order.pool:
-        return [Claim(track.job, order.pool, order.spot_gpus, added), *_left_behind(track, held)]
-    return [Claim(track.job, order.pool, max(order.spot_gpus, held), added), *_left_behind(track, 0)]
+        return [Claim(track.job, "", 0, added), *_left_behind(track, NOTHING)]
+    held = track.held or NOTHING  # still there, though less was ordered
+    left = NOTHING
+    if held.gpus and track.held_pool != order.pool:
+        held, left = NOTHING, held
+    spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
+    return [Claim(track.job, order.pool, spot, added, on_demand), *_left_behind(track, left)]
 
 
-def _left_behind(track: Track, spot_gpus: int) -> list[Claim]:
-    """Say what spot of a job that may move has still to end in a pool that it left."""
+def _left_behind(track: Track, held: Holding) -> list[Claim]:
+    """Say what a job that may move holds that has still to end in a pool that it left."""
     if not track.submitted.pools:
         return []
-    return [Claim(f"{track.job} left", track.held_pool, spot_gpus, track.spot_added_hours)]
+    return [
+        Claim(
+            f"{track.job} left", track.held_pool, held.spot_gpus, track.spot_added_hours, held.on_demand_gpus
+        )
+    ]

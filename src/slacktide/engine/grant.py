@@ -19,7 +19,7 @@ from slacktide.events import Event, HealthChanged
 from slacktide.pace import believed
 from slacktide.site.moment import offer
 from slacktide.site.spot import Claim
-from slacktide.types import Allocation, JobState, Quote, Wish
+from slacktide.types import UNLIMITED_GPUS, Allocation, JobState, Quote, Wish
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
@@ -33,7 +33,9 @@ class Granted(NamedTuple):
     spot_gpus: int
     on_demand_gpus: int
     missed: int = 0
-    """How many wishes before this one no pool had the spot for."""
+    """How many wishes before this one no pool had the GPUs for."""
+    unstocked: tuple[int, ...] = ()
+    """Which of those had the spot and not the on-demand GPUs."""
 
 
 def settle(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) -> list[Event]:
@@ -43,7 +45,7 @@ def settle(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) ->
     for a wish in a pool that the job may not use. The first `known_missed` wishes are known to be in vain.
     """
     track, state = ask.track, ask.state
-    lane, spot, on_demand, missed = _granted(engine, ask, wish, known_missed)
+    lane, spot, on_demand, missed, unstocked = _granted(engine, ask, wish, known_missed)
     pool, begun = lane.market_pool.name, ask.begun
     if lane.ground is not None:
         begun = begun._replace(quote=lane.quote(begun.slot))
@@ -52,12 +54,14 @@ def settle(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) ->
     changed |= track.order is not None and track.order.pool != pool and spot + on_demand > 0
     attempt = next_attempt(engine, track) if changed else track.attempt
     wanted = Order(track.job, attempt, pool, spot, on_demand)
-    engine.spot.hold(Claim(track.job, pool, wanted.spot_gpus, begun.from_hours))
+    engine.spot.hold(Claim(track.job, pool, wanted.spot_gpus, begun.from_hours, wanted.on_demand_gpus))
     order = engine.lasting(track, state, begun, wanted)
     none = nothing_yet(track, engine.facts.get(track.job, Facts()), attempt, begun.from_hours, order.gpus)
     lost = physics.given_up(lane.terms, state, spot, on_demand, lane.here if lane.ground else state.pool)
     told = decided(begun, state, order, wish, lost_gpu_hours=lost, wanted_pool=_first(lane, state, wish))
-    told = dataclasses.replace(told, missed=missed, **_journey(lane, track, state, order))
+    told = dataclasses.replace(
+        told, missed=missed, unstocked=unstocked, **_journey(lane, track, state, order)
+    )
     return [told, *none, *_health(engine, ask, lane, order)]
 
 
@@ -80,26 +84,45 @@ def _first(lane: Lane, state: JobState, wish: Allocation) -> str:
 
 
 def _granted(engine: Engine, ask: Ask, wish: Allocation, known_missed: int) -> Granted:
-    """Try wishes in order until a pool has the spot that is wanted; a job that stays gets what there is."""
+    """Try wishes in order until a pool has what is wanted; a job that stays gets what there is.
+
+    Where none is had whole and the last one lacks on-demand GPUs only, what there is of it is given.
+    """
     lane = engine.lane(ask.track)
     if lane.ground is None:
         stays_in(wish, lane.market_pool.name, ask.track.job)
         return _cut(engine, ask, lane, Wish(wish.spot_gpus, wish.on_demand_gpus), ask.begun.quote)
     goes_where_it_may(wish, lane.pool_names, ask.track.job)
     here = lane.at(ask.state.pool)
+    unstocked: tuple[int, ...] = ()
     for missed, each in list(enumerate(wish.wishes))[known_missed:]:
         there = here if each.pool is None else here.named(each.pool)
         quote = there.quote(ask.begun.slot)
-        if each.spot_gpus <= _left(engine, ask, there, quote).spot_gpus:
+        left = _left(engine, ask, there, quote)
+        if each.spot_gpus > left.spot_gpus:
+            continue
+        stocked = physics.is_stocked(there.terms, left, each.spot_gpus, each.on_demand_gpus)
+        if stocked or missed == len(wish.instead):
             granted = _cut(engine, ask, there, each, quote)
             nothing = granted.spot_gpus + granted.on_demand_gpus == 0
-            return granted._replace(missed=missed, lane=here if nothing else there)
-    return Granted(here, 0, 0, len(wish.wishes))
+            return granted._replace(missed=missed, lane=here if nothing else there, unstocked=unstocked)
+        unstocked = (*unstocked, missed)
+    return Granted(here, 0, 0, len(wish.wishes), unstocked)
 
 
 def _left(engine: Engine, ask: Ask, lane: Lane, quote: Quote) -> Quote:
-    """Return what others leave of what a pool offers."""
-    return offer(quote, engine.spot.by_others(ask.track.job).get(lane.market_pool.name, 0))
+    """Return what others leave of what a pool offers, what the job holds or has ordered there included.
+
+    Jobs of a fleet are not limited by a stock.
+    """
+    track, pool = ask.track, lane.market_pool.name
+    by_others = engine.spot.by_others(track.job).get(pool, 0)
+    if quote.on_demand_gpus >= UNLIMITED_GPUS or track.fleet:
+        return offer(quote._replace(on_demand_gpus=UNLIMITED_GPUS), by_others)
+    left = offer(quote, by_others, engine.spot.on_demand_by_others(track.job).get(pool, 0))
+    is_there = lane.ground is None or lane.here == ask.state.pool
+    ordered = track.order.on_demand_gpus if track.order is not None and track.order.pool == pool else 0
+    return left.keeping(max(ask.state.on_demand_gpus if is_there else 0, ordered))
 
 
 def _cut(engine: Engine, ask: Ask, lane: Lane, wish: Wish, quote: Quote) -> Granted:

@@ -211,7 +211,8 @@ def _lost(
     assert begun is not None
     assert order is not None
     left = physics.lose(lane.terms, one.state, max(0, spot_left))
-    spot, on_demand = physics.cut(lane.terms, begun.quote, left.spot_gpus, left.on_demand_gpus)
+    offered = begun.quote.keeping(left.on_demand_gpus)
+    spot, on_demand = physics.cut(lane.terms, offered, left.spot_gpus, left.on_demand_gpus)
     anew = begun._replace(from_hours=one.to_hours)
     attempt = next_attempt(engine, track)
     fewer = order._replace(attempt=attempt, spot_gpus=int(spot), on_demand_gpus=int(on_demand))

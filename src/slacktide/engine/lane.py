@@ -157,12 +157,13 @@ class Lane:
         by_others: Mapping[str, int] = ALONE,
         pace: Pace = KNOWN,
         seen: Mapping[str, tuple[Sighting, ...]] = NOTHING_SEEN,
+        on_demand_by_others: Mapping[str, int] = ALONE,
     ) -> View:
         """Return what the policy may know at a moment of a slot; `by_others` is spot that others hold.
 
         `seen` is what was learned of pools that are only tried.
         """
-        moment = self._moment(slot, state.pool).beside(by_others)
+        moment = self._moment(slot, state.pool).beside(by_others, on_demand_by_others)
         places = None if self.ground is None else self.ground.places
         own = slot - self.start_slot
         view = look(self.job, moment, state, own, self.slot_hours, memory, name, pace, places)

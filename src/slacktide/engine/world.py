@@ -458,7 +458,9 @@ def see(track: Track, event: Decided | Preempted) -> None:
     if event.state.spot_gpus and not (known and known[-1].at_hours == event.at_hours):
         _sighted(track, here, Sighting(event.at_hours, event.state.spot_gpus, MAX_GPUS))
     wishes = (Wish(event.wanted_spot_gpus, event.wanted_on_demand_gpus, event.wanted_pool), *event.instead)
-    for wish in wishes[: event.missed]:
+    for place, wish in enumerate(wishes[: event.missed]):
+        if place in event.unstocked:  # which tells nothing of spot
+            continue
         _sighted(track, wish.pool or here, Sighting(event.at_hours, 0, wish.spot_gpus - 1))
     for wish in wishes[event.missed : event.missed + 1]:
         if wish.spot_gpus:

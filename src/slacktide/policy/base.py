@@ -13,7 +13,7 @@ from slacktide.compiled import inlined
 from slacktide.deciding import Policy, View
 from slacktide.market.base import Pool
 from slacktide.pace import Pace, believed
-from slacktide.physics import Terms, terms
+from slacktide.physics import Terms, on_demand_first, terms
 from slacktide.register import Register
 from slacktide.tariff import Tariff, tariff_of
 from slacktide.types import (
@@ -57,12 +57,13 @@ def past_deadline(terms: Terms, now_hours: float) -> bool:
 def held_when_late(terms: Terms, state: JobState, quote: Quote) -> tuple[int, int]:
     """Return the spot and on-demand GPUs that a job holds once its deadline has come.
 
-    Fast: the fastest width on demand. Cheaply: spot while there is some that is not more expensive, else the
-    narrowest width on demand, so that there is progress on any market; who has no checkpoints keeps what
-    there is. A job that stops holds what it holds for the moment that is left to it.
+    Fast: the fastest width on demand, with spot for what is out of stock. Cheaply: spot while there is some
+    that is not more expensive, else the narrowest width on demand, so that there is progress on any market
+    that has it; who has no checkpoints keeps what there is. A job that stops holds what it holds for the
+    moment that is left to it.
     """
     if terms.after_deadline == FINISH_FAST:
-        return 0, terms.fastest
+        return on_demand_first(quote, terms.fastest)
     held = state.spot_gpus + state.on_demand_gpus
     if terms.after_deadline == STOP or (held > 0 and terms.checkpoint_hours == np.inf):
         return state.spot_gpus, state.on_demand_gpus

@@ -13,7 +13,15 @@ from slacktide.compiled import compilable, compiled, inlined
 from slacktide.deciding import Policy, View
 from slacktide.errors import InputError, shown
 from slacktide.pace import MEASURED_HOURS, Z, is_measured, margin_factor, safe
-from slacktide.physics import Terms, can_still_wait, cut, latest_start, rescue_width, work_hours
+from slacktide.physics import (
+    Terms,
+    can_still_wait,
+    cut,
+    latest_start,
+    on_demand_first,
+    rescue_width,
+    work_hours,
+)
 from slacktide.policy.base import Choice, Context, RulePolicy, Sight, policies, sight, signals
 from slacktide.policy.rescue import guarded_wishes, terms_in
 from slacktide.types import Allocation, Reason, Wish
@@ -100,14 +108,18 @@ def margin(sight: Sight) -> float:
 
 @compilable
 def guard(sight: Sight, choice: Choice) -> Choice:
-    """Replace a choice after which the deadline could be missed by on-demand GPUs now."""
+    """Replace a choice after which the deadline could be missed by on-demand GPUs now.
+
+    Where too few of them are there, spot makes up for the rest.
+    """
     terms, state = sight.terms, sight.state
     if is_measured(sight.pace) and sight.pace.hours < np.inf:
         terms = safe(terms, sight.pace, state.progress_gpu_hours, sight.tariff.slot_hours, Z)
     spot, on_demand = cut(terms, sight.quote, choice.spot_gpus, choice.on_demand_gpus)
     if can_still_wait(terms, state, sight.now_hours, sight.next_hours, sight.hours, spot, on_demand):
         return choice
-    return Choice(0, rescue_width(terms, state, sight.now_hours), GUARDED)
+    spot, on_demand = on_demand_first(sight.quote, rescue_width(terms, state, sight.now_hours))
+    return Choice(spot, on_demand, GUARDED)
 
 
 @policies.register
@@ -115,9 +127,10 @@ def guard(sight: Sight, choice: Choice) -> Choice:
 class DeadlineGuard:
     """Follow another policy, but never let the last moment pass at which on demand is still on time.
 
-    If renting on demand from the start meets the deadline, a guarded policy is never late, on
-    any market. Every policy is wrapped in it when the deadline is hard. Where the work is not known for
-    certain, the pace is measured first, and the last moment is that of a pace slower than it seems.
+    If renting on demand from the start meets the deadline, a guarded policy is never late, on any market on
+    which on-demand GPUs are always there. Every policy is wrapped in it when the deadline is hard. Where the
+    work is not known for certain, the pace is measured first, and the last moment is that of a pace slower
+    than it seems.
     """
 
     inner: Policy = "uniform-progress"  # type: ignore[assignment]  # a name or mapping is looked up

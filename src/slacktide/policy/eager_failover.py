@@ -9,7 +9,7 @@ from slacktide.deciding import View
 from slacktide.policy.alone import over_pools
 from slacktide.policy.base import policies, signals
 from slacktide.policy.pool_beliefs import is_fed
-from slacktide.policy.rescue import rescue, terms_in
+from slacktide.policy.rescue import home, terms_in
 from slacktide.types import Allocation, Reason, Wish
 
 
@@ -32,7 +32,7 @@ class EagerFailover:
         state, names = view.state, [pool.name for pool in view.pools]
         if state.spot_gpus >= terms[view.pool].fastest:
             return Allocation(state.spot_gpus, 0, names[view.pool], Reason("keeps-spot", signals(view)))
-        last = rescue(terms, view.places, quotes, state, view.now_hours)
+        last = home(terms, view.places, quotes, state, view.now_hours)
         ahead_hours = 2.0 * terms[view.pool].restart_hours
         done, line = state.progress_gpu_hours, view.job.line_gpu_hours
         behind = done < line(view.now_hours)

@@ -7,7 +7,7 @@ from typing import Any
 
 from slacktide.compiled import inlined
 from slacktide.deciding import View
-from slacktide.physics import can_still_wait, rescue_width
+from slacktide.physics import can_still_wait, on_demand_first, rescue_width
 from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, policies
 from slacktide.types import Allocation
 
@@ -19,7 +19,8 @@ def all_spot_until_it_must_end(_: tuple[()], sight: Sight) -> Choice:
     spot = terms.fit[min(sight.quote.spot_gpus, len(terms.fit) - 1)]
     if can_still_wait(terms, state, sight.now_hours, sight.next_hours, sight.hours, spot, 0):
         return Choice(spot, 0, 0 if spot > 0 else 1)
-    return Choice(0, rescue_width(terms, state, sight.now_hours), 2)
+    spot, on_demand = on_demand_first(sight.quote, rescue_width(terms, state, sight.now_hours))
+    return Choice(spot, on_demand, 2)
 
 
 @policies.register

@@ -18,7 +18,7 @@ from slacktide.market.cache import LruCache
 from slacktide.physics import Terms, pass_time, phase_of, work_hours
 from slacktide.policy.base import policies, signals
 from slacktide.policy.pool_beliefs import PoolBelief, PoolLevels
-from slacktide.policy.rescue import rescue, terms_in
+from slacktide.policy.rescue import home, terms_in
 from slacktide.policy.roaming_seats import KEPT, Seat, borders, numbers_of, seats_of, usd_per_hour, widths_of
 from slacktide.policy.stochastic_horizon import Prepared, StochasticHorizon
 from slacktide.solve.pools import joint
@@ -161,7 +161,7 @@ class _Turn:
         """Settle anew which pools and widths are weighed, and where the job would be on demand."""
         view, every = self.view, self.every
         quotes = [pool.quote for pool in view.pools]
-        last = rescue(every, self.places, quotes, view.state, view.now_hours)
+        last = home(every, self.places, quotes, view.state, view.now_hours)
         pools = _screened(view, every, quotes, policy.most_pools, {view.pool, last.pool})
         narrower = self._narrower(pools)
         slack = self._slack_hours(every[last.pool], last.gpus, view.state.progress_gpu_hours)

@@ -69,7 +69,8 @@ class SkyNomad:
             carries = at != view.pool and state.progress_gpu_hours > 0.0
             usd = float(view.places.move_usd[view.pool, at]) if carries else 0.0
             hours = float(view.places.move_hours[view.pool, at]) if carries else 0.0
-            if at != view.pool or state.on_demand_gpus < gpus:
+            is_elsewhere = at != view.pool or state.on_demand_gpus < gpus
+            if is_elsewhere and quote.on_demand_gpus >= gpus:
                 fee = (one.restart_hours + hours) * value + usd if carries else 0.0
                 worth = value - quote.on_demand_usd_per_gpu_hour * gpus - fee
                 found.append(Option(worth, Wish(0, gpus, name), ON_DEMAND))

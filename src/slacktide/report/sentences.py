@@ -124,10 +124,15 @@ def _short(event: Decided) -> str:
     if event.missed:
         where = f" in {words.plain(event.wanted_pool, 60)}"
         more = f" and {words.count(event.missed - 1, 'other pool')}" if event.missed > 1 else ""
-        return f"; wanted {words.holding(*wanted)}{where}; no such spot there{more}"
+        return f"; wanted {words.holding(*wanted)}{where}; {lacked(event)} there{more}"
     if wanted == (event.spot_gpus, event.on_demand_gpus):
         return ""
     return f"; wanted {words.holding(*wanted)}"
+
+
+def lacked(event: Decided) -> str:
+    """Say what was not to be had of the first wish of a job that may move."""
+    return "too little on demand" if 0 in event.unstocked else "no such spot"
 
 
 def _thrown_away(event: Decided) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from slacktide.events import Decided, Ended, Event, Preempted, Resumed, Stalled, WorkerFailed
 from slacktide.report import words
 from slacktide.report.reasons import because, offer
-from slacktide.report.sentences import ending, journey
+from slacktide.report.sentences import ending, journey, lacked
 from slacktide.results.status import JobStatus
 from slacktide.units import format_usd
 
@@ -83,7 +83,7 @@ def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, la
     wanted = newest.wanted_spot_gpus, newest.wanted_on_demand_gpus
     if newest.missed:
         where = words.plain(newest.wanted_pool, 60)
-        said.append(f"It wanted {words.holding(*wanted)} in {where}, but there was no such spot.")
+        said.append(f"It wanted {words.holding(*wanted)} in {where}, but there was {lacked(newest)}.")
     elif wanted != (newest.spot_gpus, newest.on_demand_gpus):
         said.append(f"It wanted {words.holding(*wanted)}, but no more were available.")
     return said

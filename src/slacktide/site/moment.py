@@ -8,7 +8,7 @@ from typing import NamedTuple, overload
 
 from slacktide.market.tape import Past
 from slacktide.site.tapes import Tapes
-from slacktide.types import Quote, Sighting
+from slacktide.types import UNLIMITED_GPUS, Quote, Sighting
 
 
 class PoolView(NamedTuple):
@@ -16,15 +16,17 @@ class PoolView(NamedTuple):
 
     name: str
     quote: Quote
-    """What is offered to the job: spot that other jobs hold is gone from it."""
+    """What is offered to the job: what other jobs hold is gone from it."""
 
 
 ALONE: Mapping[str, int] = {}
 """What other jobs hold where there are none."""
 
 
-def offer(quote: Quote, held_by_others: int) -> Quote:
-    """Return what is left for a job of what a pool offers to all."""
+def offer(quote: Quote, held_by_others: int, on_demand_by_others: int = 0) -> Quote:
+    """Return what is left for a job of what a pool offers to all: spot, and on demand where it is limited."""
+    if on_demand_by_others > 0 and quote.on_demand_gpus < UNLIMITED_GPUS:
+        quote = quote._replace(on_demand_gpus=max(0, quote.on_demand_gpus - on_demand_by_others))
     if held_by_others <= 0:
         return quote
     return quote._replace(spot_gpus=max(0, quote.spot_gpus - held_by_others))
@@ -33,7 +35,9 @@ def offer(quote: Quote, held_by_others: int) -> Quote:
 class Moment(Sequence[PoolView]):
     """All pools of a market at one moment; nothing is made before somebody asks for it."""
 
-    __slots__ = ("_at_hours", "_by_others", "_seen", "_since_hours", "_tapes", "hours", "own")
+    __slots__ = (
+        "_at_hours", "_by_others", "_on_demand_by_others", "_seen", "_since_hours", "_tapes", "hours", "own",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -42,13 +46,14 @@ class Moment(Sequence[PoolView]):
         own: int,
         by_others: Mapping[str, int] = ALONE,
         since_hours: float = 0.0,
+        on_demand_by_others: Mapping[str, int] = ALONE,
     ) -> None:
         """Stand at a moment, in one of the pools; `by_others` says what spot other jobs hold, by pool.
 
         Hours are counted from `since_hours` of the tapes' clock on, also in what is shown of the past.
         """
         self.hours, self.own = hours, own
-        self._tapes, self._by_others = tapes, by_others
+        self._tapes, self._by_others, self._on_demand_by_others = tapes, by_others, on_demand_by_others
         self._since_hours, self._at_hours = since_hours, hours + since_hours
         self._seen: dict[int, PoolView] = {}
 
@@ -65,12 +70,13 @@ class Moment(Sequence[PoolView]):
         if index not in self._seen:
             name = self._tapes.tapes[index].name
             whole = self._tapes.quote(index, self._at_hours)
-            self._seen[index] = PoolView(name, offer(whole, self._by_others.get(name, 0)))
+            others = self._by_others.get(name, 0), self._on_demand_by_others.get(name, 0)
+            self._seen[index] = PoolView(name, offer(whole, *others))
         return self._seen[index]
 
-    def beside(self, by_others: Mapping[str, int]) -> Moment:
-        """Return the same moment for a job beside others, who hold this spot, by pool."""
-        return Moment(self._tapes, self.hours, self.own, by_others, self._since_hours)
+    def beside(self, by_others: Mapping[str, int], on_demand_by_others: Mapping[str, int] = ALONE) -> Moment:
+        """Return the same moment for a job beside others, who hold this spot and on demand, by pool."""
+        return Moment(self._tapes, self.hours, self.own, by_others, self._since_hours, on_demand_by_others)
 
     def past(self, pool: int) -> Past:
         """Return what a pool has quoted up to this moment."""

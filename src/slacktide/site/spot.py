@@ -1,4 +1,4 @@
-"""Who holds spot where: what is left for a job, and whose goes when the market takes some back."""
+"""Who holds what where: what is left for a job, and whose spot goes when the market takes some back."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import NamedTuple
 
 
 class Claim(NamedTuple):
-    """Spot that one job holds."""
+    """What one job holds in a pool."""
 
     job: str
     pool: str
     spot_gpus: int
     added_hours: float
-    """When some of it was last added, on the market's clock."""
+    """When some of the spot was last added, on the market's clock."""
+    on_demand_gpus: int = 0
 
 
 class Spot:
-    """Who holds spot where: what is left for a job, and whose goes when the market takes some back."""
+    """Who holds what where: what is left for a job, and whose spot goes when the market takes some back."""
 
     def __init__(self, claims: Iterable[Claim] = (), scarce: Mapping[str, int] | None = None) -> None:
         """Take the claims in the order in which their jobs were submitted.
@@ -28,6 +29,7 @@ class Spot:
         self._scarce = scarce or {}
         self._claims: dict[str, Claim] = {}
         self._held: Counter[str] = Counter()
+        self._on_demand: Counter[str] = Counter()
         for claim in claims:
             self.hold(claim)
 
@@ -36,8 +38,10 @@ class Spot:
         before = self._claims.get(claim.job)
         if before is not None:
             self._held[before.pool] -= before.spot_gpus
+            self._on_demand[before.pool] -= before.on_demand_gpus
         self._claims[claim.job] = claim
         self._held[claim.pool] += claim.spot_gpus
+        self._on_demand[claim.pool] += claim.on_demand_gpus
 
     def by_others(self, job: str) -> Mapping[str, int]:
         """Return what jobs other than this one hold, by pool, and what cannot be had at all."""
@@ -47,6 +51,14 @@ class Spot:
             for pool, gpus in self._held.items()
         }
         return {**held, **{pool: held.get(pool, 0) + gpus for pool, gpus in self._scarce.items()}}
+
+    def on_demand_by_others(self, job: str) -> Mapping[str, int]:
+        """Return the on-demand GPUs that jobs other than this one hold, by pool."""
+        own = self._claims.get(job)
+        held = dict(self._on_demand)
+        if own is not None:
+            held[own.pool] -= own.on_demand_gpus
+        return held
 
     def lose(self, pool: str, offered_gpus: int, jobs: Iterable[str]) -> None:
         """Take back what is held beyond what a pool offers from some of its jobs.

@@ -80,6 +80,7 @@ def _roaming(event: Decided) -> dict[str, Any]:
         "wanted_pool": event.wanted_pool,
         "instead": [wish._asdict() for wish in event.instead],
         "missed": event.missed,
+        "unstocked": list(event.unstocked),
         "moved_from": event.moved_from,
         "move_usd": event.move_usd,
         "move_hours": event.move_hours,

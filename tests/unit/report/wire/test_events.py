@@ -16,7 +16,7 @@ from ..runs import BEGAN, ONE_OF_EACH, QUOTE, WRITTEN, submitted
 
 PAID = ("slot", "from_hours", "to_hours", "spot_gpus", "on_demand_gpus", "spot_usd", "on_demand_usd")
 MAY_MOVE, MOVES = ("pools", "sight"), (
-    "wanted_pool", "instead", "missed", "moved_from", "move_usd", "move_hours",
+    "wanted_pool", "instead", "missed", "unstocked", "moved_from", "move_usd", "move_hours",
 )  # fmt: skip
 SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
     "Opened": ({"backend"}, set()),
