@@ -18,6 +18,7 @@ from slacktide.deciding import Policy, View
 from slacktide.errors import InputError, shown
 from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Market, Pool
+from slacktide.market.statistics import stock_outs_said
 from slacktide.policy.base import policies as register
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.no_checkpoints import keeping
@@ -127,8 +128,18 @@ def compare(
     summary = tuple(summaries(parts, [*makers, CLAIRVOYANT]))
     detail = _typical(sweep, parts, spread)
     spared = float(np.mean(spares)) if spares else None
-    return Comparison(
-        job, market.source, pools, market.assumptions, AllRuns(parts), summary, detail, spared, truth
+    assumed = (*market.assumptions, *stock_outs([(place, job.fastest_width) for place in pools]))
+    return Comparison(job, market.source, pools, assumed, AllRuns(parts), summary, detail, spared, truth)
+
+
+def stock_outs(places: Sequence[tuple[Pool, int]]) -> tuple[str, ...]:
+    """Say how often on demand was out of stock for a job of these widths, and what that means; or nothing."""
+    told = stock_outs_said(places)
+    if not told:
+        return ()
+    return (
+        f"On-demand GPUs were out of stock ({told}): then nobody can promise to be on time, and the "
+        "clairvoyant, who is not limited by it, may be out of reach.",
     )
 
 

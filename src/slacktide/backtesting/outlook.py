@@ -18,6 +18,7 @@ from slacktide.backtesting.scenarios import scenarios
 from slacktide.backtesting.wrong_work import if_work_is_wrong
 from slacktide.deciding import Policy, look
 from slacktide.market.base import Market, Pool
+from slacktide.market.statistics import stock_outs_said
 from slacktide.policy.base import ForeseeingPolicy
 from slacktide.results.plan import HeldAt, JobPlan, Outlook, Range, Spread
 from slacktide.results.run import CLAIRVOYANT, Run
@@ -287,8 +288,8 @@ def _assumptions(job: Job, begin: Begin, chosen: Outlook, needing: float) -> tup
         _history(place, neighbours),
         _recent(chosen.history.runs, window.hours, job),
         f"after workers are added there is no progress for {job.restart_hours * 60:g} min, which is paid for",
-        "on-demand GPUs are always available, at the last price seen: this market does not record when they "
-        f"ran out; {_without_on_demand(needing)}",
+        f"on-demand GPUs are always available, at the last price seen: {_ran_out(job, begin.place)}; "
+        f"{_without_on_demand(needing)}",
     ]
     if not begin.reaches_back(job):
         words.append(
@@ -305,6 +306,14 @@ def _assumptions(job: Job, begin: Begin, chosen: Outlook, needing: float) -> tup
             f"at most {job.checkpoint_hours * 60:g} min of it"
         )
     return (*words, *begin.market.assumptions)
+
+
+def _ran_out(job: Job, place: Pool) -> str:
+    """Say how often on demand was out of stock before the start, where that is recorded."""
+    if place.on_demand_gpus is None:
+        return "this market does not record when they ran out"
+    told = stock_outs_said([(place, job.fastest_width)])
+    return f"before the start there were {told}" if told else "before the start they never ran out"
 
 
 def _without_on_demand(needing: float) -> str:

@@ -104,7 +104,7 @@ def compare_over_pools(
         ground.job,
         market.source,
         ground.pools,
-        (*market.assumptions, *_left_out(ground, covered)),
+        (*market.assumptions, *compare.stock_outs(_fastest(ground)), *_left_out(ground, covered)),
         AllRuns([row.part.runs for row in shown]),
         tuple(row.summary for row in shown),
         _typical(sweep, [row.part for row in shown], spread),
@@ -138,6 +138,10 @@ def _covers(ground: Ground, at: int, starts: Sequence[int]) -> bool:
     """Whether a job could stay in a pool from all starts."""
     pool, ahead = ground.pools[at], _ahead(ground.pools[0], ground.pools[at])
     return min(starts) + ahead >= 0 and max(starts) + ahead <= last_start(ground.job, pool)
+
+
+def _fastest(ground: Ground) -> list[tuple[Pool, int]]:
+    return [(pool, job.fastest_width) for pool, job in zip(ground.pools, ground.places.jobs, strict=True)]
 
 
 def _left_out(ground: Ground, covered: Sequence[int]) -> tuple[str, ...]:

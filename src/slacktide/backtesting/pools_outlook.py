@@ -17,13 +17,13 @@ from slacktide.backtesting.pool_futures import PoolFutures, pool_futures
 from slacktide.backtesting.roaming import Ground, Sight, follow, run
 from slacktide.deciding import Policy
 from slacktide.market.base import Market
+from slacktide.market.statistics import stock_outs_said
 from slacktide.policy.base import policies as register
 from slacktide.policy.roams import roams
 from slacktide.results.pools_plan import PoolAhead, PoolsOutlook, PoolsPlan, Saving
 from slacktide.results.run import OVER_POOLS, Run, SlotRecord
 from slacktide.results.runs import column
 from slacktide.solve.pools.optimum import optimum
-from slacktide.types import Job
 
 FUTURES, FUTURES_OF_WIDTHS = 12, 6
 """Futures for a gang, and for a job of several widths, whose clairvoyant takes a second or two for each."""
@@ -136,7 +136,7 @@ def _plan(
         saving=_saving(ground, parts),
         held=tuple((name, tuple(shares.tolist())) for name, shares in held.items()),
         slot_hours=place.slot_hours,
-        assumptions=_assumptions(ground.job, market, futures, len(ground.pools)),
+        assumptions=_assumptions(ground, market, futures),
         begin_slot=begin_slot,
         begin_utc=place.time(len(place) - 1),
     )
@@ -187,16 +187,25 @@ def _saving(ground: Ground, parts: Sequence[_Part]) -> Saving | None:
     return Saving(float(np.mean(less)), standard_error(less), other.policy, name, moving)
 
 
-def _assumptions(job: Job, market: Market, futures: PoolFutures, pools: int) -> tuple[str, ...]:
+def _assumptions(ground: Ground, market: Market, futures: PoolFutures) -> tuple[str, ...]:
+    job, pools = ground.job, len(ground.pools)
     size = f"{job.checkpoint_gb:g} GB" if job.checkpoint_gb else "0 GB, because its file does not say `size:`"
     words = [
         f"{len(futures.grounds)} futures were run: few, because a run over pools takes up to two seconds",
         futures.assumption,
         f"a job is in one of {pools} pools at a time, and a move carries its checkpoint of {size}",
         f"after workers are added there is no progress for {job.restart_hours * 60:g} min, which is paid for",
-        "what every pool offers is known when it decides, and on-demand GPUs are always available",
+        "what every pool offers is known when it decides, and on-demand GPUs are always available"
+        + _ran_out(ground),
         AFTER[job.after_deadline],
     ]
     if job.hard:
         words.append("the deadline is hard: every policy runs behind the deadline guard")
     return (*words, *market.assumptions)
+
+
+def _ran_out(ground: Ground) -> str:
+    """Say how often on demand was out of stock before the start, where that is recorded."""
+    places = zip(ground.pools, ground.places.jobs, strict=True)
+    told = stock_outs_said([(pool, job.fastest_width) for pool, job in places])
+    return f"; before the start there were {told}" if told else ""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.arrays import Bools, Floats, Ints
+from slacktide.errors import shown
 from slacktide.market.base import Pool
 from slacktide.types import UNLIMITED_GPUS
+
+MOST_TOLD = 4
+"""How many pools are named in a sentence."""
 
 
 class Spells(NamedTuple):
@@ -94,6 +99,18 @@ def describe(pool: Pool) -> PoolFigures:
 def stock_share(pool: Pool, gpus: int) -> float:
     """Return the share of time with at least this many on-demand GPUs."""
     return float((pool.stock_gpus >= gpus).mean())
+
+
+def stock_outs_said(places: Sequence[tuple[Pool, int]]) -> str:
+    """Say for how much of the time pools had fewer on-demand GPUs than these; empty where they always did."""
+    short = [(pool.name, gpus, 1.0 - stock_share(pool, gpus)) for pool, gpus in places]
+    told = [
+        f"fewer than {gpus} {share:.1%} of the time in {shown(name)}"
+        for name, gpus, share in short
+        if share > 0.0
+    ]
+    more = f" and more in {len(told) - MOST_TOLD} other pools" if len(told) > MOST_TOLD else ""
+    return ", ".join(told[:MOST_TOLD]) + more
 
 
 def spells_of(pool: Pool, least: int = 1) -> Spells:

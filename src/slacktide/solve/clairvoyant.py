@@ -10,7 +10,8 @@ enumeration, against each other.
 What it leaves out, in the job's favour, so that it stays a bound for what any policy can reach:
 
 - *checkpoint losses*: who knows when spot goes checkpoints just before, so no forced loss takes work;
-- *the maximum cost* of a job (`max_cost_usd`) is not enforced.
+- *the maximum cost* of a job (`max_cost_usd`) is not enforced;
+- *stock-outs*: on-demand GPUs are taken to be there, also where the trace says that they were not.
 
 A hard deadline that cannot be met even so yields the fastest width on demand from the first slot on,
 and a plan that is not on time.

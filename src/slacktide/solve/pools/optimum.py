@@ -3,7 +3,8 @@
 The sweep says what is still to be paid from every state; the plan is read off forwards, by the true slack,
 and lived through the one physics. Where all losses of slack have a common step (`Schedule.exact`) nothing is
 rounded, and the plan is the best there is; elsewhere it is a real one that may miss it by a little. As in one
-pool it leaves out, in the job's favour, what forced losses cost in work, and the maximum cost.
+pool it leaves out, in the job's favour, what forced losses cost in work, the maximum cost, and that on demand
+may be out of stock.
 """
 
 from __future__ import annotations
