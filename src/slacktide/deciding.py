@@ -78,6 +78,11 @@ class View:
         return self.pools[self.pool].quote.keeping(self.state.on_demand_gpus)
 
     @property
+    def notice_hours(self) -> float | None:
+        """In this time spot goes that the job holds, as it was warned; None: it was not warned."""
+        return self.pools[self.pool].notice_hours
+
+    @property
     def hours(self) -> float:
         """Hours until it will be asked again; kept whole, because `next - now` differs in the last bits."""
         hours = self.next_hours - self.now_hours

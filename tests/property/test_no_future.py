@@ -40,12 +40,14 @@ def begun(pool: Pool, own: Pool, at: int) -> int:
     return min(len(pool), max(0, int(np.floor(passed / pool.slot_hours + 1e-9)) + 1))
 
 
-def planted(pool: Pool, first: int) -> Pool:
-    """Return a pool with the sentinels in all slots from `first` on."""
+def planted(pool: Pool, first: int, notice_hours: float = 0.0) -> Pool:
+    """Return a pool with the sentinels in all slots from `first` on; one that warns has no spot there."""
     usd, on_demand = pool.spot_usd_per_gpu_hour.copy(), pool.on_demand_usd_per_gpu_hour.copy()
     gpus = pool.spot_gpus.copy()
     usd[first:], on_demand[first:], gpus[first:] = USD, USD, GPUS
-    return Pool(pool.name, pool.slot_hours, usd, on_demand, gpus, pool.start)
+    if notice_hours:
+        gpus[first : first + 1] = 0
+    return Pool(pool.name, pool.slot_hours, usd, on_demand, gpus, pool.start, notice_hours=notice_hours)
 
 
 def cut_off(pools: tuple[Pool, ...], at: int) -> Playback:
@@ -92,6 +94,22 @@ def test_no_future_value_is_reachable_from_a_view(name: str) -> None:
         for _ in range(2):
             assert find_numbers(view, (USD, GPUS)) == []
             assert find_numbers(policy, (USD, GPUS)) == []
+            policy.decide(looked_through(view))
+
+
+@pytest.mark.parametrize("name", sorted(policies))
+def test_a_warning_leads_to_no_future_value_but_its_own(name: str) -> None:
+    pools, policy = market(), policies.make(name)
+    for slot in range(6):
+        at = START + slot
+        own = planted(pools[0], begun(pools[0], pools[0], at), notice_hours=1.0)
+        others = tuple(planted(pool, begun(pool, pools[0], at)) for pool in pools[1:])
+        playback = played(own, START, Setting(neighbours=others))
+        held = min(int(own.spot_gpus[at]), 4)
+        view = look(JOB, playback.at(slot, spot_gpus=held), JobState(spot_gpus=held), slot, 0.5)
+        assert view.notice_hours == (0.5 if held else None)
+        for _ in range(2):
+            assert find_numbers(view, (USD, GPUS)) == []
             policy.decide(looked_through(view))
 
 

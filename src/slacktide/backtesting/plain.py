@@ -73,7 +73,8 @@ def run(
         if past_deadline(terms, slot * pool.slot_hours):
             wanted = late(terms, left, quote.keeping(left.on_demand_gpus))
         else:
-            wanted = policy.decide(look(job, market.at(slot), left, slot, pool.slot_hours, memory, pace=pace))
+            now = market.at(slot, spot_gpus=left.spot_gpus)
+            wanted = policy.decide(look(job, now, left, slot, pool.slot_hours, memory, pace=pace))
         record = step(job, pool, terms, tariff, state, left, quote, wanted, slot)
         records.append(record)
         pace = learn(pace, told, left, record.after, record.lived.stretch.productive_hours)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from slacktide.forecast.base import Forecaster, knows_the_future
@@ -23,10 +24,10 @@ class Playback:
         self._tapes = self._begin()
         self._slot = -1
 
-    def at(self, slot: int, own: int = 0) -> Moment:
-        """Let time pass up to a slot of the job, which is in one of the pools.
+    def at(self, slot: int, own: int = 0, spot_gpus: int = 0) -> Moment:
+        """Let time pass up to a slot of the job, which is in one of the pools and holds this spot there.
 
-        A slot of before is played back anew.
+        A slot of before is played back anew. Of what is to come, the moment knows a warning and nothing else.
         """
         if slot < self._slot:
             self._tapes = self._begin()
@@ -34,7 +35,22 @@ class Playback:
         hours = slot * self._pools[0].slot_hours
         for pool, tape in zip(self._pools, self._tapes.tapes, strict=True):
             _play(pool, tape, tape.slots_begun(hours))
-        return Moment(self._tapes, hours, own)
+        return Moment(self._tapes, hours, own, notice_hours=self.notice_hours(slot, own, spot_gpus))
+
+    def notice_hours(self, slot: int, own: int, spot_gpus: int) -> float | None:
+        """Return in which time a pool offers less than this spot, where it warns of that in a slot.
+
+        It is the first border of slots at which that is so; None where it lies further ahead than is warned.
+        """
+        pool, slot_hours = self._pools[own], self._pools[0].slot_hours
+        if not (spot_gpus and pool.notice_hours):
+            return None
+        tape = self._tapes.tapes[own]
+        for ahead in range(1, math.floor(pool.notice_hours / slot_hours + 1e-6) + 1):
+            begun = tape.slots_begun((slot + ahead) * slot_hours)
+            if begun < 1 or pool.quote(begun - 1).spot_gpus < spot_gpus:
+                return ahead * slot_hours
+        return None
 
     def _begin(self) -> Tapes:
         own = self._pools[0]

@@ -128,6 +128,7 @@ def run(
             seen = quotes if tried is None else [tried[at].quote for at in range(count)]
             wanted = _late(ground, true, left, seen, now)
         else:
+            whole = whole.warned(market.notice_hours(slot, state.pool, left.spot_gpus))
             view = look(job, whole, left, slot, slot_hours, memory, pace=pace, places=ground.places)
             if tried is not None:
                 view = replace(view, pools=tried, known=tried)

@@ -46,12 +46,16 @@ class Pool:
     """The GPU type, such as H100; empty where the source does not say."""
     on_demand_gpus: Ints | None = None
     """On-demand GPUs that can be had, slot by slot; None: as many as anybody wants, at all times."""
+    notice_hours: float = 0.0
+    """How long before it takes spot back the pool warns whoever holds it; 0: it does not."""
     key: int = field(init=False, repr=False, default_factory=new_key)
     """Names the series, so that what was learned from it can be kept without keeping it."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.slot_hours) and self.slot_hours > 0):
             raise InputError(f"pool {shown(self.name)}: slot_hours must be > 0, got {self.slot_hours}")
+        if not (math.isfinite(self.notice_hours) and self.notice_hours >= 0):
+            raise InputError(f"pool {shown(self.name)}: notice_hours must be >= 0, got {self.notice_hours}")
         if self.start.tzinfo is None:
             raise InputError(f"pool {shown(self.name)}: start must have a time zone, got {self.start}")
         _own(self, "spot_usd_per_gpu_hour", np.float64)
@@ -87,7 +91,8 @@ class Pool:
     def __reduce__(self) -> tuple[type[Pool], tuple[object, ...]]:
         """Be made anew in another process: a plain copy's arrays could be written to."""
         series = (self.spot_usd_per_gpu_hour, self.on_demand_usd_per_gpu_hour, self.spot_gpus)
-        return Pool, (self.name, self.slot_hours, *series, self.start, self.gpu, self.on_demand_gpus)
+        more = (self.start, self.gpu, self.on_demand_gpus, self.notice_hours)
+        return Pool, (self.name, self.slot_hours, *series, *more)
 
     def __len__(self) -> int:
         """Return the number of slots."""
@@ -154,6 +159,7 @@ class Pool:
             self.time(first),
             self.gpu,
             None if self.on_demand_gpus is None else self.on_demand_gpus[first:last],
+            self.notice_hours,
         )
 
 

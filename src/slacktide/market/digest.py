@@ -23,8 +23,8 @@ _kept: LruCache[tuple[tuple[int, ...], Moves, datetime | None], str] = LruCache(
 
 
 def digest(market: Market, until: datetime | None = None) -> str:
-    """Return the SHA-256 of all quotes of a market, with the names, beginnings and slot lengths of its pools,
-    and with what moves cost where the market says it.
+    """Return the SHA-256 of all quotes of a market, with the names, beginnings, slot lengths and
+    notices of its pools, and with what moves cost where the market says it.
 
     `until` leaves out slots that begin at that time or later, pools that have no others, and the slot length:
     what grows at its end only, and measures its own step, keeps its digest.
@@ -47,7 +47,9 @@ def _digest(market: Market, until: datetime | None) -> str:
 
 def _parts(pool: Pool, slots: int, slot_hours: float | None) -> Iterator[bytes]:
     """Yield all that counts of a pool, each part of a length that follows from those before it."""
-    head = json.dumps([pool.name, slots, slot_hours, pool.start.timestamp()])
+    # A notice of none was not part of a digest before there were any.
+    notice = [pool.notice_hours] if pool.notice_hours else []
+    head = json.dumps([pool.name, slots, slot_hours, pool.start.timestamp(), *notice])
     yield f"{len(head)} {head}".encode()
     yield np.ascontiguousarray(pool.spot_usd_per_gpu_hour[:slots], "<f8").tobytes()
     yield np.ascontiguousarray(pool.on_demand_usd_per_gpu_hour[:slots], "<f8").tobytes()

@@ -1,4 +1,4 @@
-"""The market file: several traces as one market, and what moving between their pools costs."""
+"""The market file: several traces as one market, what moving between their pools costs, and if they warn."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from slacktide.errors import InputError, shown
 from slacktide.market.base import Market
 from slacktide.market.joined import joined
 from slacktide.market.moves import Moves, region_of
+from slacktide.market.notice import parse_notice_hours, warning
 from slacktide.market.spec import FEED, is_market_file, is_synthetic
 from slacktide.units import parse_gbit_per_s, parse_money_usd
 from slacktide.yaml_fields import Fields, root, scalar, section
 from slacktide.yaml_tree import Mistakes, Scalar, Series, Tree, describe, parse_tree
 
-MARKET_KEYS = ("traces", "moves")
-TRACE_KEYS = ("file", "gpu", "prefix")
+MARKET_KEYS = ("traces", "moves", "notice")
+TRACE_KEYS = ("file", "gpu", "prefix", "notice")
 MOVES_KEYS = ("within_region", "between_regions", "between_continents", "speed", "pairs")
 PAIR_KEYS = ("from", "to", "cost")
 MAX_TRACES = 1000
@@ -34,6 +35,8 @@ class Trace(NamedTuple):
     """The GPU type of its pools, whatever the trace says; empty: as the trace says."""
     prefix: str = ""
     """What the names of its pools begin with."""
+    notice_hours: float = 0.0
+    """How long before they take spot back its pools warn; 0: as the file says of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,15 @@ class MarketFile:
     moves: Moves
     given: tuple[str, ...]
     """Which fields of `moves` the file gives; the others are assumed."""
+    notice_hours: float = 0.0
+    """How long before they take spot back pools warn that say nothing else; 0: they do not."""
 
 
 def read_market_file(data: bytes, path: str, open_trace: Callable[[str], Market]) -> Market:
     """Read a market file and the traces that it names; raises FileError with the place of every mistake."""
     found = parse_market_file(data, path)
-    market = joined([_opened(trace, open_trace) for trace in found.traces], path, found.moves)
+    opened = [_opened(trace, open_trace) for trace in found.traces]
+    market = warning(joined(opened, path, found.moves), found.notice_hours)
     sentence = found.moves.assumed(found.given) if len(market.pools) > 1 else ""
     return replace(market, assumptions=(*market.assumptions, *filter(None, [sentence])))
 
@@ -65,12 +71,13 @@ def parse_market_file(data: bytes, path: str) -> MarketFile:
     folder = Path(path).parent
     traces = fields.read("traces", lambda each: _traces(each, mistakes, folder), ())
     moves, given = fields.read("moves", lambda each: _moves(each, mistakes), (Moves(), ()))
+    notice = fields.read("notice", scalar(parse_notice_hours), 0.0)
     mistakes.check()
-    return MarketFile(traces, moves, given)
+    return MarketFile(traces, moves, given, notice)
 
 
 def _opened(trace: Trace, open_trace: Callable[[str], Market]) -> Market:
-    market = open_trace(trace.file)
+    market = warning(open_trace(trace.file), trace.notice_hours)
     if not (trace.gpu or trace.prefix):
         return market
     pools = (replace(pool, name=trace.prefix + pool.name, gpu=trace.gpu or pool.gpu) for pool in market.pools)
@@ -97,7 +104,12 @@ def _trace(tree: Tree, which: int, mistakes: Mistakes, folder: Path) -> Trace:
         mistakes.add(tree.place, f"traces[{which}]: {error}")
         return Trace("")
     fields.require("file", "b.json")
-    return Trace(fields.read("file", file, ""), fields.read("gpu", text, ""), fields.read("prefix", text, ""))
+    return Trace(
+        fields.read("file", file, ""),
+        fields.read("gpu", text, ""),
+        fields.read("prefix", text, ""),
+        fields.read("notice", scalar(parse_notice_hours), 0.0),
+    )
 
 
 def _file(folder: Path) -> Callable[[str], str]:

@@ -10,6 +10,7 @@ from slacktide.market.aws_history import HISTORY_KEY, read_aws_history
 from slacktide.market.base import Market
 from slacktide.market.files import read_bytes
 from slacktide.market.joined import joined, moves_said
+from slacktide.market.notice import notice_said, parse_notice_hours
 from slacktide.market.price_changes import Assumed
 from slacktide.market.price_events import EVENT_COLUMNS, read_price_events
 from slacktide.market.samples import Irregular
@@ -35,7 +36,7 @@ def open_market(
     spot_gpus: int | None = None,
     gpus_per_instance: int | None = None,
 ) -> Market:
-    """Open a market: a path, or `synthetic:PROFILE?seed=3&days=14&slot=10m&pools=2`.
+    """Open a market: a path, or `synthetic:PROFILE?seed=3&days=14&slot=10m&pools=2&notice=10m`.
 
     Several with commas between them are joined into one, and so are the traces of a market file (`*.yaml`).
     Money is in USD per GPU-hour. What a file leaves open is taken from the arguments or from
@@ -57,11 +58,11 @@ def open_market(
     if is_market_file(spec):
         from slacktide.market.market_file import read_market_file
 
-        return read_market_file(read_bytes(spec), spec, opened)
+        return notice_said(read_market_file(read_bytes(spec), spec, opened))
     parts = parts_of(spec)
     if len(parts) == 1:
-        return moves_said(opened(spec))
-    return moves_said(joined([opened(part) for part in parts], spec))
+        return notice_said(moves_said(opened(spec)))
+    return notice_said(moves_said(joined([opened(part) for part in parts], spec)))
 
 
 def _file(path: str, data: bytes, irregular: Irregular, assumed: Assumed, slot_hours: float | None) -> Market:
@@ -93,12 +94,13 @@ def _synthetic(spec: str, slot_hours: float | None) -> Market:
         seed=_whole(spec, "seed", options.get("seed", "0")),
         slot_hours=_slot(options.get("slot")),
         pools=_whole(spec, "pools", options.get("pools", "1")),
+        notice_hours=_notice(spec, options.get("notice")),
     )
     return market if slot_hours is None else resample(market, slot_hours)
 
 
 def _options(spec: str, query: str) -> dict[str, str]:
-    known = ("days", "pools", "seed", "slot")
+    known = ("days", "notice", "pools", "seed", "slot")
     pairs = parse_qsl(query, keep_blank_values=True)
     for key, _ in pairs:
         if key not in known:
@@ -118,6 +120,13 @@ def _whole(spec: str, name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise InputError(f"{spec}: {name} must be a whole number, got {shown(text)}") from None
+
+
+def _notice(spec: str, text: str | None) -> float:
+    try:
+        return 0.0 if text is None else parse_notice_hours(text)
+    except InputError as error:
+        raise InputError(f"{spec}: notice: {error}") from None
 
 
 def _slot(text: str | None) -> float | None:

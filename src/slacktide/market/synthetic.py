@@ -19,6 +19,7 @@ import numpy as np
 from slacktide.arrays import Floats
 from slacktide.errors import InputError
 from slacktide.market.base import EPOCH, Market, Pool
+from slacktide.market.notice import warning
 from slacktide.market.profiles import Drift, Profile
 from slacktide.market.series import check_slots, resample
 from slacktide.market.synthetic_zones import SharedDrifts, zone_profile
@@ -37,22 +38,31 @@ _DECIMALS = 4
 
 
 def synthesize(
-    profile: Profile, *, days: float, seed: int, slot_hours: float | None = None, pools: int = 1
+    profile: Profile,
+    *,
+    days: float,
+    seed: int,
+    slot_hours: float | None = None,
+    pools: int = 1,
+    notice_hours: float = 0.0,
 ) -> Market:
     """Make a market that begins at EPOCH. The same seed makes the same market, whatever its length.
 
     More pools leave the first ones as they are. Another slot length than the profile's own shows the
-    same market resampled. Raises InputError for a number that cannot be meant.
+    same market resampled. `notice_hours` before spot goes its holder is warned. Raises InputError for a
+    number that cannot be meant.
     """
     _check(profile, days, seed, pools)
     slots = max(1, round(days * 24 / profile.slot_hours))
     made = tuple(_pools(profile, slots, seed, pools))
     more = f"&pools={pools}" if pools > 1 else ""
+    more += f"&notice={60.0 * notice_hours:g}m" if notice_hours else ""
     market = Market(
         made,
         f"synthetic:{profile.name}?seed={seed}&days={days:g}{more}",
         ("The market is synthetic: calibrated on real traces, but not one of them.",),
     )
+    market = warning(market, notice_hours)
     return market if slot_hours is None else resample(market, slot_hours)
 
 

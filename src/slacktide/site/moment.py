@@ -17,6 +17,9 @@ class PoolView(NamedTuple):
     name: str
     quote: Quote
     """What is offered to the job: what other jobs hold is gone from it."""
+    notice_hours: float | None = None
+    """In this time spot goes that the job holds here, as it was warned; None: it was not warned. Only the
+    pool that the job is in can warn it."""
 
 
 ALONE: Mapping[str, int] = {}
@@ -36,8 +39,16 @@ class Moment(Sequence[PoolView]):
     """All pools of a market at one moment; nothing is made before somebody asks for it."""
 
     __slots__ = (
-        "_at_hours", "_by_others", "_on_demand_by_others", "_seen", "_since_hours", "_tapes", "hours", "own",
-    )  # fmt: skip
+        "_at_hours",
+        "_by_others",
+        "_notice_hours",
+        "_on_demand_by_others",
+        "_seen",
+        "_since_hours",
+        "_tapes",
+        "hours",
+        "own",
+    )
 
     def __init__(
         self,
@@ -47,14 +58,17 @@ class Moment(Sequence[PoolView]):
         by_others: Mapping[str, int] = ALONE,
         since_hours: float = 0.0,
         on_demand_by_others: Mapping[str, int] = ALONE,
+        notice_hours: float | None = None,
     ) -> None:
         """Stand at a moment, in one of the pools; `by_others` says what spot other jobs hold, by pool.
 
         Hours are counted from `since_hours` of the tapes' clock on, also in what is shown of the past.
+        `notice_hours` is the warning that the job got.
         """
         self.hours, self.own = hours, own
         self._tapes, self._by_others, self._on_demand_by_others = tapes, by_others, on_demand_by_others
         self._since_hours, self._at_hours = since_hours, hours + since_hours
+        self._notice_hours = notice_hours
         self._seen: dict[int, PoolView] = {}
 
     def __len__(self) -> int:
@@ -70,13 +84,27 @@ class Moment(Sequence[PoolView]):
         if index not in self._seen:
             name = self._tapes.tapes[index].name
             whole = self._tapes.quote(index, self._at_hours)
+            notice = self._notice_hours if index == self.own else None
             others = self._by_others.get(name, 0), self._on_demand_by_others.get(name, 0)
-            self._seen[index] = PoolView(name, offer(whole, *others))
+            self._seen[index] = PoolView(name, offer(whole, *others), notice)
         return self._seen[index]
 
     def beside(self, by_others: Mapping[str, int], on_demand_by_others: Mapping[str, int] = ALONE) -> Moment:
         """Return the same moment for a job beside others, who hold this spot and on demand, by pool."""
-        return Moment(self._tapes, self.hours, self.own, by_others, self._since_hours, on_demand_by_others)
+        return self._like(by_others, on_demand_by_others, self._notice_hours)
+
+    def warned(self, notice_hours: float | None) -> Moment:
+        """Return the same moment for a job that was warned that its spot goes in this time."""
+        if notice_hours == self._notice_hours:
+            return self
+        return self._like(self._by_others, self._on_demand_by_others, notice_hours)
+
+    def _like(
+        self, by_others: Mapping[str, int], on_demand: Mapping[str, int], notice_hours: float | None
+    ) -> Moment:
+        return Moment(
+            self._tapes, self.hours, self.own, by_others, self._since_hours, on_demand, notice_hours
+        )
 
     def past(self, pool: int) -> Past:
         """Return what a pool has quoted up to this moment."""

@@ -78,6 +78,22 @@ class Spot:
         """Return what a job holds."""
         return self._claims[job].spot_gpus if job in self._claims else 0
 
+    def safe_gpus(self, job: str) -> int:
+        """Return how much the pool of a job must offer for the job to keep all the spot that it holds there.
+
+        Those lose before it who added theirs later; of two at one moment, the one submitted later.
+        """
+        own = self._claims.get(job)
+        if own is None or not own.spot_gpus:
+            return 0
+        names = list(self._claims)
+        before = [
+            claim.spot_gpus
+            for at, claim in enumerate(self._claims.values())
+            if claim.pool == own.pool and (claim.added_hours, at) <= (own.added_hours, names.index(job))
+        ]
+        return sum(before)
+
     def copy(self) -> Spot:
         """Return the same account, to be moved on by itself."""
         return Spot(self._claims.values(), self._scarce)
