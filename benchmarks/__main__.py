@@ -19,6 +19,7 @@ NAMES = (
     "ahap",
     "horizon",
     "pools",
+    "warnings",
     "deadline",
     "truth",
     "selection",

@@ -10,7 +10,7 @@ import pytest
 
 from slacktide.backend.replay import Replay
 from slacktide.backtesting import batch, plain
-from slacktide.backtesting.compare import guarded, setting_for
+from slacktide.backtesting.compare import guarded, run_many, setting_for
 from slacktide.engine.bill import audit, bill
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane, make_lane
@@ -18,6 +18,7 @@ from slacktide.engine.result import run_result, yardsticks
 from slacktide.engine.world import World
 from slacktide.events import Decided, Lived, Preempted, Submitted
 from slacktide.market.base import Market
+from slacktide.market.notice import warning
 from slacktide.market.source import open_market
 from slacktide.policy.base import policies
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, result_of
@@ -133,6 +134,30 @@ def test_a_batch_is_the_back_test_where_on_demand_is_out_of_stock(policy: str, k
             assert quick.on_demand_gpu_hours == pytest.approx(one.on_demand_gpu_hours)
             cut += sum(slot.on_demand_gpus < slot.wanted.on_demand_gpus for slot in one.slots)
     assert cut or policy != "on-demand", "these jobs want more on demand than there is"
+
+
+@pytest.mark.parametrize("policy", ["stochastic-horizon", "roaming-horizon", "uniform-progress"])
+@pytest.mark.parametrize("kind", ["hard", "soft"])
+def test_on_a_market_that_warns_the_engine_is_the_back_test(policy: str, kind: str) -> None:
+    job, warned = JOBS[kind], 0
+    for seed in (3, 4, 5):
+        where = warning(market(seed), 1.0)
+        pool, start = where.pools[1], 20
+        lane = make_lane(job, where, pool, policies.make(policy), start)
+        setting = setting_for(where, pool, None)
+        told = plain.run(job, pool, lane.policy, start=start, setting=setting)
+        store, engine = run_engine(lane)
+        decided = [record.event for record in store.read() if isinstance(record.event, Decided)]
+        assert len(decided) == len(told.slots)
+        for mine, theirs in zip(decided, told.slots, strict=True):
+            assert (mine.state, mine.why) == (theirs.before, theirs.wanted.reason.rule)
+            assert mine.signals == theirs.wanted.reason.signals
+            assert (mine.spot_gpus, mine.on_demand_gpus) == (theirs.spot_gpus, theirs.on_demand_gpus)
+            warned += "notice_hours" in mine.signals
+        assert engine.world.jobs["job"].state.cost_usd == told.cost_usd
+        (many,) = run_many(job, pool, policies.make(policy), [start], name="", setting=setting)
+        assert many.cost_usd == told.cost_usd, "what was worked out for a start decides the same"
+    assert (warned > 0) == (policy != "uniform-progress"), "only who heeds warnings speaks of them"
 
 
 @pytest.mark.parametrize("kind", sorted(JOBS))

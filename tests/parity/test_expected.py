@@ -173,6 +173,77 @@ def test_decisions_are_as_good_as_enumeration(seed: int, hard: bool) -> None:
     assert followed_expected(instance, tables_of(instance, cells)) == pytest.approx(best, abs=1e-6)
 
 
+def agreeing(instance: Instance, slot: int, state: int, fall: expected.Fall) -> list[tuple[int, float]]:
+    """Return where the market may go by the chain, where a fall is known."""
+    gpus = instance.chain.gpus
+    found = instance.next_states(slot, state)
+    if slot + 1 <= fall.slots:
+        found = [one for one in found if (gpus[one[0]] < fall.gpus) == (slot + 1 == fall.slots)]
+    total = sum(share for _, share in found)
+    return [(then, share / total) for then, share in found]
+
+
+def values_of_first(instance: Instance, fall: expected.Fall, held: JobState) -> dict[tuple[int, int], float]:
+    """Enumerate what each first decision is worth, all later ones the best, where a fall is known."""
+    terms, widest = instance.terms, instance.job.max_gpus
+    choices = [(a, b) for a in range(widest + 1) for b in range(widest + 1 - a)]
+
+    def open_to(market: int) -> list[tuple[int, int]]:
+        offered, widths = instance.quote(market).spot_gpus, (0, *instance.job.widths)
+        return [(a, b) for a, b in choices if a <= offered and a + b in widths]
+
+    def after(slot: int, market: int, left: JobState, choice: tuple[int, int]) -> float:
+        lived = live_slot(terms, left, slot, instance.quote(market), *choice).state
+        there = agreeing(instance, slot, market, fall)
+        return sum(share * value(slot + 1, then, lived) for then, share in there)
+
+    @cache
+    def value(slot: int, market: int, state: JobState) -> float:
+        if state.ended:
+            return utility(instance, state)
+        if slot == terms.deadline_slots:
+            return finish_late(instance, state, slot)
+        left = physics.lose(terms.terms, state, instance.quote(market).spot_gpus)
+        return max(after(slot, market, left, choice) for choice in open_to(market))
+
+    return {choice: after(0, fall.state, held, choice) for choice in open_to(fall.state)}
+
+
+@pytest.mark.parametrize("hard", [True, False], ids=["hard", "soft"])
+@pytest.mark.parametrize("ahead", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(12))
+def test_with_a_warning_decisions_are_as_good_as_enumeration(seed: int, ahead: int, hard: bool) -> None:
+    instance = random_instance(seed, hard=hard)
+    most = instance.job.max_gpus
+    instance.chain.gpus[:] = (0, most - 1, most)  # so that it can fall, and stay
+    fall = expected.Fall(most, ahead, 2)
+    held = JobState(spot_gpus=most, pause_hours=0.0)
+    terms, job = instance.terms, instance.job
+    shape = expected.lattice(terms)
+    slack = expected.slack_grid(terms, hard=hard, cells=round(8 * 2 * terms.deadline_slots))
+    worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
+    worth = expected.Worth(job.value_usd, worthless, hard, ON_DEMAND_USD)
+    fresh = np.zeros(3, np.int64)
+    actions = expected.solve_warned(terms, shape, instance.chain, worth, slack, fall, fresh, now=0)
+    table = Table(
+        0, actions, shape.spot, shape.on_demand, shape.cell, shape.unit, shape.pauses.ahead_hours, slack.step,
+        slack.most,
+    )  # fmt: skip
+    sight = Sight(terms.terms, terms.tariff, 0, 0.0, 0.5, 0.5, held, instance.quote(fall.state), 0, KNOWN)
+    choice = look_up(table, sight)
+    worths = values_of_first(instance, fall, held)
+    assert worths[choice.spot_gpus, choice.on_demand_gpus] == pytest.approx(max(worths.values()), abs=1e-6)
+
+
+def test_a_market_falls_though_its_model_takes_that_for_impossible() -> None:
+    instance = random_instance(1, hard=True)
+    chain = instance.chain._replace(gpus=np.array([0, 2, 2]), share=np.tile([0.0, 0.5, 0.5], 6))
+    falls = expected._given(chain, chain.gpus < 2, np.zeros(3, np.int64))
+    assert falls.to.tolist() == [0] * 6
+    assert falls.share.tolist() == [1.0] * 6
+    assert (falls.last - falls.first == 1).all()
+
+
 def certain(pool: Pool) -> expected.Chain:
     """A chain without chance: one state a slot, each leading to the next."""
     slots = len(pool)

@@ -21,6 +21,7 @@ from slacktide.engine.lane import Lane, make_lane
 from slacktide.engine.world import World
 from slacktide.events import Decided, Lived, Preempted, Sight, Submitted
 from slacktide.market.base import Market
+from slacktide.market.notice import warning
 from slacktide.market.source import open_market
 from slacktide.market.table import write_table
 from slacktide.policy.eager_failover import EagerFailover
@@ -150,6 +151,25 @@ def test_engine_on_replay_is_the_back_test(kind: str, policy: str, sight: Sight,
         checked = audit(track, lane, store.read())
         assert checked.clean, checked
         assert checked.cost_usd == pytest.approx(expected.cost_usd, abs=1e-9)
+
+
+@pytest.mark.parametrize("sight", ["feed", "tried"])
+@pytest.mark.parametrize("kind", ["hard", "soft", "of another speed"])
+def test_on_a_market_that_warns_the_engine_is_the_back_test(kind: str, sight: Sight) -> None:
+    job, warned = JOBS[kind], 0
+    for seed in (3, 4, 5):
+        where = warning(market(seed), 1.0)
+        expected = told(job, where, RoamingHorizon(), sight)
+        store, engine = run_engine(lane_over(job, where, RoamingHorizon(), sight))
+        decided = [record.event for record in store.read() if isinstance(record.event, Decided)]
+        assert len(decided) == len(expected.slots)
+        for mine, theirs in zip(decided, expected.slots, strict=True):
+            assert (mine.state, mine.why) == (theirs.before, theirs.wanted.reason.rule)
+            assert (mine.instead, mine.memory) == (theirs.wanted.instead, theirs.wanted.memory)
+            assert mine.signals == theirs.wanted.reason.signals
+            warned += "notice_hours" in mine.signals
+        assert engine.world.jobs["job"].state.cost_usd == expected.cost_usd
+    assert warned > 0
 
 
 def test_jobs_of_this_test_move_and_pay_for_it() -> None:

@@ -26,6 +26,7 @@ from slacktide.policy.base import (
     PreparedPolicy,
     RulePolicy,
     Sight,
+    heeds_warnings,
     held_when_late,
     past_deadline,
 )
@@ -121,11 +122,14 @@ def run_starts(
         out[row, 6] = slot
 
 
-def can_compile(policy: Policy) -> bool:
-    """Whether a policy, and any policy it wraps, is a rule that can be compiled."""
-    if isinstance(policy, DeadlineGuard | Unbroken):
-        return can_compile(policy.inner)
-    return isinstance(policy, RulePolicy | PreparedPolicy)
+def can_compile(policy: Policy, pool: Pool) -> bool:
+    """Whether a policy, and any policy it wraps, is a rule that can be compiled for a pool.
+
+    A pool that warns depends on what is held, which a rule is not told: who heeds warnings runs plainly.
+    """
+    inner = innermost(policy)
+    is_rule = isinstance(inner, RulePolicy | PreparedPolicy)
+    return is_rule and not (pool.notice_hours and heeds_warnings(inner))
 
 
 def prepare(policy: Policy, job: Job, pool: Pool, start: int, setting: Setting) -> Policy:
@@ -164,7 +168,7 @@ def run_ready(
     job: Job, futures: Sequence[Pool], ready: Sequence[Policy], start: int, *, setting: Setting = USUAL
 ) -> Sequence[Run]:
     """Run from one start of each future the policy that was prepared for it."""
-    if not can_compile(ready[0]):
+    if not can_compile(ready[0], futures[0]):
         pairs = zip(futures, ready, strict=True)
         return [plain.run(job, future, policy, start=start, setting=setting) for future, policy in pairs]
     rows = []

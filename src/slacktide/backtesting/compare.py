@@ -221,12 +221,11 @@ def run_many(
     """
     acting = guarded(policy, job)
     small = (len(starts) < COMPILE_FROM if few is None else few) and not batch.needs_preparing(acting)
-    if small or not batch.can_compile(acting):
+    if small or not batch.can_compile(acting, pool):
+        ready = (acting if small else batch.prepare(acting, job, pool, start, setting) for start in starts)
         return [
-            dataclasses.replace(
-                plain.run(job, pool, acting, start=start, name=name, setting=setting), slots=()
-            )
-            for start in starts
+            dataclasses.replace(plain.run(job, pool, one, start=start, name=name, setting=setting), slots=())
+            for one, start in zip(ready, starts, strict=True)
         ]
     return batch.run_many(job, pool, acting, starts, name=name, setting=setting)
 

@@ -181,7 +181,7 @@ def _from_history(job: Job, begin: Begin, policy: Policy) -> Sequence[Run]:
     setting = Setting(neighbours=where.neighbours)
     acting = compare.guarded(policy, job)
     # Drawn futures have its machine code loaded anyway.
-    if batch.can_compile(acting):
+    if batch.can_compile(acting, place):
         return batch.run_many(job, place, acting, starts, name=label(policy), setting=setting)
     return compare.run_many(job, place, policy, starts, name=label(policy), setting=setting)
 

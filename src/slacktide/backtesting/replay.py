@@ -43,7 +43,7 @@ def replay(
     bills = np.empty((len(policies), 2))
     for row, policy in enumerate(policies.values()):
         acting = batch.prepare(guarded(policy, job), job, pool, start, setting)
-        if batch.can_compile(acting) and isinstance(acting, RulePolicy):
+        if batch.can_compile(acting, pool) and isinstance(acting, RulePolicy):
             bills[row] = batch.run_rule(job, terms, true, pool, acting, context, [start])[0, :2]
         else:
             run = plain.run(job, pool, acting, start=start, setting=setting)

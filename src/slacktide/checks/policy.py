@@ -98,7 +98,7 @@ def is_never_late_behind_the_guard(policy: Policy, case: Case, rng: np.random.Ge
 
 def runs_in_batch_as_it_does_plainly(policy: Policy, case: Case, rng: np.random.Generator) -> None:
     """A policy with a compiled rule takes the same decisions, and costs the same, in a batch."""
-    if not batch.can_compile(policy):
+    if not batch.can_compile(policy, case.pool):
         return
     last = plain.last_start(case.job, case.pool)
     starts = sorted({0, last, int(rng.integers(0, last + 1))})
@@ -135,6 +135,6 @@ def _views(policy: Policy, case: Case) -> Iterator[View]:
     market = plain.played(case.pool, 0, plain.USUAL)
     for record in plain.run(case.job, case.pool, policy).slots:
         if record.slot < slots:
-            now = market.at(record.slot)
+            now = market.at(record.slot, spot_gpus=record.before.spot_gpus)
             yield look(case.job, now, record.before, record.slot, case.pool.slot_hours, memory)
             memory = record.wanted.memory

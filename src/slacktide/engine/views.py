@@ -51,7 +51,8 @@ class Shown:
         track, begun, lane = ask.track, ask.begun, self._lane_of(ask.track)
         return lane.view(
             track.job, ask.state, begun.slot, begun.from_hours, track.memory, spot.by_others(track.job),
-            believed_of(lane, ask), _seen(ask), spot.on_demand_by_others(track.job), spot.safe_gpus(track.job),
+            believed_of(lane, ask), _seen(ask), spot.on_demand_by_others(track.job),
+            spot.safe_gpus(track.job),
         )  # fmt: skip
 
 

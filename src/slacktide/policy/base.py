@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -179,6 +180,27 @@ class ForeseeingPolicy(PreparedPolicy, Protocol):
     def coarser(self) -> Policy:
         """Return a quicker form of it that decides nearly as well."""
         ...
+
+
+def heeds_warnings(policy: Policy) -> bool:
+    """Whether a policy declares that it decides otherwise where the spot that it holds is warned to go."""
+    return bool(getattr(policy, "heeds_warnings", False))
+
+
+def warning_of(view: View) -> dict[str, float]:
+    """Return the warning that a job got, as a signal; nothing where it got none."""
+    return {} if view.notice_hours is None else {"notice_hours": view.notice_hours}
+
+
+def warned_slots(view: View) -> int | None:
+    """Return how many slots from now on spot is gone that the job holds, as it was warned; None: it was not.
+
+    Spot that goes inside a slot is taken to be there until its end.
+    """
+    if view.notice_hours is None or not view.state.spot_gpus:
+        return None
+    waited_hours = max(0.0, view.slot_hours - view.hours)
+    return max(1, math.ceil((view.notice_hours + waited_hours) / view.slot_hours - 1e-6))
 
 
 def sight(view: View) -> Sight:

@@ -43,6 +43,16 @@ class Followed(NamedTuple):
 _followed: LruCache[tuple[object, ...], list[tuple[tuple[Sighting, ...], Followed]]] = LruCache(128)
 
 
+class Fall(NamedTuple):
+    """A warning: a pool keeps the spot that a job holds there until a slot, and then has less."""
+
+    pool: int
+    slot: int
+    """Of the job."""
+    gpus: int
+    """What it held."""
+
+
 class PoolBelief:
     """What is believed of one pool: whether it has this many spot GPUs, now and in the next slot."""
 
@@ -90,10 +100,19 @@ class PoolBelief:
             return float(self._by_phase[state, 0])
         return float((self._now[state] * self._by_phase[state]).sum()) / share
 
-    def chain(self, slot: int, borders: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Floats, Floats]:
+    def chain(self, slot: int, borders: Ints) -> tuple[Floats, Floats]:
         """Return the chances to stay and to come over steps, as believed in a slot of the job."""
+        return self._projected(self.at(slot), borders)
+
+    def chain_down(self, since: int, borders: Ints) -> tuple[Floats, Floats]:
+        """Return the same over steps where it is known that the GPUs have just gone `since` slots before."""
+        belief = np.zeros_like(self._now)
+        belief[spells.DOWN, 0] = 1.0
+        return self._projected(self._stepped(belief, since), borders)
+
+    def _projected(self, belief: Floats, borders: Ints) -> tuple[Floats, Floats]:
         stays, comes = np.empty(len(borders) - 1), np.empty(len(borders) - 1)
-        compiled(spells.project)(self.at(slot), self._by_phase, self._layout.advance, borders, stays, comes)
+        compiled(spells.project)(belief, self._by_phase, self._layout.advance, borders, stays, comes)
         return stays, comes
 
     def at(self, slot: int) -> Floats:
@@ -162,11 +181,13 @@ class PoolBelief:
 class PoolLevels:
     """What is believed of one pool at several widths: which of them it has, now and in the next slot.
 
-    What is known now is a row of chances: that it has the first width, the second, and so on.
+    What is known now is a row of chances: that it has the first width, the second, and so on. A pool that
+    has warned of a `fall` keeps what is held until then, and then surely has less.
     """
 
-    def __init__(self, view: View, pool: int, widths: Sequence[int]) -> None:
+    def __init__(self, view: View, pool: int, widths: Sequence[int], fall: Fall | None = None) -> None:
         self.widths = tuple(widths)
+        self._fall = fall if fall is not None and fall.pool == pool else None
         self._view, self._pool = view, pool
         self._offered = view.pools[pool].quote.spot_gpus
         by_width = {gpus: PoolBelief(view, pool, gpus) for gpus in dict.fromkeys(widths)}
@@ -207,8 +228,26 @@ class PoolLevels:
         up = now.copy()
         up[:level] = 1.0
         found = np.zeros(MOST_LEVELS)
-        found[: len(up) + 1] = _levels(_falling(up * self._stays + (1.0 - up) * self._comes))
+        then = _falling(up * self._stays + (1.0 - up) * self._comes)
+        if self._fall is not None:
+            then = self._warned(then, self._fall, self._fall.slot - self._view.slot - 1)
+        found[: len(up) + 1] = _levels(then)
         return found
+
+    def _warned(self, at_least: Floats, fall: Fall, slots: int) -> Floats:
+        """Return the chances to have each width at a border that lies so many slots before the fall."""
+        if slots < 0:
+            return at_least
+        widths, found = np.array(self.widths), at_least.copy()
+        if slots > 0:
+            found[..., widths <= fall.gpus] = 1.0
+            return found
+        lost = widths >= fall.gpus
+        kept = at_least[..., lost][..., :1] if lost.any() else np.zeros((*at_least.shape[:-1], 1))
+        # To have a narrower width and not the one that is held, given that that one goes.
+        found[:] = np.where(kept < 1.0 - 1e-9, (at_least - kept) / np.maximum(1.0 - kept, 1e-9), 0.0)
+        found[..., lost] = 0.0
+        return np.asarray(np.clip(found, 0.0, 1.0))
 
     def chain(self, slot: int, borders: Ints) -> Floats:
         """Return the chances to go from level to level over steps, as believed in a slot of the job."""
@@ -216,12 +255,32 @@ class PoolLevels:
         stays = np.stack([chains[id(one)][0] for one in self._beliefs], axis=1)
         comes = np.stack([chains[id(one)][1] for one in self._beliefs], axis=1)
         count = len(self.widths)
-        rows = [
-            _levels(_falling(np.where(np.arange(count) < level, stays, comes))) for level in range(count + 1)
-        ]
+        steps = [_falling(np.where(np.arange(count) < level, stays, comes)) for level in range(count + 1)]
+        if self._fall is not None:
+            self._put_in_fall(self._fall, slot, borders, steps)
+        rows = [_levels(step) for step in steps]
         found = np.zeros((len(borders) - 1, MOST_LEVELS, MOST_LEVELS))
         found[:, : count + 1, : count + 1] = np.stack(rows, axis=1)
         return found
+
+    def _put_in_fall(self, fall: Fall, slot: int, borders: Ints, steps: Sequence[Floats]) -> None:
+        """Make the chances [step, width] of each level those of a pool that has warned of a fall."""
+        step = int(np.searchsorted(borders, fall.slot - slot)) - 1  # the one in which it falls
+        if not 0 <= step < len(borders) - 1:
+            return
+        for at_least in steps:
+            at_least[:step] = self._warned(at_least[:step], fall, 1)
+            at_least[step] = self._warned(at_least[step], fall, 0)
+        since, rest = int(borders[step + 1]) - (fall.slot - slot), borders[step + 1 :]
+        if len(rest) < 2:
+            return
+        for at, one in enumerate(self._beliefs):
+            if self.widths[at] >= fall.gpus:
+                stays, comes = one.chain_down(since, rest)
+                for level, at_least in enumerate(steps):
+                    at_least[step + 1 :, at] = stays if at < level else comes
+        for at_least in steps:
+            at_least[step + 1 :] = _falling(at_least[step + 1 :])
 
 
 def is_fed(view: View, pool: int) -> bool:

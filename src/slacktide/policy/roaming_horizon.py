@@ -15,14 +15,14 @@ from slacktide.deciding import View
 from slacktide.errors import InputError
 from slacktide.market.base import Pool
 from slacktide.market.cache import LruCache
-from slacktide.physics import Terms, pass_time, phase_of, work_hours
-from slacktide.policy.base import policies, signals
-from slacktide.policy.pool_beliefs import PoolBelief, PoolLevels
+from slacktide.physics import Terms, lose, pass_time, phase_of, work_hours
+from slacktide.policy.base import policies, signals, warned_slots, warning_of
+from slacktide.policy.pool_beliefs import Fall, PoolBelief, PoolLevels
 from slacktide.policy.rescue import home, terms_in
 from slacktide.policy.roaming_seats import KEPT, Seat, borders, numbers_of, seats_of, usd_per_hour, widths_of
 from slacktide.policy.stochastic_horizon import Prepared, StochasticHorizon
 from slacktide.solve.pools import joint
-from slacktide.types import Allocation, Job, Quote, Reason, Wish
+from slacktide.types import Allocation, Job, JobState, Quote, Reason, Wish
 
 MOST_SETS = 216
 """How many sets of levels of all pools the programme carries: three levels for three of six pools."""
@@ -42,11 +42,13 @@ class RoamingHorizon:
     """Be in whichever pool is best on average over what history makes likely, up to the deadline.
 
     For each pool it is counted how long spot stays and stays away, and what is believed of it follows what
-    is seen. A joint programme over the pools then weighs prices, moves, restarts and the deadline. Want it
-    for a job that may use several pools; a job that may use one is decided by `stochastic-horizon`.
+    is seen; where held spot was warned to go, that it goes. A joint programme over the pools then weighs
+    prices, moves, restarts and the deadline. Want it for a job that may use several pools; a job that may use
+    one is decided by `stochastic-horizon`.
     """
 
     roams: ClassVar[bool] = True
+    heeds_warnings: ClassVar[bool] = True
 
     most_pools: int = 6  # how many pools are weighed together; the others are left out by price and life
 
@@ -89,21 +91,26 @@ class Memory(NamedTuple):
     """The pools that are weighed."""
     narrower: tuple[int, ...]
     """The width that is told apart from none and from the fastest in each of them; 0 where none is."""
+    fall: Fall | None = None
+    """What was warned."""
 
     def written(self) -> tuple[float, ...]:
-        """Return it as the numbers that are handed on."""
-        parts = (*self[:4], *self.pools, *self.narrower)
+        """Return it as the numbers that are handed on; where nothing was warned, their count is even."""
+        parts = (*self[:4], *self.pools, *self.narrower, *(self.fall or ()))
         return tuple(float(part) for part in parts)
 
     @classmethod
     def read(cls, numbers: Sequence[float]) -> Memory | None:
         """Return what was handed on; nothing where that was not written here."""
-        if len(numbers) < 6 or len(numbers) % 2:
+        warned = len(numbers) % 2 == 1
+        if len(numbers) < (9 if warned else 6):
             return None
         slot, slack, home, gpus, *rest = numbers
         parts = [int(part) for part in rest]
+        fall = Fall(*parts[-3:]) if warned else None
+        parts = parts[:-3] if warned else parts
         half = len(parts) // 2
-        return cls(int(slot), slack, int(home), int(gpus), tuple(parts[:half]), tuple(parts[half:]))
+        return cls(int(slot), slack, int(home), int(gpus), tuple(parts[:half]), tuple(parts[half:]), fall)
 
 
 class Programme(NamedTuple):
@@ -151,11 +158,24 @@ class _Turn:
             memory is None
             or not 0 <= self.view.slot - memory.slot < KEPT
             or self.view.pool not in memory.pools
+            or self._is_news(memory.fall)
         ):
             return None
         own = memory.pools.index(self.view.pool)
         told = (0, memory.narrower[own], int(self.every[self.view.pool].fastest))
         return memory if held in told else None
+
+    def _is_news(self, known: Fall | None) -> bool:
+        """Whether the job was warned of something else than is known, or what it was warned of is off."""
+        view, now = self.view, self._fall()
+        if now is not None or known is None or known.slot <= view.slot or known.pool != view.pool:
+            return now is not None and now != known
+        return view.state.spot_gpus >= known.gpus
+
+    def _fall(self) -> Fall | None:
+        """Return what the job is warned of."""
+        slots, view = warned_slots(self.view), self.view
+        return None if slots is None else Fall(view.pool, view.slot + slots, view.state.spot_gpus)
 
     def _begun(self, policy: RoamingHorizon) -> Memory:
         """Settle anew which pools and widths are weighed, and where the job would be on demand."""
@@ -165,7 +185,7 @@ class _Turn:
         pools = _screened(view, every, quotes, policy.most_pools, {view.pool, last.pool})
         narrower = self._narrower(pools)
         slack = self._slack_hours(every[last.pool], last.gpus, view.state.progress_gpu_hours)
-        return Memory(view.slot, slack, last.pool, last.gpus, pools, narrower)
+        return Memory(view.slot, slack, last.pool, last.gpus, pools, narrower, self._fall())
 
     def _narrower(self, pools: Sequence[int]) -> tuple[int, ...]:
         """Return a width to tell apart in each pool: what is held or offered, or else half of the fastest.
@@ -199,7 +219,9 @@ class _Turn:
             (narrow, int(one.fastest)) if narrow else (int(one.fastest),)
             for narrow, one in zip(memory.narrower, self.terms, strict=True)
         ]
-        self.levels = [PoolLevels(view, pool, some) for pool, some in zip(self.pools, widths, strict=True)]
+        self.levels = [
+            PoolLevels(view, pool, some, memory.fall) for pool, some in zip(self.pools, widths, strict=True)
+        ]
         self.seats = seats_of(widths, self.home, memory.home_gpus)
 
     def _slack_hours(self, terms: Terms, gpus: int, done_gpu_hours: float, later_hours: float = 0.0) -> float:
@@ -280,7 +302,8 @@ class _Turn:
                 break
             now[seat.pool] = self.levels[seat.pool].without(now[seat.pool], seat.level)
         first, *rest = chosen
-        figures = {**signals(self.view), **self._figures(first, now), **self._of_move(first.wish)}
+        told = {**signals(self.view), **warning_of(self.view)}
+        figures = {**told, **self._figures(first, now), **self._of_move(first.wish)}
         reason = Reason(first.rule, figures)
         wish = first.wish
         return Allocation(
@@ -355,11 +378,19 @@ class _Turn:
         if after.finish_hours < math.inf:
             return fee + usd * (view.hours if view.job.billing == "slot" else passed.hours)
         slack = self._slack_hours(
-            self.terms[self.home], self.memory.home_gpus, after.progress_gpu_hours,
+            self.terms[self.home], self.memory.home_gpus, self._kept_gpu_hours(seat, after),
             view.hours + after.pause_hours,
         )  # fmt: skip
         chances = np.stack([self._next(at, now[at], seat) for at in range(len(self.pools))])
         return fee + usd * view.hours + self._ahead(self._mode(seat), slack, chances)
+
+    def _kept_gpu_hours(self, seat: Seat, after: JobState) -> float:
+        """Return the work that is left after this slot: less what is lost with spot that was warned to go."""
+        fall = self.memory.fall
+        goes = fall is not None and (fall.pool, fall.slot) == (self.pools[seat.pool], self.view.slot + 1)
+        if fall is None or not goes or seat.spot_gpus < fall.gpus:
+            return after.progress_gpu_hours
+        return float(lose(self.terms[seat.pool], after, fall.gpus - 1).progress_gpu_hours)
 
     def _next(self, at: int, now: Floats, seat: Seat) -> Floats:
         """Return the chances of a pool's levels in the next slot for who is in a seat."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,16 @@ from slacktide.market.base import Pool
 from slacktide.market.cache import LruCache
 from slacktide.market.tape import Mark, Past, first_hours
 from slacktide.physics import work_hours
-from slacktide.policy.base import Choice, Context, Sight, policies, sight, signals
+from slacktide.policy.base import (
+    Choice,
+    Context,
+    Sight,
+    policies,
+    sight,
+    signals,
+    warned_slots,
+    warning_of,
+)
 from slacktide.solve import expected
 from slacktide.solve.slotted import Slotted, deadline_slots, slotted
 from slacktide.types import Allocation, Job, Reason
@@ -87,8 +96,11 @@ class StochasticHorizon:
 
     A Markov model of availability (level, age of the spell, time of day) and price is counted from the
     past of this pool and its neighbours, and the expected utility to the deadline is maximised exactly.
-    Want it wherever there is some history; without any it starts from a prior.
+    Want it wherever there is some history; without any it starts from a prior. Where spot was warned to go,
+    only futures count in which it goes.
     """
+
+    heeds_warnings: ClassVar[bool] = True
 
     refit_hours: float = 24.0  # how often the model learns from what has happened since
     cells: int = 120  # how finely slack is told apart
@@ -105,7 +117,11 @@ class StochasticHorizon:
         # The deadline of a job submitted inside a slot lies in a slot more; that one is taken for the last.
         slot = min(view.slot, deadline_slots(view.job, view.slot_hours) - 1)
         first = slot - slot % _refit_slots(self, view.slot_hours)
-        solved = _solved(self, view.job, own, others, len(own) - 1 - slot, first)
+        start = len(own) - 1 - slot
+        if warned_slots(view) is not None:
+            learned = _learned(view.job, own, others, start + first)
+            return _warned(self, view, learned, slot)
+        solved = _solved(self, view.job, own, others, start, first)
         taken = solved.decisions.along(np.array([_market(solved.learned, own)]), slot - first)
         table = solved.table._replace(first=view.slot, actions=taken)
         return _chosen(table, view, solved.learned.model.seen_slots)
@@ -144,11 +160,16 @@ class StochasticHorizon:
 class Prepared:
     """A stochastic-horizon policy whose decisions for one start are all worked out."""
 
-    def __init__(self, table: Table, seen_slots: Sequence[int], refit_slots: int) -> None:
-        self._table, self._seen_slots, self._refit_slots = table, seen_slots, refit_slots
+    heeds_warnings: ClassVar[bool] = True
+
+    def __init__(self, policy: StochasticHorizon, table: Table, learned: Sequence[Learned]) -> None:
+        self._policy, self._table, self._learned = policy, table, learned
 
     def decide(self, view: View) -> Allocation:
-        return _chosen(self._table, view, self._seen_slots[view.slot // self._refit_slots])
+        learned = self._learned[view.slot // _refit_slots(self._policy, view.slot_hours)]
+        if warned_slots(view) is not None:
+            return _warned(self._policy, view, learned, view.slot)
+        return _chosen(self._table, view, learned.model.seen_slots)
 
     def rule(self, context: Context) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
         return look_up, self._table
@@ -160,8 +181,35 @@ class Prepared:
 def _chosen(table: Table, view: View, seen_slots: int) -> Allocation:
     choice = look_up(table, sight(view))
     word = StochasticHorizon().reasons()[choice.why]
-    reason = Reason(word, {**signals(view), "own_history_slots": seen_slots})
+    reason = Reason(word, {**signals(view), **warning_of(view), "own_history_slots": seen_slots})
     return Allocation(int(choice.spot_gpus), int(choice.on_demand_gpus), reason=reason)
+
+
+def _warned(policy: StochasticHorizon, view: View, learned: Learned, slot: int) -> Allocation:
+    """Decide in a slot in which spot that is held was warned to go."""
+    slots = warned_slots(view)
+    assert slots is not None
+    hour = round(hour_of_day(view.past(), len(view.past()) - 1), 9)
+    fall = expected.Fall(view.state.spot_gpus, slots, _market(learned, view.past()))
+    table = _table_warned(policy, view.job, view.slot_hours, slot, hour, learned, fall)
+    return _chosen(table._replace(first=view.slot), view, learned.model.seen_slots)
+
+
+@lru_cache(maxsize=256)
+def _table_warned(
+    policy: StochasticHorizon,
+    job: Job,
+    slot_hours: float,
+    slot: int,
+    hour: float,
+    learned: Learned,
+    fall: expected.Fall,
+) -> Table:
+    """Solve for one slot of the job, which begins at this hour of the day, where spot will fall."""
+    posed = _posed(policy, job, slot_hours, slot, hour, learned)
+    fresh = np.arange(learned.states) % len(learned.model.prices)
+    actions = expected.solve_warned(*posed.parts, fall, fresh, now=slot)
+    return posed.table._replace(actions=actions)
 
 
 class Solved(NamedTuple):
@@ -269,6 +317,23 @@ def _solve(
     learned: Learned,
     wanted: Bools | None,
 ) -> tuple[Table, expected.Decisions]:
+    posed = _posed(policy, job, slot_hours, first, hour, learned)
+    slots = min(_refit_slots(policy, slot_hours), posed.parts[0].deadline_slots - first)
+    decisions = expected.solve(*posed.parts, now=first, slots=slots, wanted=wanted)
+    return posed.table, decisions
+
+
+class Posed(NamedTuple):
+    """The problem from a slot on, and how its decisions are looked up, without any."""
+
+    parts: tuple[Slotted, expected.Lattice, expected.Chain, expected.Worth, expected.Slack]
+    table: Table
+
+
+def _posed(
+    policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: Learned
+) -> Posed:
+    """Write down what is to be solved from the job's slot `first` on."""
     bare = slotted(_planned(job), slot_hours)
     shape, slack = _shape(policy, job, bare)
     hours = clock(hour, bare.deadline_slots - first, slot_hours)
@@ -276,14 +341,12 @@ def _solve(
     worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
     # Whole numbers would have machine code of their own.
     worth = expected.Worth(float(job.value_usd), float(worthless), job.hard, float(learned.on_demand_usd))
-    slots = min(_refit_slots(policy, slot_hours), bare.deadline_slots - first)
-    decisions = expected.solve(bare, shape, chain, worth, slack, now=first, slots=slots, wanted=wanted)
     none = np.zeros((0, len(shape.spot), len(shape.pauses.ahead_hours), slack.cells), np.uint8)
     table = Table(
         first, none, shape.spot, shape.on_demand, shape.cell, shape.unit,
         shape.pauses.ahead_hours, slack.step, slack.most,
     )  # fmt: skip
-    return table, decisions
+    return Posed((bare, shape, chain, worth, slack), table)
 
 
 def _prepared(
@@ -297,7 +360,7 @@ def _prepared(
     slots, refit = deadline_slots(job, slot_hours), _refit_slots(policy, slot_hours)
     owns = [Past.of(pool, first_hours(pool, pools[0], start)) for pool in pools]
     others = [Past.of(other, first_hours(other, pools[0], start)) for other in neighbours]
-    parts, seen_slots = [], []
+    parts, models = [], []
     for first in range(0, slots, refit):
         learned = _learned(job, owns[0], others, start + first)
         count = min(refit, slots - first)
@@ -307,8 +370,8 @@ def _prepared(
         hour = round(hour_of_day(owns[0], start + first), 9)
         table, decisions = _solve(policy, job, slot_hours, first, hour, learned, wanted)
         parts.append([table._replace(actions=decisions.along(path)) for path in states])
-        seen_slots.append(learned.model.seen_slots)
-    return [Prepared(_joined(tables), seen_slots, refit) for tables in zip(*parts, strict=True)]
+        models.append(learned)
+    return [Prepared(policy, _joined(tables), models) for tables in zip(*parts, strict=True)]
 
 
 def model_of(levels: markov.Levels, own: Past, others: Sequence[Past], at: int) -> markov.Model:

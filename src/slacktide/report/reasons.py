@@ -105,6 +105,8 @@ def _signal(name: str, signals: Mapping[str, float]) -> str:
             return f"spot there is {format_usd(abs(value))} a GPU-hour {less}" if abs(value) >= 0.005 else ""
         case "spot_lived_hours":
             return f"it has been there for {words.since(value)}"
+        case "notice_hours":
+            return f"spot here was warned to go in {words.since(value)}"
         case "own_history_slots":
             return f"{words.count(round(value), 'slot')} of history"
         case _ if name in PAIRED:

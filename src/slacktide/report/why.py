@@ -115,6 +115,8 @@ def _signals(signals: Mapping[str, float]) -> list[str]:
         said.append(f"{words.rounded(signals['hours_left'])} were left until the deadline.")
     if offered := offer(signals):
         said.append(f"The market offered {offered}.")
+    if "notice_hours" in signals:
+        said.append(f"Spot here was warned to go in {words.rounded(signals['notice_hours'])}.")
     return said
 
 

@@ -209,6 +209,83 @@ def solve(
     return Decisions(packed, of_state, bare=bare)
 
 
+class Fall(NamedTuple):
+    """What is known of a market that was warned: it keeps a count of spot GPUs, and then has fewer."""
+
+    gpus: int
+    """The count."""
+    slots: int
+    """How many slots from now on it has fewer, for the first time."""
+    state: int
+    """The market's state now."""
+
+
+def solve_warned(
+    terms: Slotted,
+    shape: Lattice,
+    chain: Chain,
+    worth: Worth,
+    slack: Slack,
+    fall: Fall,
+    fresh: Ints,
+    *,
+    now: int,
+) -> Actions:
+    """Return the best holding in slot `now` for who knows of a fall, by holding, pause ahead and slack.
+
+    After the fall the market is a chain like any other. Before it, and into it, only those transitions
+    are possible that agree with it, each as likely as it is among those; `fresh[state]` is where the market
+    goes that falls though the chain knows of no such transition.
+    """
+    until = min(now + fall.slots, terms.deadline_slots)
+    states = len(chain.gpus)
+    kept = _given(chain, chain.gpus >= fall.gpus // shape.unit * shape.unit, np.arange(states))
+    falls = _given(chain, chain.gpus < fall.gpus, fresh)
+    values = np.empty((states, len(shape.spot), len(shape.pauses.left_hours), slack.cells))
+    actions = np.zeros((1, len(shape.spot), len(shape.pauses.ahead_hours), slack.cells), np.uint8)
+    rows = np.full((1, states), -1)
+    unasked, rows[0, fall.state] = np.full((1, states), -1), 0
+
+    def back(edges: Chain, first: int, last: int) -> None:
+        from_here = edges._replace(block=chain.block[first - now :])
+        asked = rows if first == now else unasked
+        compiled(induce)(terms, shape, from_here, worth, slack, first, last, values, asked, actions)
+
+    back(chain, until, terms.deadline_slots)
+    before = until
+    if now + fall.slots == until:
+        before = until - 1
+        back(falls, before, until)
+    if before > now:
+        back(kept, now, before)
+    return actions
+
+
+def _given(chain: Chain, possible: Bools, otherwise: Ints) -> Chain:
+    """Return a chain that goes only to states that are possible.
+
+    From a state that has no way to any of them it goes to one by `otherwise`: what was warned happens.
+    """
+    begin, count = chain.first.ravel(), (chain.last - chain.first).ravel()
+    of = np.repeat(np.arange(len(begin)), count)  # [edge]: the block and state from which it leads
+    edge = np.arange(count.sum()) + np.repeat(begin - (count.cumsum() - count), count)
+    keep = possible[chain.to[edge]]
+    of, edge = of[keep], edge[keep]
+    total = np.bincount(of, chain.share[edge], len(begin))
+    stuck = np.flatnonzero(total < 1e-12)
+    good = total[of] >= 1e-12
+    of, edge = of[good], edge[good]
+    into = np.concatenate([chain.to[edge], otherwise[stuck % len(otherwise)]])
+    share = np.concatenate([chain.share[edge] / total[of], np.ones(len(stuck))])
+    order = np.argsort(np.concatenate([of, stuck]), kind="stable")
+    last = np.bincount(np.concatenate([of, stuck]), minlength=len(begin)).cumsum()
+    first = np.concatenate([[0], last[:-1]])
+    shape = chain.first.shape
+    return chain._replace(
+        first=first.reshape(shape), last=last.reshape(shape), to=into[order], share=share[order]
+    )
+
+
 @compilable
 def value_at(worth: Worth, deadline_hours: float, finish_hours: float) -> float:
     """Return what a result at this time is worth; NEVER when a hard deadline is missed."""

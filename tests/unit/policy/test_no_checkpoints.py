@@ -42,7 +42,7 @@ def test_finishing_after_a_change_of_workers_means_beginning_anew() -> None:
 def test_plain_is_compiled_without_checkpoints() -> None:
     task, pool, starts = job(), market(), list(range(12))
     acting = compare.guarded(policies.make("uniform-progress"), task)
-    assert batch.can_compile(acting)
+    assert batch.can_compile(acting, pool)
     compiled = batch.run_many(task, pool, acting, starts)
     for start, found in zip(starts, compiled, strict=True):
         run = plain.run(task, pool, acting, start=start)

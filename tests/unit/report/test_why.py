@@ -8,7 +8,7 @@ from slacktide.events import Decided, Preempted
 from slacktide.policy import deadline_guard
 from slacktide.policy.base import RulePolicy, policies
 from slacktide.report import words
-from slacktide.report.reasons import RULES
+from slacktide.report.reasons import RULES, reason
 from slacktide.report.why import why
 from slacktide.results.status import JobStatus
 from slacktide.types import JobState, Quote
@@ -46,6 +46,12 @@ def test_the_newest_decision_is_explained() -> None:
     )
     assert "It was 1.5 GPU-hours behind an even pace to the deadline. 8h40m were left" in text
     assert "The market offered 2 spot GPUs at $2.10 an hour." in text
+
+
+def test_a_warning_is_said() -> None:
+    warned = replace(decided(2.0, "on-demand-pays", 0, 2), signals={**SIGNALS, "notice_hours": 1 / 6})
+    assert "Spot here was warned to go in 10m." in " ".join(why(STATUS, [warned]))
+    assert "spot here was warned to go in 10m" in reason(warned.why, warned.signals)
 
 
 def test_losses_and_what_was_not_to_be_had_are_said() -> None:
