@@ -235,6 +235,8 @@ class Decided(Event):
     """What it will cost to take its checkpoint along."""
     move_hours: float = 0.0
     """How long that takes, beside the restart."""
+    notice_hours: float | None = None
+    """In this time spot goes that the job holds, as it was warned when it was decided; None: it was not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,6 +139,9 @@ class Facts(NamedTuple):
     reform_hours: float = -math.inf
     """When workers that stayed from the attempt before were told their places in this one: they worked until
     then. Infinite while not all have taken them, minus infinity where all workers were started."""
+    notice_hours: float | None = None
+    """In how many market hours the first of the spot GPUs of this attempt go, as whoever takes them warned;
+    None: nobody did."""
 
 
 PIECE_BYTES = 1 << 16

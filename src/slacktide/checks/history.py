@@ -63,7 +63,7 @@ def _running() -> list[Event]:
             wanted_on_demand_gpus=0, signals={"slack_hours": math.inf, "lead": -math.inf},
             memory=(1e-9, -0.0), pool="zone-a", attempt=1, ending=None, wanted_pool="zone-b",
             instead=(Wish(3, 0, "zone-a"), Wish()), missed=1, moved_from="zone-b", move_usd=0.1 + 0.2,
-            move_hours=1 / 3, unstocked=(0,),
+            move_hours=1 / 3, unstocked=(0,), notice_hours=1 / 6,
         ),
         events.Held(job=JOB, at_hours=0.5, attempt=1, spot_gpus=2, on_demand_gpus=0, pending_gpus=1),
         events.Lived(job=JOB, at_hours=1.0, priced=Priced(STRETCH, Charge(usd=0.15)), state=STATE),

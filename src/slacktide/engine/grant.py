@@ -60,7 +60,11 @@ def settle(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) ->
     lost = physics.given_up(lane.terms, state, spot, on_demand, lane.here if lane.ground else state.pool)
     told = decided(begun, state, order, wish, lost_gpu_hours=lost, wanted_pool=_first(lane, state, wish))
     told = dataclasses.replace(
-        told, missed=missed, unstocked=unstocked, **_journey(lane, track, state, order)
+        told,
+        missed=missed,
+        unstocked=unstocked,
+        notice_hours=ask.notice_hours,
+        **_journey(lane, track, state, order),
     )
     return [told, *none, *_health(engine, ask, lane, order)]
 

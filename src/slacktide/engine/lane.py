@@ -158,17 +158,13 @@ class Lane:
         pace: Pace = KNOWN,
         seen: Mapping[str, tuple[Sighting, ...]] = NOTHING_SEEN,
         on_demand_by_others: Mapping[str, int] = ALONE,
-        safe_gpus: int = 0,
-        told_hours: float | None = None,
+        notice_hours: float | None = None,
     ) -> View:
         """Return what the policy may know at a moment of a slot; `by_others` is spot that others hold.
 
-        `seen` is what was learned of pools that are only tried. With less than `safe_gpus` on offer the job
-        loses spot; `told_hours` is the warning of whoever holds it, where the market gives none.
+        `seen` is what was learned of pools that are only tried, `notice_hours` the warning that it got.
         """
-        notice_hours = self.notice_hours(slot, state, from_hours, safe_gpus)
-        moment = self._moment(slot, state.pool).beside(by_others, on_demand_by_others)
-        moment = moment.warned(told_hours if notice_hours is None else notice_hours)
+        moment = self._moment(slot, state.pool).beside(by_others, on_demand_by_others).warned(notice_hours)
         places = None if self.ground is None else self.ground.places
         own = slot - self.start_slot
         view = look(self.job, moment, state, own, self.slot_hours, memory, name, pace, places)
@@ -178,10 +174,14 @@ class Lane:
             view = dataclasses.replace(view, pools=tried, known=tried)
         return self._shortened(view, slot, from_hours)
 
+    @property
+    def warns(self) -> bool:
+        """Whether the market, as it was recorded, warns of losses in this pool."""
+        return self.playback is not None and self.market_pool.notice_hours > 0.0
+
     def notice_hours(self, slot: int, state: JobState, from_hours: float, safe_gpus: int) -> float | None:
-        """Return in which time the market takes spot of this job, where it is recorded and warns of that."""
-        if self.playback is None or not state.spot_gpus:
-            return None
+        """Return in which time the market offers less than `safe_gpus` here, if it warns of that."""
+        assert self.playback is not None
         hours = self.playback.notice_hours(slot - self.start_slot, state.pool, safe_gpus)
         waited = from_hours - self.begins(slot)
         return hours if hours is None or waited < TIME_TOLERANCE_HOURS else hours - waited

@@ -25,7 +25,7 @@ from slacktide.engine.policy_errors import Careful
 from slacktide.engine.views import Ask, view_of_all
 from slacktide.engine.world import UNSEEN_SLOT, Begun, Track
 from slacktide.events import ClockJumped, Event, Released
-from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Reason
+from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Reason
 from slacktide.units import format_count
 
 if TYPE_CHECKING:
@@ -151,11 +151,26 @@ def _turned(engine: Engine, track: Track, one: Account) -> Ask:
     learned = revised(engine, track, one)
     passed: tuple[Event, ...] = (lived(track, one), *([] if learned is None else [learned]))
     pace = None if learned is None else learned.pace
+    notice = _notice_hours(engine, track, left, begun)
     if left.spot_gpus >= one.state.spot_gpus:
-        return Ask(track, one.state, begun, passed, pace=pace)
+        return Ask(track, one.state, begun, passed, pace=pace, notice_hours=notice)
     why = f"the market left {format_count(begun.quote.spot_gpus, 'spot GPU')}"
     taken = preempted(track, begun.slot, begun.from_hours, one.state, left, why)
-    return Ask(track, left, begun, (*passed, taken), left.spot_gpus, pace=pace)
+    return Ask(track, left, begun, (*passed, taken), left.spot_gpus, pace=pace, notice_hours=notice)
+
+
+def _notice_hours(engine: Engine, track: Track, state: JobState, begun: Begun) -> float | None:
+    """Return in which time spot goes that a job holds: as the market warns, else as the back end does."""
+    if not state.spot_gpus:
+        return None
+    lane, facts, order = engine.lane(track), engine.facts[track.job], track.order
+    if lane.warns:
+        safe = engine.spot.safe_gpus(track.job)
+        hours = lane.notice_hours(begun.slot, state, begun.from_hours, safe)
+        if hours is not None:
+            return hours
+    # What is told of an older set of workers is no news: they have been replaced.
+    return facts.notice_hours if order is not None and facts.attempt == order.attempt else None
 
 
 def _begin(engine: Engine, track: Track, now_hours: float) -> Ask | None:

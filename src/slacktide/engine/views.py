@@ -33,6 +33,8 @@ class Ask(NamedTuple):
     """Whether it is in the middle of a stretch, which may go on as it is."""
     pace: Pace | None = None
     """What was just learned of its speed; None where nothing was."""
+    notice_hours: float | None = None
+    """In this time spot goes that it holds, as it was warned."""
 
 
 class Shown:
@@ -51,8 +53,7 @@ class Shown:
         track, begun, lane = ask.track, ask.begun, self._lane_of(ask.track)
         return lane.view(
             track.job, ask.state, begun.slot, begun.from_hours, track.memory, spot.by_others(track.job),
-            believed_of(lane, ask), _seen(ask), spot.on_demand_by_others(track.job),
-            spot.safe_gpus(track.job),
+            believed_of(lane, ask), _seen(ask), spot.on_demand_by_others(track.job), ask.notice_hours,
         )  # fmt: skip
 
 

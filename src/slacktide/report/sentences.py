@@ -89,7 +89,8 @@ def _decided(event: Decided) -> str:
     held = words.holding(event.spot_gpus, event.on_demand_gpus)
     if event.ending is not None:
         return f"stops all workers ({held}): {words.plain(event.why)}"
-    why, before = reason(event.why, event.signals), event.state
+    warned = {} if event.notice_hours is None else {"notice_hours": event.notice_hours}
+    why, before = reason(event.why, {**event.signals, **warned}), event.state
     if event.spot_gpus + event.on_demand_gpus and event.wanted_pool and not event.moved_from:
         held = f"{held} in {words.plain(event.pool, 60)}"
     spot, on_demand = event.spot_gpus - before.spot_gpus, event.on_demand_gpus - before.on_demand_gpus

@@ -141,6 +141,23 @@ def test_what_the_market_takes_is_neither_lost_nor_failed(site: Site, notice_s: 
         site.restart(run, Order("job", 1, "here", 2, 1))
 
 
+def test_a_notice_is_told_while_it_runs(site: Site) -> None:
+    site.begin(f"trap '' TERM; {READY}; {FOREVER}", spot=2, on_demand=1)
+    assert site.look().notice_hours is None
+    site.local.take("job", 1, 600.0)
+    told = site.look().notice_hours
+    assert told is not None
+    assert 0.0 < told <= 600.0 * site.local.place.speed / 3600.0
+    site.local.take("job", 1, 0.0)
+    assert site.until(lambda facts: facts.gone).notice_hours is None
+
+
+def test_an_end_that_is_asked_for_is_no_notice(site: Site) -> None:
+    site.begin(f"trap '' TERM; {READY}; {FOREVER}", spot=1)
+    site.local.hold(Order("job", 1, "here", 1, 0, ending=True))
+    assert site.look().notice_hours is None
+
+
 def test_row_12_a_loss_is_still_known_after_a_restart(site: Site) -> None:
     run = f"{READY}; {FOREVER}"
     site.begin(run, spot=1, on_demand=2)

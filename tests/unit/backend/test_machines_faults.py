@@ -252,13 +252,18 @@ def test_a_machine_with_a_notice_saves_and_is_a_loss(
             site = make(LONG_S)
         saves = f"trap 'touch {site.folder}/saved-$RANK; exit 0' TERM; while :; do sleep 600 & wait; done"
         site.run(saves, TWO)
+        assert site.look().notice_hours is None
         noticed.set()
+        told = site.until(lambda facts: facts.notice_hours is not None or facts.gone).notice_hours
         facts = site.until(lambda facts: facts.gone)
         server.shutdown()
     assert (facts.failure, facts.finished) == (None, False)
     assert facts.taken_spot_gpus in (1, 2), "a machine may hear of it when its workers have ended already"
     assert {path.name for path in site.folder.glob("saved-*")} == {"saved-0", "saved-1"}
     assert site.backend.room("here") == (3, 3)
+    assert told is not None, "a machine that was told that it will end says when"
+    assert 0.0 <= told <= 121.0 * site.backend.place.speed / 3600.0
+    assert facts.notice_hours is None
 
 
 def test_another_controller_knows_at_once_what_was_reported(make: Callable[..., Site]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pytest
 
 from slacktide.backend.base import Facts, Failure, Order, Progress
@@ -67,6 +68,7 @@ class Scripted(Replay):
         self.silent_s = 0.0
         self.gone = True
         self.taken_by_the_market = 0
+        self.notice_hours: float | None = None
         self.margin_hours = 0.0
         self.orders: list[Order] = []
         self.taken: list[int] = []
@@ -81,6 +83,7 @@ class Scripted(Replay):
             job: facts._replace(
                 failure=self.failure, silent_s=self.silent_s, gone=self.gone, finished=self.finished,
                 taken_spot_gpus=self.taken_by_the_market, progress=self.progress,
+                notice_hours=self.notice_hours,
             )
             for job, facts in super().look(jobs).items()
         }  # fmt: skip
@@ -219,6 +222,31 @@ def test_a_command_that_does_not_exist_is_not_tried_again() -> None:
     assert isinstance(ended, Ended)
     assert ended.status == "failed"
     assert not bench.events(Restarted)
+
+
+def test_what_a_back_end_was_warned_of_is_told_when_the_next_slot_begins() -> None:
+    bench = Bench(lane("stochastic-horizon", restart_hours=0.1, checkpoint_hours=3.0))
+    bench.step(0.0, 0.5)
+    bench.backend.notice_hours = 0.4
+    bench.step(0.7, 1.0)
+    bench.backend.notice_hours = None
+    bench.step(1.5)
+    told = [event for event in bench.events(Decided) if isinstance(event, Decided)]
+    assert [event.notice_hours for event in told] == [None, None, 0.4, None]
+    warned = [event for event in told if "notice_hours" in event.signals]
+    assert [(event.at_hours, event.signals["notice_hours"]) for event in warned] == [(1.0, 0.4)]
+    assert told[1].spot_gpus > 0
+    assert told[2].spot_gpus == 0, "it leaves before the work since its checkpoint is lost"
+
+
+def test_the_warning_of_the_market_comes_before_that_of_the_back_end() -> None:
+    place = dataclasses.replace(pool(), notice_hours=1.0, spot_gpus=np.array([4] * 5 + [0] * 35))
+    job = Job(work_gpu_hours=12.0, deadline_hours=10.0, widths=(1, 2, 4))
+    bench = Bench(make_lane(job, Market((place,)), place, policies.make("maximal-spot"), 0))
+    bench.backend.notice_hours = 0.2
+    bench.step(0.0, 0.5, 1.0, 1.5, 2.0, 2.5)
+    told = [event.notice_hours for event in bench.events(Decided) if isinstance(event, Decided)]
+    assert told == [None, 0.2, 0.2, 1.0, 0.5, None], "who holds no spot is not warned"
 
 
 def test_a_silent_job_is_noticed() -> None:

@@ -148,7 +148,7 @@ ONE_OF_EACH: list[Event] = [
         job="job", at_hours=6.2, why="moving-pays", slot=7, quote=QUOTE, state=JobState(1, 0), spot_gpus=2,
         on_demand_gpus=0, wanted_spot_gpus=4, wanted_on_demand_gpus=0, pool="zone-b", attempt=5,
         wanted_pool="zone-c", instead=(Wish(2, 0, "zone-b"), Wish(0, 2, "zone-a")), missed=1,
-        moved_from="zone-a", move_usd=1.0, move_hours=0.2,
+        moved_from="zone-a", move_usd=1.0, move_hours=0.2, notice_hours=1 / 6,
     ),
     events.SiteOpened(
         at_hours=2.5, market='{"spec": "synthetic:h100"}', start_utc="2025-01-01T01:30:00+00:00"

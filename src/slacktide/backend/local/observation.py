@@ -85,6 +85,9 @@ class Observation(NamedTuple):
     """Whether all workers of the attempt live and have said that they can go on in another set."""
     leaving: bool = False
     """Whether workers of an older attempt are left on the machine."""
+    notice_s: float | None = None
+    """Seconds until spot workers that the market takes are killed, or their machine ends; None: nobody said
+    that they will be."""
 
 
 class Stray(NamedTuple):

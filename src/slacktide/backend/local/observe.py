@@ -58,7 +58,13 @@ def observe(job: Job, now: float) -> Observation:
         told_s=_told_s(job, now),
         able=worker_set is not None and reforming.are_able(worker_set),
         leaving=bool(job.going),
+        notice_s=_notice_s(job, now),
     )
+
+
+def _notice_s(job: Job, now: float) -> float | None:
+    sets = [one for one in (*job.going, job.worker_set) if one is not None]
+    return min((left for one in sets if (left := one.notice_s(now)) is not None), default=None)
 
 
 def _trouble(job: Job) -> str:

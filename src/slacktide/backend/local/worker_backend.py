@@ -181,6 +181,7 @@ class WorkerBackend(ABC):
             newest_attempt=seen.newest_attempt,
             trouble=seen.trouble,
             reform_hours=self._reform_hours(seen),
+            notice_hours=None if seen.notice_s is None else seen.notice_s * self.place.speed / 3600.0,
         )
 
     def _reform_hours(self, seen: Observation) -> float:

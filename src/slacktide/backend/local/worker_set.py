@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Collection, Iterable
@@ -31,6 +32,8 @@ class WorkerSet:
         """When the attempt was told to stop, by the clock of files."""
         self._failing = False
         """Whether a failure was seen when the workers were last polled."""
+        self._taken_at = math.inf
+        """When spot workers that the market takes are killed."""
         self._reload()
 
     @property
@@ -81,6 +84,11 @@ class WorkerSet:
         ends_s = [worker.gone_s for worker in self.workers if worker.gone_s is not None]
         return max(ends_s) if ends_s and self.gone else None
 
+    def notice_s(self, now: float) -> float | None:
+        """Return how long workers have left that the market takes; None where it takes none that is there."""
+        here = self._taken_at < math.inf and any(one.present and one.kind == "spot" for one in self.workers)
+        return max(0.0, self._taken_at - now) if here else None
+
     def poll(self, now: float) -> None:
         """See who ended, end those with whom patience is over, and clear up behind those who ended."""
         self._watch()
@@ -101,6 +109,7 @@ class WorkerSet:
         Told again, nobody gets a second SIGTERM or more time than before.
         """
         self._poll_all()  # who vanished before now was lost
+        self._note_taken(ranks, notice_s, now)
         self.fence()
         self._poll_all()
         for worker in self.workers:
@@ -115,11 +124,16 @@ class WorkerSet:
     def take_some(self, ranks: Collection[int], notice_s: float, now: float) -> None:
         """Tell only these ranks to end: the others go on in another set, or are told when there is none."""
         self._poll_all()
+        self._note_taken(ranks, notice_s, now)
         some = [worker for worker in self.workers if worker.rank in ranks and not worker.cleared]
         for worker in some:
             worker.kill_at = min(worker.kill_at, now + notice_s)
         self._tell([worker for worker in some if worker.alive and worker.kill_at <= now], signal.SIGKILL)
         self._tell([worker for worker in some if worker.alive and not worker.asked], signal.SIGTERM)
+
+    def _note_taken(self, ranks: Collection[int], notice_s: float, now: float) -> None:
+        if ranks:
+            self._taken_at = min(self._taken_at, now + notice_s)
 
     def fence(self) -> None:
         """Let nobody begin who has not begun.

@@ -221,7 +221,9 @@ class Job:
             peer = peers.get(part.host)
             if part.gone:
                 continue
-            part.noticed = part.noticed or (peer is not None and peer.notice_s is not None)
+            if peer is not None and peer.notice_s is not None:
+                part.noticed = True
+                part.taken_at = min(part.taken_at, now + peer.notice_s)
             part.away = part.away or peers.is_away(part.host)
             if peers.is_fenced(part.host, now):
                 part.lost = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import repeat
 
 from slacktide import boot
@@ -55,7 +56,22 @@ def observe(job: Job, now: float) -> Observation:
         trouble=job.trouble or _trouble(spread),
         reforming=spread is not None and spread.reforming,
         told_s=_told_s(spread, now),
+        notice_s=_notice_s(sets, now),
     )
+
+
+def _notice_s(sets: Sequence[Spread], now: float) -> float | None:
+    """Return how long the first of the job's machines has left that was told that it will be taken.
+
+    Of workers that the market takes while their machines stay, their machines say so.
+    """
+    found = []
+    for part in (part for one in sets for part in one.parts.values() if not part.gone):
+        if part.noticed:
+            found.append(part.taken_at - now)
+        if part.observed is not None and part.observed.notice_s is not None:
+            found.append(part.observed.notice_s - (now - part.heard_at))
+    return max(0.0, min(found)) if found else None
 
 
 def _present(job: Job, spread: Spread, part: Part) -> list[Kind]:

@@ -8,6 +8,7 @@ told to stop by somebody else, cannot go on: the other parts are told to end too
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +77,8 @@ class Part:
     """Whether its machine is down."""
     noticed: bool = False
     """Whether its machine was told that it will be taken."""
+    taken_at: float = math.inf
+    """When that will be, on the controller's clock."""
     lost: bool = False
     """Whether its workers are taken for ended without their agent's word."""
     gone_s: float | None = None

@@ -56,6 +56,7 @@ def _fields(event: Event, began: float, first: int) -> dict[str, Any]:
                 "slot": event.slot - first,
                 "state": _own_state(event.state, began),
                 **({"lost_gpu_hours": event.lost_gpu_hours} if event.lost_gpu_hours else {}),
+                **({} if event.notice_hours is None else {"notice_hours": event.notice_hours}),
                 **(_roaming(event) if event.wanted_pool else {}),
             }
         case Kept():

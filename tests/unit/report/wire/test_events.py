@@ -24,7 +24,7 @@ SHOWN_OTHERWISE: dict[str, tuple[set[str], set[str]]] = {
         {"origin_hours", "work_gpu_hours", "deadline_hours", "key", "fleet_class", *MAY_MOVE},
         set(),
     ),
-    "Decided": ({"pool", "until_hours", "lost_gpu_hours", *MOVES}, {"from_hours"}),
+    "Decided": ({"pool", "until_hours", "lost_gpu_hours", "notice_hours", *MOVES}, {"from_hours"}),
     "Lived": ({"priced"}, {*PAID, "pool", "pause_hours", "productive_hours"}),
     "Kept": ({"priced"}, {*PAID, "use"}),
 }
@@ -51,7 +51,7 @@ def test_json_has_every_field_and_only_what_json_can_say(event: Event) -> None:
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     hidden, shown = SHOWN_OTHERWISE.get(type(event).__name__, (set(), set()))
     if isinstance(event, Decided) and event.wanted_pool:
-        hidden = hidden - {"pool", *MOVES}
+        hidden = hidden - {"pool", "notice_hours", *MOVES}
     fields = {field.name for field in dataclasses.fields(event)} - hidden | shown
     assert set(document) == fields | {"seq", "time_utc", "kind", "elapsed_hours", "says"}
     assert document["time_utc"] == "2026-01-01T12:00:00Z"
