@@ -3,7 +3,7 @@
 `python -m benchmarks warnings`: a gang of one with a restart of 12 minutes, paid by whole slots, on the H100
 and V100 zones of the shared traces, as in `benchmarks pools`. `stochastic-horizon` stays in each of two
 pools, over the clairvoyant of that pool; `roaming-horizon` may be in all, over the optimum of all. The same
-runs once more with checkpoints every hour, where a forced loss takes work back and leaving in time keeps it.
+once more with checkpoints every hour, where a forced loss takes work back and leaving in time keeps it.
 Both columns are of one run of this program. An aim from a study on other traces: 2.3 points of 8.5.
 """
 
@@ -72,7 +72,8 @@ def measure(name: str) -> None:
     warns = warning(silent, NOTICE_HOURS)
     minutes = 60 * silent.pools[0].slot_hours
     print(
-        f"{name}: slots of {minutes:.3g} min, {len(starts)} starts, {deadline} h, work {deadline / RATIO:.0f} h; bills over the best"
+        f"{name}: slots of {minutes:.3g} min, {len(starts)} starts, {deadline} h for "
+        f"{deadline / RATIO:.1f} h of work; bills over the best"
     )
     print(f"  {'':46}{'unwarned':>10}{'warned':>10}{'points':>8}{'CPU s':>7}{'CPU s':>7}")
     ways = {
