@@ -194,6 +194,7 @@ class PoolLevels:
         self._beliefs = [by_width[gpus] for gpus in widths]
         self._stays = np.array([one.stays for one in self._beliefs])
         self._comes = np.array([one.comes for one in self._beliefs])
+        self._held = None if self._fall is None else PoolBelief(view, pool, self._fall.gpus)
 
     @property
     def surprised(self) -> bool:
@@ -229,13 +230,16 @@ class PoolLevels:
         up[:level] = 1.0
         found = np.zeros(MOST_LEVELS)
         then = _falling(up * self._stays + (1.0 - up) * self._comes)
-        if self._fall is not None:
-            then = self._warned(then, self._fall, self._fall.slot - self._view.slot - 1)
+        if self._fall is not None and self._held is not None:
+            then = self._warned(then, self._fall, self._fall.slot - self._view.slot - 1, self._held.stays)
         found[: len(up) + 1] = _levels(then)
         return found
 
-    def _warned(self, at_least: Floats, fall: Fall, slots: int) -> Floats:
-        """Return the chances to have each width at a border that lies so many slots before the fall."""
+    def _warned(self, at_least: Floats, fall: Fall, slots: int, kept: float) -> Floats:
+        """Return the chances to have each width at a border that lies so many slots before the fall.
+
+        `kept` is how likely what is held would have been there at that border, had nobody warned.
+        """
         if slots < 0:
             return at_least
         widths, found = np.array(self.widths), at_least.copy()
@@ -243,9 +247,8 @@ class PoolLevels:
             found[..., widths <= fall.gpus] = 1.0
             return found
         lost = widths >= fall.gpus
-        kept = at_least[..., lost][..., :1] if lost.any() else np.zeros((*at_least.shape[:-1], 1))
         # To have a narrower width and not the one that is held, given that that one goes.
-        found[:] = np.where(kept < 1.0 - 1e-9, (at_least - kept) / np.maximum(1.0 - kept, 1e-9), 0.0)
+        found[:] = (at_least - kept) / (1.0 - kept) if kept < 1.0 - 1e-9 else 0.0
         found[..., lost] = 0.0
         return np.asarray(np.clip(found, 0.0, 1.0))
 
@@ -268,9 +271,11 @@ class PoolLevels:
         step = int(np.searchsorted(borders, fall.slot - slot)) - 1  # the one in which it falls
         if not 0 <= step < len(borders) - 1:
             return
+        assert self._held is not None
+        kept = float(self._held.chain(slot, borders)[0][step])
         for at_least in steps:
-            at_least[:step] = self._warned(at_least[:step], fall, 1)
-            at_least[step] = self._warned(at_least[step], fall, 0)
+            at_least[:step] = self._warned(at_least[:step], fall, 1, 1.0)
+            at_least[step] = self._warned(at_least[step], fall, 0, kept)
         since, rest = int(borders[step + 1]) - (fall.slot - slot), borders[step + 1 :]
         if len(rest) < 2:
             return

@@ -197,6 +197,8 @@ class _Turn:
         for pool in pools:
             one = self.every[pool]
             held = self.view.state.spot_gpus if pool == self.view.pool else 0
+            if held and warned_slots(self.view) is not None:
+                held = held // 2  # what is held goes; what may be left of it is to be told from none
             offered = int(one.fit[min(held or self.view.pools[pool].quote.spot_gpus, one.fastest)])
             found[pool] = offered if 0 < offered < one.fastest else widths_of(one, 2)[0]
             if found[pool] == one.fastest:
