@@ -123,12 +123,12 @@ def run(
         if state.spot_gpus:
             most = MAX_GPUS if left.spot_gpus == state.spot_gpus else left.spot_gpus
             sightings[state.pool].append(Sighting(now, left.spot_gpus, most))
+        whole = whole.warned(market.notice_hours(slot, state.pool, left.spot_gpus))
         tried = TriedMoment(whole, sightings, 0.0) if sight == "tried" else None
         if past_deadline(true[0], now):
             seen = quotes if tried is None else [tried[at].quote for at in range(count)]
             wanted = _late(ground, true, left, seen, now)
         else:
-            whole = whole.warned(market.notice_hours(slot, state.pool, left.spot_gpus))
             view = look(job, whole, left, slot, slot_hours, memory, pace=pace, places=ground.places)
             if tried is not None:
                 view = replace(view, pools=tried, known=tried)

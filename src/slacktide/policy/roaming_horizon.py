@@ -384,13 +384,20 @@ class _Turn:
             view.hours + after.pause_hours,
         )  # fmt: skip
         chances = np.stack([self._next(at, now[at], seat) for at in range(len(self.pools))])
-        return fee + usd * view.hours + self._ahead(self._mode(seat), slack, chances)
+        mode = seat.pool if self._goes(seat) else self._mode(seat)
+        return fee + usd * view.hours + self._ahead(mode, slack, chances)
+
+    def _goes(self, seat: Seat) -> bool:
+        """Whether spot of a seat was warned to go with the end of this slot."""
+        fall = self.memory.fall
+        if fall is None or (fall.pool, fall.slot) != (self.pools[seat.pool], self.view.slot + 1):
+            return False
+        return seat.spot_gpus >= fall.gpus
 
     def _kept_gpu_hours(self, seat: Seat, after: JobState) -> float:
         """Return the work that is left after this slot: less what is lost with spot that was warned to go."""
         fall = self.memory.fall
-        goes = fall is not None and (fall.pool, fall.slot) == (self.pools[seat.pool], self.view.slot + 1)
-        if fall is None or not goes or seat.spot_gpus < fall.gpus:
+        if fall is None or not self._goes(seat):
             return after.progress_gpu_hours
         return float(lose(self.terms[seat.pool], after, fall.gpus - 1).progress_gpu_hours)
 

@@ -64,6 +64,15 @@ def numbers_of(
     home = seats[-1]
     pace = terms[home.pool].rate[phase, home.on_demand_gpus]
     usd = np.array([usd_per_hour(quotes[seat.pool], seat.spot_gpus, seat.on_demand_gpus) for seat in seats])
+    lost = [
+        0.5 * terms[seat.pool].checkpoint_hours
+        if seat.level and terms[seat.pool].checkpoint_hours < math.inf
+        else 0.0
+        for seat in seats
+    ]
+    speed = np.array(
+        [terms[one.pool].rate[phase, one.spot_gpus + one.on_demand_gpus] / pace for one in seats]
+    )
     starts = places.move_hours[np.ix_(pools, pools)] + np.array([one.restart_hours for one in terms])
     pauses, which = np.unique(np.round(starts, 9), return_inverse=True)
     return joint.Seats(
@@ -71,9 +80,8 @@ def numbers_of(
         pool=np.array([seat.pool for seat in seats]),
         level=np.array([seat.level for seat in seats]),
         usd_per_hour=np.minimum(usd, joint.IMPOSSIBLE_USD),
-        speed=np.array(
-            [terms[one.pool].rate[phase, one.spot_gpus + one.on_demand_gpus] / pace for one in seats]
-        ),
+        speed=speed,
+        lost_hours=speed * np.array(lost),
         move_usd=np.ascontiguousarray(places.move_usd[np.ix_(pools, pools)]),
         pause=which.reshape(starts.shape).astype(np.int64),
         pause_hours=pauses,

@@ -18,7 +18,7 @@ MOVE = np.array([[0.0, 0.2], [0.3, 0.0]])
 STEP, CELL, RESTART, STEPS, POINTS = 0.5, 0.25, 0.25, 5, 8
 
 
-def gang(speed: float = 1.0, move_hours: float = 0.0) -> joint.Seats:
+def gang(speed: float = 1.0, move_hours: float = 0.0, lost_hours: float = 0.0) -> joint.Seats:
     pauses = np.array(sorted({RESTART, RESTART + move_hours}))
     moves = np.where(np.eye(2) > 0, RESTART, RESTART + move_hours)
     return joint.Seats(
@@ -27,6 +27,7 @@ def gang(speed: float = 1.0, move_hours: float = 0.0) -> joint.Seats:
         level=np.array([1, 1, 0]),
         usd_per_hour=np.array([*USD, ON_DEMAND]),
         speed=np.array([1.0, speed, 1.0]),
+        lost_hours=np.array([lost_hours, lost_hours, 0.0]),
         move_usd=MOVE,
         pause=np.searchsorted(pauses, moves),
         pause_hours=pauses,
@@ -55,8 +56,18 @@ def test_known_answers() -> None:
     assert values[0, 4, 1] == pytest.approx(8.694447, abs=1e-6)
 
 
-@pytest.mark.parametrize(("speed", "move_hours"), [(1.0, 0.0), (0.5, 0.0), (1.0, 0.25), (0.5, 0.25)])
-def test_a_plain_recursion_finds_the_same(speed: float, move_hours: float) -> None:
+@pytest.mark.parametrize(
+    ("speed", "move_hours", "lost_hours"),
+    [
+        (1.0, 0.0, 0.0),
+        (0.5, 0.0, 0.0),
+        (1.0, 0.25, 0.0),
+        (0.5, 0.25, 0.0),
+        (1.0, 0.0, 0.25),
+        (0.5, 0.25, 0.5),
+    ],
+)
+def test_a_plain_recursion_finds_the_same(speed: float, move_hours: float, lost_hours: float) -> None:
     """Without the sums in place, and with every state asked for by itself."""
     speeds = (1.0, speed, 1.0)
     usd = (*USD, ON_DEMAND)
@@ -83,7 +94,8 @@ def test_a_plain_recursion_finds_the_same(speed: float, move_hours: float) -> No
             return 0.0
         work = max(STEP * (STEPS - step) - point * CELL, 0.0)
         if 2 <= mode < 4 and not up >> (mode - 2) & 1:
-            mode -= 2
+            kept = point - round(lost_hours / CELL)
+            return least(step, up, mode - 2, kept) if kept >= 0 else joint.IMPOSSIBLE_USD
         place = mode if mode < 2 else (mode - 2 if mode < 4 else 0)
         found = [ahead(step, up, place, point - STEP / CELL)]
 
@@ -103,7 +115,7 @@ def test_a_plain_recursion_finds_the_same(speed: float, move_hours: float) -> No
                 found.append(into(pool, pause, float(MOVE[place, target])))
         return min(*found, joint.IMPOSSIBLE_USD)
 
-    values = solved(gang(speed, move_hours))
+    values = solved(gang(speed, move_hours, lost_hours))
     for up in range(4):
         for mode in range(5):
             for point in range(POINTS):
@@ -118,6 +130,7 @@ def test_levels_are_weighed_as_a_plain_recursion_does() -> None:
     usd, speed = np.array([0.5, half + rest, 1.0, 1.4, ON_DEMAND]), np.array([0.5, 1.0, 1.0, 1.0, 1.0])
     pool, level = np.array([0, 0, 0, 1, 0]), np.array([1, 1, 2, 1, 0])
     seats = gang()._replace(levels=np.array([3, 2]), pool=pool, level=level, usd_per_hour=usd, speed=speed)
+    seats = seats._replace(lost_hours=np.zeros(5))
     change = np.zeros((2, 3, 3))
     change[0] = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7]]
     change[1, :2, :2] = [[0.5, 0.5], [0.4, 0.6]]

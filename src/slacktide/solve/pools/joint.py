@@ -4,7 +4,8 @@ A pool offers one of a few levels of spot, 0 for none; s says which level each p
 digits are the levels. A job is idle with its checkpoint in pool r, or in a *seat*: a pool with some GPUs
 on spot and on demand, which is there while the pool is at the seat's level or above; x is its slack: the time
 left less the time that the rest of the work takes on demand. With E the expectation of the next step's values
-over the next s, going into a step of L hours costs
+over the next s, in which who has lost the spot of a seat is idle with less slack, going into a step of L
+hours costs
 
     wait      E(idle r, x - L)
     stay      price * L + E(same seat, x - loss)                        loss: what a slower seat loses
@@ -46,6 +47,8 @@ class Seats(NamedTuple):
     """[seat]"""
     speed: Floats
     """[seat]: how fast the job is there, where 1 is the pace that slack is measured with."""
+    lost_hours: Floats
+    """[seat]: the slack that goes with the work since a checkpoint when its spot is taken, on average."""
     move_usd: Floats
     """[from pool, to pool]"""
     pause: Ints
@@ -155,6 +158,9 @@ def solve(seats: Seats, hours: Floats, left_hours: Floats, change: Floats, end: 
     low, weight = np.empty((pauses, count, points), np.int64), np.empty((pauses, count, points))
     still_low, still_weight = np.empty((count, points), np.int64), np.empty((count, points))
     idle_low, idle_weight = np.empty(points, np.int64), np.empty(points)
+    gone_low, gone_weight = np.empty((count, points), np.int64), np.empty((count, points))
+    for seat in range(count):
+        place_shifts(seats.slack_hours, seats.lost_hours[seat], gone_low[seat], gone_weight[seat])
     below = seats.below_usd_per_hour
     before = -1.0
     for k in range(len(hours) - 1, -1, -1):
@@ -190,9 +196,10 @@ def solve(seats: Seats, hours: Floats, left_hours: Floats, change: Floats, end: 
                 values[one, pool] = best[pool]
             for seat in range(count):
                 pool, mode = seats.pool[seat], pools + seat
-                values[one, mode] = best[pool]
                 if one // stride[pool] % levels[pool] < seats.level[seat]:
+                    shifted(best[pool], gone_low[seat], gone_weight[seat], below, 0.0, values[one, mode])
                     continue
+                values[one, mode] = best[pool]
                 usd = seats.usd_per_hour[seat] * span
                 shifted(ahead[one, mode], still_low[seat], still_weight[seat], below, usd, row)
                 ends_inside(seats, seat, 0.0, span, left, row)
