@@ -21,7 +21,7 @@ POOL_KEYS = {
     "down_mean_hours", "autocorrelation_1h", "autocorrelation_24h", "any_share_by_hour", "spot_min_usd",
     "spot_mean_usd", "spot_max_usd", "on_demand_mean_usd", "price_share", "price_moves_per_day",
     "gpu", "region", "spot_now_usd", "on_demand_now_usd", "spot_now_gpus", "half_of_largest_share",
-    "largest_share",
+    "largest_share", "on_demand_any_share", "on_demand_mean_gpus",
 }  # fmt: skip
 
 

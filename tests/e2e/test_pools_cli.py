@@ -164,9 +164,12 @@ def test_a_pool_that_the_market_does_not_have_exits_with_2(call: Call, tmp_path:
 
 def test_market_show_compares_pools(told: Callable[..., str]) -> None:
     text = told("market", "show", MARKET)
-    assert "Pools side by side" in text
     assert "A move costs 0.02 USD per GB" in text
-    assert "Pools side by side" not in told("market", "show", "synthetic:h100?days=4")
+    assert "--pool NAME" in text
+    assert "losses a day" not in text
+    alone = told("market", "show", MARKET, "--pool", "h100-1")
+    assert "losses a day" in alone
+    assert "A move costs" not in alone
 
 
 def test_a_plan_over_pools_is_one_screen(told: Callable[..., str], named: str, tmp_path: Path) -> None:

@@ -98,9 +98,20 @@ class Play:
         self.rig.until(lambda: self.rig.world().controller, "a controller")
         self.rig.watch.owner = self.rig.world().id
         self.rig.submit()
-        self.rig.until(self._works(1), "the job to begin")
+        # A machine that joins late has it begin with what there is.
+        self.rig.until(self._is_settled, "the job to hold all spot")
+        self.rig.until(self._works(self.attempt()), "the job to begin")
         assert len(self.rig.carriers()) == GPUS, "each rank has a machine of its own"
-        self.note("head and 3 machines started", "attempt 1 on two machines, ranks met over the network")
+        self.note(
+            "head and 3 machines started",
+            f"attempt {self.attempt()} on two machines, ranks met over the network",
+        )
+
+    def _is_settled(self) -> bool:
+        track = self.rig.track()
+        order = None if track is None else track.order
+        saved = {attempt for attempt, _ in self.rig.diary("saved")}
+        return order is not None and order.spot_gpus == GPUS and order.attempt in saved
 
     def kill_bridge(self) -> None:
         (old,) = self._bridges()

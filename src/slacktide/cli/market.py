@@ -257,10 +257,17 @@ _COLUMNS = (
 
 
 def _print(found: Market) -> None:
+    """Print all about one pool, or several side by side."""
+    from slacktide.report import pools
+
+    (_describe if len(found) == 1 else _compare)(found)
+    common.show(*pools.stock_words(found.pools), *(f"assumed: {sentence}" for sentence in found.assumptions))
+
+
+def _describe(found: Market) -> None:
     from rich.table import Table
 
     from slacktide.market.statistics import describe
-    from slacktide.report import pools
 
     table = Table(title=_title(found), title_justify="left")
     table.add_column("pool", no_wrap=True)
@@ -268,13 +275,8 @@ def _print(found: Market) -> None:
         table.add_column(title, justify="right", no_wrap=title not in ("losses a day", "of on demand"))
     for pool in found.pools:
         table.add_row(pool.name, *_cells(describe(pool)))
-    if len(found) > 1:
-        _compare(found)
     common.show(
-        table,
-        "any, half, full: share of time with at least one, half, all of the most GPUs ever available",
-        *pools.stock_words(found.pools),
-        *(f"assumed: {sentence}" for sentence in found.assumptions),
+        table, "any, half, full: share of time with at least one, half, all of the most GPUs ever available"
     )
 
 
@@ -284,8 +286,9 @@ def _compare(found: Market) -> None:
     from slacktide.report import grid, pools
 
     most = largest_gpus(found)
-    table = grid.as_rich(pools.beside(side_by_side(found), most), title="Pools side by side")
-    common.show(table, pools.beside_words(most), *pools.moves_words(moves_between(found)), "")
+    table = grid.as_rich(pools.beside(side_by_side(found), most), title=_title(found))
+    common.show(table, pools.beside_words(most), *pools.moves_words(moves_between(found)))
+    click.echo("More about one of them: --pool NAME.")
 
 
 def _title(found: Market) -> str:
