@@ -53,14 +53,49 @@ class Fall(NamedTuple):
     """What it held."""
 
 
+class Named:
+    """A long key of a cache, whose hash is worked out once."""
+
+    __slots__ = ("_hash", "_parts")
+
+    def __init__(self, *parts: object) -> None:
+        self._parts, self._hash = parts, hash(parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and self._parts == other._parts
+
+
+class Sources:
+    """What hazards are counted from at a moment: all records and tries, until the last refit."""
+
+    def __init__(self, view: View) -> None:
+        until = _last_refit(view.slot, max(1, round(REFIT_HOURS / view.slot_hours)))
+        self.until_hours = (until + 0.5) * view.slot_hours
+        self.pasts = [view.past(at) for at in range(len(view.pools))]
+        self.tried = [
+            seen_before(view.sightings(at), self.until_hours - view.slot_hours)
+            for at in range(len(view.pools))
+        ]
+        marks = [past.mark(past.slots_before(self.until_hours)) for past in self.pasts]
+        self.name = Named(*marks, *self.tried)
+
+
+def seen_before(seen: Sequence[Sighting], hours: float) -> tuple[Sighting, ...]:
+    """Return what was seen before a moment; sightings are in the order of time."""
+    return tuple(seen[: bisect_left(seen, hours, key=lambda one: one.at_hours)])
+
+
 class PoolBelief:
     """What is believed of one pool: whether it has this many spot GPUs, now and in the next slot."""
 
-    def __init__(self, view: View, pool: int, gpus: int) -> None:
+    def __init__(self, view: View, pool: int, gpus: int, sources: Sources) -> None:
         self.pool, self.gpus = pool, gpus
         self._view = view
         self._layout = spells.ages(round(view.slot_hours, 12))
-        self._hazards = _hazards(view, pool, gpus)
+        self._hazards = _hazards(view, pool, gpus, sources)
         self._by_phase = np.ascontiguousarray(self._hazards[:, self._layout.bin])
         self.surprised = False
         """Whether what was seen last was unlikely."""
@@ -136,7 +171,10 @@ class PoolBelief:
         before = _followed.get(key, lambda: [((), self._recorded(past, recorded))])
         done, last = before[0]
         new = seen[len(done) :]
-        same = list(done) == seen[: len(done)] and last.slot <= (self._slot_of(new[0]) if new else slot)
+        # Of one back-test they are the very same; of an engine, made anew each time.
+        same = not done or (len(seen) >= len(done) and seen[len(done) - 1] is done[-1] and seen[0] is done[0])
+        same = same or list(done) == seen[: len(done)]
+        same = same and last.slot <= (self._slot_of(new[0]) if new else slot)
         if not same:  # of another run
             done, last = (), self._recorded(past, recorded)
         for one in seen[len(done) :]:
@@ -185,16 +223,18 @@ class PoolLevels:
     has warned of a `fall` keeps what is held until then, and then surely has less.
     """
 
-    def __init__(self, view: View, pool: int, widths: Sequence[int], fall: Fall | None = None) -> None:
+    def __init__(
+        self, view: View, pool: int, widths: Sequence[int], sources: Sources, fall: Fall | None = None
+    ) -> None:
         self.widths = tuple(widths)
         self._fall = fall if fall is not None and fall.pool == pool else None
         self._view, self._pool = view, pool
         self._offered = view.pools[pool].quote.spot_gpus
-        by_width = {gpus: PoolBelief(view, pool, gpus) for gpus in dict.fromkeys(widths)}
+        by_width = {gpus: PoolBelief(view, pool, gpus, sources) for gpus in dict.fromkeys(widths)}
         self._beliefs = [by_width[gpus] for gpus in widths]
         self._stays = np.array([one.stays for one in self._beliefs])
         self._comes = np.array([one.comes for one in self._beliefs])
-        self._held = None if self._fall is None else PoolBelief(view, pool, self._fall.gpus)
+        self._held = None if self._fall is None else PoolBelief(view, pool, self._fall.gpus, sources)
 
     @property
     def surprised(self) -> bool:
@@ -326,31 +366,21 @@ def _age(up: Bools) -> int:
     return int(len(up) - (other[-1] + 1 if len(other) else 0))
 
 
-def _hazards(view: View, pool: int, gpus: int) -> Floats:
+def _hazards(view: View, pool: int, gpus: int, sources: Sources) -> Floats:
     """Return the hazards of a pool, counted until the last refit, from the record and from what was tried."""
-    until = _last_refit(view.slot, max(1, round(REFIT_HOURS / view.slot_hours)))
-    hours = (until + 0.5) * view.slot_hours
-    pasts = [view.past(at) for at in range(len(view.pools))]
-    seen = [
-        tuple(one for one in view.sightings(at) if one.at_hours < hours - view.slot_hours)
-        for at in range(len(view.pools))
-    ]
     gpu = view.places.gpus[pool] if view.places is not None and view.places.gpus else ""
-    key = (*(past.mark(past.slots_before(hours)) for past in pasts), *seen, pool, gpus, gpu)
 
     def counted() -> Floats:
         counts = [
-            _counted(past, gpus, hours)
-            if not tried
-            else _with_tries(past, tried, gpus, hours, view.slot_hours)
-            for past, tried in zip(pasts, seen, strict=True)
+            _with_tries(past, tried, gpus, sources.until_hours, view.slot_hours)
+            for past, tried in zip(sources.pasts, sources.tried, strict=True)
         ]
         pooled = spells.Counts(
             np.sum([one.seen for one in counts], axis=0), np.sum([one.ended for one in counts], axis=0)
         )
         return spells.hazards(counts[pool], pooled, spells.prior(view.slot_hours, gpu))
 
-    return _blended.get(key, counted)
+    return _blended.get((sources.name, pool, gpus, gpu), counted)
 
 
 def _last_refit(slot: int, every: int) -> int:

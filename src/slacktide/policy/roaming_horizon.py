@@ -17,7 +17,7 @@ from slacktide.market.base import Pool
 from slacktide.market.cache import LruCache
 from slacktide.physics import Terms, lose, pass_time, phase_of, work_hours
 from slacktide.policy.base import policies, signals, warned_slots, warning_of
-from slacktide.policy.pool_beliefs import Fall, PoolBelief, PoolLevels
+from slacktide.policy.pool_beliefs import Fall, PoolBelief, PoolLevels, Sources, seen_before
 from slacktide.policy.rescue import home, terms_in
 from slacktide.policy.roaming_seats import KEPT, Seat, borders, numbers_of, seats_of, usd_per_hour, widths_of
 from slacktide.policy.stochastic_horizon import Prepared, StochasticHorizon
@@ -139,6 +139,7 @@ class _Turn:
         assert view.places is not None
         self.view, self.places = view, view.places
         self.every = terms_in(view)
+        self.sources = Sources(view)
         self._chances: dict[tuple[int, int, bytes], Floats] = {}
         self._take(self._recalled() or self._begun(policy))
         if self._is_stale():
@@ -182,7 +183,7 @@ class _Turn:
         view, every = self.view, self.every
         quotes = [pool.quote for pool in view.pools]
         last = home(every, self.places, quotes, view.state, view.now_hours)
-        pools = _screened(view, every, quotes, policy.most_pools, {view.pool, last.pool})
+        pools = _screened(view, every, quotes, policy.most_pools, {view.pool, last.pool}, self.sources)
         narrower = self._narrower(pools)
         slack = self._slack_hours(every[last.pool], last.gpus, view.state.progress_gpu_hours)
         return Memory(view.slot, slack, last.pool, last.gpus, pools, narrower, self._fall())
@@ -203,7 +204,10 @@ class _Turn:
             found[pool] = offered if 0 < offered < one.fastest else widths_of(one, 2)[0]
             if found[pool] == one.fastest:
                 continue
-            share = [PoolBelief(self.view, pool, gpus).long_run for gpus in (found[pool], int(one.fastest))]
+            share = [
+                PoolBelief(self.view, pool, gpus, self.sources).long_run
+                for gpus in (found[pool], int(one.fastest))
+            ]
             gaps[pool] = share[0] - share[1] + (1.0 if offered in range(1, int(one.fastest)) else 0.0)
         several = [pool for pool in pools if found[pool] < self.every[pool].fastest]
         most = int(math.log(MOST_SETS / 2.0 ** len(pools)) / math.log(1.5) + 1e-9)
@@ -222,7 +226,8 @@ class _Turn:
             for narrow, one in zip(memory.narrower, self.terms, strict=True)
         ]
         self.levels = [
-            PoolLevels(view, pool, some, memory.fall) for pool, some in zip(self.pools, widths, strict=True)
+            PoolLevels(view, pool, some, self.sources, memory.fall)
+            for pool, some in zip(self.pools, widths, strict=True)
         ]
         self.seats = seats_of(widths, self.home, memory.home_gpus)
 
@@ -238,7 +243,7 @@ class _Turn:
         begin, half = self.memory.slot * self.view.slot_hours, 0.5 * self.view.slot_hours
         pasts = [self.view.past(pool) for pool in self.pools]
         before = begin - half  # what was tried in that slot was not known when it was solved
-        seen = [tuple(one for one in self.view.sightings(at) if one.at_hours < before) for at in self.pools]
+        seen = [seen_before(self.view.sightings(at), before) for at in self.pools]
         marks = (past.mark(past.slots_before(begin + half)) for past in pasts)
         return (self.view.id, self.view.job, self.memory, *seen, *marks)
 
@@ -436,7 +441,12 @@ class _Turn:
 
 
 def _screened(
-    view: View, terms: Sequence[Terms], quotes: Sequence[Quote], most: int, needed: set[int]
+    view: View,
+    terms: Sequence[Terms],
+    quotes: Sequence[Quote],
+    most: int,
+    needed: set[int],
+    sources: Sources,
 ) -> tuple[int, ...]:
     """Return the pools that are weighed together: the best by price and by how likely they are up."""
     if len(terms) <= most:
@@ -444,7 +454,7 @@ def _screened(
 
     def usd_per_work(pool: int) -> float:
         one, price = terms[pool], quotes[pool].spot_usd_per_gpu_hour
-        belief = PoolBelief(view, pool, widths_of(one, 2)[0])
+        belief = PoolBelief(view, pool, widths_of(one, 2)[0], sources)
         share = 0.5 * (belief.up + belief.long_run)  # soon it is as it is now, and later as it mostly is
         return price * float(one.fastest) / float(one.rate[0, one.fastest]) / max(share, 1e-3)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from slacktide.deciding import View
-from slacktide.physics import work_hours
+from slacktide.physics import phase_of, work_hours
 from slacktide.policy.alone import over_pools
 from slacktide.policy.base import policies, signals
-from slacktide.policy.pool_beliefs import PoolBelief, is_fed
+from slacktide.policy.pool_beliefs import PoolBelief, Sources, is_fed
 from slacktide.policy.rescue import terms_in
 from slacktide.types import Allocation, Reason, Wish
 
@@ -57,13 +57,15 @@ class SkyNomad:
             quote.spot_usd_per_gpu_hour * state.spot_gpus
             + quote.on_demand_usd_per_gpu_hour * state.on_demand_gpus
         )
-        wish = Wish(int(state.spot_gpus), int(state.on_demand_gpus), name)
-        return Option(self._value(view) - usd, wish, STAYS if state.spot_gpus else ON_DEMAND)
+        terms, wish = terms_in(view)[view.pool], Wish(int(state.spot_gpus), int(state.on_demand_gpus), name)
+        rate = terms.rate[phase_of(terms, state.progress_gpu_hours)]
+        worth = self._value(view) * float(rate[state.gpus] / rate[terms.fastest]) - usd
+        return Option(worth, wish, STAYS if state.spot_gpus else ON_DEMAND)
 
     def _options(self, view: View) -> list[Option]:
         """Return what could be held instead and is worth something."""
         assert view.places is not None
-        state, value, found = view.state, self._value(view), list[Option]()
+        state, value, found, sources = view.state, self._value(view), list[Option](), Sources(view)
         for at, one in enumerate(terms_in(view)):
             quote, name, gpus = view.pools[at].quote, view.pools[at].name, int(one.fastest)
             carries = at != view.pool and state.progress_gpu_hours > 0.0
@@ -77,7 +79,7 @@ class SkyNomad:
             is_held = at == view.pool and state.spot_gpus >= gpus
             if is_held or (quote.spot_gpus < gpus and is_fed(view, at)):
                 continue
-            life = max(PoolBelief(view, at, gpus).life_hours, view.slot_hours)
+            life = max(PoolBelief(view, at, gpus, sources).life_hours, view.slot_hours)
             share = max(0.0, life - one.restart_hours) / life
             worth = value * share - quote.spot_usd_per_gpu_hour * gpus - (hours * value + usd) / life
             found.append(Option(worth, Wish(gpus, 0, name), MOVES if carries else STARTS))

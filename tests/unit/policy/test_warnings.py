@@ -16,7 +16,7 @@ from slacktide.checks.policy import PolicyCheck, cannot_see_the_future
 from slacktide.deciding import View
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies, warned_slots
-from slacktide.policy.pool_beliefs import Fall, PoolLevels
+from slacktide.policy.pool_beliefs import Fall, PoolLevels, Sources
 from slacktide.policy.roaming_horizon import Memory, RoamingHorizon
 from slacktide.types import Allocation, Job
 
@@ -100,7 +100,8 @@ def test_what_is_believed_of_a_pool_that_was_warned() -> None:
     class Asked:
         def decide(self, view: View) -> Allocation:
             if view.slot == 2:
-                found.extend(PoolLevels(view, 0, (1,), fall) for fall in (None, Fall(0, 5, 1), Fall(1, 5, 1)))
+                falls = (None, Fall(0, 5, 1), Fall(1, 5, 1))
+                found.extend(PoolLevels(view, 0, (1,), Sources(view), fall) for fall in falls)
             return Allocation(1, 0)
 
     plain.run(Job(work_gpu_hours=4, deadline_hours=10, widths=(1,)), falling(0.0), Asked(), start=START)
