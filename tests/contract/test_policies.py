@@ -23,9 +23,9 @@ EVERY = {
     "guarded maximal-spot": DeadlineGuard(policies.make("maximal-spot")),
 }
 CASES = 60
-FEWER_CASES = {"ahap": 20}
-"""Where a plain decision takes long; other parameters of it are checked in tests/unit/policy, its windows
-against another solver in tests/parity."""
+FEWER_CASES = {"ahap": 20, "stochastic-horizon": 30, "roaming-horizon": 20}
+"""Where a plain decision takes long. Other parameters of AHAP are checked in tests/unit/policy, its windows
+against another solver in tests/parity; in one pool `roaming-horizon` is `stochastic-horizon`."""
 
 
 @pytest.mark.parametrize("check", POLICY_CHECKS, ids=lambda check: check.__name__)

@@ -65,6 +65,8 @@ def test_quick_size_prints_json_and_keeps_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("SLACKTIDE_DATA", raising=False)
+    smaller = QUICK._replace(jobs=200, synthetic_jobs=120, budgets=6)
+    monkeypatch.setattr("slacktide_papers.budget.experiments.QUICK", smaller)
     out = tmp_path / "out"
     arguments = ["reproduce", "budget", "--quick", "--restart", "1m", "--out", str(out), "-o", "json"]
     assert run(arguments) == 0
