@@ -127,6 +127,7 @@ def test_a_killed_controller_is_seen_to_be_gone_and_its_jobs_are_taken_up(
     wait_until(lambda: progressed(journal, "long", share=0.0))
     first.kill()
     first.communicate(timeout=SLOW_S)
+    wait_until(lambda: not is_held(journal))
     assert run(["submit", write_job(tmp_path, counting(60), name="next"), "--key", "k"]) == 101
     assert run(["cancel", "long"]) == 0
     assert capsys.readouterr().err.count("no controller is running") == 2

@@ -143,6 +143,8 @@ def test_row_10_jobs_of_a_killed_controller_are_unattended(
     assert " running " in capsys.readouterr().out
     process.kill()
     process.wait(SLOW_S)
+    # A worker that was being started has the controller's files until it runs its own program.
+    wait_until(lambda: not is_held(journal))
     assert run(["jobs"]) == 0
     out, err = capsys.readouterr()
     assert " unattended " in out
