@@ -82,7 +82,7 @@ def test_a_preempted_job_learns_what_one_that_was_not_does(
     taking = later(
         *(
             step
-            for share in (0.2, 0.4)
+            for share in (0.1, 0.3)
             for step in (
                 lambda share=share: wait_until(lambda: share_done(progress) > share),
                 lambda: run(["preempt", "counting"]),
@@ -93,8 +93,8 @@ def test_a_preempted_job_learns_what_one_that_was_not_does(
     assert run(["run", job, "--speed", "900"]) == 0
     taking.join()
     track = world_of(journal).jobs["counting"]
-    assert track.preemptions in {1, 2}  # on a busy machine it may be done before the second one comes
-    assert track.starts > track.preemptions
+    assert track.preemptions == 2
+    assert track.starts >= 3
     said = last_line(progress)
     assert said["done"] == 1.0
     assert loss(said) == pytest.approx(alone(command, tmp_path / "alone"), rel=tolerance)

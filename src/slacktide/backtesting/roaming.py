@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeAlias, overload
+from typing import Literal, NamedTuple, TypeAlias
 
 from slacktide import ledger, physics
 from slacktide.backtesting.plain import USUAL, Setting, check_start, summarise
@@ -24,7 +24,7 @@ from slacktide.pace import learn, prior
 from slacktide.policy.base import past_deadline
 from slacktide.policy.rescue import late_in, told_in
 from slacktide.results.run import Run, SlotRecord, stays_of
-from slacktide.site.moment import Moment, PoolView
+from slacktide.site.moment import Moment, PoolView, PoolViews
 from slacktide.solve.pools.optimum import Schedule
 from slacktide.tariff import Meter, Tariff, tariff_of
 from slacktide.truth import AS_SAID, Truth
@@ -51,7 +51,7 @@ class Ground:
         return cls(job, pools, Places(jobs, hours, usd, tuple(pool.gpu or gpu for pool in pools)))
 
 
-class TriedMoment(Sequence[PoolView]):
+class TriedMoment(PoolViews):
     """A moment at which only prices of other pools are known, and what was seen of their spot by tries."""
 
     def __init__(self, whole: Moment, sightings: Sequence[Sequence[Sighting]], start_hours: float) -> None:
@@ -61,14 +61,9 @@ class TriedMoment(Sequence[PoolView]):
     def __len__(self) -> int:
         return len(self._whole)
 
-    @overload
-    def __getitem__(self, index: int) -> PoolView: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[PoolView]: ...
-    def __getitem__(self, index: int | slice) -> PoolView | Sequence[PoolView]:
-        if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
-        view, seen = self._whole[index], self._sightings[index]
+    def view(self, pool: int) -> PoolView:
+        """Return a pool as far as it is known."""
+        view, seen = self._whole[pool], self._sightings[pool]
         gpus = seen[-1].at_least_gpus if seen and seen[-1].at_hours == self.hours else 0
         return view._replace(quote=view.quote._replace(spot_gpus=gpus))
 

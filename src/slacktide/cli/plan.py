@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
 
-if TYPE_CHECKING:
-    from slacktide.results.plan import JobPlan
-    from slacktide.results.pools_plan import PoolsPlan
+Plan = TypeVar("Plan")
 
 
 @click.command()
@@ -43,46 +42,33 @@ def plan(job: str, **given: Any) -> None:
         moving = make_pools_plan(request, progress=bar)
         staying = make_plan(request, progress=bar) if moving is None else None
     if moving is not None:
-        _tell_moving(moving, given["output"], given["plot"], given["report"])
-    elif staying is not None:
-        _tell(staying, given["output"], given["plot"], given["report"])
-
-
-def _tell(result: JobPlan, output: str, plot: str | None, page: str | None) -> None:
-    """Print and write the plan of a job that stays in its pool."""
-    from slacktide.report import plan as report
-
-    if output == "json":
-        common.echo_json(report.as_json(result))
-    else:
-        click.echo(report.page(result))
-    if plot is not None:
-        from slacktide.report.figures.plan import plot_plan
-
-        plot_plan(result, Path(plot))
-        click.echo(f"wrote {plot}", err=True)
-    if page is not None:
-        from slacktide.report.pages.plan import write_plan
-
-        write_plan(result, Path(page))
-        click.echo(f"wrote {page}", err=True)
-
-
-def _tell_moving(result: PoolsPlan, output: str, plot: str | None, page: str | None) -> None:
-    """Print and write the plan of a job that may move among pools."""
-    from slacktide.report import pools_plan as report
-
-    if output == "json":
-        common.echo_json(report.as_json(result))
-    else:
-        click.echo(report.page(result))
-    if plot is not None:
+        from slacktide.report import pools_plan
         from slacktide.report.figures.pools_plan import plot_pools_plan
-
-        plot_pools_plan(result, Path(plot))
-        click.echo(f"wrote {plot}", err=True)
-    if page is not None:
         from slacktide.report.pages.pools_plan import write_pools_plan
 
-        write_pools_plan(result, Path(page))
-        click.echo(f"wrote {page}", err=True)
+        _tell(moving, pools_plan.as_json, pools_plan.page, plot_pools_plan, write_pools_plan, given)
+    elif staying is not None:
+        from slacktide.report import plan as report
+        from slacktide.report.figures.plan import plot_plan
+        from slacktide.report.pages.plan import write_plan
+
+        _tell(staying, report.as_json, report.page, plot_plan, write_plan, given)
+
+
+def _tell(
+    result: Plan,
+    as_json: Callable[[Plan], dict[str, Any]],
+    page: Callable[[Plan], str],
+    draw: Callable[[Plan, Path], object],
+    write: Callable[[Plan, Path], object],
+    given: Mapping[str, Any],
+) -> None:
+    """Print a plan, and write its picture and page where they are wanted."""
+    if given["output"] == "json":
+        common.echo_json(as_json(result))
+    else:
+        click.echo(page(result))
+    for path, make in ((given["plot"], draw), (given["report"], write)):
+        if path is not None:
+            make(result, Path(path))
+            click.echo(f"wrote {path}", err=True)

@@ -42,13 +42,14 @@ class SkyNomad:
 
     def decide(self, view: View) -> Allocation:
         view = over_pools(view)
-        now = self._now(view)
-        better = [one for one in self._options(view) if one.usd_per_hour > now.usd_per_hour]
+        value = self._value(view)
+        now = self._now(view, value)
+        better = [one for one in self._options(view, value) if one.usd_per_hour > now.usd_per_hour]
         first, *rest = [*sorted(better, key=lambda one: -one.usd_per_hour), now]
         reason = Reason(first.rule, {**signals(view), "utility_usd_per_hour": first.usd_per_hour})
         return Allocation(*first.wish, reason, (), tuple(one.wish for one in rest))
 
-    def _now(self, view: View) -> Option:
+    def _now(self, view: View, value: float) -> Option:
         """Return what is held, or to wait where nothing is that the job could go on with."""
         state, quote, name = view.state, view.quote, view.pools[view.pool].name
         if not state.gpus or view.allowed_width(state.gpus) != state.gpus:
@@ -59,13 +60,13 @@ class SkyNomad:
         )
         terms, wish = terms_in(view)[view.pool], Wish(int(state.spot_gpus), int(state.on_demand_gpus), name)
         rate = terms.rate[phase_of(terms, state.progress_gpu_hours)]
-        worth = self._value(view) * float(rate[state.gpus] / rate[terms.fastest]) - usd
+        worth = value * float(rate[state.gpus] / rate[terms.fastest]) - usd
         return Option(worth, wish, STAYS if state.spot_gpus else ON_DEMAND)
 
-    def _options(self, view: View) -> list[Option]:
+    def _options(self, view: View, value: float) -> list[Option]:
         """Return what could be held instead and is worth something."""
         assert view.places is not None
-        state, value, found, sources = view.state, self._value(view), list[Option](), Sources(view)
+        state, found, sources = view.state, list[Option](), Sources(view)
         for at, one in enumerate(terms_in(view)):
             quote, name, gpus = view.pools[at].quote, view.pools[at].name, int(one.fastest)
             carries = at != view.pool and state.progress_gpu_hours > 0.0

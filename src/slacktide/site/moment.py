@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, overload
@@ -35,7 +36,26 @@ def offer(quote: Quote, held_by_others: int, on_demand_by_others: int = 0) -> Qu
     return quote._replace(spot_gpus=max(0, quote.spot_gpus - held_by_others))
 
 
-class Moment(Sequence[PoolView]):
+class PoolViews(Sequence[PoolView], ABC):
+    """All pools at one moment, each made when somebody asks for it."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: int) -> PoolView: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PoolView]: ...
+    def __getitem__(self, index: int | slice) -> PoolView | Sequence[PoolView]:
+        if isinstance(index, slice):
+            return [self.view(at) for at in range(*index.indices(len(self)))]
+        return self.view(index)
+
+    @abstractmethod
+    def view(self, pool: int) -> PoolView:
+        """Return one of them."""
+
+
+class Moment(PoolViews):
     """All pools of a market at one moment; nothing is made before somebody asks for it."""
 
     __slots__ = (
@@ -74,20 +94,15 @@ class Moment(Sequence[PoolView]):
     def __len__(self) -> int:
         return len(self._tapes)
 
-    @overload
-    def __getitem__(self, index: int) -> PoolView: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[PoolView]: ...
-    def __getitem__(self, index: int | slice) -> PoolView | Sequence[PoolView]:
-        if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
-        if index not in self._seen:
-            name = self._tapes.tapes[index].name
-            whole = self._tapes.quote(index, self._at_hours)
-            notice = self._notice_hours if index == self.own else None
+    def view(self, pool: int) -> PoolView:
+        """Return what a pool offers to the job."""
+        if pool not in self._seen:
+            name = self._tapes.tapes[pool].name
+            whole = self._tapes.quote(pool, self._at_hours)
+            notice = self._notice_hours if pool == self.own else None
             others = self._by_others.get(name, 0), self._on_demand_by_others.get(name, 0)
-            self._seen[index] = PoolView(name, offer(whole, *others), notice)
-        return self._seen[index]
+            self._seen[pool] = PoolView(name, offer(whole, *others), notice)
+        return self._seen[pool]
 
     def beside(self, by_others: Mapping[str, int], on_demand_by_others: Mapping[str, int] = ALONE) -> Moment:
         """Return the same moment for a job beside others, who hold this spot and on demand, by pool."""

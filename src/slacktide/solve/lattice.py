@@ -93,19 +93,20 @@ def list_pauses(job: Slotted) -> Pauses:
     """List the pauses of a job."""
     fresh = (job.restart_hours, job.shrink_hours)
     rests = [left_overs(hours, job.slot_hours, math.ceil(hours / job.slot_hours)) for hours in fresh]
-    left = _distinct([0.0, *np.concatenate(rests)])
-    ahead = _distinct([*left, *fresh])
+    left = distinct([0.0, *np.concatenate(rests)])
+    ahead = distinct([*left, *fresh])
     return Pauses(
         left_hours=left,
         ahead_hours=ahead,
-        stay=_nearest(ahead, left),
-        shrink=_nearest(ahead, [pause_ahead(job, SHRINK, hours) for hours in ahead]),
-        restart=int(_nearest(ahead, [job.restart_hours])[0]),
-        after=_nearest(left, np.maximum(0.0, ahead - job.slot_hours)),
+        stay=nearest(ahead, left),
+        shrink=nearest(ahead, [pause_ahead(job, SHRINK, hours) for hours in ahead]),
+        restart=int(nearest(ahead, [job.restart_hours])[0]),
+        after=nearest(left, np.maximum(0.0, ahead - job.slot_hours)),
     )
 
 
-def _distinct(hours: Iterable[float]) -> Floats:
+def distinct(hours: Iterable[float]) -> Floats:
+    """Return pauses in ascending order, of those that are the same only one."""
     kept: list[float] = []
     for value in sorted(hours):
         if not kept or value - kept[-1] > SAME_PAUSE_HOURS:
@@ -113,7 +114,7 @@ def _distinct(hours: Iterable[float]) -> Floats:
     return np.array(kept)
 
 
-def _nearest(values: Floats, wanted: Iterable[float]) -> Ints:
+def nearest(values: Floats, wanted: Iterable[float]) -> Ints:
     """Return the index of the nearest of some values to each wanted one."""
     apart = np.abs(values[None, :] - np.array(list(wanted))[:, None])
     nearest: Ints = apart.argmin(axis=1).astype(np.int64)

@@ -6,12 +6,11 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from slacktide.backend.local import environment, leftovers, observe, owned_folders
 from slacktide.backend.local.job import Job, Order
-from slacktide.backend.local.launch import Kind, Launch, check_launch, check_name, is_name
+from slacktide.backend.local.launch import Kind, Launch, check_name, is_name
 from slacktide.backend.local.observation import LogFile, Observation, Stray, logs_in
 from slacktide.backend.local.share import Share
 from slacktide.errors import BackendError, InputError
@@ -47,15 +46,7 @@ class Processes:
         """
         check_name("a job id", launch.job_id)
         job = self._job(launch.job_id)
-        try:
-            owned_folders.own(job.place, self._owner)
-            job.open(self._now())
-        except OSError as error:
-            raise BackendError(
-                f"the folder of job {launch.job_id} must be writable, got: {error}; check disk and rights"
-            ) from error
-        check_launch(launch)
-        job.enter(replace(launch, workdir=Path(os.path.abspath(launch.workdir))))
+        job.enter(owned_folders.taken_in(job, launch, self._owner, self._now()))
 
     def refuse(self, job_id: str, why: str) -> None:
         """Take note of why a job cannot be started: what of it runs already is looked after all the same."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from slacktide.backend.base import Room
 from slacktide.backend.local import owned_folders
-from slacktide.backend.local.launch import Kind, Launch, check_launch, check_name, is_name
+from slacktide.backend.local.launch import Kind, Launch, check_name, is_name
 from slacktide.backend.local.observation import LogFile, Observation, logs_in
 from slacktide.backend.local.worker_backend import ON_DEMAND, SPOT
 from slacktide.backend.machines.job import WAIT_S, Job, Order
@@ -67,15 +67,7 @@ class MachineWorkers:
         """Make a job known, with its folders; told again, the new launch counts from the next start on."""
         check_name("a job id", launch.job_id)
         job = self._job(launch.job_id)
-        try:
-            owned_folders.own(job.place, self._owner)
-            job.open(self._now())
-        except OSError as error:
-            raise BackendError(
-                f"the folder of job {launch.job_id} must be writable, got: {error}; check disk and rights"
-            ) from error
-        check_launch(launch)
-        job.launch = replace(launch, workdir=Path(os.path.abspath(launch.workdir)))
+        job.launch = owned_folders.taken_in(job, launch, self._owner, self._now())
 
     def refuse(self, job_id: str, why: str) -> None:
         """Take note of why a job cannot be started."""

@@ -10,7 +10,7 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.errors import InputError
 from slacktide.solve.frame import check_pauses, common_step, without_losses
-from slacktide.solve.lattice import SAME_PAUSE_HOURS, left_overs, list_holdings
+from slacktide.solve.lattice import SAME_PAUSE_HOURS, distinct, left_overs, list_holdings, nearest
 from slacktide.solve.pools.sweep import NEVER_USD, Board, Quotes
 from slacktide.solve.slotted import Slotted
 from slacktide.types import Job
@@ -59,10 +59,10 @@ def lay_out(jobs: Sequence[Job], slot_hours: float, move_hours: Floats, move_usd
         rate=rate,
         left_hours=left,
         ahead_hours=ahead,
-        stay=_nearest(ahead, left),
+        stay=nearest(ahead, left),
         shrink=_shrinks(bare, left, ahead),
-        start=_nearest(ahead, _starts(bare, move_hours).ravel()).reshape(move_hours.shape),
-        after=_nearest(left, np.maximum(0.0, ahead - slot_hours)),
+        start=nearest(ahead, _starts(bare, move_hours).ravel()).reshape(move_hours.shape),
+        after=nearest(left, np.maximum(0.0, ahead - slot_hours)),
         move_usd=np.asarray(move_usd, dtype=np.float64),
         most_hours=most,
         cell_hours=cell,
@@ -92,8 +92,8 @@ def _pauses(bare: Sequence[Slotted], move_hours: Floats) -> tuple[Floats, Floats
     slot = bare[0].slot_hours
     fresh = {*_starts(bare, move_hours).ravel().tolist(), *(one.shrink_hours for one in bare)}
     rests = [left_overs(hours, slot, math.ceil(hours / slot)) for hours in fresh]
-    left = _distinct([0.0, *(float(rest) for row in rests for rest in row)])
-    return left, _distinct([*left.tolist(), *fresh])
+    left = distinct([0.0, *(float(rest) for row in rests for rest in row)])
+    return left, distinct([*left.tolist(), *fresh])
 
 
 def _shrinks(bare: Sequence[Slotted], left: Floats, ahead: Floats) -> Ints:
@@ -101,7 +101,7 @@ def _shrinks(bare: Sequence[Slotted], left: Floats, ahead: Floats) -> Ints:
     rows = []
     for one in bare:
         waits = np.maximum(left, one.shrink_hours)
-        rows.append(np.where(waits >= one.restart_hours - SAME_PAUSE_HOURS, -1, _nearest(ahead, waits)))
+        rows.append(np.where(waits >= one.restart_hours - SAME_PAUSE_HOURS, -1, nearest(ahead, waits)))
     return np.array(rows, dtype=np.int64)
 
 
@@ -170,18 +170,4 @@ def _late_cost(board: Board, owed: Floats, hours: Floats, work: Floats) -> Float
     finish = board.slots * board.slot_hours + held
     late = (finish - board.deadline_hours) / max(board.worthless_after_hours - board.deadline_hours, 1e-12)
     found: Floats = cost - board.value_usd * np.clip(1.0 - np.maximum(late, 0.0), 0.0, 1.0)
-    return found
-
-
-def _distinct(hours: Sequence[float]) -> Floats:
-    kept: list[float] = []
-    for value in sorted(hours):
-        if not kept or value - kept[-1] > SAME_PAUSE_HOURS:
-            kept.append(value)
-    return np.array(kept)
-
-
-def _nearest(values: Floats, wanted: Floats) -> Ints:
-    """Return the index of the nearest of some values to each wanted one."""
-    found: Ints = np.abs(values[None, :] - np.asarray(wanted)[:, None]).argmin(axis=1).astype(np.int64)
     return found

@@ -38,7 +38,7 @@ SAME_WORK = 1e-10
 """Progress that makes no difference, as a share of the work left."""
 
 SAME_COST = 1e-12
-"""Cost that makes no difference, as a share of the dearest bill for the window."""
+"""Cost that makes no difference, as a share of the highest bill for the window."""
 
 
 class Labels(NamedTuple):
