@@ -6,7 +6,7 @@ allocator of policies. Neither knows a simulator, an engine or a clock: whoever 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -17,9 +17,10 @@ from slacktide.budget.fleet import Fleet
 from slacktide.errors import InputError, UnknownNameError, shown
 from slacktide.market.tape import Past
 from slacktide.pace import KNOWN, Pace
+from slacktide.site.kinds import Kinds, Lives
 from slacktide.site.moment import Moment, PoolView
 from slacktide.site.spot import Spot
-from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Sighting
+from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Reason, Sighting
 
 
 class Known(Protocol):
@@ -212,6 +213,60 @@ class Rows(Protocol):
         ...
 
 
+class Money(NamedTuple):
+    """What a fleet may spend in the present period of its budget, and what it has."""
+
+    budget_usd: float = np.inf
+    spent_usd: float = 0.0
+    """In this period, up to this moment."""
+    usd_per_hour: float = np.inf
+    """The budget on average over time."""
+    since_hours: float = 0.0
+    """When the period began, on the clock of the run."""
+    until_hours: float = np.inf
+    """When it ends; infinite where money comes back as time passes."""
+    ever_usd: float = 0.0
+    """All that was spent since the run began."""
+
+    @property
+    def left_usd(self) -> float:
+        """What has not been spent."""
+        return self.budget_usd - self.spent_usd
+
+
+class SiteView(NamedTuple):
+    """A market that all jobs of a fleet share, and its money: for allocators that rent spot or keep a budget.
+
+    Arrays are read-only and good only until the decision is made.
+    """
+
+    slot: int
+    """Slots of the market since the run began."""
+    slot_hours: float
+    next_hours: float
+    """When the market changes next, on the clock of the run: it will be asked again then."""
+    pools: tuple[PoolView, ...]
+    """What each pool offers to all jobs together, what they hold included."""
+    kinds: Kinds
+    jobs: Lives
+    """One row for each job, in the order of `FleetView.jobs`; `kind` is a row of `kinds`."""
+    money: Money
+    known: Known
+    """Asked for the past of each pool."""
+
+
+class Refusal(NamedTuple):
+    """Why a job cannot be promised, and the nearest that can."""
+
+    why: str
+    deadline_hours: float | None = None
+    """From submission: the earliest deadline that could be promised."""
+    budget_usd: float | None = None
+    """The budget of a period with which it could be promised as it is."""
+    gpus: int | None = None
+    """The width that it would have to be allowed."""
+
+
 class FleetView(NamedTuple):
     """All jobs that an allocator decides about, at one moment.
 
@@ -235,6 +290,8 @@ class FleetView(NamedTuple):
     spot: Spot
     """Who holds spot, of all jobs of the site; whoever moves it on must copy it."""
     shown: Rows
+    site: SiteView | None = None
+    """The market and the money that the jobs share; None where all is on demand, at one price."""
 
     def row(self, place: int, spot: Spot | None = None) -> View:
         """Return the view of the job at a place, beside what others hold: now, or by another account."""
@@ -269,6 +326,10 @@ class Wanted(NamedTuple):
     """None: no spot for anybody."""
     rule: str = ""
     """Why; the allocator's name where it says nothing."""
+    pool: Ints | None = None
+    """Which of the site's pools each is to be in; None: where it is."""
+    why: Callable[[int], Reason] | None = None
+    """Says for the job at a place why it has what it has; asked only by whoever tells it."""
 
 
 Decision: TypeAlias = Mapping[str, Allocation] | Wanted
@@ -355,6 +416,36 @@ class Remembering(Allocator, Protocol):
 
 
 @runtime_checkable
+class Admitting(Allocator, Protocol):
+    """An allocator that makes promises: it is asked before a job is taken in."""
+
+    def admit(self, view: FleetView) -> Refusal | None:
+        """Return None, or why the last job of the view, which is not taken in yet, cannot be promised."""
+        ...
+
+
+class Standing(NamedTuple):
+    """What an allocator that watches money says of itself after a decision."""
+
+    reserved_usd: float = 0.0
+    """What is kept for admitted deadlines, should all spot be gone."""
+    usd_per_job_hour: float = np.nan
+    """What it thinks an hour of a job's waiting is worth now."""
+    scarcity_usd_per_gpu_hour: tuple[float, ...] = ()
+    """What spot is worth above its price, in each pool."""
+
+
+@runtime_checkable
+class Pricing(Allocator, Protocol):
+    """An allocator that can say by which prices it decides."""
+
+    @property
+    def standing(self) -> Standing:
+        """What it decided by last."""
+        ...
+
+
+@runtime_checkable
 class Prepared(Protocol):
     """An allocator that works something out for a fleet first, or starts to remember."""
 
@@ -374,3 +465,8 @@ def begin(allocator: AnyAllocator, fleet: Fleet) -> Allocator:
 def needs_sizes(allocator: AnyAllocator) -> bool:
     """Whether an allocator declares that it must know how much work each job has left."""
     return bool(getattr(allocator, "needs_sizes", False))
+
+
+def needs_market(allocator: AnyAllocator) -> bool:
+    """Whether an allocator declares that it must be shown a market: it rents spot, or watches dollars."""
+    return bool(getattr(allocator, "needs_market", False))

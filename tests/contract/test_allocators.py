@@ -13,10 +13,10 @@ from slacktide.allocate.base import allocators
 from slacktide.budget.fleet import Fleet
 from slacktide.checks import ALLOCATOR_CHECKS, CheckFailed, check_allocator, stream_cases
 from slacktide.checks.allocator import AllocatorCheck
-from slacktide.deciding import AnyAllocator, Arrived, Fact, FleetView, Wanted
+from slacktide.deciding import AnyAllocator, Arrived, Fact, FleetView, Wanted, needs_market
 
 EVERY: dict[str, AnyAllocator] = {
-    **{name: allocators.make(name) for name in allocators},
+    **{name: made for name in allocators if not needs_market(made := allocators.make(name))},
     "fifo of eight": allocators.make({"fifo": {"cluster_gpus": 8, "gpus": 3}}),
     "srpt of eight": allocators.make({"srpt": {"cluster_gpus": 8, "gpus": 2}}),
     "equi of eight": allocators.make({"equi": {"cluster_gpus": 8}}),

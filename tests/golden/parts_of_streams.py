@@ -15,7 +15,7 @@ from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
-from slacktide.deciding import begin
+from slacktide.deciding import begin, needs_market
 from slacktide.register import Spec
 from slacktide.results.stream import StreamRun
 from slacktide.speedup import Amdahl, Power, Table
@@ -119,7 +119,7 @@ SETTINGS: dict[str, Callable[[float], Ground]] = {
 """Each with the restart of its classes left open."""
 
 POLICIES: tuple[Spec, ...] = (
-    *sorted(allocators),
+    *sorted(name for name in allocators if not needs_market(allocators.make(name))),
     {"efficiency-band": {"round_hours": 0.5}},
     {"fifo": {"cluster_gpus": 14, "gpus": 3}},
     {"one-width": {"gpus": 3}},

@@ -14,7 +14,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.budget.one_width import one_widths
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
-from slacktide.deciding import AnyAllocator
+from slacktide.deciding import AnyAllocator, needs_market
 from slacktide.register import Spec
 from slacktide.results.stream import StreamRun
 from slacktide.speedup import Amdahl, Linear, Power, Table
@@ -43,7 +43,7 @@ CLASSES = (
     ),
 )
 POLICIES: dict[str, Spec] = {
-    **{name: name for name in allocators},
+    **{name: name for name in allocators if not needs_market(allocators.make(name))},
     "fifo, small": {"fifo": {"cluster_gpus": 45, "gpus": 2}},
     "srpt, small": {"srpt": {"cluster_gpus": 45, "gpus": 2}},
     "equi, small": {"equi": {"cluster_gpus": 45}},
