@@ -450,16 +450,16 @@ class Prepared(Protocol):
     """An allocator that works something out for a fleet first, or starts to remember."""
 
     def begin(self, fleet: Fleet) -> Allocator:
-        """Return what decides in one run."""
+        """Return what decides in one run; an allocator on a market may be given None for the classes."""
         ...
 
 
 AnyAllocator: TypeAlias = Allocator | Prepared
 
 
-def begin(allocator: AnyAllocator, fleet: Fleet) -> Allocator:
+def begin(allocator: AnyAllocator, fleet: Fleet | None) -> Allocator:
     """Return what decides in one run of an allocator."""
-    return allocator.begin(fleet) if isinstance(allocator, Prepared) else allocator
+    return allocator.begin(fleet) if isinstance(allocator, Prepared) else allocator  # type: ignore[arg-type]
 
 
 def needs_sizes(allocator: AnyAllocator) -> bool:

@@ -27,11 +27,13 @@ from slacktide.deciding import (
     AnyAllocator,
     FleetView,
     Money,
+    Prepared,
     Pricing,
     Refusal,
     Standing,
     Wanted,
     begin,
+    needs_market,
 )
 from slacktide.errors import InputError
 from slacktide.results.fleet import FleetRun, Held, Moments
@@ -70,11 +72,9 @@ def run_fleet(
 
 
 def _begun(allocator: AnyAllocator, scene: FleetScene) -> Allocator:
-    if scene.fleet is not None:
-        return begin(allocator, scene.fleet)
-    if not isinstance(allocator, Allocator):
+    if scene.fleet is None and isinstance(allocator, Prepared) and not needs_market(allocator):
         raise InputError("this allocator must be given the classes of a fleet, got jobs without any")
-    return allocator
+    return begin(allocator, scene.fleet)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,119 @@
+"""The budget that is never passed: what a decision costs until the next border, and what is kept in reserve.
+
+After every decision: spent + what all jobs cost until the next border + the reserve for hard deadlines then,
+should all spot be gone, is at most the budget. A job on its way to a rescue pays just what was kept for it,
+and one that waits needs no more than before; so there is always a decision that keeps this.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.allocate.bids import Ways
+from slacktide.allocate.promises import at_the_border, is_hard, rescue_usd
+from slacktide.allocate.site_arrays import Prices
+from slacktide.arrays import Floats, Ints
+from slacktide.compiled import compilable
+from slacktide.site.kinds import Kinds, Lives, state_of
+
+SPOT, ON_DEMAND, RESCUE, WAITS, NO_MONEY = range(5)
+"""Why a job has what it has."""
+
+
+class Held(NamedTuple):
+    """What each job is to hold, and why."""
+
+    pool: Ints
+    spot_gpus: Ints
+    on_demand_gpus: Ints
+    why: Ints
+
+
+@compilable
+def reserves(kinds: Kinds, lives: Lives, now: float, on_demand_usd: Floats) -> Floats:
+    """Return what the rescue of each job may cost from now on at the most; 0 without a hard deadline."""
+    found = np.zeros(len(lives.kind))
+    for job in range(len(found)):
+        if is_hard(lives, job):
+            found[job] = rescue_usd(kinds, lives, job, state_of(lives, job), now, on_demand_usd)
+    return found
+
+
+@compilable
+def needs(
+    kinds: Kinds, lives: Lives, prices: Prices, now: float, hours: float, slot_hours: float, job: int,
+    pool: int, spot: int, on_demand: int,
+) -> tuple[float, float]:  # fmt: skip
+    """Return what a job pays until the next border with this, and what must be kept for it then."""
+    hourly = prices.spot_usd[pool] * spot + prices.on_demand_usd[pool] * on_demand
+    moves = pool != lives.pool[job] and spot + on_demand > 0 and lives.progress_gpu_hours[job] > 0.0
+    moved = kinds.move_usd[lives.kind[job], lives.pool[job], pool] if moves else 0.0
+    whole = kinds.whole_slots[lives.kind[job]] > 0
+    if not is_hard(lives, job):
+        return hourly * (slot_hours if whole else hours) + moved, 0.0
+    state, held = at_the_border(kinds, lives, job, now, hours, pool, spot, on_demand)
+    paid = hourly * (slot_hours if whole and held > 0.0 else held) + moved
+    if state.finish_hours < np.inf:
+        return paid, 0.0
+    kept = rescue_usd(kinds, lives, job, state, now + hours, prices.on_demand_usd)
+    return paid, kept + (slot_hours * most_hourly(kinds, lives, prices, job) if whole else 0.0)
+
+
+@compilable
+def most_hourly(kinds: Kinds, lives: Lives, prices: Prices, job: int) -> float:
+    """Return what the fastest on-demand width costs an hour: a last slot may be paid in full."""
+    most = 0.0
+    for pool in range(len(prices.on_demand_usd)):
+        most = max(most, prices.on_demand_usd[pool] * kinds.fastest[lives.kind[job], pool])
+    return most
+
+
+@compilable
+def keep_to_budget(
+    kinds: Kinds, lives: Lives, prices: Prices, now: float, hours: float, slot_hours: float, left_usd: float,
+    ways: Ways, gains: Floats, held: Held,
+) -> float:  # fmt: skip
+    """Take back what the money does not reach for, the least worth it first; return what is kept in reserve.
+
+    Jobs without a hard deadline give way first. Then those wait that could, and those are rescued at once
+    that had hoped to get there by spot.
+    """
+    count = len(lives.kind)
+    paid, kept = np.zeros(count), np.zeros(count)
+    for job in range(count):
+        paid[job], kept[job] = needs(
+            kinds, lives, prices, now, hours, slot_hours, job, held.pool[job], held.spot_gpus[job],
+            held.on_demand_gpus[job],
+        )  # fmt: skip
+    if paid.sum() + kept.sum() <= left_usd:
+        return float(kept.sum())
+    for job in np.argsort(gains):
+        if paid.sum() + kept.sum() <= left_usd:
+            break
+        if not is_hard(lives, job) and paid[job] > 0.0:
+            _let_wait(lives, held, job)
+            paid[job] = 0.0
+    for job in range(count):
+        if paid.sum() + kept.sum() <= left_usd:
+            break
+        if not is_hard(lives, job):
+            continue
+        pool, gpus = lives.pool[job], 0
+        if ways.forced[job]:
+            pool, gpus = ways.without_pool[job], ways.without_gpus[job]
+        pays, keeps = needs(kinds, lives, prices, now, hours, slot_hours, job, pool, 0, gpus)
+        if pays + keeps < paid[job] + kept[job]:
+            paid[job], kept[job] = pays, keeps
+            held.pool[job], held.spot_gpus[job], held.on_demand_gpus[job] = pool, 0, gpus
+            held.why[job] = RESCUE if gpus > 0 else NO_MONEY
+    return float(kept.sum())
+
+
+@compilable
+def _let_wait(lives: Lives, held: Held, job: int) -> None:
+    held.pool[job] = lives.pool[job]
+    held.spot_gpus[job] = 0
+    held.on_demand_gpus[job] = 0
+    held.why[job] = NO_MONEY
