@@ -45,6 +45,7 @@ class EachAlone:
     width: int = 4
     """The width of a job without a deadline; narrower where less spot is left."""
     needs_market: ClassVar[bool] = True
+    keeps_deadlines: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         at_least_one("width", self.width)

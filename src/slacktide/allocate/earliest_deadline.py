@@ -29,6 +29,7 @@ class EarliestDeadline:
     width: int = 4
     """How wide a job may be on spot; narrower where less is left."""
     needs_market: ClassVar[bool] = True
+    keeps_deadlines: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         at_least_one("width", self.width)

@@ -30,6 +30,7 @@ class OnDemandWidths:
     usd_per_job_hour: float = 10.0
     """What it is worth that a job is done an hour sooner."""
     needs_market: ClassVar[bool] = True
+    keeps_deadlines: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.usd_per_job_hour < np.inf:

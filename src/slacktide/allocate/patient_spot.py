@@ -43,6 +43,7 @@ class PatientSpot:
     wait_hours: float = 1.0
     """After this long without spot it runs on demand."""
     needs_market: ClassVar[bool] = True
+    keeps_deadlines: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         at_least_one("width", self.width)

@@ -210,7 +210,19 @@ def orders_of(decision: Decision, view: FleetView) -> Orders:
             raise InputError(
                 f"an allocator must decide about each of {count} jobs, got {len(column)} entries"
             )
+    _check(found, len(view.site.pools))
     return found
+
+
+def _check(orders: Orders, pools: int) -> None:
+    """Raise InputError where a pool or a count cannot be meant: compiled code trusts them."""
+    if ((orders.pool < 0) | (orders.pool >= pools)).any():
+        raise InputError(f"a wish must be for one of {pools} pools, got {orders.pool.tolist()}")
+    if ((orders.spot_gpus < 0) | (orders.on_demand_gpus < 0)).any():
+        raise InputError(
+            f"counts of GPUs must be >= 0, got {orders.spot_gpus.tolist()} spot and "
+            f"{orders.on_demand_gpus.tolist()} on demand"
+        )
 
 
 def _named(decision: Mapping[str, Allocation], view: FleetView) -> Orders:
@@ -228,4 +240,5 @@ def _named(decision: Mapping[str, Allocation], view: FleetView) -> Orders:
         if wish.pool is not None:
             orders.pool[place] = pools.index(wish.pool)
         orders.spot_gpus[place], orders.on_demand_gpus[place] = wish.spot_gpus, wish.on_demand_gpus
+    _check(orders, len(pools))
     return orders
