@@ -11,11 +11,13 @@ import numpy as np
 
 from slacktide import physics
 from slacktide.allocate import promises
-from slacktide.backtesting.fleet.scene import FleetScene
+from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.checks.site_cases import site_cases
+from slacktide.market.base import Market, Pool
+from slacktide.market.moves import Moves
 from slacktide.policy import rescue
 from slacktide.site.kinds import Kinds, Lives, state_of, terms_of
-from slacktide.types import Quote, Wish
+from slacktide.types import Job, PoolChoice, Quote, Wish
 
 
 class Moment(NamedTuple):
@@ -121,6 +123,29 @@ def test_over_pools_the_promise_is_that_of_a_job_alone() -> None:
             assert safe(one) == alone
         seen[bool(alone)] += 1
     assert min(seen.values()) > 50
+
+
+def test_spot_that_is_kept_may_be_worse_than_spot_that_is_lost() -> None:
+    """Who has lost all work begins anew in a fast pool at once; who has not carries its checkpoint there."""
+    counts, usd = np.ones(9, dtype=np.int64), np.ones(9)
+    slow, fast = (Pool(f"zone-{at}", 0.5, usd, usd, counts) for at in (0, 1))
+    job = Job(
+        work_gpu_hours=4.0,
+        widths=(1,),
+        deadline_hours=5.2,
+        checkpoint_hours=math.inf,
+        checkpoint_gb=500.0,
+        pools=(PoolChoice("", "zone-0", (1,), 0.2), PoolChoice("", "zone-1", (1,))),
+    )
+    market = Market((slow, fast), moves=Moves(0.02, 0.02, 0.02, gbit_per_s=0.5))
+    scene = FleetScene(market, (Member(0.0, job),))
+    assert scene.kinds.move_hours[0, 0, 1] > 2.0
+    held = Moment(scene, scene.kinds, scene.lives(), 0.0, [0, 1], 0, 1, 0)
+    lost, _ = promises.at_the_border(held.kinds, held.lives, 0, 0.0, 0.5, 0, 1, 0)
+    assert promises.can_be_rescued(held.kinds, held.lives, 0, lost, 0.5)
+    assert not safe(held)
+    assert safe(held._replace(spot=0))
+    assert safe(held._replace(pool=1))
 
 
 def test_a_rescue_is_in_time_wherever_one_is_and_costs_no_more_than_that_of_a_job_alone() -> None:
