@@ -470,3 +470,8 @@ def needs_sizes(allocator: AnyAllocator) -> bool:
 def needs_market(allocator: AnyAllocator) -> bool:
     """Whether an allocator declares that it must be shown a market: it rents spot, or watches dollars."""
     return bool(getattr(allocator, "needs_market", False))
+
+
+def keeps_deadlines(allocator: AnyAllocator) -> bool:
+    """Whether an allocator declares that it meets each hard deadline that on demand from the start meets."""
+    return bool(getattr(allocator, "keeps_deadlines", False))

@@ -9,7 +9,7 @@ from slacktide import physics
 from slacktide.deciding import FleetView, Policy, View
 from slacktide.policy.base import after_deadline, terms_of
 from slacktide.policy.rescue import late_over_pools, told_in
-from slacktide.site.spot import Claim, Spot
+from slacktide.site.spot import Claim
 from slacktide.types import Allocation
 
 
@@ -31,7 +31,7 @@ class Each:
         for place, _ in sorted(((place, slack_hours(view.row(place))) for place in view.due), key=_by_slack):
             row = view.row(place, left)
             wish = _late(row) or self.policy_of(row.id).decide(row)
-            _take(left, row, wish)
+            left.hold(claimed(row, wish))
             wanted[row.id] = wish
         return wanted
 
@@ -54,17 +54,16 @@ def _late(view: View) -> Allocation | None:
     return after_deadline(view) if view.places is None else late_over_pools(view)
 
 
-def _take(left: Spot, view: View, wish: Allocation) -> None:
-    """Note what a job will hold of its pool."""
+def claimed(view: View, wish: Allocation) -> Claim:
+    """Return what a job will hold of its wishes: the first that a pool has the GPUs for."""
     if view.places is not None:
-        _take_somewhere(left, view, wish)
-        return
+        return _claimed_somewhere(view, wish)
     spot, on_demand = physics.cut(terms_of(view.job), view.quote, wish.spot_gpus, wish.on_demand_gpus)
-    left.hold(Claim(view.id, view.pools[view.pool].name, int(spot), view.now_hours, int(on_demand)))
+    return Claim(view.id, view.pools[view.pool].name, int(spot), view.now_hours, int(on_demand))
 
 
-def _take_somewhere(left: Spot, view: View, wish: Allocation) -> None:
-    """Note what a job that may move will hold: the first of its wishes that a pool has the GPUs for."""
+def _claimed_somewhere(view: View, wish: Allocation) -> Claim:
+    """Return what a job that may move will hold."""
     assert view.places is not None
     names = [pool.name for pool in view.pools]
     for number, each in enumerate(wish.wishes):
@@ -76,6 +75,5 @@ def _take_somewhere(left: Spot, view: View, wish: Allocation) -> None:
         stocked = physics.is_stocked(terms, quote, each.spot_gpus, each.on_demand_gpus)
         if stocked or number == len(wish.instead):
             spot, on_demand = physics.cut(terms, quote, each.spot_gpus, each.on_demand_gpus)
-            left.hold(Claim(view.id, names[at], int(spot), view.now_hours, int(on_demand)))
-            return
-    left.hold(Claim(view.id, names[view.pool], 0, view.now_hours))
+            return Claim(view.id, names[at], int(spot), view.now_hours, int(on_demand))
+    return Claim(view.id, names[view.pool], 0, view.now_hours)

@@ -8,16 +8,24 @@ from typing import ClassVar
 import numpy as np
 
 from slacktide.allocate.base import allocators, at_least_one
-from slacktide.allocate.promises import held_on, is_hard, is_safe, rescue
+from slacktide.allocate.promises import held_on, is_hard
 from slacktide.allocate.site_arrays import Prices, hours_until_border, prices_of
-from slacktide.arrays import Ints
+from slacktide.allocate.site_rules import (
+    DEADLINE_GPUS,
+    Wishes,
+    can_wait,
+    least,
+    not_held,
+    site_of,
+    take_on_demand,
+    take_spot,
+    widest,
+)
 from slacktide.compiled import compilable, compiled
 from slacktide.deciding import FleetView, Wanted
 from slacktide.errors import InputError
 from slacktide.site.kinds import Kinds, Lives, state_of
-
-DEADLINE_GPUS = 8
-"""Jobs with a deadline take spot up to this width."""
+from slacktide.types import TIME_TOLERANCE_HOURS
 
 
 @allocators.register
@@ -35,6 +43,7 @@ class PatientSpot:
     wait_hours: float = 1.0
     """After this long without spot it runs on demand."""
     needs_market: ClassVar[bool] = True
+    keeps_deadlines: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         at_least_one("width", self.width)
@@ -42,15 +51,13 @@ class PatientSpot:
             raise InputError(f"wait_hours must be >= 0, got {self.wait_hours:g}")
 
     def decide(self, view: FleetView) -> Wanted:
-        site = view.site
-        if site is None:
-            raise InputError("patient-spot must be given a market, got a stream without one; name 'market:'")
-        pool, (spot, on_demand) = site.jobs.pool.copy(), np.zeros((2, len(site.jobs.kind)), dtype=np.int64)
+        site = site_of(view, "patient-spot")
+        wishes = Wishes.none(site)
         compiled(share_out)(
             site.kinds, site.jobs, prices_of(site), view.now_hours, hours_until_border(view),
-            self.width, self.wait_hours, pool, spot, on_demand,
+            self.width, self.wait_hours, wishes,
         )  # fmt: skip
-        return Wanted(on_demand, spot, pool=pool)
+        return wishes.wanted
 
 
 @compilable
@@ -62,54 +69,24 @@ def share_out(
     hours: float,
     width: int,
     wait_hours: float,
-    pool: Ints,
-    spot: Ints,
-    on_demand: Ints,
+    wishes: Wishes,
 ) -> None:
     """Serve jobs in the order in which they came; what is held is kept."""
-    free = prices.spot_gpus.copy()
-    for job in range(len(pool)):
-        free[lives.pool[job]] -= lives.spot_gpus[job]
-    for job in range(len(pool)):
-        here, have = lives.pool[job], lives.spot_gpus[job]
+    free = not_held(lives, prices)
+    for job in range(len(lives.kind)):
+        free[lives.pool[job]] += lives.spot_gpus[job]
         hard = is_hard(lives, job)
-        if hard and must_be_rescued(kinds, lives, job, now_hours, hours):
-            free[here] += have
-            pool[job], on_demand[job] = rescue(
-                kinds, lives, job, state_of(lives, job), now_hours, prices.on_demand_usd
-            )
+        if take_spot(kinds, lives, job, now_hours, hours, DEADLINE_GPUS if hard else width, free, wishes):
             continue
-        at = here if have > 0 else roomiest(kinds, lives, job, free)
-        room = free[at] + (have if at == here else 0)
-        most = kinds.fit[
-            lives.kind[job], at, min(room, DEADLINE_GPUS if hard else width, kinds.fit.shape[2] - 1)
-        ]
-        # A wider set is worth a restart only where it is twice as wide.
-        wider = most >= 2 * have and (not hard or is_safe(kinds, lives, job, now_hours, hours, at, most, 0))
-        gpus = most if wider else have
-        if gpus > 0:
-            free[at] -= gpus - (have if at == here else 0)
-            pool[job], spot[job] = at, gpus
-        elif hard:
-            if behind(kinds, lives, job, now_hours):
-                pool[job], on_demand[job] = rescue(
-                    kinds, lives, job, state_of(lives, job), now_hours, prices.on_demand_usd
-                )
+        if hard:
+            if not can_wait(kinds, lives, job, now_hours, hours) or behind(kinds, lives, job, now_hours):
+                take_on_demand(kinds, lives, job, now_hours, prices, wishes)
         elif lives.on_demand_gpus[job] > 0:
-            on_demand[job] = lives.on_demand_gpus[job]
-        elif now_hours - lives.spot_until_hours[job] >= wait_hours - 1e-9:
-            pool[job] = cheapest(kinds, lives, job, prices)
-            kind, limit = lives.kind[job], kinds.fit.shape[2] - 1
-            on_demand[job] = max(kinds.fit[kind, pool[job], min(width, limit)], least(kinds, kind, pool[job]))
-
-
-@compilable
-def must_be_rescued(kinds: Kinds, lives: Lives, job: int, now_hours: float, hours: float) -> bool:
-    """Whether neither waiting nor the spot that a job holds is safe until the next border."""
-    here, have = lives.pool[job], lives.spot_gpus[job]
-    if is_safe(kinds, lives, job, now_hours, hours, here, 0, 0):
-        return False
-    return have == 0 or not is_safe(kinds, lives, job, now_hours, hours, here, have, 0)
+            wishes.on_demand_gpus[job] = lives.on_demand_gpus[job]
+        elif now_hours - lives.spot_until_hours[job] >= wait_hours - TIME_TOLERANCE_HOURS:
+            kind, at = lives.kind[job], cheapest(kinds, lives, job, prices)
+            gpus = max(widest(kinds, kind, at, width), least(kinds, kind, at))
+            wishes.pool[job], wishes.on_demand_gpus[job] = at, gpus
 
 
 @compilable
@@ -124,16 +101,6 @@ def behind(kinds: Kinds, lives: Lives, job: int, now_hours: float) -> bool:
 
 
 @compilable
-def roomiest(kinds: Kinds, lives: Lives, job: int, free: Ints) -> int:
-    """Return the pool that a job may be in with the most spot left; of equals, where it is."""
-    best = lives.pool[job]
-    for at in range(len(free)):
-        if kinds.fastest[lives.kind[job], at] > 0 and free[at] > free[best]:
-            best = at
-    return int(best)
-
-
-@compilable
 def cheapest(kinds: Kinds, lives: Lives, job: int, prices: Prices) -> int:
     """Return the pool that a job may be in with the cheapest on-demand GPUs; of equals, where it is."""
     best = lives.pool[job]
@@ -142,12 +109,3 @@ def cheapest(kinds: Kinds, lives: Lives, job: int, prices: Prices) -> int:
         if may and prices.on_demand_usd[at] < prices.on_demand_usd[best]:
             best = at
     return int(best)
-
-
-@compilable
-def least(kinds: Kinds, kind: int, pool: int) -> int:
-    """Return the narrowest width that a kind may have in a pool."""
-    width = 1
-    while kinds.fit[kind, pool, width] != width:
-        width += 1
-    return width

@@ -141,8 +141,16 @@ def is_safe(
     spot: int,
     on_demand: int,
 ) -> bool:
-    """Whether a job that holds this until the next border is in time whatever the market does then."""
-    state, _ = at_the_border(kinds, lives, job, now_hours, hours, pool, spot, on_demand)
-    if state.finish_hours < np.inf:
-        return bool(state.finish_hours <= lives.deadline_hours[job] + LATE_HOURS)
-    return can_be_rescued(kinds, lives, job, state, now_hours + hours)
+    """Whether a job that holds this until the next border is in time whatever the market does then.
+
+    Also where it takes nothing: who has lost all work has nothing to carry to another pool, and who has not
+    may have.
+    """
+    terms = terms_of(kinds, lives, job, pool)
+    after, _ = pass_time(terms, state_of(lives, job), now_hours, hours, pool, spot, on_demand)
+    if after.finish_hours < np.inf:
+        return bool(after.finish_hours <= lives.deadline_hours[job] + LATE_HOURS)
+    if not can_be_rescued(kinds, lives, job, lose(terms, after, 0), now_hours + hours):
+        return False
+    moves = spot > 0 and kinds.fastest.shape[1] > 1
+    return not moves or can_be_rescued(kinds, lives, job, after, now_hours + hours)

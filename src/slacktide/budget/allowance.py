@@ -45,6 +45,8 @@ class Allowance:
             raise InputError(f"the period of a budget must be > 0 hours, got {self.period_hours:g}")
         if self.renewal not in RENEWALS:
             raise InputError(f"a budget must be renewed by {', '.join(RENEWALS)}, got {shown(self.renewal)}")
+        if self.start.tzinfo is None:
+            raise InputError(f"the start of a budget must have a time zone, got {self.start}")
 
     @property
     def usd_per_hour(self) -> float:
@@ -64,7 +66,7 @@ class Allowance:
 
     def _month(self, now_hours: float) -> tuple[float, float]:
         """Return when the calendar month of a moment began and ends; a moment before its end is its end."""
-        now = self.start + timedelta(hours=now_hours + 1e-7)
+        now = (self.start + timedelta(hours=now_hours + 1e-7)).astimezone(UTC)
         first = datetime(now.year, now.month, 1, tzinfo=UTC)
         following = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
         begins, ends = ((moment - self.start).total_seconds() / 3600.0 for moment in (first, following))

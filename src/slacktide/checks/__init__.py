@@ -6,6 +6,8 @@ from slacktide.checks.cases import Case, cases
 from slacktide.checks.forecaster import FORECASTER_CHECKS, check_forecaster
 from slacktide.checks.policy import POLICY_CHECKS, CheckFailed, check_policy
 from slacktide.checks.provider import PROVIDER_CHECKS, check_provider
+from slacktide.checks.site_allocator import SITE_CHECKS
+from slacktide.checks.site_cases import SiteCase, site_cases
 from slacktide.checks.store import STORE_CHECKS, check_store
 
 __all__ = [
@@ -14,9 +16,11 @@ __all__ = [
     "FORECASTER_CHECKS",
     "POLICY_CHECKS",
     "PROVIDER_CHECKS",
+    "SITE_CHECKS",
     "STORE_CHECKS",
     "Case",
     "CheckFailed",
+    "SiteCase",
     "cases",
     "check_allocator",
     "check_backend",
@@ -24,5 +28,6 @@ __all__ = [
     "check_policy",
     "check_provider",
     "check_store",
+    "site_cases",
     "stream_cases",
 ]

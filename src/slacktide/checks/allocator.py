@@ -25,7 +25,10 @@ from slacktide.budget.stream import Stream
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.checks.allocator_memory import moving
 from slacktide.checks.cases import WIDTHS, random_speedup
+from slacktide.checks.decided import compare
 from slacktide.checks.policy import CheckFailed
+from slacktide.checks.site_allocator import SITE_CHECKS
+from slacktide.checks.site_cases import site_cases
 from slacktide.deciding import (
     AnyAllocator,
     FleetView,
@@ -33,6 +36,7 @@ from slacktide.deciding import (
     Remembering,
     Sizing,
     begin,
+    needs_market,
     needs_sizes,
 )
 from slacktide.errors import InputError
@@ -94,7 +98,7 @@ def decides_the_same_again(allocator: AnyAllocator, case: StreamCase, rng: np.ra
     first = decisions(allocator, case)
     twin: AnyAllocator = pickle.loads(pickle.dumps(allocator))
     for again in (decisions(allocator, case), decisions(twin, case)):
-        _compare(first, again, np.inf, f"the same stream must get the same decisions in {case}")
+        compare(first, again, np.inf, f"the same stream must get the same decisions in {case}")
 
 
 def cannot_see_the_future(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
@@ -104,7 +108,7 @@ def cannot_see_the_future(allocator: AnyAllocator, case: StreamCase, rng: np.ran
     first = int(rng.integers(1, len(case.stream) - 1))
     one, other = decisions(allocator, case), decisions(allocator, _other_future(case, first, rng))
     until = float(case.stream.arrival_hours[first - 1])
-    _compare(one, other, until, f"an allocator must not see the future beyond job {first} in {case}")
+    compare(one, other, until, f"an allocator must not see the future beyond job {first} in {case}")
 
 
 def does_not_know_sizes(allocator: AnyAllocator, case: StreamCase, rng: np.random.Generator) -> None:
@@ -115,7 +119,7 @@ def does_not_know_sizes(allocator: AnyAllocator, case: StreamCase, rng: np.rando
     run = _run(allocator, case)
     other = _larger(case, run, until)
     message = f"an allocator must not know the sizes of unfinished jobs at {until:g} h in {case}"
-    _compare(decisions(allocator, case), decisions(allocator, other), until, message)
+    compare(decisions(allocator, case), decisions(allocator, other), until, message)
 
 
 def goes_on_from_what_it_wrote_down(
@@ -131,7 +135,7 @@ def goes_on_from_what_it_wrote_down(
     first = decisions(stayed, case)
     moved = moving(allocator, case.fleet, at=int(rng.integers(1, stayed.calls + 1)))
     message = f"an allocator must continue from what it saved after {moved.at} calls in {case}"
-    _compare(first, decisions(moved, case), np.inf, message)
+    compare(first, decisions(moved, case), np.inf, message)
 
 
 ALLOCATOR_CHECKS: tuple[AllocatorCheck, ...] = (
@@ -145,7 +149,16 @@ ALLOCATOR_CHECKS: tuple[AllocatorCheck, ...] = (
 
 
 def check_allocator(allocator: AnyAllocator, *, examples: int = 20, seed: int = 0) -> None:
-    """Run every check on this many random cases; raises CheckFailed at the first broken promise."""
+    """Run every check on this many random cases; raises CheckFailed at the first broken promise.
+
+    Whoever declares `needs_market` is tried on fleets on a market, all others on streams without one.
+    """
+    if needs_market(allocator):
+        for on_site in SITE_CHECKS:
+            rng = np.random.default_rng(seed)
+            for site in site_cases(seed, examples):
+                on_site(allocator, site, rng)
+        return
     for check in ALLOCATOR_CHECKS:
         rng = np.random.default_rng(seed)
         for case in stream_cases(seed, examples):
@@ -210,15 +223,6 @@ def _run(allocator: AnyAllocator, case: StreamCase, watch: Watch | None = None) 
         return run_events(case.stream, case.fleet, allocator, watch=watch)
     except InputError as error:
         raise CheckFailed(f"{error}, in {case}") from error
-
-
-def _compare(one: list[Decided], other: list[Decided], until: float, message: str) -> None:
-    left, right = ([each for each in all_of if each.now_hours <= until] for all_of in (one, other))
-    for before, after in zip(left, right, strict=False):
-        if before != after:
-            raise CheckFailed(f"{message}, got {before} and {after}")
-    if len(left) != len(right):
-        raise CheckFailed(f"{message}, got {len(left)} and {len(right)} decisions")
 
 
 def _other_future(case: StreamCase, first: int, rng: np.random.Generator) -> StreamCase:

@@ -7,11 +7,13 @@ from typing import Any
 
 from slacktide.budget.fleet import Fleet
 from slacktide.deciding import (
+    Admitting,
     AnyAllocator,
     Decision,
     Fact,
     FleetView,
     Learning,
+    Refusal,
     Sizing,
     begin,
     needs_sizes,
@@ -67,9 +69,20 @@ class MovingLearnerOfCluster(MovingLearner, MovingCluster):
     """One that does both."""
 
 
+class MovingPromises(Moving):
+    """One that makes promises."""
+
+    def admit(self, view: FleetView) -> Refusal | None:
+        refusal: Refusal | None = self.run.admit(view)
+        self.called()
+        return refusal
+
+
 def moving(allocator: AnyAllocator, fleet: Fleet, at: int) -> Moving:
     """Return the allocator, to be replaced after this many calls; it can do what the allocator can."""
     run = begin(allocator, fleet)
+    if isinstance(run, Admitting):
+        return MovingPromises(allocator, fleet, at)
     learns, sizes = isinstance(run, Learning), isinstance(run, Sizing)
     if learns:
         return (MovingLearnerOfCluster if sizes else MovingLearner)(allocator, fleet, at)

@@ -152,11 +152,11 @@ class _Run:
         self._decide()
         self._note()
         while True:
-            until = min(ends, self._next_arrival(), self._renewal())
-            ended = self._pass(until)
+            renewal = self._renewal()
+            ended = self._pass(min(ends, self._next_arrival(), renewal))
             if self.now_hours >= ends - TIME_TOLERANCE_HOURS:
                 return
-            if self._arrive() or ended or self.now_hours >= self._renewal() - TIME_TOLERANCE_HOURS:
+            if self._arrive() or ended or self.now_hours >= renewal - TIME_TOLERANCE_HOURS:
                 self._decide()
 
     def _next_arrival(self) -> float:

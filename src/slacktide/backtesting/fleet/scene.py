@@ -15,6 +15,7 @@ from slacktide.backtesting.fleet.kernel import Offer
 from slacktide.backtesting.roaming import Ground
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.fleet import Fleet
+from slacktide.deciding import Places
 from slacktide.errors import InputError
 from slacktide.market.base import Market, Pool
 from slacktide.site.kinds import Kinds, Lives, kinds_of
@@ -169,6 +170,17 @@ class FleetScene:
             ground = Ground.of(self.templates[kind], self.gpu, self.market)
             self._grounds[kind] = ground, [names.index(pool.name) for pool in ground.pools]
         return self._grounds[kind]
+
+    @cached_property
+    def _own_places(self) -> dict[int, Places]:
+        return {}
+
+    def places(self, number: int) -> Places:
+        """Return a job as it is in each of its pools, with its own work and deadline."""
+        if number not in self._own_places:
+            job = self.members[number].job
+            self._own_places[number] = Ground.of(job, self.gpu, self.market).places
+        return self._own_places[number]
 
     @cached_property
     def quotes(self) -> Quotes:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from slacktide.allocate.each import claimed
 from slacktide.arrays import Ints
 from slacktide.backtesting.fleet.kernel import Offer, Orders
 from slacktide.backtesting.fleet.scene import FleetScene
@@ -145,7 +146,7 @@ class Shown:
     def view(self, place: int, spot: Spot) -> JobView:
         """Return its view; what others hold by this account is gone from what it is offered."""
         scene, jobs, site = self._scene, self._site.jobs, self._site
-        ground, where = scene.ground(int(jobs.kind[place]))
+        _, where = scene.ground(int(jobs.kind[place]))
         submitted, slot_hours = float(jobs.submitted_hours[place]), site.slot_hours
         first = math.floor(submitted / slot_hours + 1e-9)
         own = site.slot - first
@@ -154,8 +155,10 @@ class Shown:
             self._pasts.tapes.some(where), own * slot_hours, here, spot.by_others(name), first * slot_hours,
             spot.on_demand_by_others(name),
         )  # fmt: skip
-        places = None if len(where) == 1 else ground.places
-        job, state = scene.members[int(self._ids[place])].job, self._state(place, here)
+        number, state = int(self._ids[place]), self._state(place, here)
+        alone = len(where) == 1
+        job = scene.places(number).jobs[0] if alone else scene.members[number].job
+        places = None if alone else scene.places(number)
         view = look(job, moment, state, own, slot_hours, (), name, KNOWN, places)
         return self._shortened(view, submitted - first * slot_hours)
 
@@ -210,22 +213,44 @@ def orders_of(decision: Decision, view: FleetView) -> Orders:
             raise InputError(
                 f"an allocator must decide about each of {count} jobs, got {len(column)} entries"
             )
+    _check(found, len(view.site.pools))
     return found
 
 
+def _check(orders: Orders, pools: int) -> None:
+    """Raise InputError where a pool or a count cannot be meant: compiled code trusts them."""
+    if ((orders.pool < 0) | (orders.pool >= pools)).any():
+        raise InputError(f"a wish must be for one of {pools} pools, got {orders.pool.tolist()}")
+    if ((orders.spot_gpus < 0) | (orders.on_demand_gpus < 0)).any():
+        raise InputError(
+            f"counts of GPUs must be >= 0, got {orders.spot_gpus.tolist()} spot and "
+            f"{orders.on_demand_gpus.tolist()} on demand"
+        )
+
+
 def _named(decision: Mapping[str, Allocation], view: FleetView) -> Orders:
-    """Return what a mapping says, by the names of jobs and pools."""
+    """Return what a mapping says, by the names of jobs and pools.
+
+    Where a job names several wishes, the first counts that is had beside what others hold and those before
+    it in the mapping were given.
+    """
     assert view.site is not None
     jobs, pools = view.site.jobs, [pool.name for pool in view.site.pools]
     orders = Orders(jobs.pool.copy(), jobs.spot_gpus.copy(), jobs.on_demand_gpus.copy())
     places = {view.shown.name(place): place for place in range(len(jobs.kind))}
+    left = view.spot.copy()
     for name, wish in decision.items():
         if name not in places:
             raise UnknownNameError("a job", name, places)
         if wish.pool is not None and wish.pool not in pools:
             raise UnknownNameError("pool", wish.pool, pools)
         place = places[name]
-        if wish.pool is not None:
-            orders.pool[place] = pools.index(wish.pool)
-        orders.spot_gpus[place], orders.on_demand_gpus[place] = wish.spot_gpus, wish.on_demand_gpus
+        at = pools[jobs.pool[place]] if wish.pool is None else wish.pool
+        claim = Claim(name, at, wish.spot_gpus, view.now_hours, wish.on_demand_gpus)
+        if wish.instead:
+            claim = claimed(view.row(place, left), wish)
+        left.hold(claim)
+        orders.pool[place] = pools.index(claim.pool)
+        orders.spot_gpus[place], orders.on_demand_gpus[place] = claim.spot_gpus, claim.on_demand_gpus
+    _check(orders, len(pools))
     return orders
