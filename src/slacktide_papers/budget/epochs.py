@@ -23,10 +23,13 @@ from slacktide_papers.budget.applications import (
     HALF_MINUTE,
     MODELS,
     NO_RESTARTS,
+    NOISE_GROWTH,
     PHASES,
+    STATISTICAL_SHARE,
     flat,
     hull_error,
     phased,
+    restart_hours_of,
 )
 from slacktide_papers.budget.cases import Case, Size
 from slacktide_papers.budget.families import Family, Try, budgets_of, equi, fixed_width, one_width
@@ -145,9 +148,13 @@ def per_application(case: Case, size: Size) -> Family:
 def said_of_phases(known: Sequence[JobClass]) -> str:
     """Say what the 85 jobs are, and how nearly the phases of each application add up to the whole job."""
     names = ", ".join(one.name for one in known)
+    seconds = [f"{restart_hours_of(one.name) * 3600:.0f}" for one in known]
+    restarts = f"{', '.join(seconds[:-1])} and {seconds[-1]} s"
     parts = [f"{one.name} {hull_error(one, phased(one)):.1%}".replace("%", " %") for one in known]
     return (
-        f"The {DRAWN_JOBS} jobs are drawn from these applications: {names}. Their speedups by phase are made "
-        "from the times of whole jobs, not measured; hulls make jobs faster than those times by at most: "
-        f"{', '.join(parts)}."
+        f"The {DRAWN_JOBS} jobs are drawn from these applications: {names}. Two things about them are "
+        f"assumed, not measured. Restarts take {restarts}, by model size. And speedups by phase are made "
+        f"from the times of whole jobs: the gradient noise scale grows {NOISE_GROWTH:g} times over {PHASES} "
+        f"phases, and {STATISTICAL_SHARE * 100:.0f} % of what is lost on many GPUs is samples that "
+        f"large batches waste; hulls make jobs faster than those times by at most: {', '.join(parts)}."
     )
