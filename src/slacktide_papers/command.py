@@ -122,7 +122,8 @@ def budget(
 
     Mean response time against budget for the optimum and its baselines, and completion times beside
     autoscaling at equal bills, on recorded streams or a synthetic one, with ideal machines and with those
-    that the options describe. Writes a page, and a figure and a CSV file for each experiment.
+    that the options describe; then the claim taken apart, where restarts differ by application and speedups
+    change while a job trains. Writes a page, and a figure and a CSV file for each experiment.
     """
     from slacktide.app.spreading import open_spread
     from slacktide.units import parse_duration_hours
@@ -142,6 +143,7 @@ def budget(
 
 def _print_budget(result: BudgetReproduction, files: list[Path], output: str) -> None:
     from slacktide.report.grid import as_text
+    from slacktide_papers.budget.epoch_words import epoch_grid
     from slacktide_papers.budget.findings import headline
     from slacktide_papers.budget.page import as_json
     from slacktide_papers.budget.words import summary_grid
@@ -150,7 +152,8 @@ def _print_budget(result: BudgetReproduction, files: list[Path], output: str) ->
         common.echo_json({**as_json(result), "files": [str(file) for file in files]})
         return
     table = as_text(summary_grid(result.contests)).splitlines()
-    _echo([*headline(result), "", *table, "", *result.notes], files)
+    parts = as_text(epoch_grid(result.epochs)).splitlines()
+    _echo([*headline(result), "", *table, "", *parts, "", *result.notes], files)
 
 
 def _echo(lines: list[str], files: list[Path]) -> None:

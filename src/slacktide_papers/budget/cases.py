@@ -25,11 +25,13 @@ class Machines(NamedTuple):
     restart_hours: float = 0.0
     node_gpus: int = 1
     provisioning_hours: float = 0.0
+    restarts: str = ""
+    """What restarts are, where each class has its own; `restart_hours` then says nothing."""
 
     @property
     def name(self) -> str:
         """What is not ideal, in words."""
-        parts = []
+        parts = [self.restarts] if self.restarts else []
         if self.restart_hours:
             parts.append(f"restart {format_duration(self.restart_hours)}")
         if self.node_gpus > 1:
@@ -63,6 +65,12 @@ class Size(NamedTuple):
     """Widths of which fixed clusters with FIFO and SRPT take the best."""
     steps: tuple[Machines, ...]
     """Machines that are worse than ideal in one thing."""
+    draws: int
+    """Streams of 85 jobs that are drawn for the comparison with restarts and speedups that change."""
+    targets: tuple[float, ...]
+    """Efficiencies at which the autoscaler aims there."""
+    recorded_jobs: int
+    """Jobs of each recorded stream that take part in it, at most: the first ones."""
 
 
 FULL = Size(
@@ -79,6 +87,9 @@ FULL = Size(
         *(Machines(node_gpus=gpus) for gpus in (4, 8)),
         *(Machines(provisioning_hours=minutes / 60) for minutes in (1, 2, 5)),
     ),
+    draws=5,
+    targets=(0.8, 0.7, 0.6, 0.5, 0.42, 0.34, 0.27, 0.2),
+    recorded_jobs=320,
 )
 QUICK = Size(
     jobs=600,
@@ -90,6 +101,9 @@ QUICK = Size(
     widths=(1, 2, 4, 8, 16, 32),
     cluster_widths=(1, 4, 16),
     steps=(Machines(restart_hours=120 / 3600), Machines(node_gpus=8), Machines(provisioning_hours=2 / 60)),
+    draws=2,
+    targets=(0.8, 0.6, 0.4, 0.25),
+    recorded_jobs=80,
 )
 
 

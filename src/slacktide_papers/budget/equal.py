@@ -14,6 +14,8 @@ from slacktide_papers.budget.rows import Contest, Cost, Point, Ratio
 
 LEAST_MULTIPLE, MOST_MULTIPLE = 1.1, 4.0
 """Bills that are summed up, in multiples of the load: below, every policy does next to the same."""
+EPOCH_MULTIPLES = (1.6, 2.0, 2.4, 2.9, 3.4)
+"""Bills at which everybody is compared where the parts of one ratio are told apart."""
 COST_MULTIPLES = (1.5, 2.0, 3.0)
 ROUNDING = 1e-9
 REFERENCES = (rows.FIXED, rows.ONLINE)
@@ -76,11 +78,38 @@ def _ratio(point: Point, known: Sequence[Point]) -> Ratio | None:
     )  # fmt: skip
 
 
-def contests(found: Iterable[Ratio]) -> list[Contest]:
-    """Sum up the ratios of the autoscaling experiment."""
+def ratios_at(points: Iterable[Point], multiples: Sequence[float] = EPOCH_MULTIPLES) -> list[Ratio]:
+    """Compare everybody with fixed-width at the same few bills, so that ratios differ by nothing else."""
+    found = []
+    for group in grouped(points):
+        load_gpus = group[0].average_gpus / group[0].load_multiple
+        for series in dict.fromkeys(point.series for point in group if point.series != rows.FIXED):
+            mine = [point for point in group if point.series == series]
+            made = (_made(mine, group, multiple * load_gpus) for multiple in multiples)
+            reference = [point for point in group if point.series == rows.FIXED]
+            found += [one for point in made if point and (one := _ratio(point, reference)) is not None]
+    return found
+
+
+def _made(mine: Sequence[Point], group: Sequence[Point], bill_gpus: float) -> Point | None:
+    """Return a policy's point at a bill, read between those that were run; None beyond them."""
+    if bill_gpus > max(point.average_gpus for point in group):
+        return None  # the bound there was not looked up, so whether more would help is not known
+    bound = _bound_at(group, bill_gpus)
+    mean, late = (hours_at(mine, bill_gpus, bound, field) for field in ("mean_hours", "p95_hours"))
+    if mean is None or late is None:
+        return None
+    multiple = bill_gpus * mine[0].load_multiple / mine[0].average_gpus
+    return mine[0]._replace(
+        average_gpus=bill_gpus, load_multiple=multiple, mean_hours=mean, p95_hours=late, bound_hours=bound
+    )
+
+
+def contests(found: Iterable[Ratio], experiment: str = rows.AUTOSCALING) -> list[Contest]:
+    """Sum up the ratios of an experiment with autoscalers."""
     told: dict[tuple[str, str, str, str], list[Ratio]] = {}
     for one in found:
-        if one.experiment == rows.AUTOSCALING and LEAST_MULTIPLE <= one.load_multiple <= MOST_MULTIPLE:
+        if one.experiment == experiment and LEAST_MULTIPLE <= one.load_multiple <= MOST_MULTIPLE:
             told.setdefault((one.panel, one.machines, one.series, one.reference), []).append(one)
     return [_contest(key, group) for key, group in told.items()]
 

@@ -18,7 +18,8 @@ from slacktide_papers.budget.cases import (
     Size,
     checked,
 )
-from slacktide_papers.budget.equal import contests, costs, ratios
+from slacktide_papers.budget.epochs import applications, epoch_cases, epoch_tasks, said_of_phases
+from slacktide_papers.budget.equal import contests, costs, ratios, ratios_at
 from slacktide_papers.budget.families import (
     Family,
     band,
@@ -82,9 +83,11 @@ def run(
         *((case, rows.MIXES, family) for case in mixes for family in families(case, size)),
         *((case, rows.AUTOSCALING, family) for case in compared for family in with_learners(case, size)),
         *_on_machines([*reversed(recorded), *streams][0], machines, size),
+        *epoch_tasks(epoch_cases(recorded, size, seed), size),
     ]
     points = _measured(tasks, progress, spread)
-    found = ratios(points)
+    epochs = [point for point in points if point.experiment == rows.EPOCHS]
+    found = [*ratios(point for point in points if point.experiment != rows.EPOCHS), *ratios_at(epochs)]
     return BudgetReproduction(
         seed=seed,
         quick=quick,
@@ -99,7 +102,8 @@ def run(
         ratios=tuple(found),
         contests=tuple(contests(found)),
         costs=tuple(costs(points)),
-        notes=tuple(notes),
+        epochs=tuple(contests(found, rows.EPOCHS)),
+        notes=(*notes, said_of_phases(applications(recorded))),
     )
 
 

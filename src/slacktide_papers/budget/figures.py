@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable
 from slacktide_papers.budget import rows
 from slacktide_papers.budget.cases import IDEAL_NAME
-from slacktide_papers.budget.rows import FIXED, ONLINE, BudgetReproduction, Cost, Point, Ratio, Width
+from slacktide_papers.budget.epoch_words import LINES, SETS, middles
+from slacktide_papers.budget.rows import FIXED, ONLINE, BudgetReproduction, Contest, Cost, Point, Ratio, Width
 from slacktide_papers.budget.words import CLAIMED
 from slacktide_papers.reproduction import png
 
@@ -29,6 +30,7 @@ LOOKS: dict[str, tuple[str, str]] = {
     rows.SRPT: (PALETTE[6], "*"),
 }
 """The colour and the mark by which a policy is known in every picture."""
+LABELS = [label for label, _, _ in LINES]
 COLUMNS = 3
 MOST_MULTIPLE = 5.0
 """Bills beyond this many times the load are not drawn."""
@@ -161,6 +163,29 @@ def machine_figure(costs: Sequence[Cost]) -> bytes:
         _legend(figure, (left, right))
 
     return png(draw, (10.0, 0.36 * len(names) + 1.9))
+
+
+def epoch_figure(contests: Sequence[Contest]) -> bytes:
+    """Draw the parts of the claim: the ratio of each line, its median and its range over streams."""
+
+    def draw(figure: Figure) -> None:
+        ax = figure.subplots()
+        for number, which in enumerate(SETS):
+            for label, one in middles(contests, which).items():
+                place = LABELS.index(label) + 0.24 * (number - 0.5)
+                colour, mark = PALETTE[number], "os"[number]
+                ax.plot([one.least, one.greatest], [place, place], color=colour, lw=2, alpha=0.5)
+                ax.plot(one.median, place, color=colour, marker=mark, ms=6, ls="none", label=which)
+        ax.axvspan(*CLAIMED, color=PALETTE[4], alpha=0.15, lw=0, label="BOA Constrictor's claim")
+        ax.axvline(1.0, color=INK, lw=0.8)
+        ax.set_yticks(range(len(LABELS)), LABELS)
+        ax.invert_yaxis()
+        ax.set_xlabel("mean completion time over fixed-width with phases, at equal bills")
+        ax.set_title("restarts and speedups by phase are assumed, not measured", loc="left", fontsize=9)
+        ax.grid(True, axis="x")
+        _legend(figure, (ax,))
+
+    return png(draw, (9.0, 0.36 * len(LABELS) + 1.5))
 
 
 def _dots(ax: Axes, values: list[float], places: list[int], series: str) -> None:

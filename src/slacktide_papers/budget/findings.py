@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from statistics import median
 
 from slacktide_papers.budget.cases import IDEAL_NAME
+from slacktide_papers.budget.epoch_words import epoch_findings
 from slacktide_papers.budget.rows import (
     FIXED,
     ONE_WIDTH,
     ONLINE,
+    PER_APPLICATION,
     BudgetReproduction,
     Contest,
     Cost,
     Point,
     Ratio,
 )
-from slacktide_papers.budget.words import BANDS, CLAIMED, groups, times
+from slacktide_papers.budget.words import BANDS, CLAIMED, groups, times, verdict
 
 ROUNDING = 1e-9
 """Below the bound by no more than this is rounding."""
@@ -27,7 +29,8 @@ LOW_ASKED, HIGH_ASKED = 1.1, 2.0
 
 def headline(result: BudgetReproduction) -> list[str]:
     """Return the sentences at the top: what holds, and what does not."""
-    return [_formula(result), _bound(result), *_autoscaling(result), *_learned(result), *_restarts(result)]
+    autoscaling = [*_autoscaling(result), *_learned(result), *_restarts(result)]
+    return [_formula(result), _bound(result), *autoscaling, *epoch_findings(result.epochs)]
 
 
 def finding(experiment: str, result: BudgetReproduction) -> list[str]:
@@ -35,6 +38,8 @@ def finding(experiment: str, result: BudgetReproduction) -> list[str]:
     points = [point for point in result.points if point.experiment == experiment]
     if experiment == "machines":
         return [_machine(result.costs, name) for name in dict.fromkeys(one.machines for one in result.costs)]
+    if experiment == "epochs":
+        return epoch_findings(result.epochs)
     ratios = [one for one in result.ratios if one.experiment == experiment and one.reference == FIXED]
     said = [_contest(group, ratios) for group in groups(points)]
     return [*said, *_missed(points)]
@@ -61,7 +66,8 @@ def _bound(result: BudgetReproduction) -> str:
             f"{_percent(1 - worst.over_bound)} ({worst.series}, {worst.panel}): the theorem or "
             f"the simulation is wrong."
         )
-    others = [one for one in result.points if FIXED not in one.series and one.series != ONE_WIDTH]
+    settled = (ONE_WIDTH, PER_APPLICATION)
+    others = [one for one in result.points if FIXED not in one.series and one.series not in settled]
     best = min(others, key=lambda one: one.over_bound)
     return (
         f"No policy is below the frontier in {len(result.points)} runs. The nearest among those that queue "
@@ -111,17 +117,8 @@ def _claim(machines: str, series: str, mine: Sequence[Contest]) -> str:
     greatest = max(mine, key=lambda one: one.greatest)
     return (
         f"With {machines}, {series}: jobs take {times(middle)} as long as with fixed-width at the same bill"
-        f"{spread}, at most {times(greatest.greatest)} ({greatest.panel}); {_verdict(least, middle, most)}"
+        f"{spread}, at most {times(greatest.greatest)} ({greatest.panel}); {verdict(middle, most)}"
     )
-
-
-def _verdict(least: float, middle: float, most: float) -> str:
-    low, high = CLAIMED
-    if low <= middle <= high:
-        return "as claimed."
-    if middle > high:
-        return "more than claimed."
-    return "less than claimed." if most < low else "less than claimed on most streams."
 
 
 def _restarts(result: BudgetReproduction) -> list[str]:

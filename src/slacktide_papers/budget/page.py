@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from slacktide.report.pages import markup
 from slacktide_papers.budget import words as tell
+from slacktide_papers.budget.epoch_words import epoch_grid
 from slacktide_papers.budget.figures import (
     bill_figure,
+    epoch_figure,
     machine_figure,
     ratio_figure,
     width_figure,
@@ -24,6 +26,7 @@ FIGURES = {
     "mixes": ("mixes",),
     "autoscaling": ("autoscaling", "ratios"),
     "machines": ("machines",),
+    "epochs": ("epochs",),
 }
 """The pictures of each experiment, in order."""
 
@@ -49,6 +52,7 @@ def as_json(result: BudgetReproduction) -> dict[str, Any]:
         "checks": [as_plain(one) for one in result.checks],
         "contests": [as_plain(one) for one in result.contests],
         "costs": [as_plain(one) for one in result.costs],
+        "epochs": [as_plain(one) for one in result.epochs],
         "notes": list(result.notes),
     }
 
@@ -91,6 +95,8 @@ def _section(name: str, result: BudgetReproduction, figures: dict[str, bytes]) -
         grids = [tell.checks_grid(result.checks), *grids]
     if name == "machines":
         grids = [tell.costs_grid(result.costs)]
+    if name == "epochs":
+        grids = [epoch_grid(result.epochs), *grids]
     return markup.section(
         tell.TITLES[name],
         markup.paragraph(tell.ASKED[name], "note"),
@@ -112,6 +118,7 @@ def _figures(result: BudgetReproduction) -> dict[str, bytes]:
         "widths": width_figure(result.widths),
         "ratios": ratio_figure([one for one in result.ratios if one.experiment == "autoscaling"]),
         "machines": machine_figure(result.costs),
+        "epochs": epoch_figure(result.epochs),
     }
 
 
@@ -124,4 +131,5 @@ def _tables(result: BudgetReproduction) -> dict[str, Sequence[NamedTuple]]:
         "ratios": result.ratios,
         "contests": result.contests,
         "costs": result.costs,
+        "epoch-contests": result.epochs,
     }

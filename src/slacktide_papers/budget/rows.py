@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-PAPER, MIXES, AUTOSCALING, MACHINES = "paper", "mixes", "autoscaling", "machines"
+PAPER, MIXES, AUTOSCALING, MACHINES, EPOCHS = "paper", "mixes", "autoscaling", "machines", "epochs"
 FIXED, OTHER_RATES, ONLINE = "fixed-width", "fixed-width, another stream's rates", "online-width"
 ONE_WIDTH = "one width for all"
 BAND, SLOW_BAND = "efficiency band, every minute", "efficiency band, every 10 min"
 """Autoscaling as Pollux does it."""
 FIFO, EQUI, SRPT = "fixed cluster, FIFO", "fixed cluster, EQUI", "fixed cluster, SRPT"
+PER_APPLICATION = "one width per application"
+AS_PUBLISHED = "autoscaler as published"
+SPEEDUPS_KNOWN = "autoscaler, speedups known"
+RESTARTS_KNOWN = "autoscaler, speedups and restarts known"
+DRAWN = "85 jobs, draw"
+"""How the names of streams begin that are drawn for the last experiment."""
 BASELINES = (ONE_WIDTH, BAND, SLOW_BAND, FIFO, EQUI, SRPT)
 
 
@@ -131,5 +137,7 @@ class BudgetReproduction:
     ratios: tuple[Ratio, ...]
     contests: tuple[Contest, ...]
     costs: tuple[Cost, ...]
+    epochs: tuple[Contest, ...]
+    """Contests where restarts differ by application and speedups change while a job trains."""
     notes: tuple[str, ...]
     """What was left out, and why; how speedups were read."""

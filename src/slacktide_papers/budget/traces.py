@@ -21,7 +21,7 @@ from slacktide_papers.budget.cases import Case
 SPEEDUPS = "pollux-sia-time-to-target.csv"
 HARDWARE = "aws"
 """The machines whose measurements are used: T4 GPUs, four to a node."""
-NO_DATA = "No recorded streams were given: the comparison with autoscaling is on a synthetic stream only."
+NO_DATA = "No recorded streams were given: the comparisons with autoscaling are on synthetic streams only."
 
 
 def recorded_cases(data: Path | None, most: int) -> tuple[list[Case], list[str]]:

@@ -14,11 +14,14 @@ from slacktide_papers.budget.cases import QUICK, Machines
 from slacktide_papers.budget.experiments import run as experiments
 from slacktide_papers.budget.page import write_budget_reproduction
 
-PICTURES = ("paper", "widths", "mixes", "autoscaling", "ratios", "machines")
-TABLES = ("paper", "mixes", "autoscaling", "machines", "widths", "checks", "ratios", "contests", "costs")
+PICTURES = ("paper", "widths", "mixes", "autoscaling", "ratios", "machines", "epochs")
+TABLES = (
+    "paper", "mixes", "autoscaling", "machines", "epochs", "widths", "checks", "ratios", "contests", "costs",
+    "epoch-contests",
+)  # fmt: skip
 TINY = QUICK._replace(
     jobs=60, synthetic_jobs=40, budgets=5, clusters=(2.0,), efficiencies=(0.8, 0.4), widths=(1, 4),
-    cluster_widths=(1, 4), steps=(Machines(node_gpus=2),),
+    cluster_widths=(1, 4), steps=(Machines(node_gpus=2),), draws=1, targets=(0.7, 0.3),
 )  # fmt: skip
 
 
@@ -42,12 +45,13 @@ def test_everything_is_written(tiny: Path) -> None:
 def test_page_needs_nothing_else_and_says_the_claim(tiny: Path) -> None:
     text = (tiny / "index.html").read_text(encoding="utf-8")
     assert "1.6 to 2 times lower" in text
+    assert "is not measured but assumed" in text
     assert text.count("data:image/png;base64,") == len(PICTURES)
     assert not re.search(r"https?://|<script|(?:src|href)=\"(?!data:)", text)
 
 
 def test_nobody_is_below_the_bound(tiny: Path) -> None:
-    for name in ("paper", "mixes", "autoscaling", "machines"):
+    for name in ("paper", "mixes", "autoscaling", "machines", "epochs"):
         with (tiny / f"{name}.csv").open(encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
         assert lines
@@ -65,7 +69,7 @@ def test_quick_size_prints_json_and_keeps_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("SLACKTIDE_DATA", raising=False)
-    smaller = QUICK._replace(jobs=200, synthetic_jobs=120, budgets=6)
+    smaller = QUICK._replace(jobs=200, synthetic_jobs=120, budgets=6, draws=1, targets=(0.7, 0.3))
     monkeypatch.setattr("slacktide_papers.budget.experiments.QUICK", smaller)
     out = tmp_path / "out"
     arguments = ["reproduce", "budget", "--quick", "--restart", "1m", "--out", str(out), "-o", "json"]
