@@ -1,4 +1,4 @@
-"""A stream of jobs on an average budget: formulas, baselines, learning and speed.
+"""A stream of jobs on an average budget: formulas, baselines and speed; learning is in `benchmarks.online`.
 
 `python -m benchmarks budget`. The fleets and streams here were drawn once; nothing was tuned on them. Speeds
 are by CPU time of one core.
@@ -7,7 +7,7 @@ are by CPU time of one core.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -21,14 +21,12 @@ from slacktide.allocate.fixed_width import FixedWidth
 from slacktide.allocate.one_width import OneWidth
 from slacktide.allocate.online_width import OnlineWidth
 from slacktide.allocate.srpt import Srpt
-from slacktide.arrays import Floats
 from slacktide.backtesting.stream.compare import compare_streams
 from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.result import FleetPlan
-from slacktide.budget.stream import Stream, realised_classes
+from slacktide.budget.stream import realised_classes
 from slacktide.budget.widths import optimal_widths
 from slacktide.deciding import AnyAllocator
 from slacktide.results.stream import StreamRun
@@ -41,12 +39,6 @@ STREAMS = (
 )
 LONG = 2_000_000
 BASELINES = ("one-width", "efficiency-band", "equi", "fifo", "srpt")
-LEARNED, LEARNING = 6_000, 2_000
-"""Jobs of a stream that is learned, and how many of them are not counted."""
-FLEETS = range(400, 412)
-"""Seeds of the fleets that are learned; others were used while the policy was written."""
-ROOM = 3.0
-"""Budget over the least where rates double: half as much afterwards."""
 CROWD = 6.0
 """How many times as fast jobs come where about a hundred are to be present."""
 
@@ -55,8 +47,6 @@ def main() -> None:
     """Print all figures."""
     formulas()
     baselines()
-    learning()
-    doubling()
     speeds()
 
 
@@ -106,99 +96,12 @@ def _grounds() -> list[tuple[Fleet, str, str]]:
     return [(fleet, *STREAMS[number % len(STREAMS)]) for number, fleet in enumerate(fleets)]
 
 
-def learning() -> None:
-    """Print what the online form spends and how soon jobs are done, beside the optimum for the same jobs."""
-    print(
-        f"(c) online-width from nothing, {LEARNED:,} jobs: spent / budget (aim <= 1.02), and mean response / "
-        f"optimum of jobs after the first {LEARNING:,} (aim <= 1.10); beside it fixed-width, which knows all"
-    )
-    for arrivals, sizes in STREAMS:
-        rows = []
-        for seed in FLEETS:
-            fleet = random_fleet(seed, restarts=seed % 2 == 1)
-            stream = draw_stream(fleet.classes, LEARNED, arrivals=arrivals, sizes=sizes, seed=seed)
-            best = _hindsight(stream, fleet)
-            online, fixed = (simulate(stream, fleet, one) for one in (OnlineWidth(), FixedWidth()))
-            rows.append((*_beside(online, best, fleet), *_beside(fixed, best, fleet)))
-        _print_rows(f"{arrivals}, {sizes}", rows)
-
-
-def _hindsight(stream: Stream, fleet: Fleet) -> Floats:
-    """Return the response of each job under the optimum for the jobs that really came."""
-    found = realised_classes(fleet.classes, stream)
-    plan = optimal_widths([one for one in found if one is not None], fleet.budget_gpus)
-    return _responses(plan, stream, fleet)
-
-
-def _responses(plan: FleetPlan, stream: Stream, fleet: Fleet) -> Floats:
-    """Return the mean response of jobs of each size under a plan; pauses are spread over the class."""
-    planned = {one.name: one for one in plan.classes}
-    work = {one.name: one.work_gpu_hours for one in plan.job_classes}
-    per_size = np.array(
-        [
-            planned[one.name].response_hours * one.work_gpu_hours / work[one.name]
-            if one.name in planned
-            else 0.0
-            for one in fleet.classes
-        ]
-    )
-    responses: Floats = per_size[stream.class_index] * stream.size
-    return responses
-
-
-def _beside(run: StreamRun, best: Floats, fleet: Fleet) -> tuple[float, float]:
-    late = slice(LEARNING, None)
-    return run.average_gpus / fleet.budget_gpus, float(run.response_hours[late].mean() / best[late].mean())
-
-
-def _print_rows(name: str, rows: Sequence[tuple[float, ...]]) -> None:
-    spent, response, fixed_spent, fixed_response = np.array(rows).T
-    print(
-        f"  {name}: spent worst {spent.max():.3f} (median {np.median(spent):.3f}), response worst "
-        f"{response.max():.3f} (median {np.median(response):.3f}); fixed-width spent worst "
-        f"{fixed_spent.max():.3f}, response worst {fixed_response.max():.3f}; {len(rows)} fleets",
-        flush=True,
-    )
-
-
-def doubling() -> None:
-    """Print the same where all rates double half-way through the jobs."""
-    print(
-        f"    rates double after {LEARNED // 2:,} of {LEARNED:,} jobs, budget {ROOM:g} times the least before"
-    )
-    for arrivals in ("poisson", "bursty"):
-        rows = []
-        for seed in FLEETS:
-            fleet = random_fleet(seed, room=ROOM, restarts=seed % 2 == 1)
-            drawn = draw_stream(fleet.classes, LEARNED, arrivals=arrivals, seed=seed)
-            stream = drawn.sped_up(float(drawn.arrival_hours[LEARNED // 2]), 2.0)
-            run = simulate(stream, fleet, OnlineWidth())
-            halves, whole = _by_halves(stream, fleet), _hindsight(stream, fleet)
-            spent, response = _beside(run, halves, fleet)
-            rows.append((spent, response, _beside(run, whole, fleet)[1]))
-        spent, by_halves, at_one_price = np.array(rows).T
-        print(
-            f"  {arrivals}: spent worst {spent.max():.3f} (median {np.median(spent):.3f}); response over the "
-            f"optimum of each half worst {by_halves.max():.3f} (median {np.median(by_halves):.3f}), over "
-            f"that of the whole at one price, which knows what comes, worst {at_one_price.max():.3f}",
-            flush=True,
-        )
-
-
-def _by_halves(stream: Stream, fleet: Fleet) -> Floats:
-    before, after = (
-        _responses(optimal_widths(one.classes, one.budget_gpus), stream, fleet)
-        for one in (fleet, faster(fleet, 2.0))
-    )
-    return np.where(np.arange(len(stream)) < len(stream) // 2, before, after)
-
-
 def speeds() -> None:
     """Print jobs a second: all at once, and event by event under every policy with about 100 jobs present."""
     fleet = replace(paper_fleet(1.5), budget_gpus=120.0)
     million = draw_stream(fleet.classes, 1_000_000, seed=97)
     seconds = _best_cpu(lambda: _with_figures(simulate(million, fleet, "fixed-width")))
-    print(f"(d) fixed-width, all at once, figures included: {1e6 / seconds:,.0f} jobs/s (aim 1,000,000)")
+    print(f"(c) fixed-width, all at once, figures included: {1e6 / seconds:,.0f} jobs/s (aim 1,000,000)")
     busy = faster(random_fleet(98, room=1.5), CROWD)
     busy = replace(busy, budget_gpus=CROWD * busy.budget_gpus)
     for policy, name in _speed_policies(busy):

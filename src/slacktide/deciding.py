@@ -399,6 +399,10 @@ class Learning(Allocator, Protocol):
     def learn(self, fact: Fact) -> None: ...
 
 
+class OldMemory(InputError):
+    """What was written down is of an earlier form: whoever runs the allocator tells it all facts again."""
+
+
 @runtime_checkable
 class Remembering(Allocator, Protocol):
     """An allocator that can write down all that it knows; whoever learns must be able to.
@@ -411,7 +415,7 @@ class Remembering(Allocator, Protocol):
         ...
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Know what was written down, and nothing else."""
+        """Know what was written down, and nothing else; raises OldMemory for what it cannot read any more."""
         ...
 
 

@@ -123,7 +123,7 @@ POLICIES: tuple[Spec, ...] = (
     {"efficiency-band": {"round_hours": 0.5}},
     {"fifo": {"cluster_gpus": 14, "gpus": 3}},
     {"one-width": {"gpus": 3}},
-    {"online-width": {"period_jobs": 5.0}},
+    {"online-width": {"period_jobs": 5.0, "speedups": "learn", "work": "declared"}},
     {"srpt": {"cluster_gpus": 14, "gpus": 2}},
 )
 """Every registered allocator as it is, and some with parameters."""
@@ -148,7 +148,11 @@ def _name(policy: Spec) -> str:
     if isinstance(policy, str):
         return policy
     ((name, given),) = policy.items()
-    return f"{name}({', '.join(f'{key}={value:g}' for key, value in given.items())})"
+    return f"{name}({', '.join(f'{key}={_shown(value)}' for key, value in given.items())})"
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _row(run: StreamRun) -> dict[str, Any]:

@@ -185,6 +185,10 @@ def knows(lives: Lives, store: MemoryStore) -> list[object]:
     return [json.loads(json.dumps(one.remember())) for one in runs if isinstance(one, Remembering)]
 
 
+EARLIER = json.dumps({"knowledge": {"pace": {"since_hours": 0.0, "count": 1, "ends_hours": []}}, "new": []})
+"""What `online-width` wrote down before it knew how bursty a stream is, shortened."""
+
+
 @pytest.mark.parametrize("spec", ["online-width", {"efficiency-band": {"round_hours": 0.5}}], ids=str)
 def test_what_an_allocator_knows_follows_from_a_snapshot_at_any_cut_and_the_rest(spec: Spec) -> None:
     lives = Lives(spec, SETTINGS["everything"](0.05))
@@ -201,3 +205,22 @@ def test_what_an_allocator_knows_follows_from_a_snapshot_at_any_cut_and_the_rest
         exact, asked = MemoryStore(), [at for at in range(end) if isinstance(events[at], Remembered)]
         exact.append(events[: asked[-1] + 1])
         assert knows(lives, exact) == [json.loads(written[-1])]
+
+
+def test_what_an_earlier_version_wrote_down_is_learned_again_from_the_events() -> None:
+    lives = Lives("online-width", SETTINGS["everything"](0.05))
+    events = [record.event for record in lives.store.read()]
+    cut, old = len(events) // 2, MemoryStore()
+    old.append(
+        dataclasses.replace(one, memory=EARLIER) if isinstance(one, Remembered) and one.memory else one
+        for one in events[:cut]
+    )
+    plain = MemoryStore()
+    plain.append(events[:cut])
+    ((known,), (again,)) = (knows(lives, store) for store in (plain, old))
+    assert isinstance(known, dict)
+    assert isinstance(again, dict)
+    assert again["knowledge"] == known["knowledge"]
+    assert sorted(job for job, _ in again["new"]) == sorted(
+        [job for job, _ in known["paths"]] + [job for job, _ in known["new"]]
+    )

@@ -43,7 +43,8 @@ def one(lines: str) -> JobClass:
 
 def test_the_smallest_fleet_has_the_documented_defaults() -> None:
     found = parse(SMALL)
-    assert found.classes == (JobClass(Job(name="bert", work_gpu_hours=4), arrivals_per_hour=3),)
+    bert = Job(name="bert", work_gpu_hours=4)
+    assert found.classes == (JobClass(bert, arrivals_per_hour=3, speedup_said=False),)
     assert (found.budget, found.budget_gpus, found.usd_per_gpu_hour) == ("16 gpus", 16, None)
     assert (found.stream, found.path) == (
         StreamSettings(1, 0, 0, "poisson", "exponential"),
@@ -51,6 +52,28 @@ def test_the_smallest_fleet_has_the_documented_defaults() -> None:
     )
     (only,) = found.classes
     assert (only.job.speedup, only.restart_hours, only.widths) == (Linear(), 0, ANY_WIDTH)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("", False),
+        ("speedup: {amdahl: 0.9}", True),
+        ("speedup: {linear: {alpha: 1, beta: 0}}", True),
+    ],
+)
+def test_a_speedup_that_is_assumed_is_told_from_one_that_was_said(lines: str, said: bool) -> None:
+    assert one(lines).speedup_said is said
+
+
+@pytest.mark.parametrize(
+    ("second", "said"), [("{work: 1 gpu-hour}", False), ("{work: 1 gpu-hour, speedup: {amdahl: 0.8}}", True)]
+)
+def test_all_phases_must_say_how_they_scale(second: str, said: bool) -> None:
+    text = SMALL.replace("  work: 4 gpu-hours\n", "")
+    phases = f"  phases: [{{work: 2 gpu-hours, speedup: {{amdahl: 0.9}}}}, {second}]\n"
+    (found,) = parse(text + phases).classes
+    assert found.speedup_said is said
 
 
 def test_every_key_reaches_its_place() -> None:

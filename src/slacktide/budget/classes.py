@@ -26,6 +26,8 @@ class JobClass:
 
     job: Job
     arrivals_per_hour: float
+    speedup_said: bool = True
+    """Whether somebody said how it scales; else its speedup is only what is assumed of all."""
     phases: tuple[Phase, ...] = field(init=False, repr=False, compare=False)
     """What a job passes through, in order; one phase where the template names none."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import dropwhile
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from slacktide.deciding import (
     Fact,
     Finished,
     Learning,
+    OldMemory,
     Progressed,
     Remembering,
     Sizing,
@@ -105,12 +107,23 @@ class Fleets:
         """Return a fleet as it runs, its allocator knowing all that the journal tells."""
         if track.key not in self._runs:
             run = self._runs[track.key] = self._open(track.first)
-            if isinstance(run.allocator, Remembering) and track.memory:
-                run.allocator.recall(json.loads(track.memory))
-                run.asked_hours, run.asked_about = track.asked_hours, track.asked_about
+            unknown = self._recall(track, run)
             if isinstance(run.allocator, Learning):
-                self._tell(track, run, self._store.read(after=track.memory_seq))
+                self._tell(track, run, unknown)
         return self._runs[track.key]
+
+    def _recall(self, track: FleetTrack, run: FleetRun) -> Iterable[Record]:
+        """Let an allocator recall what was written down last; return the records that are not in it.
+
+        Where an earlier version wrote it in a form that is not read any more, these are all of its fleet.
+        """
+        if isinstance(run.allocator, Remembering) and track.memory:
+            try:
+                run.allocator.recall(json.loads(track.memory))
+            except OldMemory:
+                return dropwhile(lambda record: record.event.job != track.first.job, self._store.read())
+            run.asked_hours, run.asked_about = track.asked_hours, track.asked_about
+        return self._store.read(after=track.memory_seq)
 
     def hear(self, record: Record) -> None:
         """Take an event of the journal into account, the world already knowing it."""

@@ -66,7 +66,8 @@ def _job_class(fields: Fields) -> JobClass | None:
     fields.require("name", "bert")
     name = fields.read("name", scalar(keys.name), "")
     arrivals = _arrivals(fields)
-    scaling = fields.read("speedup", speedup(fields.mistakes), Linear())
+    assumed = Linear()
+    scaling = fields.read("speedup", speedup(fields.mistakes), assumed)
     parts = phases(fields, scaling)
     restart = fields.read("restart", scalar(parse_duration_hours), 0.0)
     widths = fields.read("widths", _widths, ANY_WIDTH)
@@ -86,7 +87,7 @@ def _job_class(fields: Fields) -> JobClass | None:
         # All else was checked as it was read: only the speedup and the widths together can be refused.
         fields.note("speedup" if "speedup" in fields else "phases", str(error))
         return None
-    return JobClass(job, arrivals)
+    return JobClass(job, arrivals, speedup_said=all(part.speedup is not assumed for part in parts))
 
 
 def _arrivals(fields: Fields) -> float:

@@ -76,7 +76,7 @@ def other_rates(case: Case, size: Size) -> Family:
 def online_width(case: Case, size: Size) -> Family:
     """The optimum, told nothing but the budget."""
     budgets = budgets_of(case.classes, size.budgets)[1::2]
-    return _family(rows.ONLINE, [Try(f"{b:.4g} GPUs", OnlineWidth(b), b) for b in budgets])
+    return _family(rows.ONLINE, [Try(f"{b:.4g} GPUs", OnlineWidth(b, speedups="learn"), b) for b in budgets])
 
 
 def one_width(case: Case, size: Size) -> Family:
