@@ -19,6 +19,10 @@ MOST_JOBS = 200_000
 """More jobs than a run of a fleet gets through in an hour."""
 
 
+NEARLY = 0.95
+"""Past jobs that cover this share of a period are taken as those of the whole of it."""
+
+
 class Arrivals(NamedTuple):
     """Jobs over a time, and the budget on their clock."""
 
@@ -50,7 +54,7 @@ def arrivals_of(question: FleetQuestion, market: Market) -> Arrivals:
         told = f"{_arrivals(question)} arrivals and {_sizes(question)} sizes, seed {question.seed}"
     else:
         jobs, told = recorded.jobs, f"recorded in {Path(str(question.jobs)).name}"
-        limit = asked or (period if jobs[-1].submitted_hours >= period else None)
+        limit = asked or (period if jobs[-1].submitted_hours >= NEARLY * period else None)
     kept = jobs if limit is None else tuple(job for job in jobs if job.submitted_hours < limit)
     if not kept:
         raise InputError(f"at least one job must come in the time simulated, got none in {limit:g} hours")

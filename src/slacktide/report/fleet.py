@@ -12,6 +12,7 @@ from slacktide.report import fleet_words as told
 from slacktide.report import grid, words
 from slacktide.report.budget import lines
 from slacktide.report.grid import Column, Grid
+from slacktide.report.reasons import reason
 from slacktide.results.fleet_jobs import LATE, REFUSED, UNFINISHED, by_class, money_at, outcomes
 from slacktide.units import format_usd
 
@@ -33,7 +34,7 @@ def page(found: FleetComparison, source: str) -> list[Any]:
         *lines([told.common_line(found)]),
         grid.as_rich(policies(found)),
         "",
-        *lines([f"The {told.period_name(found.month.allowance)} under {found.rows[0].policy}:"]),
+        *lines([f"The {told.period_name(found.month.allowance)} under {found.story.policy}:"]),
         grid.as_rich(money(found)),
         "",
         *lines(told.change_lines(found)),
@@ -152,7 +153,7 @@ def _job(found: FleetComparison, one: JobOutcome) -> tuple[str, ...]:
         _hours(one.response_hours),
         format_usd(one.cost_usd),
         got(one),
-        words.plain(one.why, 160) or words.NOTHING,
+        words.plain(why(one), 200) or words.NOTHING,
     )
 
 
@@ -172,6 +173,22 @@ def got(one: JobOutcome) -> str:
     spot = words.percent(one.spot_gpu_hours / one.gpu_hours)
     losses = "" if not one.losses else f", {one.losses} {'loss' if one.losses == 1 else 'losses'} of spot"
     return f"{one.gpu_hours:,.1f} GPU-hours, {spot} spot; {words.count(one.starts, 'start')}{losses}"
+
+
+def why(one: JobOutcome) -> str:
+    """Say why a job has what it has, or why it was refused and what could be promised instead."""
+    if one.refusal is None:
+        return "" if one.why is None else reason(one.why.rule, one.why.signals)
+    refusal = one.refusal
+    nearest = [
+        f"a deadline of {words.rounded(refusal.deadline_hours)}"
+        if refusal.deadline_hours is not None
+        else "",
+        f"a budget of {format_usd(refusal.budget_usd)}" if refusal.budget_usd is not None else "",
+        f"up to {words.count(refusal.gpus, 'GPU')}" if refusal.gpus is not None else "",
+    ]
+    could = " or ".join(filter(None, nearest))
+    return f"{refusal.why}; it could be promised with {could}" if could else refusal.why
 
 
 def _hours(hours: float) -> str:

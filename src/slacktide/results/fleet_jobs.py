@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from slacktide.deciding import Refusal
 from slacktide.results.fleet import FleetRun, Held
 from slacktide.results.fleet_comparison import FleetMonth, JobFacts
-from slacktide.types import TIME_TOLERANCE_HOURS
+from slacktide.types import TIME_TOLERANCE_HOURS, Reason
 
 DONE, IN_TIME, LATE, REFUSED, UNFINISHED = "done", "in time", "late", "refused", "not done"
 
@@ -34,8 +35,10 @@ class JobOutcome(NamedTuple):
     losses: int
     value_usd: float
     """What its result was worth when it came."""
-    why: str
-    """What its allocator said last about it; why it was refused."""
+    why: Reason | None = None
+    """What its allocator said last about it."""
+    refusal: Refusal | None = None
+    """Why it could not be promised, and the nearest that could."""
 
     @property
     def response_hours(self) -> float:
@@ -51,10 +54,10 @@ class JobOutcome(NamedTuple):
 def outcomes(month: FleetMonth, run: FleetRun) -> list[JobOutcome]:
     """Return what became of each job, in the order of their submission."""
     said = {job: why for _, job, why in run.reasons}
-    return [_outcome(number, facts, run, said.get(number, "")) for number, facts in enumerate(month.jobs)]
+    return [_outcome(number, facts, run, said.get(number)) for number, facts in enumerate(month.jobs)]
 
 
-def _outcome(number: int, facts: JobFacts, run: FleetRun, said: str) -> JobOutcome:
+def _outcome(number: int, facts: JobFacts, run: FleetRun, said: Reason | None) -> JobOutcome:
     finish, deadline = float(run.finish_hours[number]), float(run.deadline_hours[number])
     refusal = run.refused.get(number)
     return JobOutcome(
@@ -72,7 +75,8 @@ def _outcome(number: int, facts: JobFacts, run: FleetRun, said: str) -> JobOutco
         starts=int(run.starts[number]),
         losses=int(run.losses[number]),
         value_usd=_worth(facts, finish, deadline),
-        why=refusal.why if refusal else said,
+        why=said,
+        refusal=refusal,
     )
 
 

@@ -24,6 +24,7 @@ from slacktide.report.pages.fleet import write_fleet
 from slacktide.report.wire.fleet import as_json, jobs_csv, policies_csv
 from slacktide.results.fleet_comparison import Budgeted, FleetComparison
 from slacktide.results.fleet_jobs import by_class, money_at, outcomes, spent_until
+from slacktide.types import Reason
 from tests.unit.app.parts_of_fleets import simulated
 
 JSON_PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json.md"
@@ -44,14 +45,14 @@ def told(found: FleetComparison) -> FleetComparison:
     )
     finish = story.finish_hours.copy()
     finish[1] = math.inf
-    refused = {1: Refusal("it may need 412 usd; 300 are left")}
-    reasons = [(1.0, 0, "waits"), (2.0, 0, "spot is won again")]
+    refused = {1: Refusal("it may need 412 usd; 300 are left", deadline_hours=14, budget_usd=712, gpus=8)}
+    reasons = [(1.0, 0, Reason("waits")), (2.0, 0, Reason("spot is won again", {"hours_left": 2.0}))]
     changed = replace(story, moments=moments, refused=refused, finish_hours=finish, reasons=reasons)
     return replace(found, story=changed)
 
 
 def text(comparison: FleetComparison) -> str:
-    console = Console(width=200, record=True, file=io.StringIO())
+    console = Console(width=400, record=True, file=io.StringIO())
     for thing in page(comparison, "team.yaml"):
         console.print(thing)
     return console.export_text()
@@ -82,7 +83,13 @@ def test_the_table_of_policies_comes_first(found: FleetComparison) -> None:
 
 def test_prices_reserves_refusals_and_reasons_are_told(told: FleetComparison) -> None:
     out = text(told)
-    for words in ("an hour of", "$8.50", "it may need 412 usd; 300 are left", "spot is won again"):
+    for words in (
+        "an hour of",
+        "$8.50",
+        "it may need 412 usd; 300 are left; it could be",
+        "a deadline of 14h or a budget of $712.00 or up to 8 GPUs",
+        "spot is won again (2h left)",
+    ):
         assert words in out, words
     assert money_at(told.month, told.story, 0.005).reserved_usd == 25
     first = outcomes(told.month, told.story)

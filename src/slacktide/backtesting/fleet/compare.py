@@ -97,7 +97,8 @@ def compare_fleet(
     common = reference.runs[0].spent_usd if reference else budget_usd
     known = bounds or {}
     first = trials[0]
-    story = steps.run(partial(_fresh, scene, first.chosen(common), name=first.name, keep=True))
+    chosen = first.chosen(common)
+    story = steps.run(partial(_fresh, scene, chosen, name=stream_label(chosen), keep=True))
     less, more = (_budgeted(first, scene, common, sign * change_usd, steps) for sign in (-1.0, 1.0))
     return Compared(
         common,

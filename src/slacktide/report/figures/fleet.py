@@ -16,6 +16,7 @@ from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
 from slacktide.report.figures.sheet import Row, as_picture, as_svg, stack
 from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, drawing, looks
+from slacktide.results.fleet_jobs import IN_TIME, outcomes
 from slacktide.units import format_duration, format_usd
 
 if TYPE_CHECKING:
@@ -46,14 +47,15 @@ def fleet_svg(found: FleetComparison) -> str:
 
 
 def _title(found: FleetComparison) -> list[str]:
-    first = found.rows[0]
+    story = found.story
+    met = sum(one.outcome == IN_TIME for one in outcomes(found.month, story))
     return [
         f"One {told.period_name(found.month.allowance)} of {words.count(len(found.month.jobs), 'job')} under "
-        f"{drawable(first.policy, 40)}",
+        f"{drawable(story.policy, 40)}",
         "",
-        f"spent {format_usd(first.run.spent_usd)} of {told.budget_words(found.month.allowance)}; "
-        f"{round(first.measured.met)} of {found.deadlines} deadlines met; jobs without a deadline took "
-        f"{say.response(first.measured.mean_hours)} on average",
+        f"spent {format_usd(story.spent_usd)} of {told.budget_words(found.month.allowance)}; {met} of "
+        f"{found.deadlines} deadlines met; jobs without a deadline took "
+        f"{say.response(story.responses.mean_hours)} on average",
     ]
 
 
@@ -160,7 +162,8 @@ def _responses(ax: Axes, found: FleetComparison) -> None:
         if not len(ranked):
             continue
         left = 1.0 - np.arange(len(ranked)) / len(ranked)
-        name = f"{drawable(row.policy, 30)}: mean {say.response(row.measured.mean_hours)}"
+        name = f"{drawable(row.policy, 30)}: mean {say.response(row.measured.mean_hours)}, "
+        name += format_usd(row.measured.spent_usd)
         ax.step(ranked, left, where="post", color=look.colour, linestyle=look.dash, linewidth=1.4, label=name)
     ax.set(xscale="log", ylim=(0, 1.02))
     low, high = ax.get_xlim()

@@ -28,7 +28,7 @@ def page(found: FleetComparison, source: str) -> str:
     """Return the whole page."""
     all_jobs = outcomes(found.month, found.story)
     colours = colours_of(row.policy for row in found.rows)
-    period, first = told.period_name(found.month.allowance), found.rows[0].policy
+    period, first = told.period_name(found.month.allowance), found.story.policy
     parts = [
         f"<header>\n<h1>{markup.text(f'One {period} of a fleet')}</h1>",
         *(markup.paragraph(sentence) for sentence in told.head(found, source)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slacktide.files import write_whole
-from slacktide.report.fleet import QUARTERS
+from slacktide.report.fleet import QUARTERS, why
 from slacktide.report.fleet_words import change_lines, notes
 from slacktide.report.wire.values import csv_text, plain, utc
 from slacktide.results.fleet_jobs import by_class, money_at, outcomes
@@ -125,5 +125,6 @@ def job_row(one: JobOutcome) -> dict[str, Any]:
             name: row[name]
             for name in ("work_gpu_hours", "cost_usd", "spot_gpu_hours", "on_demand_gpu_hours")
         },
-        **{name: row[name] for name in ("starts", "losses", "value_usd", "why")},
+        **{name: row[name] for name in ("starts", "losses", "value_usd")},
+        "why": why(one),
     }
