@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.templates import load_gpus
 from slacktide.errors import FileError
-from slacktide.jobfile.fleet import FleetFile, parse_fleet
+from slacktide.jobfile.fleet import FleetFile, parse_fleet, read_fleet_file
 from slacktide.types import ANY_WIDTH, PoolChoice
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "team-month.yaml"
 SMALL = """\
 budget: 20000 usd/month
 market: synthetic:h100
@@ -196,3 +200,28 @@ def test_a_mistake_is_answered_with_its_place_and_what_must_hold(case: str) -> N
     assert words in str(caught.value)
     assert caught.value.line == line
     assert str(caught.value).startswith(f"fleets/fleet.yaml:{line}:{caught.value.column}: ")
+
+
+@given(st.data())
+@settings(deadline=None)
+def test_a_damaged_file_is_a_fleet_or_a_mistake_of_the_file(data: st.DataObject) -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(text)))
+        end = start + data.draw(st.integers(0, 8))
+        snippet = data.draw(st.sampled_from([" ", "\n", ":", "-", "{", "}", "[", "0", "/", "none", "%", ""]))
+        text = text[:start] + snippet + text[end:]
+    try:
+        found = parse_fleet(text, path=EXAMPLE)
+    except FileError:
+        return  # with its place, as all of them
+    assert len(found.classes) == len(found.templates)
+    assert found.budget_gpus > 0
+
+
+def test_the_example_is_a_fleet_on_a_market() -> None:
+    found = read_fleet_file(EXAMPLE)
+    assert found.allowance is not None
+    assert {one.job.hard for one in found.templates} == {True, False}
+    assert any(one.job.value_usd > 0 for one in found.templates)
+    assert any(one.weight != 1 for one in found.templates)

@@ -34,7 +34,7 @@ def page(found: FleetComparison, source: str) -> list[Any]:
         *lines([told.common_line(found)]),
         grid.as_rich(policies(found)),
         "",
-        *lines([f"The {told.period_name(found.month.allowance)} under {found.story.policy}:"]),
+        *lines([f"The {told.first_period(found.month)} under {found.story.policy}:"]),
         grid.as_rich(money(found)),
         "",
         *lines(told.change_lines(found)),

@@ -27,6 +27,18 @@ def period_name(allowance: Allowance) -> str:
     return _PERIODS.get(allowance.period_hours) or words.duration(allowance.period_hours)
 
 
+def first_period(month: FleetMonth) -> str:
+    """Say which period the money is told of: `month`, or `first month` where there are more."""
+    name = period_name(month.allowance)
+    return f"first {name}" if month.hours > (1.0 + LOAD_OFF) * month.period_hours else name
+
+
+def simulated_time(month: FleetMonth) -> str:
+    """Say how long was simulated: `One month`, or `4d`."""
+    whole = abs(month.hours / month.period_hours - 1.0) <= LOAD_OFF
+    return f"One {period_name(month.allowance)}" if whole else words.rounded(month.hours)
+
+
 def budget_words(allowance: Allowance) -> str:
     """Say a budget, and when there is money again."""
     money, name = format_usd(allowance.usd), period_name(allowance)

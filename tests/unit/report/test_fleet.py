@@ -126,6 +126,13 @@ def test_a_budget_says_when_there_is_money_again() -> None:
     assert say(Allowance(900, 36)) == "$900.00 per 1d12h, counted from the beginning"
 
 
+def test_a_time_is_told_by_its_periods(found: FleetComparison) -> None:
+    month = found.month
+    assert (fleet_words.simulated_time(month), fleet_words.first_period(month)) == ("One month", "month")
+    longer = replace(month, hours=1488.0)
+    assert (fleet_words.simulated_time(longer), fleet_words.first_period(longer)) == ("62d", "first month")
+
+
 def test_more_money_and_less_are_told_in_hours(found: FleetComparison) -> None:
     first = found.rows[0].measured
     hours = first.mean_hours

@@ -50,10 +50,10 @@ def _title(found: FleetComparison) -> list[str]:
     story = found.story
     met = sum(one.outcome == IN_TIME for one in outcomes(found.month, story))
     return [
-        f"One {told.period_name(found.month.allowance)} of {words.count(len(found.month.jobs), 'job')} under "
+        f"{told.simulated_time(found.month)} of {words.count(len(found.month.jobs), 'job')} under "
         f"{drawable(story.policy, 40)}",
         "",
-        f"spent {format_usd(story.spent_usd)} of {told.budget_words(found.month.allowance)}; {met} of "
+        f"spent {format_usd(story.spent_usd)}, budget {told.budget_words(found.month.allowance)}; {met} of "
         f"{found.deadlines} deadlines met; jobs without a deadline took "
         f"{say.response(story.responses.mean_hours)} on average",
     ]
@@ -78,9 +78,14 @@ def _places(found: FleetComparison) -> Floats:
 def _money(ax: Axes, found: FleetComparison, end_hours: float) -> None:
     """Draw what was spent in the period, what is reserved on top of it, and the straight line."""
     moments, places = found.story.moments, _places(found)
-    hours, reserved = moments.hours[places], moments.reserved_usd[places]
-    # Where a period ends, what was spent in it begins anew: the line is broken there.
-    spent = np.where(np.diff(moments.spent_usd[places], append=np.inf) < 0, np.nan, moments.spent_usd[places])
+    hours, spent, reserved = (
+        column[places] for column in (moments.hours, moments.spent_usd, moments.reserved_usd)
+    )
+    if found.month.allowance.renewal != "rolling":
+        # Where a period ends, what was spent in it begins anew: the line is broken there.
+        anew = np.flatnonzero(np.diff(spent) < 0) + 1
+        hours, reserved = np.insert(hours, anew, hours[anew]), np.insert(reserved, anew, 0.0)
+        spent = np.insert(spent, anew, np.nan)
     ax.fill_between(hours, 0, spent, color=SPOT, alpha=0.35, linewidth=0)
     ax.plot(hours, spent, color=SPOT, linewidth=1.6, label="spent")
     if reserved.any():

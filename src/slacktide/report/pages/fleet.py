@@ -28,9 +28,9 @@ def page(found: FleetComparison, source: str) -> str:
     """Return the whole page."""
     all_jobs = outcomes(found.month, found.story)
     colours = colours_of(row.policy for row in found.rows)
-    period, first = told.period_name(found.month.allowance), found.story.policy
+    period, first = told.first_period(found.month), found.story.policy
     parts = [
-        f"<header>\n<h1>{markup.text(f'One {period} of a fleet')}</h1>",
+        f"<header>\n<h1>{markup.text(f'{told.simulated_time(found.month)} of a fleet')}</h1>",
         *(markup.paragraph(sentence) for sentence in told.head(found, source)),
         "</header>",
         markup.section(
@@ -51,4 +51,4 @@ def page(found: FleetComparison, source: str) -> str:
         markup.section("What this rests on", markup.bullets(told.notes(found))),
         "<footer>Made by Slacktide. Nothing was rented for it; money is USD.</footer>",
     ]
-    return markup.document(f"One {period} of a fleet", parts)
+    return markup.document(f"{told.simulated_time(found.month)} of a fleet", parts)
