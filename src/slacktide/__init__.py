@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from slacktide.allocate.base import allocators
     from slacktide.app.backtest import Starts, backtest
     from slacktide.app.controller import Controller
+    from slacktide.app.fleet_question import FleetQuestion
+    from slacktide.app.fleets import simulate_fleet
     from slacktide.app.journal import Journal, open_journal
     from slacktide.app.plan import plan
     from slacktide.app.streams import simulate
@@ -42,6 +44,8 @@ _HOMES = {
     "slacktide.app.backtest": ("Starts", "backtest"),
     "slacktide.app.controller": ("Controller",),
     "slacktide.app.journal": ("Journal", "open_journal"),
+    "slacktide.app.fleet_question": ("FleetQuestion",),
+    "slacktide.app.fleets": ("simulate_fleet",),
     "slacktide.app.plan": ("plan",),
     "slacktide.app.streams": ("simulate",),
     "slacktide.app.submission": ("Submission",),
@@ -69,6 +73,7 @@ __all__ = [
     "Amdahl",
     "Controller",
     "Fleet",
+    "FleetQuestion",
     "FleetView",
     "InfeasibleError",
     "InputError",
@@ -107,6 +112,7 @@ __all__ = [
     "read_fleet_file",
     "read_job_file",
     "simulate",
+    "simulate_fleet",
 ]
 
 

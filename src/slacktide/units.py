@@ -101,6 +101,13 @@ class Budget(NamedTuple):
     usd_per_hour: float | None
 
 
+class Spend(NamedTuple):
+    """Money per period."""
+
+    usd: float
+    period_hours: float
+
+
 def parse_duration_hours(text: str) -> float:
     """Read a duration such as `90s`, `15m`, `1.5h`, `1d` or `1h30m` and return hours."""
     found = _DURATION.fullmatch(text.strip())
@@ -167,14 +174,40 @@ def parse_budget(text: str) -> Budget:
     stripped = text.strip()
     if gpus := _GPUS.fullmatch(stripped):
         return Budget(_at_most(_number(gpus["gpus"]), 1e9, "a budget must be <= 1e9 gpus", text), None)
-    money, hours = _per_period(stripped)
-    if hours is not None and _MONEY.fullmatch(money):
-        return Budget(None, parse_money_usd(money) / hours)
+    if (spend := _spend(stripped)) is not None:
+        return Budget(None, spend.usd / spend.period_hours)
     if _MONEY.fullmatch(stripped):
         # Dollars without a period are the trap that every budget falls into once.
         remedy = f"name its period, as in '{stripped[:30]}/month'"
         raise InputError(f"{_BUDGET_FORM}, got {shown(text)}; {remedy}")
     raise _refusal(_BUDGET_FORM, text, "write '{0} gpus' or '{0} usd/hour'")
+
+
+def parse_spend(text: str) -> Spend:
+    """Read money per period such as `20000 usd/month` or `$500 per day`."""
+    parse_budget(text)  # answers everything that is no budget
+    if (spend := _spend(text.strip())) is None:
+        raise InputError(f"must be money per period, such as 20000 usd/month, got {shown(text)}")
+    return spend
+
+
+def _spend(text: str) -> Spend | None:
+    money, hours = _per_period(text)
+    if hours is None or not _MONEY.fullmatch(money):
+        return None
+    return Spend(parse_money_usd(money), hours)
+
+
+def parse_period_hours(text: str) -> float:
+    """Read a period: `day`, `week`, `month`, or a duration such as `36h`; a month is 730 hours."""
+    hours = PERIOD_HOURS.get(text.strip().lower())
+    if hours is not None:
+        return hours
+    try:
+        return parse_duration_hours(text)
+    except InputError as error:
+        known = ", ".join(PERIOD_HOURS)
+        raise InputError(f"must be one of {known}, or a duration, got {shown(text)}") from error
 
 
 def parse_arrivals_per_hour(text: str) -> float:

@@ -89,6 +89,13 @@ def test_howto_for_streams_runs(sandbox: Path) -> None:
     assert {"simulate.png", "trace.csv"} <= {path.name for path in sandbox.iterdir()}
 
 
+def test_howto_for_fleets_runs(sandbox: Path) -> None:
+    page = ROOT / "docs/howto/fleet.md"
+    (sandbox / "team.yaml").write_text(blocks(page, "yaml")[0], encoding="utf-8")
+    follow(page)
+    assert {"month.png", "month.html", "jobs.csv"} <= {path.name for path in sandbox.iterdir()}
+
+
 def test_howto_for_allocators_runs(sandbox: Path) -> None:
     try:
         follow(ROOT / "docs/howto/allocator.md")

@@ -141,7 +141,7 @@ def test_spot_that_is_kept_may_be_worse_than_spot_that_is_lost() -> None:
     scene = FleetScene(market, (Member(0.0, job),))
     assert scene.kinds.move_hours[0, 0, 1] > 2.0
     held = Moment(scene, scene.kinds, scene.lives(), 0.0, [0, 1], 0, 1, 0)
-    lost, _ = promises.at_the_border(held.kinds, held.lives, 0, 0.0, 0.5, 0, 1, 0)
+    lost, _, _ = promises.at_the_border(held.kinds, held.lives, 0, 0.0, 0.5, 0, 1, 0)
     assert promises.can_be_rescued(held.kinds, held.lives, 0, lost, 0.5)
     assert not safe(held)
     assert safe(held._replace(spot=0))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from slacktide.budget.classes import JobClass
 from slacktide.errors import FileError, InputError
 from slacktide.jobfile.fleet import FLEET_KEYS, FleetFile, gpus_of, parse_fleet, read_fleet_file
+from slacktide.jobfile.fleet_budget import BUDGET_KEYS
 from slacktide.jobfile.fleet_classes import CLASS_KEYS
 from slacktide.jobfile.fleet_keys import PRICE_KEYS, STREAM_KEYS, StreamSettings
 from slacktide.speedup import Amdahl, Linear, Power, Table
@@ -445,7 +446,7 @@ def test_the_example_is_a_fleet_and_speaks_of_every_kind_of_class() -> None:
 
 def test_every_key_is_documented() -> None:
     text = DOCUMENTATION.read_text(encoding="utf-8")
-    for key in (*FLEET_KEYS, *CLASS_KEYS, *PRICE_KEYS, *STREAM_KEYS):
+    for key in (*FLEET_KEYS, *CLASS_KEYS, *BUDGET_KEYS, *PRICE_KEYS, *STREAM_KEYS):
         assert f"`{key}`" in text, key
 
 

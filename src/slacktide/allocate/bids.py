@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.allocate.cost_tables import NEVER, CostTables, at_work, between
-from slacktide.allocate.promises import is_hard, is_safe, rescue
+from slacktide.allocate.promises import LATE_HOURS, is_far, is_hard, is_safe, rescue
 from slacktide.allocate.site_arrays import Prices
 from slacktide.arrays import Bools, Floats, Ints
 from slacktide.compiled import compilable
@@ -85,13 +85,14 @@ def find_ways(
         deadline = lives.deadline_hours[job]
         hard = is_hard(lives, job)
         due = deadline < np.inf and (hard or now < deadline)
-        idle_safe = not hard or is_safe(kinds, lives, job, now, hours, lives.pool[job], 0, 0)
+        far = not hard or is_far(kinds, lives, job, now + hours)
+        idle_safe = far or is_safe(kinds, lives, job, now, hours, lives.pool[job], 0, 0)
         hour = hour_usd(lives, job, now, tuning.hour_usd)
-        _on_spot(kinds, lives, prices, tables, tuning, now, hours, ways, job, due, hard, idle_safe, hour)
         if due:
-            _due_without(kinds, lives, prices, tables, tuning, now, hours, ways, job, hard, idle_safe)
+            _due_without(kinds, lives, prices, tables, tuning, now, hours, ways, job, far, idle_safe)
         else:
             _open_without(kinds, lives, prices, tables, tuning, now, ways, job, hour)
+        _on_spot(kinds, lives, prices, tables, tuning, now, hours, ways, job, due, far, hour)
 
 
 @compilable
@@ -149,7 +150,7 @@ def due_usd(tables: CostTables, values: Floats, kind: int, steps: float, work: f
 @compilable
 def _on_spot(
     kinds: Kinds, lives: Lives, prices: Prices, tables: CostTables, tuning: Tuning, now: float, hours: float,
-    ways: Ways, job: int, due: bool, hard: bool, idle_safe: bool, hour: float,
+    ways: Ways, job: int, due: bool, far: bool, hour: float,
 ) -> None:  # fmt: skip
     kind, here, work = lives.kind[job], lives.pool[job], work_left(kinds, lives, job)
     idle = lives.spot_gpus[job] + lives.on_demand_gpus[job] == 0
@@ -161,14 +162,18 @@ def _on_spot(
             if speed <= 0.0 or tables.rate[kind, way] <= 0.0:
                 continue
             same = lives.spot_gpus[job] == width and lives.on_demand_gpus[job] == 0 and pool == here
-            risky = hard and (not idle_safe or pool != here)
-            if risky and not is_safe(kinds, lives, job, now, hours, pool, width, 0):
+            if not far and not is_safe(kinds, lives, job, now, hours, pool, width, 0):
                 continue
             pause = pause_hours(kinds, lives, job, pool, same)
             usual, run = tables.rate[kind, way], pause + work / speed
             lasts = tuning.tenure_hours * (1.0 - math.exp(-run / tuning.tenure_hours))
             paid = hour + tuning.table_usd * width
-            if due:
+            if ways.forced[job]:
+                # Until the next border on spot, then the rest of the rescue.
+                held = min(run, hours)
+                share = max(0.0, 1.0 - max(0.0, held - pause) * speed / work)
+                usd = tuning.table_usd * width * held + share * ways.without_usd[job]
+            elif due:
                 # A pause is work that is done once more; another pace is more or less of it.
                 usd = due_usd(tables, tables.due_spot_usd[kind, :, way], kind, steps, (run * usual))
             else:
@@ -187,7 +192,7 @@ def _on_spot(
 @compilable
 def _due_without(
     kinds: Kinds, lives: Lives, prices: Prices, tables: CostTables, tuning: Tuning, now: float, hours: float,
-    ways: Ways, job: int, hard: bool, idle_safe: bool,
+    ways: Ways, job: int, far: bool, idle_safe: bool,
 ) -> None:  # fmt: skip
     """Find the best for a job with a deadline ahead without spot: to wait, or on demand."""
     kind, here, work = lives.kind[job], lives.pool[job], work_left(kinds, lives, job)
@@ -196,7 +201,9 @@ def _due_without(
         same = lives.on_demand_gpus[job] == gpus and lives.spot_gpus[job] == 0 and pool == here
         run = pause_hours(kinds, lives, job, pool, same) + work / pace(kinds, lives, job, pool, gpus)
         ways.forced[job] = True
-        ways.without_usd[job] = prices.on_demand_usd[pool] * gpus * run
+        in_time = now + run <= lives.deadline_hours[job] + LATE_HOURS
+        # Spot that is safe comes before a rescue that would be late.
+        ways.without_usd[job] = prices.on_demand_usd[pool] * gpus * run if in_time else 0.1 * NEVER
         ways.without_pool[job], ways.without_gpus[job] = pool, gpus
         return
     steps = (lives.deadline_hours[job] - now) / tables.step_hours
@@ -213,7 +220,7 @@ def _due_without(
             amount = run * tables.rate[kind, way]
             usd = due_usd(tables, tables.due_on_demand_usd[kind, :, way], kind, steps, amount)
             usd += (prices.on_demand_usd[pool] - tuning.table_on_demand_usd) * width * run
-            if usd < best and (not hard or is_safe(kinds, lives, job, now, hours, pool, 0, width)):
+            if usd < best and (far or is_safe(kinds, lives, job, now, hours, pool, 0, width)):
                 best = usd
                 ways.without_pool[job], ways.without_gpus[job] = pool, width
     ways.without_usd[job] = best

@@ -50,8 +50,9 @@ def rescue(
     A job that is on time with the on-demand GPUs that it holds keeps them: so what its rescue costs is known
     once it has begun.
     """
-    limit = lives.deadline_hours[job] + LATE_HOURS
-    if held_on(lives, kinds, job, state, now_hours) <= limit:
+    # What begins may not count on the tolerance: what goes on does, or rounding would end it.
+    limit = lives.deadline_hours[job]
+    if held_on(lives, kinds, job, state, now_hours) <= limit + LATE_HOURS:
         return state.pool, state.on_demand_gpus
     kind, least, soonest = lives.kind[job], np.inf, np.inf
     pool, gpus = state.pool, 0
@@ -123,11 +124,26 @@ def at_the_border(
     pool: int,
     spot: int,
     on_demand: int,
-) -> tuple[JobState, float]:
-    """Return a job at the next border, all its spot gone, and for how long it will have held GPUs."""
+) -> tuple[JobState, float, JobState]:
+    """Return a job at the next border, all its spot gone, for how long it held GPUs, and with its spot."""
     terms = terms_of(kinds, lives, job, pool)
     after, passed = pass_time(terms, state_of(lives, job), now_hours, hours, pool, spot, on_demand)
-    return lose(terms, after, 0), passed.hours if spot + on_demand > 0 else 0.0
+    return lose(terms, after, 0), passed.hours if spot + on_demand > 0 else 0.0, after
+
+
+@compilable
+def is_far(kinds: Kinds, lives: Lives, job: int, next_hours: float) -> bool:
+    """Whether a deadline is so far away that whatever is held until the next border is safe.
+
+    As if all work since the last checkpoint were lost, and the job as far away from its rescue as can be.
+    """
+    kind, here = lives.kind[job], lives.pool[job]
+    nothing = JobState(
+        0, 0, here, 0.0, lives.checkpointed_gpu_hours[job], lives.checkpointed_gpu_hours[job], 0.0, 0.0,
+        np.inf, False,
+    )  # fmt: skip
+    travels = kinds.move_hours[kind].max()
+    return can_be_rescued(kinds, lives, job, nothing, next_hours + travels)
 
 
 @compilable

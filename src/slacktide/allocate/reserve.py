@@ -53,12 +53,16 @@ def needs(
     whole = kinds.whole_slots[lives.kind[job]] > 0
     if not is_hard(lives, job):
         return hourly * (slot_hours if whole else hours) + moved, 0.0
-    state, held = at_the_border(kinds, lives, job, now, hours, pool, spot, on_demand)
+    state, held, kept = at_the_border(kinds, lives, job, now, hours, pool, spot, on_demand)
     paid = hourly * (slot_hours if whole and held > 0.0 else held) + moved
     if state.finish_hours < np.inf:
         return paid, 0.0
-    kept = rescue_usd(kinds, lives, job, state, now + hours, prices.on_demand_usd)
-    return paid, kept + (slot_hours * most_hourly(kinds, lives, prices, job) if whole else 0.0)
+    # Who keeps its spot has less work left, but perhaps a checkpoint to carry to where it is rescued.
+    most = max(
+        rescue_usd(kinds, lives, job, state, now + hours, prices.on_demand_usd),
+        rescue_usd(kinds, lives, job, kept, now + hours, prices.on_demand_usd),
+    )
+    return paid, most + (slot_hours * most_hourly(kinds, lives, prices, job) if whole else 0.0)
 
 
 @compilable

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slacktide.errors import InputError, UnknownNameError
 
-COMPANIONS = {"fleet": ("speedup.csv",)}
+COMPANIONS = {"fleet": ("speedup.csv",), "team-month": ("team-month",)}
 """Files that an example of one file reads: they are copied with it."""
 LEFT_OUT = ("__pycache__", "*.pyc", "checkpoints")
 

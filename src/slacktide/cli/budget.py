@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,6 +67,15 @@ def budget_gpus(file: FleetFile, text: str | None) -> float:
     from slacktide.jobfile.fleet import gpus_of
     from slacktide.units import parse_budget
 
+    if not file.classes:
+        raise InputError(
+            f"{file.path}: a fleet must have classes to know its widths, got none; add 'classes:'"
+        )
+    if text is None and math.isinf(file.budget_gpus):
+        raise InputError(
+            f"{file.path}: widths on an average budget need the price of a GPU-hour, got only a market; "
+            "write for instance 'price: 2.50 usd'"
+        )
     if text is None:
         return file.budget_gpus
     try:

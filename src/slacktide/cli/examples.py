@@ -48,5 +48,6 @@ def _next(path: Path) -> str:
     """Return the command that shows what an example does."""
     if path.suffix == ".md":
         return f"read {path}"
-    verb = "budget" if str(path).endswith("fleet.yaml") else "plan"
+    text = path.read_text(encoding="utf-8")
+    verb = "plan" if "\nbudget:" not in text else "simulate" if "\nmarket:" in text else "budget"
     return f"slacktide {verb} {path}"

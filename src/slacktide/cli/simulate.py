@@ -1,4 +1,4 @@
-"""`slacktide simulate`: a stream of jobs under allocators, compared at equal realised spending."""
+"""`slacktide simulate`: a fleet under allocators, compared at equal realised spending."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ MAX_JOBS = 10_000_000
 
 @click.command()
 @click.argument("fleet", type=click.Path(), metavar="FLEET")
-@click.option("--jobs", "jobs", type=click.Path(), metavar="FILE.csv", help="A recorded stream of jobs.")
-@click.option("--count", type=int, help="Number of jobs to generate without --jobs.  [default: 20000]")
+@click.option("--jobs", "jobs", type=click.Path(), metavar="FILE.csv", help="A table of past jobs.")
+@click.option(
+    "--count",
+    type=int,
+    help="Number of jobs to generate without --jobs.  [default: 20000; on a market one budget period's]",
+)
 @click.option(
     "--policy",
     multiple=True,
@@ -40,13 +44,31 @@ MAX_JOBS = 10_000_000
     "--provisioning", type=common.Duration(), help="Time from requesting a node until it is ready, e.g. 4m."
 )
 @click.option("--idle-grace", type=common.Duration(), help="How long an idle node is kept, e.g. 5m.")
+@common.market_options
+@click.option(
+    "--start", type=int, help="Market: the slot in which the jobs' hour 0 is.  [default: by date, or 0]"
+)
+@click.option(
+    "--hours", type=float, help="Market: only jobs of this many hours.  [default: one budget period]"
+)
+@click.option("--periods", type=float, help="Market: the same in periods of the budget, such as 0.5 or 2.")
+@click.option(
+    "--csv-jobs",
+    type=common.FileEnding(str),
+    metavar="FILE.csv",
+    help="Market: also write what each job got and why.",
+)
+@common.report_option("Market: also write a page with all of it")
 @common.plot_option("Also write a plot")
 @common.output_option("table", "json", "csv")
 def simulate(fleet: str, **given: Any) -> None:
-    """Simulate a stream of jobs of FLEET under allocators, each next to the optimum at equal spending.
+    """Simulate the jobs of FLEET under allocators, compared at equal spending.
 
     FLEET is a YAML file: a budget, and classes of jobs that keep arriving. A policy given by name only is
     tuned until it actually spends the budget; one with parameters runs as given.
+
+    Where FLEET names a market, its jobs share spot and on-demand GPUs, may have deadlines, and the budget is
+    a limit in every period: the first policy is told of in full, the others are tuned to the same spend.
     """
     from slacktide.app.streams import simulate as run
     from slacktide.app.streams import usual_allocators
@@ -54,6 +76,14 @@ def simulate(fleet: str, **given: Any) -> None:
     from slacktide.report.streams import Simulated
 
     file = read_fleet_file(fleet)
+    if file.market is not None or given["market"] is not None:
+        from slacktide.cli.simulate_fleet import simulate_on_market
+
+        simulate_on_market(fleet, file, given)
+        return
+    from slacktide.cli.simulate_fleet import check_stream_options
+
+    check_stream_options(given)
     stream, told = _stream(file, given)
     policies = common.parse_policies(given["policy"], fleet) or usual_allocators(file.policy)
     with common.Bar("simulating") as bar:

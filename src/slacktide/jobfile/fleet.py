@@ -10,17 +10,20 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobClass
-from slacktide.errors import FileError, InputError
+from slacktide.budget.templates import Template
+from slacktide.errors import FileError, InputError, shown
 from slacktide.jobfile import keys
+from slacktide.jobfile.fleet_budget import WrittenBudget, budget
 from slacktide.jobfile.fleet_classes import class_list
 from slacktide.jobfile.fleet_keys import StreamSettings, price, stream_settings
 from slacktide.register import Spec
-from slacktide.units import Budget, parse_budget
+from slacktide.units import Budget
 from slacktide.yaml_fields import Fields, root, scalar
 from slacktide.yaml_tree import Mistakes, Section, parse_tree, read_text
 
-FLEET_KEYS = ("budget", "price", "classes", "stream", "policy")
+FLEET_KEYS = ("budget", "price", "market", "classes", "stream", "policy")
 """All keys of a fleet file."""
 
 
@@ -29,10 +32,17 @@ class FleetFile:
     """All that a fleet file says."""
 
     classes: tuple[JobClass, ...]
+    """What a stream heeds of each class."""
     budget: str
     """The budget as written, such as `20000 usd/month`."""
     budget_gpus: float
-    """GPUs that may be rented on average over time."""
+    """GPUs that may be rented on average over time; infinite where only money limits them, on a market."""
+    allowance: Allowance | None = None
+    """What may be spent in each period, for a budget in money; its start is that of whoever runs it."""
+    market: str | None = None
+    """The market that the jobs share: its name, or the path of a trace; None: all is on demand at a price."""
+    templates: tuple[Template, ...] = ()
+    """All of each class, deadlines and worth included."""
     usd_per_gpu_hour: float | None = None
     """What a GPU-hour costs on average; None when the file names no price."""
     stream: StreamSettings = field(default_factory=StreamSettings)
@@ -52,29 +62,46 @@ def parse_fleet(text: str, *, path: str | Path = "<text>") -> FleetFile:
     tree = root(parse_tree(text, mistakes), path, kind="fleet", least="budget and classes")
     fields = Fields(_not_a_job(tree, path), mistakes, FLEET_KEYS)
     fields.require("budget", "16 gpus")
-    fields.require("classes", "[{name: bert, arrivals: 3/hour, work: 4 gpu-hours}]")
-    written = fields.read("budget", scalar(str.strip), "")
-    budget = fields.read("budget", scalar(parse_budget), None)
+    if "market" not in fields:
+        fields.require("classes", "[{name: bert, arrivals: 3/hour, work: 4 gpu-hours}]")
+    written = fields.read("budget", budget(mistakes), None)
     usd = fields.read("price", price(mistakes), math.nan if "price" in fields else None)
-    classes = fields.read("classes", class_list(mistakes), ())
+    market = fields.read("market", scalar(keys.market(Path(path).parent)), None)
+    classes = fields.read("classes", class_list(mistakes, market="market" in fields), ())
     stream = fields.read("stream", stream_settings(mistakes), StreamSettings())
     policy = fields.read("policy", keys.allocator(Path(path).parent), None)
     gpus = math.nan
-    if budget is not None:
+    if written is not None:
         try:
-            gpus = gpus_of(budget, usd)
+            gpus = _average_gpus(written, usd, market="market" in fields)
         except InputError as error:
             fields.note("budget", str(error))
     mistakes.check()
+    assert written is not None, "a file without a budget is a mistake"
     return FleetFile(
-        classes=classes,
-        budget=written,
+        classes=tuple(one.plain for one in classes),
+        budget=written.text,
         budget_gpus=gpus,
+        allowance=written.allowance,
+        market=market,
+        templates=tuple(one.template for one in classes),
         usd_per_gpu_hour=usd,
         stream=stream,
         policy=policy,
         path=str(path),
     )
+
+
+def _average_gpus(written: WrittenBudget, usd_per_gpu_hour: float | None, *, market: bool) -> float:
+    """Return the GPUs of a budget on average; on a market, whose prices change, money alone is the limit."""
+    if market and written.average.gpus is not None:
+        raise InputError(
+            "with a market a budget must be money per period, such as 20000 usd/month, got "
+            f"{shown(written.text)}; a market's prices say what GPUs cost"
+        )
+    if market and usd_per_gpu_hour is None:
+        return math.inf
+    return gpus_of(written.average, usd_per_gpu_hour)
 
 
 def gpus_of(budget: Budget, usd_per_gpu_hour: float | None) -> float:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 from slacktide.budget.classes import JobClass
+from slacktide.budget.templates import Template
 from slacktide.errors import InputError, shown
 from slacktide.jobfile import keys
+from slacktide.jobfile.fleet_templates import MARKET_KEYS, check_heeded, class_resources, template
 from slacktide.jobfile.phases import items, phases
+from slacktide.jobfile.resources import Resources
 from slacktide.jobfile.scaling import speedup
 from slacktide.speedup import Linear
 from slacktide.types import ANY_WIDTH, Job
@@ -21,20 +25,33 @@ from slacktide.units import (
 from slacktide.yaml_fields import Fields, number, scalar
 from slacktide.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
 
-CLASS_KEYS = ("name", "arrivals_per_hour", "arrivals", "work", "phases", "speedup", "restart", "widths")
+PLAIN_KEYS = ("name", "arrivals_per_hour", "arrivals", "work", "phases", "speedup", "restart", "widths")
+CLASS_KEYS = (*PLAIN_KEYS, *MARKET_KEYS)
 """All keys of a class."""
 
 
-def class_list(mistakes: Mistakes) -> Callable[[Tree], tuple[JobClass, ...]]:
-    """Return a reader of the list of classes; mistakes inside one are noted at their own places."""
+class ReadClass(NamedTuple):
+    """A class of a fleet file."""
 
-    def read(tree: Tree) -> tuple[JobClass, ...]:
+    plain: JobClass
+    """What a stream heeds that is served on demand at one price."""
+    template: Template
+    """All of it, for a fleet on a market."""
+
+
+def class_list(mistakes: Mistakes, *, market: bool) -> Callable[[Tree], tuple[ReadClass, ...]]:
+    """Return a reader of the list of classes; mistakes inside one are noted at their own places.
+
+    Without a market deadlines and what else only a market heeds are mistakes.
+    """
+
+    def read(tree: Tree) -> tuple[ReadClass, ...]:
         found = []
         lines: dict[str, int] = {}
         for place, item in enumerate(items(tree, "classes"), start=1):
             fields = _fields(item, place, mistakes)
             if fields is not None:
-                found.append(_job_class(fields))
+                found.append(_read_class(fields, market))
                 _check_once(fields, lines)
         return tuple(one for one in found if one is not None)
 
@@ -61,8 +78,17 @@ def _check_once(fields: Fields, lines: dict[str, int]) -> None:
         )
 
 
-def _job_class(fields: Fields) -> JobClass | None:
+def _read_class(fields: Fields, market: bool) -> ReadClass | None:
     """Read one class; None if a mistake makes it unusable."""
+    if not market:
+        check_heeded(fields)
+    gpus = class_resources(fields)
+    plain = _job_class(fields, gpus)
+    return None if plain is None else ReadClass(plain, template(fields, plain, gpus))
+
+
+def _job_class(fields: Fields, gpus: Resources | None) -> JobClass | None:
+    """Read what a stream heeds of a class; None if a mistake makes it unusable."""
     fields.require("name", "bert")
     name = fields.read("name", scalar(keys.name), "")
     arrivals = _arrivals(fields)
@@ -70,7 +96,7 @@ def _job_class(fields: Fields) -> JobClass | None:
     scaling = fields.read("speedup", speedup(fields.mistakes), assumed)
     parts = phases(fields, scaling)
     restart = fields.read("restart", scalar(parse_duration_hours), 0.0)
-    widths = fields.read("widths", _widths, ANY_WIDTH)
+    widths = fields.read("widths", _widths, ANY_WIDTH) if gpus is None else gpus.widths
     if math.isnan(arrivals) or not parts:
         return None
     one = parts[0]

@@ -62,6 +62,9 @@ JOB_KEYS = (
     "hang_after",
     "progress",
     "class",
+    "patience",
+    "priority",
+    "owner",
 )
 """All keys of a job file."""
 
@@ -135,6 +138,12 @@ class JobFile:
     """The pattern that finds progress in what the job prints; None: the job reports it itself, or nobody."""
     fleet_class: str | None = None
     """The class of a job that is part of a stream; such a job needs no deadline."""
+    patience_hours: float | None = None
+    """In a fleet: how long it may go without GPUs before it rents on demand; None: the allocator decides."""
+    priority: float = 1.0
+    """In a fleet: how many times as much as a usual job's an hour of its waiting counts."""
+    owner: str = ""
+    """Whose job it is."""
     dated: bool = False
     """Whether a time in it is a date, so that the hours until then depend on when the file is read."""
     path: str = "<text>"
@@ -206,6 +215,9 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         hang_after_hours=fields.read("hang_after", scalar(keys.patience), DEFAULT_HANG_HOURS),
         progress_log=fields.read("progress", progress(mistakes), None),
         fleet_class=fields.read("class", scalar(keys.name), None),
+        patience_hours=fields.read("patience", scalar(keys.wait), None),
+        priority=fields.read("priority", scalar(keys.weight), 1.0),
+        owner=fields.read("owner", scalar(keys.owner), ""),
         dated=any(_is_date(fields, key) for key in ("deadline", "worthless_after")),
         path=mistakes.path,
         # Last: a job is made only of a file without mistakes.
@@ -260,7 +272,7 @@ def _job(fields: Fields, gpus: Resources, checkpoint: _Checkpoint, now: datetime
     moment, duration = scalar(keys.moment(now)), scalar(parse_duration_hours)
     # A number that could not be read is not-a-number: no comparison with it complains again.
     scaling = fields.read("speedup", speedup(fields.mistakes), Linear())
-    deadline = fields.read("deadline", moment, math.nan if "deadline" in fields else math.inf)
+    deadline = fields.read("deadline", scalar(keys.due(now)), math.nan if "deadline" in fields else math.inf)
     guess = guessed_gpu_hours(scaling, gpus.widths, deadline)
     parts = phases(fields, scaling, scalar(keys.work(guess)))
     worthless_after = fields.read("worthless_after", moment, None)
@@ -270,9 +282,9 @@ def _job(fields: Fields, gpus: Resources, checkpoint: _Checkpoint, now: datetime
     value = fields.read("value", scalar(keys.positive(parse_money_usd)), 0.0)
     max_cost = fields.read("max_cost", scalar(keys.positive(parse_money_usd)), None)
     billed = fields.read("billing", scalar(keys.billing), DEFAULT_BILLING)
-    late = fields.read("after_deadline", scalar(keys.after_deadline), _usual_end(deadline, worthless_after))
+    late = fields.read("after_deadline", scalar(keys.after_deadline), usual_end(deadline, worthless_after))
 
-    _check_worth(fields, deadline, worthless_after)
+    check_worth(fields, deadline, worthless_after)
     _check_shrink(fields, restart, shrink)
     fields.mistakes.check()
     try:
@@ -299,20 +311,24 @@ def _job(fields: Fields, gpus: Resources, checkpoint: _Checkpoint, now: datetime
         raise _located(fields, error) from error
 
 
-def _usual_end(deadline_hours: float, worthless_after_hours: float | None) -> AfterDeadline:
+def usual_end(deadline_hours: float, worthless_after_hours: float | None) -> AfterDeadline:
     """Return what becomes of late work unless the file says so: after a hard deadline it is worth nothing."""
     soft = worthless_after_hours is not None and worthless_after_hours > deadline_hours
     return "finish-fast" if soft or math.isinf(deadline_hours) else "stop"
 
 
-def _check_worth(fields: Fields, deadline_hours: float, worthless_after_hours: float | None) -> None:
+def check_worth(fields: Fields, deadline_hours: float, worthless_after_hours: float | None) -> None:
     """See that a soft deadline says both what the result is worth and until when."""
     pair = {"value": "worthless_after", "worthless_after": "value"}
     for key, other in pair.items():
         if key in fields and other not in fields:
             remedy = "leave both out for a hard deadline"
             fields.note(key, f"must come with {other}, got no {other}; {remedy}")
-    if worthless_after_hours is not None and worthless_after_hours < deadline_hours:
+    if worthless_after_hours is None:
+        return
+    if math.isinf(deadline_hours):
+        fields.note("worthless_after", "must come with a deadline, got none; add one, or leave both out")
+    elif worthless_after_hours < deadline_hours:
         limit, came = format_duration(deadline_hours), format_duration(worthless_after_hours)
         fields.note("worthless_after", f"must be >= deadline ({limit}), got {came}")
 

@@ -32,10 +32,12 @@ from slacktide.units import (
     parse_range,
     parse_work,
 )
-from slacktide.yaml_fields import plain, scalar, section
+from slacktide.yaml_fields import number, plain, scalar, section
 from slacktide.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_OWNER = re.compile(r"[\w.@+ -]{1,100}")
+LEAST_WEIGHT, MOST_WEIGHT = 0.001, 1000.0
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # Two letters at least: `C:\traces\may.csv` is a path, `synthetic:h100` is not.
@@ -121,6 +123,31 @@ def patience(text: str) -> float:
         raise InputError(f"{error}; or write 'never'") from error
 
 
+def wait(text: str) -> float:
+    """Read how long a job may go without GPUs before it rents on demand, in hours; `never` is forever."""
+    if text == "never":
+        return math.inf
+    try:
+        return parse_duration_hours(text)
+    except InputError as error:
+        raise InputError(f"{error}; or write 'never'") from error
+
+
+def weight(text: str) -> float:
+    """Read a priority: how many times as much as a usual job's an hour of a job's waiting counts."""
+    if not LEAST_WEIGHT <= (found := number(text)) <= MOST_WEIGHT:
+        must = f"must be in {LEAST_WEIGHT:g}..{MOST_WEIGHT:g}"
+        raise InputError(f"{must}, got {shown(text)}; 1 is a usual job, 2 one that matters twice as much")
+    return found
+
+
+def owner(text: str) -> str:
+    """Read whose job it is."""
+    if not _OWNER.fullmatch(text):
+        raise InputError(f"must be 1 to 100 characters of a name or an address, got {shown(text)}")
+    return text
+
+
 def yes_or_no(text: str) -> bool:
     """Read `true` or `false`."""
     if text.lower() not in ("true", "false"):
@@ -167,6 +194,12 @@ def moment(now: datetime) -> Callable[[str], float]:
         return hours
 
     return read
+
+
+def due(now: datetime) -> Callable[[str], float]:
+    """Return a parser of deadlines, in hours from now; `none` is a job that just wants to be done soon."""
+    timed = moment(now)
+    return lambda text: math.inf if text == "none" else timed(text)
 
 
 def is_date(text: str) -> bool:

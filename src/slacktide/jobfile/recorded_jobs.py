@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,7 @@ LEAST_AMOUNT, MOST_AMOUNT = 1e-9, 1e12
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
+class Columns:
     """Where in a row each fact stands; None where the file does not say it."""
 
     names: tuple[str, ...]
@@ -42,6 +42,7 @@ class _Columns:
     size: str | None
 
     def cell(self, row: Row, name: str) -> str:
+        """Return what a row says in a column; nothing where it is too short."""
         place = self.names.index(name)
         return row.cells[place].strip() if place < len(row.cells) else ""
 
@@ -79,14 +80,21 @@ def _from_the_beginning(hours: Floats) -> Floats:
     return shifted
 
 
-def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> _Columns:
+def header(rows: list[Row], known: Iterable[str], path: str) -> tuple[str, ...]:
+    """Return the names of a table's columns; raises FileError where one that counts comes twice."""
     if not rows:
         raise FileError("a table must have a header, got no text", path=path)
     names = tuple(cell.strip().lower().removeprefix("\ufeff") for cell in rows[0].cells)
-    line = rows[0].number
-    for name in {*TIME_COLUMNS, *CLASS_COLUMNS, WORK, DURATION, WIDTH}:
+    for name in known:
         if names.count(name) > 1:
-            raise FileError(f"a column must come once, got {shown(name)} twice", path=path, line=line)
+            raise FileError(
+                f"a column must come once, got {shown(name)} twice", path=path, line=rows[0].number
+            )
+    return names
+
+
+def class_column(names: tuple[str, ...], classes: Sequence[JobClass], path: str, line: int) -> str | None:
+    """Return the column of classes; None where there is none, and only one class."""
     job_class = next((name for name in CLASS_COLUMNS if name in names), None)
     if job_class is None and len(classes) > 1:
         raise FileError(
@@ -95,7 +103,18 @@ def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> _Column
             path=path,
             line=line,
         )
-    return _Columns(names, _time_column(names, path, line), job_class, _size_column(names, path, line))
+    return job_class
+
+
+def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> Columns:
+    names = header(rows, (*TIME_COLUMNS, *CLASS_COLUMNS, WORK, DURATION, WIDTH), path)
+    line = rows[0].number
+    return Columns(
+        names,
+        _time_column(names, path, line),
+        class_column(names, classes, path, line),
+        size_column(names, path, line),
+    )
 
 
 def _time_column(names: tuple[str, ...], path: str, line: int) -> str:
@@ -110,7 +129,8 @@ def _time_column(names: tuple[str, ...], path: str, line: int) -> str:
     return times[0]
 
 
-def _size_column(names: tuple[str, ...], path: str, line: int) -> str | None:
+def size_column(names: tuple[str, ...], path: str, line: int) -> str | None:
+    """Return the column that says how large jobs are; None where sizes are to be drawn."""
     if WORK in names:
         return WORK
     if DURATION in names and WIDTH not in names:
@@ -122,22 +142,27 @@ def _size_column(names: tuple[str, ...], path: str, line: int) -> str | None:
     return DURATION if DURATION in names else None
 
 
-def _job(row: Row, columns: _Columns, classes: Sequence[JobClass], path: str) -> tuple[float, int, float]:
+def _job(row: Row, columns: Columns, classes: Sequence[JobClass], path: str) -> tuple[float, int, float]:
     """Return when a job came, its class and its size."""
     hours = _hours(row, columns, path)
-    index = _class_index(row, columns, classes, path)
+    index = class_index(row, columns, classes, path)
+    return hours, index, size_in(row, columns, classes[index], path)
+
+
+def size_in(row: Row, columns: Columns, one: JobClass, path: str) -> float:
+    """Return the work of a job as a multiple of its class's mean; 1 where the table does not say."""
     if columns.size is None:
-        return hours, index, 1.0
-    amount = _positive(row, columns, columns.size, path)
+        return 1.0
+    amount = positive_in(row, columns, columns.size, path)
     if columns.size == WORK:
-        return hours, index, amount / classes[index].work_gpu_hours
-    gpus = _positive(row, columns, WIDTH, path)
-    usual = sum(phase.work_gpu_hours / phase.speedup(gpus) for phase in classes[index].phases)
-    return hours, index, amount / 3600.0 / usual
+        return amount / one.work_gpu_hours
+    gpus = positive_in(row, columns, WIDTH, path)
+    usual = sum(phase.work_gpu_hours / phase.speedup(gpus) for phase in one.phases)
+    return amount / 3600.0 / usual
 
 
-def _hours(row: Row, columns: _Columns, path: str) -> float:
-    hours = _number(row, columns, columns.time, path) / TIME_COLUMNS[columns.time]
+def _hours(row: Row, columns: Columns, path: str) -> float:
+    hours = number_in(row, columns, columns.time, path) / TIME_COLUMNS[columns.time]
     if abs(hours) > MOST_HOURS:
         came = shown(columns.cell(row, columns.time))
         raise FileError(
@@ -148,7 +173,8 @@ def _hours(row: Row, columns: _Columns, path: str) -> float:
     return hours
 
 
-def _class_index(row: Row, columns: _Columns, classes: Sequence[JobClass], path: str) -> int:
+def class_index(row: Row, columns: Columns, classes: Sequence[JobClass], path: str) -> int:
+    """Return which class a job is of."""
     if columns.job_class is None:
         return 0
     name = columns.cell(row, columns.job_class)
@@ -159,8 +185,9 @@ def _class_index(row: Row, columns: _Columns, classes: Sequence[JobClass], path:
     return known.index(name)
 
 
-def _positive(row: Row, columns: _Columns, name: str, path: str) -> float:
-    found = _number(row, columns, name, path)
+def positive_in(row: Row, columns: Columns, name: str, path: str) -> float:
+    """Return an amount that a row says in a column."""
+    found = number_in(row, columns, name, path)
     if found <= 0:
         raise FileError(f"column {shown(name)} must be > 0, got {found:g}", path=path, line=row.number)
     if not LEAST_AMOUNT <= found <= MOST_AMOUNT:
@@ -169,7 +196,8 @@ def _positive(row: Row, columns: _Columns, name: str, path: str) -> float:
     return found
 
 
-def _number(row: Row, columns: _Columns, name: str, path: str) -> float:
+def number_in(row: Row, columns: Columns, name: str, path: str) -> float:
+    """Return a number that a row says in a column."""
     text = columns.cell(row, name)
     try:
         found = float(text)

@@ -12,7 +12,7 @@ import numpy as np
 from slacktide.arrays import Bools, Floats, Ints
 from slacktide.deciding import Refusal
 from slacktide.results.stream import Responses
-from slacktide.types import TIME_TOLERANCE_HOURS
+from slacktide.types import TIME_TOLERANCE_HOURS, Reason
 
 
 class Moments(NamedTuple):
@@ -74,7 +74,7 @@ class FleetRun:
     """The greatest share of a period's budget that was ever spent in it."""
     held: Held | None = field(default=None, repr=False)
     """All that happened, where the run was asked to keep it."""
-    reasons: Sequence[tuple[float, int, str]] = field(default=(), repr=False)
+    reasons: Sequence[tuple[float, int, Reason]] = field(default=(), repr=False)
     """When which job was given something else and why, where the run was asked to keep it."""
 
     @property

@@ -38,7 +38,7 @@ from slacktide.deciding import (
 from slacktide.errors import InputError
 from slacktide.results.fleet import FleetRun, Held, Moments
 from slacktide.site.kinds import Kinds, Lives
-from slacktide.types import TIME_TOLERANCE_HOURS
+from slacktide.types import TIME_TOLERANCE_HOURS, Reason
 
 Progress = Callable[[int, int], None]
 Watch = Callable[[FleetView, Orders], None]
@@ -99,7 +99,7 @@ class _Run:
     refused: dict[int, Refusal] = field(default_factory=dict)
     moments: list[tuple[float, ...]] = field(default_factory=list)
     stretches: list[tuple[Any, ...]] = field(default_factory=list)
-    reasons: list[tuple[float, int, str]] = field(default_factory=list)
+    reasons: list[tuple[float, int, Reason]] = field(default_factory=list)
     now_hours: float = 0.0
     slot: int = -1
     came: int = 0
@@ -298,7 +298,7 @@ class _Run:
         for place, job in enumerate(self.active):
             new = wanted.pool[place], wanted.spot_gpus[place], wanted.on_demand_gpus[place]
             if new != (lives.pool[job], lives.spot_gpus[job], lives.on_demand_gpus[job]):
-                self.reasons.append((self.now_hours, job, str(decision.why(place))))
+                self.reasons.append((self.now_hours, job, decision.why(place)))
 
     def _fn(self, name: str) -> Callable[..., Any]:
         function: Callable[..., Any] = getattr(kernel, name)

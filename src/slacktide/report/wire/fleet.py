@@ -1,0 +1,130 @@
+"""A simulated fleet for programs: JSON under stable keys, and tables of allocators and jobs as CSV."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slacktide.files import write_whole
+from slacktide.report.fleet import QUARTERS, why
+from slacktide.report.fleet_words import change_lines, notes
+from slacktide.report.wire.values import csv_text, plain, utc
+from slacktide.results.fleet_jobs import by_class, money_at, outcomes
+
+if TYPE_CHECKING:
+    from slacktide.results.fleet import FleetRun
+    from slacktide.results.fleet_comparison import Budgeted, FleetComparison, FleetRow, Measured
+    from slacktide.results.fleet_jobs import JobOutcome
+
+EVERY_HOURS = 6.0
+"""How far apart the moments of `over_time` are at least."""
+
+
+def as_json(found: FleetComparison, source: str) -> dict[str, Any]:
+    """Return the whole comparison under stable keys."""
+    month, all_jobs = found.month, outcomes(found.month, found.story)
+    quarters = [money_at(month, found.story, share) for share in QUARTERS]
+    document = {
+        "source": source,
+        "jobs_from": month.told,
+        "jobs": len(month.jobs),
+        "deadlines": found.deadlines,
+        "hours": month.hours,
+        "start_utc": utc(month.start),
+        "budget_usd": month.allowance.usd,
+        "period_hours": month.period_hours,
+        "renewed": month.allowance.renewal,
+        "market": month.market,
+        "market_start_utc": utc(month.market_start),
+        "market_again": month.again,
+        "slot_hours": month.slot_hours,
+        "left_out": month.left_out,
+        "promised_gpus": month.promised_gpus or None,
+        "brought_gpus": month.brought_gpus,
+        "load_ratio": month.load_ratio,
+        "common_usd": found.common_usd,
+        "common_of": found.common_of or None,
+        "policies": [_policy(row) for row in found.rows],
+        "money": [{**one._asdict(), "free_usd": one.free_usd} for one in quarters],
+        "other_budgets": [_budgeted(one) for one in (found.less, found.more) if one is not None],
+        "changes": change_lines(found),
+        "classes": [one._asdict() for one in by_class(all_jobs)],
+        "over_time": over_time(found.story),
+        "job_rows": [job_row(one) for one in all_jobs],
+        "notes": notes(found),
+    }
+    done: dict[str, Any] = plain(document)
+    return done
+
+
+def policies_csv(found: FleetComparison) -> str:
+    """Return one line for each allocator."""
+    rows = [plain({**_policy(row), "settings": "; ".join(row.settings)}) for row in found.rows]
+    return csv_text(rows)
+
+
+def jobs_csv(found: FleetComparison) -> str:
+    """Return one line for each job under the first allocator."""
+    return csv_text(plain(job_row(one)) for one in outcomes(found.month, found.story))
+
+
+def write_jobs(found: FleetComparison, path: str | os.PathLike[str]) -> None:
+    """Write the table of jobs into a file; raises FileError when it cannot be written."""
+    write_whole(path, jobs_csv(found).encode())
+
+
+def _policy(row: FleetRow) -> dict[str, Any]:
+    return {
+        "policy": row.policy,
+        **_measured(row.measured),
+        "over_bound": row.over_bound,
+        "settings_tried": row.tried,
+        "settings": list(row.settings),
+    }
+
+
+def _measured(one: Measured) -> dict[str, Any]:
+    return {
+        "mean_response_hours": one.mean_hours,
+        "p95_response_hours": one.p95_hours,
+        "deadlines_met": one.met,
+        "hard_deadlines_missed": one.late,
+        "refused": one.refused,
+        "undone": one.unfinished,
+        "spent_usd": one.spent_usd,
+        "on_demand_share": one.on_demand_share,
+    }
+
+
+def _budgeted(one: Budgeted) -> dict[str, Any]:
+    return {"budget_usd": one.budget_usd, **_measured(one.measured)}
+
+
+def over_time(run: FleetRun) -> dict[str, list[Any]]:
+    """Return where the fleet stood over time, a few times a day, as columns."""
+    hours = run.moments.hours
+    step = max(1, round(EVERY_HOURS / float(hours[1] - hours[0]))) if len(hours) > 1 else 1
+    places = np.arange(0, len(hours), step)
+    return {name: column[places].tolist() for name, column in run.moments._asdict().items()}
+
+
+def job_row(one: JobOutcome) -> dict[str, Any]:
+    """Return one job as a row."""
+    row = one._asdict()
+    return {
+        "job": row.pop("name"),
+        "class": row.pop("kind"),
+        **{
+            name: row[name]
+            for name in ("owner", "outcome", "submitted_hours", "deadline_hours", "finish_hours")
+        },
+        "response_hours": one.response_hours,
+        **{
+            name: row[name]
+            for name in ("work_gpu_hours", "cost_usd", "spot_gpu_hours", "on_demand_gpu_hours")
+        },
+        **{name: row[name] for name in ("starts", "losses", "value_usd")},
+        "why": why(one),
+    }
