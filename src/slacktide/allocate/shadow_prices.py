@@ -146,7 +146,8 @@ class PricesRun:
         site = _site(view)
         self.slot = site.slot
         self.beliefs.look(view, prices)
-        paced = self.pacing.hour_usd(view)
+        spot_usd, on_demand_usd = min(self.beliefs.spot_usd), float(prices.on_demand_usd.min())
+        paced = self.pacing.hour_usd(view, spot_usd, on_demand_usd)
         self.hour_usd = paced if self.given.hour_usd is None else self.given.hour_usd
 
     # ---------------------------------------------------------------- what jobs will cost
