@@ -53,6 +53,8 @@ RULES = {
     "next-wish": "the spot GPUs that it wanted first never came, so it takes the next of its wishes",
     "what-is-left": "no new decision was made, so it keeps what it has",
     "no-checkpoint": "the job has no checkpoints, so a change of its workers would start its work over",
+    "patient-spot": "its fleet gives spot by arrival, and on demand after a long wait or when time is short",
+    "as-it-is": "its fleet's allocator said nothing about it, so it keeps what it has",
     "policy-failed": "the policy failed, so it keeps what it has",
     "stopping": "the run is being stopped",
 }
@@ -68,6 +70,8 @@ def reason(rule: str, signals: Mapping[str, float]) -> str:
 
 def because(rule: str) -> str:
     """Say what a rule means, as the end of a sentence that begins with `because`."""
+    if " " in rule:  # it says so itself
+        return words.plain(rule).rstrip(".")
     return RULES.get(rule, f"of its rule {words.plain(rule)!r}")
 
 
