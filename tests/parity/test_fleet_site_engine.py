@@ -12,19 +12,21 @@ import pytest
 
 from slacktide import ledger
 from slacktide.allocate.base import allocators
+from slacktide.allocate.patient_spot import PatientSpot
 from slacktide.backend.replay import Replay
 from slacktide.backtesting.fleet.kernel import Orders
 from slacktide.backtesting.fleet.run import run_fleet
 from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.backtesting.roaming import Ground
 from slacktide.budget.allowance import Allowance, Renewal
-from slacktide.deciding import Allocator, Decision, FleetView
+from slacktide.deciding import Admitting, Allocator, Decision, FleetView, Refusal
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet_market import FleetMarket
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.lane import Lane, make_lane
 from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import World
+from slacktide.errors import InfeasibleError
 from slacktide.events import Lived, Submitted
 from slacktide.market.base import Market, Pool
 from slacktide.market.moves import Moves
@@ -96,7 +98,7 @@ class Lives:
 
     def __init__(
         self,
-        spec: Spec,
+        spec: Spec | Allocator,
         where: FleetScene,
         *,
         between: int = 0,
@@ -104,15 +106,16 @@ class Lives:
         late_hours: float = 0.0,
     ) -> None:
         self.where, self.spec, self.moments = where, spec, list[float]()
+        self.refused: dict[int, str] = {}
         self.money: dict[float, tuple[float, float]] = {}
-        self.told = run_fleet(where, self.allocator(), watch=self._note, keep=True)
+        self.told = run_fleet(where, self.allocator(), watch=self._note)
         self.lanes = {str(number): self._lane(one) for number, one in enumerate(where.members)}
         self.store, self.seen = MemoryStore(), list[FleetView]()
         self.engine = self.open()
         self._live(between, crash_every, late_hours)
 
     def allocator(self) -> Allocator:
-        made = allocators.make(self.spec)
+        made = self.spec if isinstance(self.spec, Allocator) else allocators.make(self.spec)
         assert isinstance(made, Allocator)
         return made
 
@@ -138,7 +141,9 @@ class Lives:
         )
 
     def _opened(self, first: Submitted) -> FleetRun:
-        run = FleetRun(None, _Watched(self.allocator(), self.seen), "any", {})
+        inner = self.allocator()
+        watched = _Promising if isinstance(inner, Admitting) else _Watched
+        run = FleetRun(None, watched(inner, self.seen), "any", {})
         run.market = FleetMarket(self.where.market, self.where.start)
         run.allowance = self.where.allowance
         return run
@@ -163,10 +168,12 @@ class Lives:
 
     def _live(self, between: int, crash_every: int, late_hours: float) -> None:
         came, members = 0, self.where.members
-        last = float(self.told.finish_hours.max())
-        for number, now in enumerate(_with_more(sorted({*self.moments, last}), between)):
+        last = float(self.told.finish_hours[np.isfinite(self.told.finish_hours)].max())
+        # The simulator does not decide about a job that it refuses.
+        asked = {one.submitted_hours for number, one in enumerate(members) if number in self.told.refused}
+        for number, now in enumerate(_with_more(sorted({*self.moments, *asked, last}), between)):
             while came < len(members) and members[came].submitted_hours <= now:
-                self.engine.submit(self.submitted(came))
+                self._submit(came)
                 came += 1
             # A new engine asks at once: at a moment at which the simulator asks too.
             if crash_every and number % crash_every == 0:
@@ -175,16 +182,26 @@ class Lives:
                 self.engine.recover()
             self.engine.step(now + late_hours)
 
+    def _submit(self, number: int) -> None:
+        before = self.store.last_seq()
+        try:
+            self.engine.submit(self.submitted(number))
+        except InfeasibleError as error:
+            self.refused[number] = str(error)
+            assert self.store.last_seq() == before, "nothing is written of a job that was refused"
+
     def stretches(self) -> list[ledger.Priced]:
         return [record.event.priced for record in self.store.read() if isinstance(record.event, Lived)]
 
     def check(self) -> None:
         """See that all jobs took as long and cost as much as simulated, and that no spot was sold twice."""
-        jobs = [self.engine.world.jobs[str(number)] for number in range(len(self.where.members))]
+        assert self.refused.keys() == self.told.refused.keys()
+        taken = [number for number in range(len(self.where.members)) if number not in self.refused]
+        jobs = [self.engine.world.jobs[str(number)] for number in taken]
         hours = [math.nan if job.ended is None else job.ended.at_hours for job in jobs]
-        np.testing.assert_allclose(hours, self.told.finish_hours, atol=1e-6)
-        np.testing.assert_allclose([job.state.cost_usd for job in jobs], self.told.cost_usd, atol=1e-6)
-        assert [job.preemptions for job in jobs] == self.told.losses.tolist()
+        np.testing.assert_allclose(hours, self.told.finish_hours[taken], atol=1e-6)
+        np.testing.assert_allclose([job.state.cost_usd for job in jobs], self.told.cost_usd[taken], atol=1e-6)
+        assert [job.preemptions for job in jobs] == self.told.losses[taken].tolist()
         for view in self.seen:
             assert view.site is not None
             spent = view.site.money.spent_usd, view.site.money.ever_usd
@@ -210,6 +227,30 @@ class _Watched:
     def decide(self, view: FleetView) -> Decision:
         self.seen.append(view)
         return self.inner.decide(view)
+
+
+class _Promising(_Watched):
+    """... that makes promises."""
+
+    def admit(self, view: FleetView) -> Refusal | None:
+        assert isinstance(self.inner, Admitting)
+        return self.inner.admit(view)
+
+
+class Reserved:
+    """Patient spot that takes in no job once much is spent, or much is held: it reads all that is shown."""
+
+    def decide(self, view: FleetView) -> Decision:
+        return PatientSpot(2, 0.5).decide(view)
+
+    def admit(self, view: FleetView) -> Refusal | None:
+        assert view.site is not None
+        jobs, money = view.site.jobs, view.site.money
+        fewer = int(jobs.spot_gpus.sum()) > 0.6 * sum(pool.quote.spot_gpus for pool in view.site.pools)
+        if fewer or money.spent_usd > 0.5 * money.budget_usd:
+            late = float(jobs.pause_hours.sum() + jobs.progress_gpu_hours.sum())
+            return Refusal("no more can be promised", late, 412.0, int(jobs.gpus.sum()) + 1)
+        return None
 
 
 def _with_more(moments: Sequence[float], between: int) -> list[float]:
@@ -264,3 +305,16 @@ def test_the_world_of_a_fleet_on_a_market_is_a_fold_over_its_journal() -> None:
     assert dataclasses.asdict(again) == dataclasses.asdict(lives.engine.world)
     lives.engine.keep()
     assert dataclasses.asdict(read_world(lives.store)) == dataclasses.asdict(again)
+
+
+@pytest.mark.parametrize("seed", [9, 10, 11])
+def test_jobs_are_refused_as_simulated_and_told_what_could_be_promised(seed: int) -> None:
+    lives = Lives(Reserved(), scene(seed))
+    lives.check()
+    assert 3 < len(lives.refused) < 21
+    said = next(iter(lives.refused.values()))
+    assert "no more can be promised; it could be promised with a deadline of " in said
+    assert " or a budget of $412.00 a period or a width of " in said
+    for number, refusal in lives.told.refused.items():
+        assert refusal.gpus is not None
+        assert f"a width of {refusal.gpus} GPU" in lives.refused[number]

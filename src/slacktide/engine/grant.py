@@ -71,7 +71,8 @@ def settle(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) ->
 
 def _journey(lane: Lane, track: Track, state: JobState, order: Order) -> dict[str, Any]:
     """Say from where a job moves with an order, and what that costs; nothing where it does not."""
-    if lane.ground is None or lane.here == state.pool or not order.gpus or not track.bill.gpu_hours:
+    ran = track.bill.gpu_hours > 0.0 or state.gpus > 0  # its first stretch may not be written yet
+    if lane.ground is None or lane.here == state.pool or not order.gpus or not ran:
         return {}
     carries = state.progress_gpu_hours > 0.0
     hours = float(lane.terms.move_hours[state.pool]) if carries else 0.0
