@@ -278,7 +278,7 @@ class Controller:
 
     def _clock_of(self, world: World) -> Clock:
         wanted = self._setup.speed
-        if world.active and world.clock is not None:
+        if self._goes_on(world) and world.clock is not None:
             speed = world.clock.speed
             if wanted is not None and wanted != speed:
                 raise InputError(
@@ -289,6 +289,12 @@ class Controller:
         clock = Clock(wanted or 1.0)
         self.store.append([_clock_set(clock)])
         return clock
+
+    def _goes_on(self, world: World) -> bool:
+        """Whether the clock must go on: jobs have not ended, or a fleet's money is counted on it."""
+        defaults = self._setup.defaults
+        counts = defaults.fleet is not None and defaults.fleet.shares_market(defaults.policy)
+        return bool(world.active or (counts and world.fleets and self._setup.speed in _speeds(world)))
 
     def _set_clock(self) -> None:
         """Set the clock anew, and with it the market: a recorded one would otherwise come to its end."""
@@ -310,6 +316,11 @@ class Controller:
 def _is_in_use(world: World) -> bool:
     """Say whether a journal has unfinished jobs, or machines."""
     return bool(world.active or world.tickets.open)
+
+
+def _speeds(world: World) -> tuple[float | None, ...]:
+    """Return the speeds with which a clock can go on as it did."""
+    return (None,) if world.clock is None else (None, world.clock.speed)
 
 
 def _clock_set(clock: Clock) -> ClockSet:

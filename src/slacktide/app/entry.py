@@ -13,14 +13,13 @@ from slacktide.app.market import DEFAULT_MARKET, MarketSpec
 from slacktide.app.submission import FleetText, Submission, check_runnable
 from slacktide.engine.changed_market import check_unchanged
 from slacktide.engine.feed import is_feed, open_feed
-from slacktide.engine.fleets import DEFAULT_ALLOCATOR, check_member
+from slacktide.engine.fleets import check_member, market_named
 from slacktide.engine.grounds import job_in, usable
 from slacktide.engine.journal_market import same_market, standing
 from slacktide.engine.placement import best_pool, first_slot, placed, whole_spec
 from slacktide.errors import InputError
 from slacktide.events import SiteOpened, Submitted
 from slacktide.jobfile import JobFile, read_job_file
-from slacktide.jobfile.fleet import parse_fleet
 from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market, Pool
 from slacktide.market.places import places_of
@@ -47,7 +46,7 @@ def entry(
     job cannot be run.
     """
     check_runnable(file)
-    options = _market_options(submission.market, file.market, site)
+    options = _market_options(submission.market, _market_written(submission, file), site)
     opened = _opened(options)
     check_unchanged(site, opened)
     policy = _policy(submission, file, opened)
@@ -68,7 +67,7 @@ def entry(
         start_slot=0,
         key=submission.key,
         pools=pools,
-        sight=submission.sight if pools else "feed",
+        sight=submission.sight if pools and submission.fleet is None else "feed",
     )
     if submission.fleet is not None:
         named = dataclasses.replace(told, fleet_class=file.fleet_class or "")
@@ -107,12 +106,23 @@ def _policy(submission: Submission, file: JobFile, market: Market) -> Spec:
 def _pools(submission: Submission, file: JobFile, market: Market, policy: Spec) -> tuple[str, ...]:
     """Return the pools among which a job may move; none for one that stays in its pool.
 
-    It may where its policy moves jobs, no pool was named for it, and it may use several.
+    It may where its policy moves jobs, or its fleet shares a market, no pool was named for it, and it may use
+    several.
     """
-    if submission.fleet is not None or submission.market.pool or policy == AUTO:
+    if submission.market.pool:
         return ()
-    names = usable(file.job, file.gpu, market) if roams(policies.make(policy)) else ()
+    if submission.fleet is not None:
+        roaming = submission.fleet.shares_market(submission.policy)
+    else:
+        roaming = policy != AUTO and roams(policies.make(policy))
+    names = usable(file.job, file.gpu, market) if roaming else ()
     return names if len(names) > 1 else ()
+
+
+def _market_written(submission: Submission, file: JobFile) -> str | None:
+    """Return the market that files name: that of a fleet is the market of all its jobs."""
+    fleet = None if submission.fleet is None else market_named(submission.fleet.parsed())
+    return file.market if fleet is None else fleet
 
 
 def _pool(
@@ -135,10 +145,9 @@ def _pool(
 
 def _member(told: Submitted, fleet: FleetText, policy: Spec | None) -> Submitted:
     """Make a job one of a fleet, whose allocator decides about all of them; raises InputError."""
-    written = parse_fleet(fleet.text, path=fleet.path).policy if policy is None else policy
     member = dataclasses.replace(
         told,
-        policy=json.dumps(DEFAULT_ALLOCATOR if written is None else written),
+        policy=json.dumps(fleet.allocator(policy)),
         learning=False,
         fleet=fleet.text,
         fleet_path=fleet.path,

@@ -12,12 +12,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
+from slacktide.allocate.base import allocators
 from slacktide.app.feasible import check_feasible
 from slacktide.app.market import MarketSpec
 from slacktide.engine.feed import is_feed
+from slacktide.engine.fleets import DEFAULT_ALLOCATOR, MARKET_ALLOCATOR, shares_market
 from slacktide.errors import InputError
 from slacktide.events import Sight, SubmissionAsked
-from slacktide.jobfile.fleet import parse_fleet
+from slacktide.jobfile.fleet import FleetFile, parse_fleet
 from slacktide.jobfile.job import JobFile, parse_job
 from slacktide.jobfile.redact import with_class, without_secrets
 from slacktide.register import Spec
@@ -36,6 +38,22 @@ class FleetText(NamedTuple):
     def read(cls, path: str) -> Self:
         """Read a fleet file without looking into it."""
         return cls(read_text(path), str(Path(path).absolute()))
+
+    def parsed(self) -> FleetFile:
+        """Return what it says; raises FileError."""
+        return parse_fleet(self.text, path=self.path)
+
+    def allocator(self, policy: Spec | None) -> Spec:
+        """Return the allocator of its jobs: as it was asked for, else the file's, else the usual one."""
+        if policy is not None:
+            return policy
+        file = self.parsed()
+        usual = DEFAULT_ALLOCATOR if file.market is None else MARKET_ALLOCATOR
+        return usual if file.policy is None else file.policy
+
+    def shares_market(self, policy: Spec | None) -> bool:
+        """Whether its jobs share a market of spot and on-demand GPUs, under this allocator or its own."""
+        return shares_market(self.parsed(), allocators.make(self.allocator(policy)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +126,7 @@ class Defaults:
         if self.market.source is not None and not is_feed(self.market.source):
             self.market.open()
         if self.fleet is not None:
-            parse_fleet(self.fleet.text, path=self.fleet.path)
+            allocators.make(self.fleet.allocator(self.policy))
 
     def submission(self, asked: SubmissionAsked, taken_over: Mapping[str, str] = NOTHING) -> Submission:
         """Return what a request asks for; raises InputError when its job file cannot be read.
@@ -122,7 +140,7 @@ class Defaults:
                 f"a class must be in the controller's fleet, got {asked.job_class!r} and no fleet; "
                 "start the controller with --fleet, or leave the class out"
             )
-        fleet = self.fleet if file.fleet_class is not None else None
+        fleet = self.fleet if self._has_member(file, asked) else None
         usual = self.policy if fleet is self.fleet else None
         return Submission(
             file=_without_values(file, asked.path),
@@ -134,6 +152,15 @@ class Defaults:
             key=asked.key,
             sight=asked.sight,
         )
+
+    def _has_member(self, file: JobFile, asked: SubmissionAsked) -> bool:
+        """Whether a job is to be in the controller's fleet.
+
+        It is where it names a class. On a market every job is, unless it comes with a policy of its own.
+        """
+        if self.fleet is None or file.fleet_class is not None:
+            return self.fleet is not None
+        return not asked.policy and self.fleet.shares_market(self.policy)
 
 
 def request(submission: Submission, at_hours: float, job_class: str = "") -> SubmissionAsked:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, TypeAlias
 
 from slacktide.errors import InputError, shown
+from slacktide.types import TIME_TOLERANCE_HOURS
 from slacktide.units import HOURS_PER_MONTH
 
 Renewal: TypeAlias = Literal["calendar", "rolling", "fixed"]
@@ -75,7 +76,7 @@ class Allowance:
 
 @dataclass(slots=True)
 class Spending:
-    """All that was spent so far, by when; amounts come in the order of their time."""
+    """All that was spent so far, by when; amounts come nearly in the order of their time."""
 
     hours: list[float] = field(default_factory=list)
     sums_usd: list[float] = field(default_factory=list)
@@ -85,12 +86,12 @@ class Spending:
         """Take in what a stretch cost that ended at a time; a stretch counts where it ends."""
         if usd == 0.0:
             return
-        total = self.total_usd + usd
-        if self.hours and until_hours <= self.hours[-1]:
-            self.sums_usd[-1] = total
-        else:
-            self.hours.append(until_hours)
-            self.sums_usd.append(total)
+        place = bisect_left(self.hours, until_hours)
+        if place == len(self.hours) or self.hours[place] != until_hours:
+            self.hours.insert(place, until_hours)
+            self.sums_usd.insert(place, self.sums_usd[place - 1] if place else 0.0)
+        for later in range(place, len(self.sums_usd)):
+            self.sums_usd[later] += usd
 
     @property
     def total_usd(self) -> float:
@@ -98,6 +99,6 @@ class Spending:
         return self.sums_usd[-1] if self.sums_usd else 0.0
 
     def since(self, hours: float) -> float:
-        """Return what was spent after a moment."""
-        before = bisect_right(self.hours, hours)
+        """Return what was spent after a moment; what ended at that very moment was before it."""
+        before = bisect_right(self.hours, hours + TIME_TOLERANCE_HOURS)
         return self.total_usd - (self.sums_usd[before - 1] if before else 0.0)

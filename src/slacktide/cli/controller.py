@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 @click.command()
 @common.market_options
 @common.policy_option("The policy for jobs submitted without one")
-@click.option("--fleet", type=click.Path(), metavar="FLEET", help="The fleet file of jobs that name a class.")
+@click.option(
+    "--fleet",
+    type=click.Path(),
+    metavar="FLEET",
+    help="The fleet file of jobs that name a class; of all jobs where it is on a market.",
+)
 @click.option("--start", type=int, metavar="SLOT", help="The market slot to start in; default: a late one.")
 @controller_options
 @journal_option

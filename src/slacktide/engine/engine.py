@@ -18,7 +18,9 @@ from slacktide.backend.base import Backend, Facts, Order, Preemptable, Renter
 from slacktide.engine.account import Account, account, money_ends
 from slacktide.engine.blocked_jobs import Troubles, said
 from slacktide.engine.changed_market import check_unchanged, digest_now, market_now
+from slacktide.engine.fleet_admission import check_admitted
 from slacktide.engine.fleet_step import FleetStep
+from slacktide.engine.fleet_track import key_of
 from slacktide.engine.fleets import FleetRun, Fleets, class_of, open_fleet
 from slacktide.engine.holding import note_held
 from slacktide.engine.incidents import has_no_trace, vanished
@@ -87,18 +89,22 @@ class Engine:
     # ---------------------------------------------------------------- what others may call
 
     def submit(self, submitted: Submitted) -> Lane:
-        """Take a job in: it is written only when it can be run here. The first one fixes all jobs' market."""
+        """Take a job in: it is written only when it can be run here. The first one fixes all jobs' market.
+
+        Raises InfeasibleError where its fleet cannot promise what it asks for.
+        """
         self._forget()
         lane = self._lanes[submitted.job] = self._open_lane(submitted)
         try:
-            self.backend.enter(launch_of(submitted.job, lane.file))
-            work, deadline = lane.job.work_gpu_hours, lane.job.deadline_hours
-            told = dataclasses.replace(submitted, work_gpu_hours=work, deadline_hours=deadline)
+            told = _told(submitted, lane)
             if told.fleet:
-                told = dataclasses.replace(told, fleet_class=class_of(told))
+                check_admitted(self, told)
+            self.backend.enter(launch_of(submitted.job, lane.file))
             self.write([*self._opening(submitted, lane), told])
         except BaseException:
             del self._lanes[submitted.job]
+            if submitted.fleet and key_of(submitted) not in self.world.fleets:
+                self.fleets.forget(key_of(submitted))
             raise
         return lane
 
@@ -135,14 +141,19 @@ class Engine:
                 # "Make it so" may be repeated, so what was written but not acted on is made up for here.
                 self.backend.hold(track.order)
         self.facts = self.backend.look(self.world.unended)
-        claims = (claim for track in active for claim in _claims(track))
-        self.spot = Spot(claims, scarce_spot(self, active, now))
+        self.spot = self.spot_at(now)
         self._acted.clear()
         take_step(self, active, now)
         self._see_what_came(now)
         self._tell_troubles(now)
         if is_due(self.world, self._kept_seq):
             self.keep()
+
+    def spot_at(self, now_hours: float) -> Spot:
+        """Return who holds what at this time of the market clock, by what was ordered and came."""
+        active = self._able()
+        claims = (claim for track in active for claim in _claims(track))
+        return Spot(claims, scarce_spot(self, active, now_hours))
 
     def release(self) -> None:
         """From now on let go of everything, keeping the jobs; `idle` says when it is done."""
@@ -332,6 +343,14 @@ class Engine:
             return latest
         self._behind = False
         return max(now_hours, latest)
+
+
+def _told(submitted: Submitted, lane: Lane) -> Submitted:
+    """Return a submission that says itself what a list of jobs tells of it."""
+    told = dataclasses.replace(
+        submitted, work_gpu_hours=lane.job.work_gpu_hours, deadline_hours=lane.job.deadline_hours
+    )
+    return dataclasses.replace(told, fleet_class=class_of(told)) if told.fleet else told
 
 
 def _found_wrong(try_it: Callable[[Track], object], track: Track) -> str:

@@ -33,11 +33,12 @@ def ask_fleet(
     """Ask about all jobs of a fleet and do what is decided; `cluster` is its machines as they are now."""
     asks.sort(key=lambda ask: ask.track.number)
     fleet = run.fleet
+    assert fleet is not None
     cluster.take_form(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
     wanted, asked = _carefully(engine, track, run, asks, cluster, now_hours)
     gpus = cluster.ready * cluster.node_gpus - _being_let_go(engine, track, now_hours)
     widths = _granted(asks, wanted, gpus if run.owns_machines else UNLIMITED_GPUS)
-    events: list[Event] = [*_remembered(track, run, now_hours), *asked]
+    events: list[Event] = [*remembered(track, run, now_hours), *asked]
     acts: list[tuple[Track, int | None]] = []
     for ask, wish, width in zip(asks, wanted, widths, strict=True):
         if ask.inside and (wish.spot_gpus, width) == (ask.state.spot_gpus, ask.state.on_demand_gpus):
@@ -173,7 +174,7 @@ def _granted(asks: Sequence[Ask], wanted: Sequence[Allocation], gpus: int) -> li
     return found
 
 
-def _remembered(track: FleetTrack, run: FleetRun, now_hours: float) -> list[Remembered]:
+def remembered(track: FleetTrack, run: FleetRun, now_hours: float) -> list[Remembered]:
     """Let an allocator that can write down what it knows do so."""
     if not isinstance(run.allocator, Remembering):
         return []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from slacktide.engine.account import Account
 from slacktide.engine.event_builders import lived
 from slacktide.engine.fleet_ask import ask_fleet
+from slacktide.engine.fleet_settling import ask_on_market, orders_of
 from slacktide.engine.fleet_track import FleetTrack, Span
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.lane import Lane
@@ -22,7 +23,7 @@ from slacktide.engine.views import Ask
 from slacktide.engine.world import Track
 from slacktide.events import Event
 from slacktide.site.cluster import Cluster
-from slacktide.types import JobState
+from slacktide.types import TIME_TOLERANCE_HOURS, JobState
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
@@ -60,6 +61,9 @@ class FleetStep:
 
     def take(self) -> None:
         """Ask the allocator if there is reason to; see that the machines are accounted for."""
+        if self.run.market is not None:
+            self._take_on_market()
+            return
         wake_hours = self.track.began_hours + self.run.wake_hours
         woken = self.run.asked_hours < wake_hours <= self.now_hours
         over = [each for each in self.inside if each.phase != self._phase(each.track, each.track.state)]
@@ -71,6 +75,22 @@ class FleetStep:
             ask_fleet(self.engine, self.track, self.run, asks, self.cluster, self.now_hours)
         elif self._account_is_due():
             self.engine.write(self._kept(self.inside))
+
+    def _take_on_market(self) -> None:
+        """Ask where a job came or went, or holds something else; where a slot began; when money is renewed.
+
+        At a renewal all stretches end, so that what they cost is known to be of the period that is over.
+        """
+        run, orders = self.run, orders_of(self.engine, self.track)
+        since = run.renewed_hours(self.track, self.now_hours)
+        renewed = run.asked_hours < since - TIME_TOLERANCE_HOURS
+        others = run.asked_about != self.track.present or run.asked_orders != orders
+        if not (self.given or self.inside) or not (self.given or others or renewed):
+            return
+        rolling = run.allowance.renewal == "rolling"  # when which part was spent matters to the minute
+        written = self._pass(self.inside if renewed or rolling else ())
+        asks = [*self.given, *(_inner(each, each.track.job in written) for each in self.inside)]
+        ask_on_market(self.engine, self.track, run, asks, self.now_hours)
 
     def let_go(self) -> None:
         """Give all machines back once no job holds any of them: nobody will look after them."""

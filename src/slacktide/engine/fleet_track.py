@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from slacktide.budget.allowance import Spending
 from slacktide.events import ClusterSized, Kept, Lived, Remembered, Submitted
 from slacktide.site.cluster import Cluster
 from slacktide.types import TIME_TOLERANCE_HOURS
@@ -18,6 +19,9 @@ class Span(NamedTuple):
     from_hours: float
     to_hours: float
     gpus: int
+    """On demand."""
+    spot_gpus: int = 0
+    pool: str = ""
 
 
 @dataclass(slots=True)
@@ -49,7 +53,15 @@ class FleetTrack:
     accounted_hours: float = 0.0
     """Up to when machines that no job used are accounted for."""
     recent: tuple[Span, ...] = ()
-    """What its jobs held since then, in stretches that are over."""
+    """What its jobs held since then, or in the last slot, in stretches that are over."""
+    spending: Spending = field(default_factory=Spending)
+    """What the stretches of its jobs cost, by when they ended."""
+
+    @property
+    def origin_hours(self) -> float:
+        """When the slot of the market began in which its first job came: the clock of a fleet on a market."""
+        origin = self.first.origin_hours
+        return self.began_hours if origin is None else origin
 
     def tell(self, seq: int, event: Lived | Kept | ClusterSized | Remembered) -> None:
         """Take an event of this fleet into account."""
@@ -69,20 +81,36 @@ class FleetTrack:
     def _lived(self, event: Lived) -> None:
         one = event.priced.stretch
         self._paid(one.gpus * one.held_hours)
+        self.spending.add(one.to_hours, event.priced.charge.usd)
         if one.gpus and one.to_hours > self.accounted_hours:
-            self.recent += (Span(one.from_hours, one.to_hours, one.on_demand_gpus),)
+            span = Span(one.from_hours, one.to_hours, one.on_demand_gpus, one.spot_gpus, one.pool)
+            self.recent = (*self._still_told(one.to_hours), span)
 
-    def held_after(self, hours: float) -> int:
-        """Return the GPUs of stretches that are over by now and were not at this moment.
+    def _still_told(self, now_hours: float) -> tuple[Span, ...]:
+        """Return what is to be kept of what jobs held: for machines all since they were accounted for.
+
+        Without any, only the border of the present slot is ever asked about.
+        """
+        if self.cluster.rented or self.accounted_hours > self.began_hours:
+            return self.recent
+        since = now_hours - self.first.slot_hours
+        return tuple(span for span in self.recent if span.to_hours > since)
+
+    def spans_after(self, hours: float) -> list[Span]:
+        """Return what was held in stretches that are over by now and were not at this moment.
 
         A slot's border is decided about when it is seen, and workers may have gone between the two.
         """
         after = hours + TIME_TOLERANCE_HOURS
-        return sum(span.gpus for span in self.recent if span.from_hours <= after < span.to_hours)
+        return [span for span in self.recent if span.from_hours <= after < span.to_hours]
+
+    def held_after(self, hours: float) -> int:
+        """Return the on-demand GPUs of stretches that are over by now and were not at this moment."""
+        return sum(span.gpus for span in self.spans_after(hours))
 
     def settled_at(self, hours: float) -> tuple[str, ...] | None:
         """Return the jobs about which nothing is left to be asked; None where GPUs became free since."""
-        return None if self.held_after(hours) else self.present
+        return None if any(span.gpus + span.spot_gpus for span in self.spans_after(hours)) else self.present
 
     def _paid(self, gpu_hours: float) -> None:
         self.spent_gpu_hours += gpu_hours

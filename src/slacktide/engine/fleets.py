@@ -7,45 +7,55 @@ later, so it knows the same.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import dropwhile
 
 import numpy as np
 
 from slacktide import physics
 from slacktide.allocate.base import allocators
+from slacktide.budget.allowance import Allowance
 from slacktide.budget.fleet import Fleet
 from slacktide.deciding import (
     Allocator,
+    AnyAllocator,
     Arrived,
     Fact,
     Finished,
     Learning,
     OldMemory,
+    Prepared,
     Progressed,
     Remembering,
     Sizing,
     begin,
+    needs_market,
     needs_sizes,
 )
+from slacktide.engine.fleet_kinds import KindTables
+from slacktide.engine.fleet_market import FleetMarket, fleet_market
 from slacktide.engine.fleet_track import FleetTrack, key_of
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError, UnknownNameError
 from slacktide.events import ClockSet, Ended, Lived, Record, Submitted
-from slacktide.jobfile.fleet import parse_fleet
+from slacktide.jobfile.fleet import FleetFile, parse_fleet
 from slacktide.jobfile.job import parse_job
 from slacktide.store.base import Store
 
 DEFAULT_ALLOCATOR = "fixed-width"
+MARKET_ALLOCATOR = "shadow-prices"
+"""The usual one of a fleet that names a market."""
 
 
 @dataclass(slots=True)
 class FleetRun:
     """One fleet with its allocator, as it runs."""
 
-    fleet: Fleet
+    fleet: Fleet | None
+    """None where the fleet has no classes: then it is on a market."""
     allocator: Allocator
     name: str
     """The allocator's."""
@@ -54,11 +64,34 @@ class FleetRun:
     """When the allocator was last asked, on the market's clock."""
     asked_about: tuple[str, ...] | None = None
     """The jobs that were present then; None where nobody knows, so that it is asked."""
+    asked_orders: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """What each job was to hold then, of spot and on demand."""
+    market: FleetMarket | None = None
+    """The market that jobs share that rent spot or are on a budget of money; None: all is on demand."""
+    allowance: Allowance = field(default_factory=Allowance)
+    """What may be spent in each period, on the clock of the fleet."""
+    _tables: KindTables | None = field(default=None, init=False)
+
+    @property
+    def tables(self) -> KindTables:
+        """The kinds of its jobs as tables."""
+        assert self.market is not None
+        if self._tables is None:
+            self._tables = KindTables(self.market.names)
+        return self._tables
+
+    def renewed_hours(self, track: FleetTrack, now_hours: float) -> float:
+        """Return when money was last renewed, on the market's clock; never where it is all the time."""
+        if self.allowance.renewal == "rolling":
+            return -np.inf
+        return track.origin_hours + self.allowance.period(now_hours - track.origin_hours).since_hours
 
     @property
     def owns_machines(self) -> bool:
         """Whether GPUs are rented in another way than one by one for the jobs that hold them."""
         fleet = self.fleet
+        if fleet is None or self.market is not None:
+            return False
         plain = (fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours) == (1, 0.0, 0.0)
         return not plain or isinstance(self.allocator, Sizing)
 
@@ -73,11 +106,14 @@ class FleetRun:
         return needs_sizes(self.allocator)
 
     def kind(self, track: Track) -> int:
-        """Return which of the classes a job is of."""
-        return self.classes[class_of(track.submitted)]
+        """Return which of the classes a job is of; on a market it may be of none, which comes after them."""
+        named = class_of(track.submitted)
+        return self.classes[named] if self.market is None else self.classes.get(named, len(self.classes))
 
     def phase(self, track: Track, progress_gpu_hours: float, terms: physics.Terms) -> int:
         """Return the phase that a job is in; where it has not the phases of its class, by its share done."""
+        if self.fleet is None or self.market is not None:
+            return physics.phase_of(terms, progress_gpu_hours)
         first, last = self.fleet.stages.first[self.kind(track) :][:2]
         if len(terms.phase_ends_gpu_hours) == last - first:
             return physics.phase_of(terms, progress_gpu_hours)
@@ -125,6 +161,15 @@ class Fleets:
             run.asked_hours, run.asked_about = track.asked_hours, track.asked_about
         return self._store.read(after=track.memory_seq)
 
+    def is_unlimited(self, job: Track) -> bool:
+        """Whether a job is of a fleet that rents on demand as if there were any number of GPUs."""
+        track = self._world.fleets.get(job.fleet)
+        return track is not None and self.run(track).market is None
+
+    def forget(self, key: str) -> None:
+        """Forget a fleet that did not come to be."""
+        self._runs.pop(key, None)
+
     def hear(self, record: Record) -> None:
         """Take an event of the journal into account, the world already knowing it."""
         if isinstance(record.event, ClockSet):
@@ -170,22 +215,55 @@ def open_fleet(submitted: Submitted) -> FleetRun:
     """Return the fleet that a job is of, its allocator at the beginning; raises InputError."""
     file = parse_fleet(submitted.fleet, path=submitted.fleet_path)
     made = allocators.make(json.loads(submitted.policy))
+    fleet = _classes(file)
+    names = {one.name: index for index, one in enumerate(file.classes)}
+    run = FleetRun(fleet, _begun(made, fleet), allocators.name_of(made), names)
+    if shares_market(file, made):
+        run.market = fleet_market(submitted)
+        run.allowance = dataclasses.replace(_allowance(file), start=run.market.start)
+    return run
+
+
+def _classes(file: FleetFile) -> Fleet | None:
     settings = file.stream
-    fleet = Fleet(
+    if not file.classes:
+        return None
+    return Fleet(
         file.classes,
         file.budget_gpus,
         node_gpus=settings.node_gpus,
         provisioning_hours=settings.provisioning_hours,
         idle_grace_hours=settings.idle_grace_hours,
     )
-    names = {one.name: index for index, one in enumerate(fleet.classes)}
-    return FleetRun(fleet, begin(made, fleet), allocators.name_of(made), names)
+
+
+def _begun(made: AnyAllocator, fleet: Fleet | None) -> Allocator:
+    if fleet is None and isinstance(made, Prepared) and not needs_market(made):
+        raise InputError("this allocator must be given the classes of a fleet, got a fleet without any")
+    return begin(made, fleet)
+
+
+def shares_market(file: FleetFile, allocator: AnyAllocator) -> bool:
+    """Whether the jobs of a fleet share a market of spot and on-demand GPUs, and its money."""
+    return needs_market(allocator) or market_named(file) is not None
+
+
+def market_named(file: FleetFile) -> str | None:
+    """Return the market that a fleet file names; None where it names none."""
+    return file.market
+
+
+def _allowance(file: FleetFile) -> Allowance:
+    """Return what a fleet file allows to be spent in each period; no limit where it names no money."""
+    return Allowance() if file.allowance is None else file.allowance
 
 
 def check_member(submitted: Submitted) -> None:
     """Raise InputError unless this job can be one of its fleet."""
     run = open_fleet(submitted)
     named = class_of(submitted)
+    if not named and run.market is not None:
+        return
     if not named:
         raise InputError(
             f"{submitted.path}: a job of a fleet must name its class, got none; write 'class: NAME'"
@@ -201,4 +279,15 @@ def class_of(submitted: Submitted) -> str:
     return parse_job(submitted.text, path=submitted.path).fleet_class or ""
 
 
-__all__ = ["DEFAULT_ALLOCATOR", "FleetRun", "Fleets", "check_member", "class_of", "key_of", "open_fleet"]
+__all__ = [
+    "DEFAULT_ALLOCATOR",
+    "MARKET_ALLOCATOR",
+    "FleetRun",
+    "Fleets",
+    "check_member",
+    "class_of",
+    "key_of",
+    "market_named",
+    "open_fleet",
+    "shares_market",
+]

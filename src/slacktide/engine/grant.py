@@ -45,7 +45,7 @@ def settle(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) ->
     for a wish in a pool that the job may not use. The first `known_missed` wishes are known to be in vain.
     """
     track, state = ask.track, ask.state
-    lane, spot, on_demand, missed, unstocked = _granted(engine, ask, wish, known_missed)
+    lane, spot, on_demand, missed, unstocked = granted(engine, ask, wish, known_missed)
     pool, begun = lane.market_pool.name, ask.begun
     if lane.ground is not None:
         begun = begun._replace(quote=lane.quote(begun.slot))
@@ -71,7 +71,8 @@ def settle(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) ->
 
 def _journey(lane: Lane, track: Track, state: JobState, order: Order) -> dict[str, Any]:
     """Say from where a job moves with an order, and what that costs; nothing where it does not."""
-    if lane.ground is None or lane.here == state.pool or not order.gpus or not track.bill.gpu_hours:
+    ran = track.bill.gpu_hours > 0.0 or state.gpus > 0  # its first stretch may not be written yet
+    if lane.ground is None or lane.here == state.pool or not order.gpus or not ran:
         return {}
     carries = state.progress_gpu_hours > 0.0
     hours = float(lane.terms.move_hours[state.pool]) if carries else 0.0
@@ -87,10 +88,11 @@ def _first(lane: Lane, state: JobState, wish: Allocation) -> str:
     return "" if lane.ground is None else wish.pool or lane.pool_names[state.pool]
 
 
-def _granted(engine: Engine, ask: Ask, wish: Allocation, known_missed: int) -> Granted:
+def granted(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) -> Granted:
     """Try wishes in order until a pool has what is wanted; a job that stays gets what there is.
 
-    Where none is had whole and the last one lacks on-demand GPUs only, what there is of it is given.
+    Where none is had whole and the last one lacks on-demand GPUs only, what there is of it is given. So it is
+    of the one wish for a job of a fleet on a market: its allocator saw what every pool has.
     """
     lane = engine.lane(ask.track)
     if lane.ground is None:
@@ -103,13 +105,13 @@ def _granted(engine: Engine, ask: Ask, wish: Allocation, known_missed: int) -> G
         there = here if each.pool is None else here.named(each.pool)
         quote = there.quote(ask.begun.slot)
         left = _left(engine, ask, there, quote)
-        if each.spot_gpus > left.spot_gpus:
+        if each.spot_gpus > left.spot_gpus and not ask.track.fleet:
             continue
         stocked = physics.is_stocked(there.terms, left, each.spot_gpus, each.on_demand_gpus)
         if stocked or missed == len(wish.instead):
-            granted = _cut(engine, ask, there, each, quote)
-            nothing = granted.spot_gpus + granted.on_demand_gpus == 0
-            return granted._replace(missed=missed, lane=here if nothing else there, unstocked=unstocked)
+            found = _cut(engine, ask, there, each, quote)
+            nothing = found.spot_gpus + found.on_demand_gpus == 0
+            return found._replace(missed=missed, lane=here if nothing else there, unstocked=unstocked)
         unstocked = (*unstocked, missed)
     return Granted(here, 0, 0, len(wish.wishes), unstocked)
 
@@ -117,11 +119,11 @@ def _granted(engine: Engine, ask: Ask, wish: Allocation, known_missed: int) -> G
 def _left(engine: Engine, ask: Ask, lane: Lane, quote: Quote) -> Quote:
     """Return what others leave of what a pool offers, what the job holds or has ordered there included.
 
-    Jobs of a fleet are not limited by a stock.
+    Jobs of a fleet that rents all on demand, at one price, are not limited by a stock.
     """
     track, pool = ask.track, lane.market_pool.name
     by_others = engine.spot.by_others(track.job).get(pool, 0)
-    if quote.on_demand_gpus >= UNLIMITED_GPUS or track.fleet:
+    if quote.on_demand_gpus >= UNLIMITED_GPUS or engine.fleets.is_unlimited(track):
         return offer(quote._replace(on_demand_gpus=UNLIMITED_GPUS), by_others)
     left = offer(quote, by_others, engine.spot.on_demand_by_others(track.job).get(pool, 0))
     is_there = lane.ground is None or lane.here == ask.state.pool

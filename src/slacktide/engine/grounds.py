@@ -54,12 +54,15 @@ def sightings_since(
 ) -> list[list[Sighting]]:
     """Return what was seen of each pool, its hours counted from when a job's first slot began."""
     return [
-        [one._replace(at_hours=_since(one.at_hours, origin_hours, slot_hours)) for one in seen.get(name, ())]
+        [
+            one._replace(at_hours=hours_since(one.at_hours, origin_hours, slot_hours))
+            for one in seen.get(name, ())
+        ]
         for name in names
     ]
 
 
-def _since(at_hours: float, origin_hours: float, slot_hours: float) -> float:
+def hours_since(at_hours: float, origin_hours: float, slot_hours: float) -> float:
     """Return a moment as hours since another; one at which a slot begins is exactly that of the slot."""
     hours = at_hours - origin_hours
     border = round(hours / slot_hours) * slot_hours

@@ -207,7 +207,7 @@ class Lane:
 def pace_of(lane: Lane, track: Track) -> Pace:
     """Return what is believed of a job's pace: what its file says until something was measured.
 
-    A job of a fleet is taken at its word: its allocator decides by classes.
+    A job of a fleet is taken at its word: its allocator decides by classes, or by what files say.
     """
     if track.fleet:
         return KNOWN

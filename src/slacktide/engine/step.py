@@ -7,6 +7,7 @@ written as one batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from slacktide.engine.account import Account, account
 from slacktide.engine.event_builders import decided, ended, lived, preempted
 from slacktide.engine.fleet_step import FleetStep
 from slacktide.engine.fleet_track import FleetTrack
+from slacktide.engine.fleets import FleetRun
 from slacktide.engine.grant import settle
 from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.incidents import ASKED, LEFT, STOPS_LATE, finish, pressing, watch
@@ -200,6 +202,7 @@ def _decide(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
         return  # nobody can be asked about jobs whose market is gone
     for track, run in engine.fleets:
         given = [ask for ask in asks if ask.track.fleet == track.key]
+        _renew(engine, track, run, given, now_hours)
         for hours, these in _by_moment(given, now_hours, track):
             _finish_ended(engine, track, hours)
             step = FleetStep(engine, track, run, these, hours)
@@ -207,6 +210,15 @@ def _decide(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
                 step.let_go()
             else:
                 step.take()
+
+
+def _renew(engine: Engine, track: FleetTrack, run: FleetRun, given: Sequence[Ask], now_hours: float) -> None:
+    """Ask at the very moment at which money was renewed since the last step, unless a slot began since."""
+    if run.market is None or engine.releasing or any(ask.before for ask in given):
+        return
+    since = run.renewed_hours(track, now_hours)
+    if -math.inf < run.asked_hours < since - TIME_TOLERANCE_HOURS and since < now_hours:
+        FleetStep(engine, track, run, (), since).take()
 
 
 def _finish_ended(engine: Engine, fleet: FleetTrack, now_hours: float) -> None:

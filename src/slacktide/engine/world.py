@@ -6,8 +6,9 @@ that reads on. Only `World.apply` changes it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from slacktide.backend.base import Order
 from slacktide.engine.fleet_track import FleetTrack, key_of
@@ -51,7 +52,7 @@ from slacktide.events import (
     Unblocked,
     WorkerFailed,
 )
-from slacktide.ledger import Bill, added
+from slacktide.ledger import Bill, Stretch, added
 from slacktide.pace import Pace
 from slacktide.provider.tickets import Tickets
 from slacktide.tariff import Meter, Tariff, price
@@ -150,7 +151,11 @@ class Track:
     learned: bool = False
     decisions: int = 0
     spot_added_hours: float = 0.0
-    """When spot was last added."""
+    """When spot was last added, in the pool that it is in."""
+    spot_until_hours: float = 0.0
+    """When it last held spot; when it was submitted where it never has."""
+    idle_since_hours: float = math.inf
+    """Since when it has held nothing, by the stretches that are over; infinite where it holds something."""
     fleet: str = ""
     """The fleet that it is of; empty for a job by itself."""
     number: int = 0
@@ -168,6 +173,12 @@ class Track:
     sightings: dict[str, tuple[Sighting, ...]] = field(default_factory=dict)
     """What was learned of each pool by holding spot, by losing it and by tries, for a job that is shown no
     more."""
+
+    @classmethod
+    def of(cls, event: Submitted) -> Self:
+        """Return a job to which nothing has happened yet."""
+        hours = event.at_hours
+        return cls(event.job, event, hours, spot_until_hours=hours, idle_since_hours=hours)
 
     @property
     def held_pool(self) -> str:
@@ -272,7 +283,7 @@ class World:
             self._told(self.jobs[event.job], event)
 
     def _submitted(self, event: Submitted) -> None:
-        track = self.jobs[event.job] = Track(event.job, event, event.at_hours)
+        track = self.jobs[event.job] = Track.of(event)
         # Withdrawn while it was being taken in: the journal's order decides.
         track.cancel_asked = bool(event.key) and not self.requests.answers[event.key].job
         self.unended += (event.job,)
@@ -365,7 +376,8 @@ def _decided(track: Track, event: Decided) -> None:
     if event.attempt != track.attempt and event.spot_gpus + event.on_demand_gpus > 0:
         track.starts += 1
     _new_attempt(track, event.attempt, event.at_hours, event.state.pool)
-    if event.spot_gpus > event.state.spot_gpus:
+    pools = event.pool, *track.submitted.pools[event.state.pool : event.state.pool + 1]
+    if event.spot_gpus > event.state.spot_gpus or (event.spot_gpus and pools[0] != pools[-1]):
         track.spot_added_hours = event.at_hours
     _lose(track, event.lost_gpu_hours)
     see(track, event)
@@ -420,12 +432,19 @@ def _lived(track: Track, event: Lived) -> None:
     if track.begun is not None:  # what is held goes on from here, unless a decision follows
         track.begun = track.begun._replace(from_hours=event.at_hours)
     track.bill = added(track.bill, event.priced)
+    track.idle_since_hours, track.spot_until_hours = without_gpus(track, one)
     pools = track.submitted.pools
     pool = pools.index(one.pool) if one.pool in pools else event.state.pool
     _, track.meter = price(
         METERING, track.meter, one.slot, pool, one.quote, one.spot_gpus, one.on_demand_gpus,
         one.held_hours, 0.0,
     )  # fmt: skip
+
+
+def without_gpus(track: Track, one: Stretch) -> tuple[float, float]:
+    """Return since when a job has held nothing and until when it held spot, after one more stretch."""
+    idle_hours = math.inf if one.gpus else min(track.idle_since_hours, one.from_hours)
+    return idle_hours, one.to_hours if one.spot_gpus else track.spot_until_hours
 
 
 def _failed(track: Track, safe_gpu_hours: float) -> None:

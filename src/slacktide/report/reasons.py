@@ -8,7 +8,7 @@ from slacktide.report import words
 from slacktide.units import format_usd
 
 PAIRED = {
-    "line_gpu_hours", "planned_on_demand_gpus", "mean_spot_gpus", "mean_on_demand_gpus", "otherwise_usd"
+    "line_gpu_hours", "period_share", "later_hours", "saved_usd", "planned_on_demand_gpus", "mean_spot_gpus", "mean_on_demand_gpus", "otherwise_usd"
 }  # fmt: skip
 """Signals that are told together with another one."""
 
@@ -53,6 +53,13 @@ RULES = {
     "next-wish": "the spot GPUs that it wanted first never came, so it takes the next of its wishes",
     "what-is-left": "no new decision was made, so it keeps what it has",
     "no-checkpoint": "the job has no checkpoints, so a change of its workers would start its work over",
+    "spot": "spot is worth its price to it, at what an hour of waiting is worth today",
+    "on-demand": "to wait for spot any longer would cost more than on-demand GPUs do",
+    "deadline-rescue": "the time left is just enough on demand, and the money for that was kept in reserve",
+    "waits": "spot is short, and on-demand GPUs would cost more than the wait is worth",
+    "no-money": "the rest of the budget is reserved for admitted deadlines",
+    "patient-spot": "its fleet gives spot by arrival, and on demand after a long wait or when time is short",
+    "as-it-is": "its fleet's allocator said nothing about it, so it keeps what it has",
     "policy-failed": "the policy failed, so it keeps what it has",
     "stopping": "the run is being stopped",
 }
@@ -68,6 +75,8 @@ def reason(rule: str, signals: Mapping[str, float]) -> str:
 
 def because(rule: str) -> str:
     """Say what a rule means, as the end of a sentence that begins with `because`."""
+    if " " in rule:  # it says so itself
+        return words.plain(rule).rstrip(".")
     return RULES.get(rule, f"of its rule {words.plain(rule)!r}")
 
 
@@ -107,6 +116,26 @@ def _signal(name: str, signals: Mapping[str, float]) -> str:
             return f"it has been there for {words.since(value)}"
         case "notice_hours":
             return f"spot here was warned to go in {words.since(value)}"
+        case "hour_usd":
+            return f"an hour of waiting is worth {format_usd(value)} today"
+        case "spent_share" if "period_share" in signals:
+            return (
+                f"{words.percent(value)} of the period's money is spent, "
+                f"{words.percent(signals['period_share'])} of the period gone"
+            )
+        case "spent_share":
+            return f"{words.percent(value)} of the period's money is spent"
+        case "scarcity_usd":
+            return f"spot is short: +{format_usd(value)} a GPU-hour"
+        case "narrower_gpus" if "later_hours" in signals and "saved_usd" in signals:
+            return (
+                f"{words.count(round(value), 'GPU')} would finish {words.since(signals['later_hours'])} later "
+                f"and save {format_usd(signals['saved_usd'])}"
+            )
+        case "offer_hours":
+            return f"spot is expected in {words.since(value)}"
+        case "patience_hours":
+            return f"on demand after {words.since(value)} without spot"
         case "own_history_slots":
             return f"{words.count(round(value), 'slot')} of history"
         case _ if name in PAIRED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from slacktide.events import Decided, Ended, Event, Preempted, Resumed, Stalled, WorkerFailed
+from slacktide.ledger import CENT_USD
 from slacktide.report import words
 from slacktide.report.reasons import because, offer
 from slacktide.report.sentences import ending, journey, lacked
@@ -77,7 +78,7 @@ def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, la
     when = words.rounded(newest.at_hours - began)
     since = "" if same is newest else f", as it had since {words.rounded(same.at_hours - began)}"
     whose = f"{status.policy} {verb}, {when} after the start, to hold {held}{since}"
-    said = [f"{whose}, because {because(newest.why)}."]
+    said = [f"{whose}{_grounds(newest.why)}"]
     said += _signals(newest.signals)
     said += _moves(decided, began)
     wanted = newest.wanted_spot_gpus, newest.wanted_on_demand_gpus
@@ -87,6 +88,12 @@ def _decision(decided: Sequence[Decided], status: JobStatus, began: float, *, la
     elif wanted != (newest.spot_gpus, newest.on_demand_gpus):
         said.append(f"It wanted {words.holding(*wanted)}, but no more were available.")
     return said
+
+
+def _grounds(rule: str) -> str:
+    """Say why, as the rest of a sentence and what follows it; an allocator may say it in whole sentences."""
+    told = words.plain(rule).rstrip(".")
+    return f". {told}." if " " in told and told[0].isupper() else f", because {because(rule)}."
 
 
 def _moves(decided: Sequence[Decided], began: float) -> list[str]:
@@ -115,6 +122,11 @@ def _signals(signals: Mapping[str, float]) -> list[str]:
         said.append(f"{words.rounded(signals['hours_left'])} were left until the deadline.")
     if offered := offer(signals):
         said.append(f"The market offered {offered}.")
+    if "usd_per_job_hour" in signals:
+        said.append(f"An hour of a job's waiting was worth {format_usd(signals['usd_per_job_hour'])}.")
+    if signals.get("scarcity_usd_per_gpu_hour", 0.0) >= CENT_USD:
+        extra = format_usd(signals["scarcity_usd_per_gpu_hour"])
+        said.append(f"Spot was short: it was worth {extra} a GPU-hour above its price.")
     if "notice_hours" in signals:
         said.append(f"Spot here was warned to go in {words.rounded(signals['notice_hours'])}.")
     return said

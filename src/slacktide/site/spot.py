@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 
@@ -59,6 +59,19 @@ class Spot:
         if own is not None:
             held[own.pool] -= own.on_demand_gpus
         return held
+
+    def outside(self, jobs: Collection[str]) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Return the spot and the on-demand GPUs that all but these jobs hold, by pool.
+
+        What cannot be had at all counts as held.
+        """
+        spot, on_demand = Counter(self._scarce), Counter[str]()
+        among = frozenset(jobs)
+        for job, claim in self._claims.items():
+            if job not in among:
+                spot[claim.pool] += claim.spot_gpus
+                on_demand[claim.pool] += claim.on_demand_gpus
+        return spot, on_demand
 
     def lose(self, pool: str, offered_gpus: int, jobs: Iterable[str]) -> None:
         """Take back what is held beyond what a pool offers from some of its jobs.

@@ -1,7 +1,7 @@
 """How a value of a declared type looks in JSON: one form per type, each with a way there and back.
 
-Texts, whole numbers, numbers, truth values, choices (`Literal`), `| None`, `tuple[X, ...]` as a list,
-`Mapping[str, X]` and `dict[str, X]` as an object, NamedTuples and dataclasses as objects by field name.
+Texts, whole numbers, numbers, truth values, choices (`Literal`), `| None`, `tuple[X, ...]` and `list[X]` as a
+list, `Mapping[str, X]` and `dict[str, X]` as an object, NamedTuples and dataclasses as objects by field name.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ def form(hint: Any) -> Form:
         return _optional(form(next(each for each in inner if each is not type(None))))
     if origin is tuple and inner[1:] == (...,):
         return _row(form(inner[0]))
+    if origin is list:
+        return _series(form(inner[0]))
     if origin in (Mapping, dict) and inner[0] is str:
         return _table(form(inner[1]))
     if dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"):
@@ -65,6 +67,25 @@ def _row(inner: Form) -> Form:
         return tuple(map(inner.read, value))
 
     return Form(plain, text, read, copied=inner.copied)
+
+
+def _series(inner: Form) -> Form:
+    """Return the form of a list, which may still grow where it comes from."""
+
+    def plain(value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise Misfit("a list", value)
+        return list(map(inner.plain, value))
+
+    def text(value: list[Any]) -> str:
+        return f"[{', '.join(map(inner.text, value))}]"
+
+    def read(value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise Misfit("a list", value)
+        return list(map(inner.read, value))
+
+    return Form(plain, text, read, copied=True)
 
 
 def _table(inner: Form) -> Form:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from slacktide import cli
 from slacktide.app.controller import Controller, Setup
 from slacktide.app.journal import open_journal
 from slacktide.app.live_status import Standings
-from slacktide.app.submission import Submission
+from slacktide.app.submission import Defaults, FleetText, Submission
 from slacktide.backtesting.selection import fresh
 from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import World
@@ -141,6 +142,29 @@ def test_a_controller_stays_when_its_jobs_have_ended_and_the_market_begins_anew(
     with SqliteStore(journal) as store:
         told = [type(record.event).__name__ for record in store.read()]
     assert (told.count("ClockSet"), told.count("SiteOpened"), told[-1]) == (2, 2, "Closed")
+
+
+def test_the_clock_of_a_fleet_on_a_market_goes_on_though_no_job_is_left(tmp_path: Path) -> None:
+    journal, path = tmp_path / "journal.db", write_job(tmp_path)
+    classes = "classes: [{name: small, arrivals: 1/hour, work: 2 gpu-hours, widths: 1..4}]"
+    fleet = FleetText(f"budget: 7 gpus\npolicy: patient-spot\n{classes}\n", "/fleet.yaml")
+    setup = replace(fast(tmp_path), defaults=Defaults(fleet=fleet))
+    spent: list[float] = []
+
+    def over(world: World) -> bool:
+        return len(world.jobs) > len(spent) and not world.active
+
+    for key in ("a", "b"):
+        asked(journal, path, key)
+        with Controller(journal, setup) as controller:
+            stop = Wall(controller, over)
+            controller.run(staying=True, stopping=stop, poll_s=0.001)
+            (track,) = controller.world.fleets.values()
+            spent.append(track.spending.total_usd)
+            assert track.spending.total_usd == pytest.approx(
+                sum(job.state.cost_usd for job in controller.world.jobs.values())
+            )
+    assert 0.0 < spent[0] < spent[1]
 
 
 def test_what_was_asked_while_a_controller_stops_waits_for_the_next(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from slacktide.allocate.patient_spot import PatientSpot
 from slacktide.app.market import MarketSpec
 from slacktide.app.requests import UnknownJobError, WithdrawnError, ask_submission, await_answer
 from slacktide.app.submission import Defaults, FleetText, Submission
+from slacktide.deciding import FleetView, Refusal
 from slacktide.engine.lane import lane_of
 from slacktide.engine.requests import Answer
 from slacktide.engine.snapshots import read_world
@@ -369,3 +371,55 @@ def test_a_submission_that_was_taken_in_a_moment_before_is_cancelled(
     assert desk.engine.world.jobs["job"].status == "cancelled"
     monkeypatch.undo()
     assert desk.journal.wait("k") == "job"
+
+
+MARKET_FLEET = FleetText(
+    "budget: 7 gpus\npolicy: {patient-spot: {width: 2, wait_hours: 0.5}}\n"
+    "classes: [{name: small, arrivals: 1/hour, work: 2 gpu-hours, widths: 1..4}]\n",
+    "/fleet.yaml",
+)
+POOLS = "synthetic:h100?days=4&slot=30m&seed=2&pools=3"
+
+
+def test_every_job_is_in_a_fleet_on_a_market_unless_it_has_a_policy_of_its_own(tmp_path: Path) -> None:
+    store = MemoryStore()
+    desk = Desk(store, tmp_path, Defaults(fleet=MARKET_FLEET))
+    ask(store, write_job(tmp_path, market=POOLS), "due")
+    alone = write_job(tmp_path, market=POOLS, name="alone.yaml")
+    ask_submission(store, Submission.read(alone, key="alone", policy="uniform-progress"))
+    soon = Path(write_job(tmp_path, market=POOLS, name="soon.yaml", more="class: small\n"))
+    text = soon.read_text(encoding="utf-8")
+    soon.write_text(text.replace("deadline: 12h\n", ""), encoding="utf-8")
+    ask(store, str(soon), "soon")
+    desk.answer()
+    jobs = {track.submitted.key: track.submitted for track in desk.engine.world.jobs.values()}
+    assert (jobs["due"].fleet, jobs["due"].fleet_class) == (MARKET_FLEET.text, "")
+    assert json.loads(jobs["due"].policy) == {"patient-spot": {"width": 2, "wait_hours": 0.5}}
+    assert len(jobs["due"].pools) == len(jobs["soon"].pools) == 3
+    assert jobs["alone"].fleet == ""
+    assert len(desk.engine.world.fleets) == 1
+
+
+def test_what_a_fleet_cannot_promise_is_refused_and_nothing_else_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def admit(allocator: PatientSpot, view: FleetView) -> Refusal | None:
+        """Take in no second job."""
+        assert view.site is not None
+        assert len(view.site.jobs.kind) == len(view.jobs.ids)
+        few = len(view.jobs.ids) < 2
+        return None if few else Refusal("this job may need 412 USD; 300 are left", deadline_hours=9.5)
+
+    monkeypatch.setattr(PatientSpot, "admit", admit, raising=False)
+    store = MemoryStore()
+    desk = Desk(store, tmp_path, Defaults(fleet=MARKET_FLEET))
+    for key in ("a", "b"):
+        ask(store, write_job(tmp_path, market=POOLS), key)
+        desk.answer()
+        desk.engine.step(desk.engine.world.now_hours)
+    answer = desk.engine.world.requests.answers["b"]
+    assert (answer.job, answer.exit_code) == ("", InfeasibleError.exit_code)
+    assert "may need 412 USD; 300 are left; it could be promised with a deadline of 9h30m" in answer.why
+    assert list(desk.engine.world.jobs) == ["job"]
+    with pytest.raises(InfeasibleError, match="could be promised"):
+        desk.journal.wait("b")

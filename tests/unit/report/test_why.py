@@ -48,6 +48,18 @@ def test_the_newest_decision_is_explained() -> None:
     assert "The market offered 2 spot GPUs at $2.10 an hour." in text
 
 
+def test_an_allocator_may_give_its_reasons_in_sentences_of_its_own() -> None:
+    told = decided(2.0, "An hour of waiting is worth 10 USD today. Four GPUs would finish later.", 2, 1)
+    text = " ".join(why(STATUS, [replace(told, signals={"usd_per_job_hour": 10.0})]))
+    assert "to hold 2 spot + 1 on demand. An hour of waiting is worth 10 USD today. Four GPUs" in text
+    assert "An hour of a job's waiting was worth $10.00." in text
+    waits = decided(2.0, "spot is expected in 1.2 h, and on demand would cost 14.20 USD more", 0, 0)
+    scarce = replace(waits, signals={"scarcity_usd_per_gpu_hour": 1.2})
+    text = " ".join(why(STATUS, [scarce]))
+    assert "to hold nothing, because spot is expected in 1.2 h, and on demand" in text
+    assert "Spot was short: it was worth $1.20 a GPU-hour above its price." in text
+
+
 def test_a_warning_is_said() -> None:
     warned = replace(decided(2.0, "on-demand-pays", 0, 2), signals={**SIGNALS, "notice_hours": 1 / 6})
     assert "Spot here was warned to go in 10m." in " ".join(why(STATUS, [warned]))

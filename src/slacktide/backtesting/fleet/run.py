@@ -199,8 +199,8 @@ class _Run:
     # ---------------------------------------------------------------- decisions
 
     def _arrive(self) -> bool:
-        """Take in the jobs that have come by now; return whether there are any."""
-        came = self.came
+        """Take in the jobs that have come by now; return whether any was taken in."""
+        present = len(self.active)
         while self._next_arrival() <= self.now_hours + TIME_TOLERANCE_HOURS:
             job, self.came = self.came, self.came + 1
             refusal = self._refusal(job)
@@ -208,7 +208,7 @@ class _Run:
                 self.active.append(job)
             else:
                 self.refused[job] = refusal
-        return self.came > came
+        return len(self.active) > present
 
     def _refusal(self, job: int) -> Refusal | None:
         if not isinstance(self.allocator, Admitting):

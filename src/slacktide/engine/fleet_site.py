@@ -1,0 +1,103 @@
+"""What the allocator of a fleet on a market is shown: the pools, the money, and all jobs at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slacktide.deciding import Columns, FleetView, Money, SiteView
+from slacktide.engine.fleet_kinds import lives_of
+from slacktide.engine.fleet_track import FleetTrack
+from slacktide.engine.fleets import FleetRun
+from slacktide.engine.views import Ask, Shown, columns, whole
+from slacktide.events import Lived
+from slacktide.site.kinds import Kinds, Lives
+from slacktide.site.moment import Moment, PoolView, offer
+from slacktide.site.spot import Spot
+
+if TYPE_CHECKING:
+    from slacktide.engine.engine import Engine
+
+
+def site_view(
+    engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], spot: Spot, now_hours: float
+) -> FleetView:
+    """Return what may be known of a fleet at a moment; `spot` says who holds what, of all jobs."""
+    market, lanes = run.market, [engine.lane(ask.track) for ask in asks]
+    assert market is not None
+    kinds, lives = lives_of(asks, lanes, run.tables, track.origin_hours)
+    hours = market.hours(now_hours, track.origin_hours)
+    slot = market.slot(hours)
+    moment, gpus = market.at(slot), int(lives.gpus.sum())
+    site = SiteView(
+        slot=slot,
+        slot_hours=market.slot_hours,
+        next_hours=(slot + 1) * market.slot_hours,
+        pools=_offered(moment, spot, [ask.track.job for ask in asks]),
+        kinds=kinds,
+        jobs=lives,
+        money=money(engine, track, run, asks, now_hours),
+        known=moment,
+    )
+    return FleetView(
+        now_hours=hours,
+        fleet=run.fleet,
+        jobs=_columns(engine, asks, kinds, lives),
+        due=range(len(asks)),
+        ready_gpus=gpus,
+        rented_gpus=gpus,
+        spent_gpu_hours=track.spent_gpu_hours,
+        spot=spot,
+        shown=Shown(asks, engine.lane),
+        site=site,
+    )
+
+
+def _offered(moment: Moment, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView, ...]:
+    """Return what pools offer to all these jobs together: what others hold is gone from it."""
+    others, on_demand = spot.outside(jobs)
+    return tuple(
+        pool._replace(quote=offer(pool.quote, others.get(pool.name, 0), on_demand.get(pool.name, 0)))
+        for pool in moment
+    )
+
+
+def _columns(engine: Engine, asks: Sequence[Ask], kinds: Kinds, lives: Lives) -> Columns:
+    last = kinds.phases[lives.kind] - 1
+    return columns(asks, engine.lane)._replace(
+        ids=whole([ask.track.number for ask in asks]),
+        kind=lives.kind,
+        number=whole([ask.track.number_of_class for ask in asks]),
+        submitted_hours=lives.submitted_hours,
+        spot_gpus=lives.spot_gpus,
+        on_demand_gpus=lives.on_demand_gpus,
+        pause_hours=lives.pause_hours,
+        work_gpu_hours=lives.ends_gpu_hours[np.arange(len(asks)), last],
+    )
+
+
+def money(engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], now_hours: float) -> Money:
+    """Return what a fleet may spend in the present period, and what it has up to this moment."""
+    hours = now_hours - track.origin_hours
+    period = run.allowance.period(hours)
+    running = _running_usd(engine, track, asks, now_hours)
+    return Money(
+        budget_usd=period.budget_usd,
+        spent_usd=track.spending.since(period.since_hours + track.origin_hours) + running,
+        usd_per_hour=run.allowance.usd_per_hour,
+        since_hours=period.since_hours,
+        until_hours=period.until_hours,
+        ever_usd=track.spending.total_usd + running,
+    )
+
+
+def _running_usd(engine: Engine, track: FleetTrack, asks: Sequence[Ask], now_hours: float) -> float:
+    """Return what stretches have cost so far that are not written yet: also of jobs that are being let go."""
+    asked = {ask.track.job for ask in asks}
+    unwritten = [event for ask in asks if ask.inside for event in ask.before if isinstance(event, Lived)]
+    others = (engine.world.jobs[name] for name in track.present if name not in asked)
+    going = [one for one in (engine.account(job, now_hours) for job in others) if one is not None]
+    priced = [event.priced for event in unwritten] + [one.priced for one in going]
+    return sum(one.charge.usd for one in priced)
