@@ -19,7 +19,7 @@ from slacktide.backtesting.fleet.run import run_fleet
 from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.backtesting.roaming import Ground
 from slacktide.budget.allowance import Allowance, Renewal
-from slacktide.deciding import Admitting, Allocator, Decision, FleetView, Refusal
+from slacktide.deciding import Admitting, Allocator, Decision, FleetView, Refusal, begin
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet_market import FleetMarket
 from slacktide.engine.fleets import FleetRun
@@ -116,7 +116,7 @@ class Lives:
         self._live(between, crash_every, late_hours)
 
     def allocator(self) -> Allocator:
-        made = self.spec if isinstance(self.spec, Allocator) else allocators.make(self.spec)
+        made = self.spec if isinstance(self.spec, Allocator) else begin(allocators.make(self.spec), None)
         assert isinstance(made, Allocator)
         return made
 

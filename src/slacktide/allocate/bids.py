@@ -30,6 +30,8 @@ LEAST_GAIN_USD = 1e-9
 class Tuning(NamedTuple):
     """What the allocator knows and was told beside the tables."""
 
+    row: Ints
+    """[job]: its row in the tables."""
     hour_usd: float
     """What an hour of waiting is worth."""
     offer_rate: float
@@ -138,13 +140,13 @@ def pause_hours(kinds: Kinds, lives: Lives, job: int, pool: int, same: bool) -> 
 
 
 @compilable
-def due_usd(tables: CostTables, values: Floats, kind: int, steps: float, work: float) -> float:
+def due_usd(tables: CostTables, values: Floats, row: int, steps: float, work: float) -> float:
     """Return what is to be paid until a deadline; one further away than the tables is as at the same pace."""
     most = values.shape[0] - 1
     if steps > most:
         share = most / steps
-        return float(between(tables.cell_gpu_hours[kind], values[most], work * share) / share)
-    return between(tables.cell_gpu_hours[kind], values[int(steps)], work)
+        return float(between(tables.cell_gpu_hours[row], values[most], work * share) / share)
+    return between(tables.cell_gpu_hours[row], values[int(steps)], work)
 
 
 @compilable
@@ -152,20 +154,20 @@ def _on_spot(
     kinds: Kinds, lives: Lives, prices: Prices, tables: CostTables, tuning: Tuning, now: float, hours: float,
     ways: Ways, job: int, due: bool, far: bool, hour: float,
 ) -> None:  # fmt: skip
-    kind, here, work = lives.kind[job], lives.pool[job], work_left(kinds, lives, job)
+    kind, row, here, work = lives.kind[job], tuning.row[job], lives.pool[job], work_left(kinds, lives, job)
     idle = lives.spot_gpus[job] + lives.on_demand_gpus[job] == 0
     steps = (lives.deadline_hours[job] - now) / tables.step_hours if due else 0.0
     for pool in range(len(prices.spot_usd)):
         for way in range(len(tables.widths)):
             width = tables.widths[way]
             speed = pace(kinds, lives, job, pool, width)
-            if speed <= 0.0 or tables.rate[kind, way] <= 0.0:
+            if speed <= 0.0 or tables.rate[row, way] <= 0.0:
                 continue
             same = lives.spot_gpus[job] == width and lives.on_demand_gpus[job] == 0 and pool == here
             if not far and not is_safe(kinds, lives, job, now, hours, pool, width, 0):
                 continue
             pause = pause_hours(kinds, lives, job, pool, same)
-            usual, run = tables.rate[kind, way], pause + work / speed
+            usual, run = tables.rate[row, way], pause + work / speed
             lasts = tuning.tenure_hours * (1.0 - math.exp(-run / tuning.tenure_hours))
             paid = hour + tuning.table_usd * width
             if ways.forced[job]:
@@ -175,9 +177,9 @@ def _on_spot(
                 usd = tuning.table_usd * width * held + share * ways.without_usd[job]
             elif due:
                 # A pause is work that is done once more; another pace is more or less of it.
-                usd = due_usd(tables, tables.due_spot_usd[kind, :, way], kind, steps, (run * usual))
+                usd = due_usd(tables, tables.due_spot_usd[row, :, way], row, steps, (run * usual))
             else:
-                usd = at_work(tables.work_gpu_hours[kind], tables.spot_usd[kind, way], work)
+                usd = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
                 usd += pause * paid + paid * (work / speed - work / usual)
             extra = prices.spot_usd[pool] + tuning.rent_usd[pool] - tuning.table_usd
             usd += extra * width * lasts
@@ -195,7 +197,7 @@ def _due_without(
     ways: Ways, job: int, far: bool, idle_safe: bool,
 ) -> None:  # fmt: skip
     """Find the best for a job with a deadline ahead without spot: to wait, or on demand."""
-    kind, here, work = lives.kind[job], lives.pool[job], work_left(kinds, lives, job)
+    row, here, work = tuning.row[job], lives.pool[job], work_left(kinds, lives, job)
     if not idle_safe:
         pool, gpus = rescue(kinds, lives, job, state_of(lives, job), now, prices.on_demand_usd)
         same = lives.on_demand_gpus[job] == gpus and lives.spot_gpus[job] == 0 and pool == here
@@ -207,18 +209,18 @@ def _due_without(
         ways.without_pool[job], ways.without_gpus[job] = pool, gpus
         return
     steps = (lives.deadline_hours[job] - now) / tables.step_hours
-    best = due_usd(tables, tables.due_idle_usd[kind], kind, max(steps - 1.0, 0.0), work)
+    best = due_usd(tables, tables.due_idle_usd[row], row, max(steps - 1.0, 0.0), work)
     ways.without_pool[job], ways.without_gpus[job] = here, 0
     for pool in range(len(prices.spot_usd)):
         for way in range(len(tables.widths)):
             width = tables.widths[way]
             speed = pace(kinds, lives, job, pool, width)
-            if speed <= 0.0 or tables.rate[kind, way] <= 0.0:
+            if speed <= 0.0 or tables.rate[row, way] <= 0.0:
                 continue
             same = lives.on_demand_gpus[job] == width and lives.spot_gpus[job] == 0 and pool == here
             run = pause_hours(kinds, lives, job, pool, same) + work / speed
-            amount = run * tables.rate[kind, way]
-            usd = due_usd(tables, tables.due_on_demand_usd[kind, :, way], kind, steps, amount)
+            amount = run * tables.rate[row, way]
+            usd = due_usd(tables, tables.due_on_demand_usd[row, :, way], row, steps, amount)
             usd += (prices.on_demand_usd[pool] - tuning.table_on_demand_usd) * width * run
             if usd < best and (far or is_safe(kinds, lives, job, now, hours, pool, 0, width)):
                 best = usd
@@ -236,7 +238,7 @@ def _open_without(
     On demand when the wait that is to be expected is worth more than what it costs more, or, as nobody knows
     how long the wait will be, after a share of the hours that are worth as much (ski rental).
     """
-    kind, here, work = lives.kind[job], lives.pool[job], work_left(kinds, lives, job)
+    kind, row, here, work = lives.kind[job], tuning.row[job], lives.pool[job], work_left(kinds, lives, job)
     restart = kinds.restart_hours[kind]
     spot, spot_paid, demand = NEVER, NEVER, NEVER
     best_pool, best_gpus = here, 0
@@ -244,17 +246,17 @@ def _open_without(
         for way in range(len(tables.widths)):
             width = tables.widths[way]
             speed = pace(kinds, lives, job, pool, width)
-            if speed <= 0.0 or tables.rate[kind, way] <= 0.0:
+            if speed <= 0.0 or tables.rate[row, way] <= 0.0:
                 continue
             same = lives.on_demand_gpus[job] == width and lives.spot_gpus[job] == 0 and pool == here
-            pause, usual = pause_hours(kinds, lives, job, pool, same), tables.rate[kind, way]
+            pause, usual = pause_hours(kinds, lives, job, pool, same), tables.rate[row, way]
             paid = hour + prices.on_demand_usd[pool] * width
-            usd = at_work(tables.work_gpu_hours[kind], tables.on_demand_usd[kind, way], work)
+            usd = at_work(tables.work_gpu_hours[row], tables.on_demand_usd[row, way], work)
             usd += pause * paid + paid * (work / speed - work / usual)
             usd += (prices.on_demand_usd[pool] - tuning.table_on_demand_usd) * width * work / usual
             if usd < demand:
                 demand, best_pool, best_gpus = usd, pool, width
-            later = at_work(tables.work_gpu_hours[kind], tables.spot_usd[kind, way], work)
+            later = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
             later += restart * (hour + tuning.table_usd * width)
             spot = min(spot, later)
             # Rents steer, but nobody pays them.

@@ -19,12 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Floats, Ints
+from slacktide.arrays import Bools, Floats, Ints
 from slacktide.compiled import compilable, compiled
 from slacktide.site.kinds import Kinds
 
 CELLS = 80
 """How finely work is looked at."""
+LEAST_WORK_GPU_HOURS = 1e-6
 HORIZON_HOURS = 24.0
 """How far ahead a deadline is looked at; a later one is taken as the same pace over this time."""
 LEAST_STEP_HOURS = 1.0 / 6.0
@@ -54,54 +55,116 @@ class Market(NamedTuple):
 
 
 class CostTables(NamedTuple):
-    """Costs to come, in USD: [kind, ...]; `widths` says which widths the columns are."""
+    """Costs to come, in USD, a row for each kind and size of job; `widths` says which widths the columns are."""
 
     widths: Ints
     rate: Floats
-    """[kind, width]: mean progress per hour in the first pool that it may be in; 0 where not allowed."""
+    """[row, width]: mean progress per hour in the first pool that it may be in; 0 where not allowed."""
     work_gpu_hours: Floats
-    """[kind, cell]: the work left that columns of jobs without a deadline are for."""
+    """[row, cell]: the work left that columns of jobs without a deadline are for."""
     spot_usd: Floats
-    """[kind, width, cell]: on spot."""
+    """[row, width, cell]: on spot."""
     on_demand_usd: Floats
     cell_gpu_hours: Floats
-    """[kind]: the work of a cell before a deadline."""
+    """[row]: the work of a cell before a deadline."""
     step_hours: float
     due_spot_usd: Floats
-    """[kind, step, width, cell]: with this many steps to the deadline, on spot, which is kept for a step."""
+    """[row, step, width, cell]: with this many steps to the deadline, on spot, which is kept for a step."""
     due_on_demand_usd: Floats
     due_idle_usd: Floats
-    """[kind, step, cell]"""
+    """[row, step, cell]"""
 
 
-def cost_tables(kinds: Kinds, market: Market, most_work: Floats, due: Ints, slot_hours: float) -> CostTables:
-    """Work out what jobs of each kind will cost; `due` says of which kinds there are jobs with deadlines.
+class TableBook:
+    """The tables of all kinds and sizes of jobs that were needed so far, for one state of the market.
 
-    `most_work` is the most work of a job of each kind: more is extrapolated.
+    A row is for jobs of one kind whose work is between two powers of two, so what it says does not depend on
+    which other jobs there are.
     """
-    widths = np.flatnonzero((kinds.fit == np.arange(kinds.fit.shape[2])).any(axis=(0, 1)))
-    widths = widths[widths > 0]
-    rate = mean_rates(kinds, widths)
-    count, step = len(rate), slot_hours * math.ceil(LEAST_STEP_HOURS / slot_hours - 1e-9)
-    steps = max(1, math.ceil(HORIZON_HOURS / step))
-    most = np.maximum(most_work, 1e-3)
-    work = most[:, None] * (np.arange(CELLS) / (CELLS - 1.0)) ** 2
-    cell = (most + rate.max(axis=1) * kinds.restart_hours) / (CELLS - 1)
-    shape = (count, len(widths), CELLS)
-    spot, on_demand = np.zeros(shape), np.zeros(shape)
-    due_shape = (count, steps + 1, len(widths), CELLS) if len(due) else (count, 1, len(widths), CELLS)
-    due_spot, due_on_demand = np.zeros(due_shape), np.zeros(due_shape)
-    due_idle = np.zeros((count, due_shape[1], CELLS))
-    for kind in range(count):
-        restart = float(kinds.restart_hours[kind])
-        compiled(fill_open)(rate[kind], widths, restart, market, work[kind], spot[kind], on_demand[kind])
-    for kind in due.tolist():
-        restart = float(kinds.restart_hours[kind])
-        compiled(fill_due)(
-            rate[kind], widths, restart, market, step, float(cell[kind]), due_spot[kind],
-            due_on_demand[kind], due_idle[kind],
+
+    def __init__(self, market: Market, slot_hours: float) -> None:
+        self.market = market
+        self._slot_hours = slot_hours
+        self._kinds: Kinds | None = None
+        self._rates: Floats = np.zeros((0, 0))
+        self._rows: dict[tuple[bytes, int, bool], int] = {}
+        self._keys: list[bytes] = []
+        self.tables = self._room(np.zeros(0, dtype=np.int64), 0)
+
+    def rows(self, kinds: Kinds, kind: Ints, work: Floats, due: Bools) -> Ints:
+        """Return the row of each job, made where there is none yet."""
+        if kinds is not self._kinds:
+            self._take(kinds)
+        sizes = np.ceil(np.log2(np.maximum(work, LEAST_WORK_GPU_HOURS))).astype(np.int64)
+        jobs = zip(kind.tolist(), sizes.tolist(), due.tolist(), strict=True)
+        return np.array([self._row(*one) for one in jobs], dtype=np.int64)
+
+    def _take(self, kinds: Kinds) -> None:
+        """Take in other kinds; rows of kinds that are the same stay."""
+        widths = np.flatnonzero((kinds.fit == np.arange(kinds.fit.shape[2])).any(axis=(0, 1)))
+        widths = widths[widths > 0]
+        if not np.array_equal(widths, self.tables.widths):
+            self._rows.clear()
+            self.tables = self._room(widths, 0)
+        self._kinds, self._rates = kinds, mean_rates(kinds, widths)
+        restarts = kinds.restart_hours.tolist()
+        self._keys = [
+            rate.tobytes() + repr(one).encode() for rate, one in zip(self._rates, restarts, strict=True)
+        ]
+
+    def _row(self, kind: int, size: int, due: bool) -> int:
+        key = self._keys[kind], size, due
+        if key not in self._rows:
+            self._rows[key] = self._made(kind, size, due)
+        return self._rows[key]
+
+    def _made(self, kind: int, size: int, due: bool) -> int:
+        """Fill a new row."""
+        assert self._kinds is not None
+        row = len(self._rows)
+        if row == len(self.tables.rate):
+            self._grow()
+        tables, rate, restart = self.tables, self._rates[kind], float(self._kinds.restart_hours[kind])
+        most = 2.0**size
+        tables.rate[row] = rate
+        tables.work_gpu_hours[row] = most * (np.arange(CELLS) / (CELLS - 1.0)) ** 2
+        tables.cell_gpu_hours[row] = (most + rate.max() * restart) / (CELLS - 1)
+        if due:
+            compiled(fill_due)(
+                rate, tables.widths, restart, self.market, tables.step_hours,
+                float(tables.cell_gpu_hours[row]), tables.due_spot_usd[row], tables.due_on_demand_usd[row],
+                tables.due_idle_usd[row],
+            )  # fmt: skip
+        # A job that misses a soft deadline goes on without one.
+        compiled(fill_open)(
+            rate, tables.widths, restart, self.market, tables.work_gpu_hours[row], tables.spot_usd[row],
+            tables.on_demand_usd[row],
         )  # fmt: skip
-    return CostTables(widths, rate, work, spot, on_demand, cell, step, due_spot, due_on_demand, due_idle)
+        return row
+
+    def _grow(self) -> None:
+        old, room = self.tables, self._room(self.tables.widths, max(8, 2 * len(self.tables.rate)))
+        for name in CostTables._fields:
+            if name not in ("widths", "step_hours"):
+                getattr(room, name)[: len(old.rate)] = getattr(old, name)
+        self.tables = room
+
+    def _room(self, widths: Ints, rows: int) -> CostTables:
+        step = self._slot_hours * math.ceil(LEAST_STEP_HOURS / self._slot_hours - 1e-9)
+        steps = max(1, math.ceil(HORIZON_HOURS / step)) + 1
+        shape, due = (rows, len(widths), CELLS), (rows, steps, len(widths), CELLS)
+        return CostTables(
+            widths=widths,
+            rate=np.zeros(shape[:2]),
+            work_gpu_hours=np.ones((rows, CELLS)),
+            spot_usd=np.zeros(shape),
+            on_demand_usd=np.zeros(shape),
+            cell_gpu_hours=np.ones(rows),
+            step_hours=step,
+            due_spot_usd=np.zeros(due),
+            due_on_demand_usd=np.zeros(due),
+            due_idle_usd=np.zeros((rows, steps, CELLS)),
+        )
 
 
 def mean_rates(kinds: Kinds, widths: Ints) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from slacktide.allocate.base import allocators
 from slacktide.allocate.beliefs import Beliefs, loss_rate
 from slacktide.allocate.bids import Tuning, Ways, clear, find_ways, gain_usd
-from slacktide.allocate.cost_tables import CostTables, Market, cost_tables
+from slacktide.allocate.cost_tables import CostTables, Market, TableBook
 from slacktide.allocate.pacing import Pacing
 from slacktide.allocate.promises import can_be_rescued, is_hard
 from slacktide.allocate.reserve import (
@@ -38,8 +38,6 @@ from slacktide.units import format_duration, format_usd
 
 TABLE_HOURS = 2.0
 """How often it is worked out anew what jobs will cost."""
-ROOM = 1.3
-"""Tables reach to this multiple of the most work seen."""
 RULES = {
     SPOT: "spot",
     ON_DEMAND: "on-demand",
@@ -83,16 +81,6 @@ class ShadowPrices:
 
 
 @dataclass(slots=True)
-class Inputs:
-    """What tables were made of, so that they can be made again."""
-
-    market: Market
-    rent_usd: list[float]
-    most_work: list[float]
-    due: list[int]
-
-
-@dataclass(slots=True)
 class PricesRun:
     """Decides by prices, and learns them."""
 
@@ -102,8 +90,10 @@ class PricesRun:
     slot: int = -1
     next_table_slot: int = 0
     hour_usd: float = math.nan
-    inputs: Inputs | None = None
-    tables: CostTables | None = None
+    market: Market | None = None
+    """What the tables were made of, with the rents that were usual then."""
+    usual_rent_usd: list[float] = field(default_factory=list)
+    book: TableBook | None = None
     standing: Standing = field(default_factory=Standing)
 
     # ---------------------------------------------------------------- decisions
@@ -114,7 +104,8 @@ class PricesRun:
         fresh = site.slot > self.slot
         if fresh:
             self._learn(view, prices)
-        tables, tuning = self._tables(site, prices), self._tuning()
+        tables, rows = self._tables(site, prices)
+        tuning = self._tuning(rows)
         count = len(site.jobs.kind)
         ways = Ways.empty(count, len(prices.spot_usd), len(tables.widths))
         hours = hours_until_border(view)
@@ -135,7 +126,7 @@ class PricesRun:
                 )
             ]
         self.standing = Standing(kept, self.hour_usd, tuple(rent.tolist()))
-        told = _Telling(self, view, prices, tables, ways, held, rent)
+        told = _Telling(self, view, prices, tables, rows, ways, held, rent)
         return Wanted(held.on_demand_gpus, held.spot_gpus, pool=held.pool, why=told.reason)
 
     def _left_usd(self, site: SiteView) -> float:
@@ -152,60 +143,38 @@ class PricesRun:
 
     # ---------------------------------------------------------------- what jobs will cost
 
-    def _tables(self, site: SiteView, prices: Prices) -> CostTables:
-        """Return what jobs will cost, worked out anew now and then and where a job does not fit in."""
-        if self.inputs is not None and self.slot < self.next_table_slot and self._fits(site):
-            if self.tables is None:
-                self._make(site)
-        else:
-            self.inputs = self._inputs(site, prices)
+    def _tables(self, site: SiteView, prices: Prices) -> tuple[CostTables, Ints]:
+        """Return what jobs will cost, and the row of each; worked out anew now and then."""
+        if self.market is None or self.slot >= self.next_table_slot:
+            self.market, self.usual_rent_usd = self._market(site, prices), list(self.beliefs.rent_usd)
             self.next_table_slot = self.slot + max(1, round(TABLE_HOURS / site.slot_hours))
-            self._make(site)
-        assert self.tables is not None
-        return self.tables
+            self.book = None
+        if self.book is None:
+            self.book = TableBook(self.market, site.slot_hours)
+        due = np.isfinite(site.jobs.deadline_hours)
+        rows = self.book.rows(site.kinds, site.jobs.kind, _work(site), due)
+        return self.book.tables, rows
 
-    def _make(self, site: SiteView) -> None:
-        assert self.inputs is not None
-        work, due = np.array(self.inputs.most_work), np.array(self.inputs.due, dtype=np.int64)
-        self.tables = cost_tables(site.kinds, self.inputs.market, work, due, site.slot_hours)
-
-    def _fits(self, site: SiteView) -> bool:
-        assert self.inputs is not None
-        if len(self.inputs.most_work) != len(site.kinds.phases):
-            return False
-        due = np.unique(site.jobs.kind[np.isfinite(site.jobs.deadline_hours)])
-        most = np.array(self.inputs.most_work)
-        return set(due.tolist()) <= set(self.inputs.due) and bool((_work(site) <= most[site.jobs.kind]).all())
-
-    def _inputs(self, site: SiteView, prices: Prices) -> Inputs:
-        most = np.zeros(len(site.kinds.phases))
-        np.maximum.at(most, site.jobs.kind, _work(site) * ROOM)
-        if self.inputs is not None and len(self.inputs.most_work) == len(most):
-            most = np.maximum(most, self.inputs.most_work)
-        due = set(np.unique(site.jobs.kind[np.isfinite(site.jobs.deadline_hours)]).tolist())
-        if self.inputs is not None and len(self.inputs.most_work) == len(most):
-            due |= set(self.inputs.due)
+    def _market(self, site: SiteView, prices: Prices) -> Market:
         beliefs = self.beliefs
-        spot = min(usd + rent for usd, rent in zip(beliefs.spot_usd, beliefs.rent_usd, strict=True))
-        market = Market(
+        return Market(
             offer_rate=beliefs.open.rate,
             deadline_offer_rate=beliefs.due.rate,
             loss_rate=loss_rate(site),
-            spot_usd=spot,
+            spot_usd=min(usd + rent for usd, rent in zip(beliefs.spot_usd, beliefs.rent_usd, strict=True)),
             on_demand_usd=float(prices.on_demand_usd.min()),
             hour_usd=self.hour_usd,
         )
-        return Inputs(market, list(beliefs.rent_usd), most.tolist(), sorted(due))
 
-    def _tuning(self) -> Tuning:
-        assert self.inputs is not None
-        market = self.inputs.market
+    def _tuning(self, rows: Ints) -> Tuning:
+        assert self.market is not None
         return Tuning(
-            hour_usd=market.hour_usd,
-            offer_rate=market.offer_rate,
-            rent_usd=np.array(self.inputs.rent_usd),
-            table_usd=market.spot_usd,
-            table_on_demand_usd=market.on_demand_usd,
+            row=rows,
+            hour_usd=self.market.hour_usd,
+            offer_rate=self.market.offer_rate,
+            rent_usd=np.array(self.usual_rent_usd),
+            table_usd=self.market.spot_usd,
+            table_on_demand_usd=self.market.on_demand_usd,
             tenure_hours=self.given.tenure_hours,
             patience_share=self.given.patience_share,
         )
@@ -262,21 +231,14 @@ class PricesRun:
 
     def remember(self) -> Mapping[str, Any]:
         """Return all that it knows as JSON values."""
-        inputs = self.inputs
         return {
             "pacing": self.pacing.remember(),
             "beliefs": self.beliefs.remember(),
             "slot": self.slot,
             "next_table_slot": self.next_table_slot,
             "hour_usd": None if math.isnan(self.hour_usd) else self.hour_usd,
-            "inputs": None
-            if inputs is None
-            else {
-                "market": list(inputs.market),
-                "rent_usd": inputs.rent_usd,
-                "most_work": inputs.most_work,
-                "due": inputs.due,
-            },
+            "market": None if self.market is None else list(self.market),
+            "usual_rent_usd": self.usual_rent_usd,
         }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
@@ -285,13 +247,9 @@ class PricesRun:
         self.beliefs = Beliefs.recalled(memory["beliefs"])
         self.slot, self.next_table_slot = memory["slot"], memory["next_table_slot"]
         self.hour_usd = math.nan if memory["hour_usd"] is None else memory["hour_usd"]
-        inputs = memory["inputs"]
-        self.inputs = (
-            None
-            if inputs is None
-            else Inputs(Market(*inputs["market"]), inputs["rent_usd"], inputs["most_work"], inputs["due"])
-        )
-        self.tables = None
+        self.market = None if memory["market"] is None else Market(*memory["market"])
+        self.usual_rent_usd = list(memory["usual_rent_usd"])
+        self.book = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +260,7 @@ class _Telling:
     view: FleetView
     prices: Prices
     tables: CostTables
+    rows: Ints
     ways: Ways
     held: Held
     rent_usd: Floats
@@ -328,8 +287,8 @@ class _Telling:
 
     def _narrower(self, place: int, pool: int, spot: int) -> dict[str, float]:
         """Say what the next narrower width would change."""
-        site, kind = _site(self.view), int(_site(self.view).jobs.kind[place])
-        rates = self.tables.rate[kind]
+        site = _site(self.view)
+        rates = self.tables.rate[self.rows[place]]
         at = int(np.searchsorted(self.tables.widths, spot))
         below = [way for way in range(at) if rates[way] > 0.0]
         if not below or rates[at] <= 0.0:

@@ -8,7 +8,8 @@ from slacktide.report import words
 from slacktide.units import format_usd
 
 PAIRED = {
-    "line_gpu_hours", "period_share", "later_hours", "saved_usd", "planned_on_demand_gpus", "mean_spot_gpus", "mean_on_demand_gpus", "otherwise_usd"
+    "line_gpu_hours", "period_share", "later_hours", "saved_usd",
+    "planned_on_demand_gpus", "mean_spot_gpus", "mean_on_demand_gpus", "otherwise_usd"
 }  # fmt: skip
 """Signals that are told together with another one."""
 
@@ -128,10 +129,8 @@ def _signal(name: str, signals: Mapping[str, float]) -> str:
         case "scarcity_usd":
             return f"spot is short: +{format_usd(value)} a GPU-hour"
         case "narrower_gpus" if "later_hours" in signals and "saved_usd" in signals:
-            return (
-                f"{words.count(round(value), 'GPU')} would finish {words.since(signals['later_hours'])} later "
-                f"and save {format_usd(signals['saved_usd'])}"
-            )
+            later, saved = words.since(signals["later_hours"]), format_usd(signals["saved_usd"])
+            return f"{words.count(round(value), 'GPU')} would finish {later} later and save {saved}"
         case "offer_hours":
             return f"spot is expected in {words.since(value)}"
         case "patience_hours":
