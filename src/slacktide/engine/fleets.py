@@ -59,8 +59,8 @@ class FleetRun:
     """When the allocator was last asked, on the market's clock."""
     asked_about: tuple[str, ...] | None = None
     """The jobs that were present then; None where nobody knows, so that it is asked."""
-    asked_orders: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """What each job was to hold then, of spot and on demand."""
+    asked_orders: dict[str, tuple[int, int]] | None = None
+    """What each job was to hold then, of spot and on demand; None where nobody knows."""
     market: FleetMarket | None = None
     """The market that jobs share that rent spot or are on a budget of money; None: all is on demand."""
     allowance: Allowance = field(default_factory=Allowance)
@@ -140,6 +140,7 @@ class Fleets:
             run = self._runs[track.key] = self._open(track.first)
             if isinstance(run.allocator, Remembering) and track.memory:
                 run.allocator.recall(json.loads(track.memory))
+            if run.market is not None or (isinstance(run.allocator, Remembering) and track.memory):
                 run.asked_hours, run.asked_about = track.asked_hours, track.asked_about
             if isinstance(run.allocator, Learning):
                 self._tell(track, run, self._store.read(after=track.memory_seq))

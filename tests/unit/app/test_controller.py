@@ -149,7 +149,7 @@ def test_the_clock_of_a_fleet_on_a_market_goes_on_though_no_job_is_left(tmp_path
     classes = "classes: [{name: small, arrivals: 1/hour, work: 2 gpu-hours, widths: 1..4}]"
     fleet = FleetText(f"budget: 7 gpus\npolicy: patient-spot\n{classes}\n", "/fleet.yaml")
     setup = replace(fast(tmp_path), defaults=Defaults(fleet=fleet))
-    spent = []
+    spent: list[float] = []
 
     def over(world: World) -> bool:
         return len(world.jobs) > len(spent) and not world.active
