@@ -65,6 +65,25 @@ def test_jobs_of_a_stream_run_on_the_widths_of_their_class(
     assert "fixed-width" in capsys.readouterr().out
 
 
+def test_jobs_with_and_without_deadlines_share_a_market(
+    journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text(f"policy: {{patient-spot: {{wait_hours: 0.5}}}}\n{FLEET}", encoding="utf-8")
+    jobs = [write(tmp_path, name, "wide") for name in ("a", "b", "c")]
+    due = Path(jobs[1])
+    text = due.read_text(encoding="utf-8").replace("class: wide", "deadline: 30h")
+    due.write_text(text, encoding="utf-8")
+    assert run(["run", *jobs, "--fleet", str(fleet), "--speed", SPEED]) == 0
+    tracks = world_of(journal).jobs
+    assert [track.status for track in tracks.values()] == ["succeeded"] * 3
+    assert sum(track.bill.spot_usd for track in tracks.values()) > 0.0
+    assert run(["cost"]) == 0
+    assert "no spot was sold twice" in capsys.readouterr().out
+    assert run(["why", "b"]) == 0
+    assert "patient-spot" in capsys.readouterr().out
+
+
 def test_a_job_without_a_deadline_must_be_one_of_a_stream(
     journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,7 +55,7 @@ class Market(NamedTuple):
 
 
 class CostTables(NamedTuple):
-    """Costs to come, in USD, a row for each kind and size of job; `widths` says which widths the columns are."""
+    """Costs to come, in USD, a row for each kind and size of job; `widths` says what the columns are."""
 
     widths: Ints
     rate: Floats

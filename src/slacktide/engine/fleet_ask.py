@@ -175,9 +175,9 @@ def _granted(asks: Sequence[Ask], wanted: Sequence[Allocation], gpus: int) -> li
 
 
 def remembered(track: FleetTrack, run: FleetRun, now_hours: float) -> list[Remembered]:
-    """Let an allocator that can write down what it knows do so."""
+    """Let an allocator that can write down what it knows do so; on a market, say when it was asked."""
     if not isinstance(run.allocator, Remembering):
-        return []
+        return [] if run.market is None else [Remembered(at_hours=now_hours, fleet=track.key, memory="")]
     memory = json.dumps(run.allocator.remember(), allow_nan=False)
     news = "" if memory == track.memory else memory
     return [Remembered(at_hours=now_hours, fleet=track.key, memory=news)]

@@ -92,10 +92,9 @@ def standing(ask: Ask, lane: Lane) -> Standing:
     """Say what a job has at the moment of a decision; workers that are on their way count, and pause."""
     track = ask.track
     idle_hours, spot_hours = track.idle_since_hours, track.spot_until_hours
-    if ask.inside:
-        for event in ask.before:
-            if isinstance(event, Lived):
-                idle_hours, spot_hours = without_gpus(track, event.priced.stretch)
+    for event in ask.before:
+        if isinstance(event, Lived):
+            idle_hours, spot_hours = without_gpus(track, event.priced.stretch)
     return Standing(ordered(ask, lane), idle_hours, spot_hours)
 
 

@@ -34,20 +34,23 @@ if TYPE_CHECKING:
 
 
 def ask_on_market(
-    engine: Engine, track: FleetTrack, run: FleetRun, asks: list[Ask], now_hours: float
+    engine: Engine, track: FleetTrack, run: FleetRun, asks: list[Ask], now_hours: float, *, cut: bool = False
 ) -> None:
-    """Ask about all jobs of a fleet on a market, and do what is decided."""
+    """Ask about all jobs of a fleet on a market, and do what is decided; all of it is written as one batch.
+
+    With `cut`, stretches end here also of jobs that go on as they are.
+    """
     asks.sort(key=lambda ask: ask.track.number)
     with _gone_since(engine, track, now_hours):
         wishes = _carefully(engine, track, run, asks, now_hours)
         for ask, wish in zip(asks, wishes, strict=True):
             _give_up(engine, ask, wish)
         given = [_given(engine, ask, wish) for ask, wish in zip(asks, wishes, strict=True)]
-        told = [(ask, one.events) for ask, one in zip(asks, given, strict=True) if one.events]
+        told = [(ask, one.events) for ask, one in zip(asks, given, strict=True) if cut or one.events]
         events: list[Event] = list(remembered(track, run, now_hours))
         for ask, own in told:
-            events += [*(ask.before if ask.inside else ()), *own]
-        engine.act(events, [(ask.track, ask.taken) for ask, _ in told])
+            events += [*ask.before, *own]
+        engine.act(events, [(ask.track, ask.taken) for ask, own in told if own])
     short = any(one.lacks for one in given) and any(one.gives_back for one in given)
     run.asked_hours, run.asked_orders = now_hours, orders_of(engine, track)
     run.asked_about = None if short else track.settled_at(now_hours)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +13,11 @@ from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.views import Ask, Shown, columns, whole
 from slacktide.events import Lived
+from slacktide.ledger import Priced
 from slacktide.site.kinds import Kinds, Lives
 from slacktide.site.moment import Moment, PoolView, offer
 from slacktide.site.spot import Spot
+from slacktide.types import TIME_TOLERANCE_HOURS
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
@@ -80,24 +82,27 @@ def _columns(engine: Engine, asks: Sequence[Ask], kinds: Kinds, lives: Lives) ->
 
 def money(engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], now_hours: float) -> Money:
     """Return what a fleet may spend in the present period, and what it has up to this moment."""
-    hours = now_hours - track.origin_hours
-    period = run.allowance.period(hours)
-    running = _running_usd(engine, track, asks, now_hours)
+    period = run.allowance.period(now_hours - track.origin_hours)
+    since = period.since_hours + track.origin_hours
+    running = list(_running(engine, track, asks, now_hours))
+    after = (one for one in running if one.stretch.to_hours > since + TIME_TOLERANCE_HOURS)
     return Money(
         budget_usd=period.budget_usd,
-        spent_usd=track.spending.since(period.since_hours + track.origin_hours) + running,
+        spent_usd=track.spending.since(since) + sum(one.charge.usd for one in after),
         usd_per_hour=run.allowance.usd_per_hour,
         since_hours=period.since_hours,
         until_hours=period.until_hours,
-        ever_usd=track.spending.total_usd + running,
+        ever_usd=track.spending.total_usd + sum(one.charge.usd for one in running),
     )
 
 
-def _running_usd(engine: Engine, track: FleetTrack, asks: Sequence[Ask], now_hours: float) -> float:
-    """Return what stretches have cost so far that are not written yet: also of jobs that are being let go."""
+def _running(engine: Engine, track: FleetTrack, asks: Sequence[Ask], now_hours: float) -> Iterator[Priced]:
+    """Yield stretches up to now that are not written yet: also of jobs that are being let go."""
+    for event in (event for ask in asks for event in ask.before):
+        if isinstance(event, Lived):
+            yield event.priced
     asked = {ask.track.job for ask in asks}
-    unwritten = [event for ask in asks if ask.inside for event in ask.before if isinstance(event, Lived)]
     others = (engine.world.jobs[name] for name in track.present if name not in asked)
-    going = [one for one in (engine.account(job, now_hours) for job in others) if one is not None]
-    priced = [event.priced for event in unwritten] + [one.priced for one in going]
-    return sum(one.charge.usd for one in priced)
+    for one in (engine.account(job, now_hours) for job in others):
+        if one is not None:
+            yield one.priced

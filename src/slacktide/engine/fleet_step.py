@@ -84,13 +84,12 @@ class FleetStep:
         run, orders = self.run, orders_of(self.engine, self.track)
         since = run.renewed_hours(self.track, self.now_hours)
         renewed = run.asked_hours < since - TIME_TOLERANCE_HOURS
-        others = run.asked_about != self.track.present or run.asked_orders != orders
+        others = run.asked_about != self.track.present or run.asked_orders not in (None, orders)
         if not (self.given or self.inside) or not (self.given or others or renewed):
             return
         rolling = run.allowance.renewal == "rolling"  # when which part was spent matters to the minute
-        written = self._pass(self.inside if renewed or rolling else ())
-        asks = [*self.given, *(_inner(each, each.track.job in written) for each in self.inside)]
-        ask_on_market(self.engine, self.track, run, asks, self.now_hours)
+        asks = [*self.given, *(_inner(each, written=False) for each in self.inside)]
+        ask_on_market(self.engine, self.track, run, asks, self.now_hours, cut=renewed or rolling)
 
     def let_go(self) -> None:
         """Give all machines back once no job holds any of them: nobody will look after them."""

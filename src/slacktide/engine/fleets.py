@@ -64,8 +64,8 @@ class FleetRun:
     """When the allocator was last asked, on the market's clock."""
     asked_about: tuple[str, ...] | None = None
     """The jobs that were present then; None where nobody knows, so that it is asked."""
-    asked_orders: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """What each job was to hold then, of spot and on demand."""
+    asked_orders: dict[str, tuple[int, int]] | None = None
+    """What each job was to hold then, of spot and on demand; None where nobody knows."""
     market: FleetMarket | None = None
     """The market that jobs share that rent spot or are on a budget of money; None: all is on demand."""
     allowance: Allowance = field(default_factory=Allowance)
@@ -153,11 +153,13 @@ class Fleets:
 
         Where an earlier version wrote it in a form that is not read any more, these are all of its fleet.
         """
-        if isinstance(run.allocator, Remembering) and track.memory:
+        recalls = isinstance(run.allocator, Remembering) and bool(track.memory)
+        if isinstance(run.allocator, Remembering) and recalls:
             try:
                 run.allocator.recall(json.loads(track.memory))
             except OldMemory:
                 return dropwhile(lambda record: record.event.job != track.first.job, self._store.read())
+        if run.market is not None or recalls:
             run.asked_hours, run.asked_about = track.asked_hours, track.asked_about
         return self._store.read(after=track.memory_seq)
 
