@@ -31,6 +31,7 @@ NAMES = (
     "local_start",
     "warm",
     "budget",
+    "fleet_bound",
 )
 
 
