@@ -33,6 +33,7 @@ NAMES = (
     "budget",
     "fleet",
     "online",
+    "fleet_bound",
 )
 
 

@@ -169,13 +169,14 @@ def _worthless_hours(job: Job) -> float:
 
 def _weight(lane: Lane) -> float:
     """Return how much an hour of a job's waiting counts."""
-    return float(getattr(lane.file, "priority", 1.0))
+    return 1.0 if lane.file is None else lane.file.priority
 
 
 def _patience_hours(lane: Lane) -> float:
     """Return how long a job may wait before it rents on demand; not a number: as the allocator thinks."""
-    found = getattr(lane.file, "patience_hours", None)
-    return math.nan if found is None else float(found)
+    if lane.file is None or lane.file.patience_hours is None:
+        return math.nan
+    return lane.file.patience_hours
 
 
 def kept_in(ask: Ask, lane: Lane, pool: str) -> tuple[int, int]:

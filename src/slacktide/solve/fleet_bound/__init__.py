@@ -1,0 +1,1 @@
+"""A bound below the mean response of a fleet's jobs that no allocator can beat on its market and money."""
