@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from slacktide.backtesting.fleet.run import run_fleet
 from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.backtesting.roaming import Ground
 from slacktide.budget.allowance import Allowance, Renewal
-from slacktide.deciding import Admitting, Allocator, Decision, FleetView, Refusal, begin
+from slacktide.deciding import Admitting, Allocator, Decision, FleetView, Refusal, Remembering, begin
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet_market import FleetMarket
 from slacktide.engine.fleets import FleetRun
@@ -146,6 +147,7 @@ class Lives:
     def _opened(self, first: Submitted) -> FleetRun:
         inner = self.allocator()
         watched = _Promising if isinstance(inner, Admitting) else _Watched
+        watched = _Knowing if isinstance(inner, Remembering) else watched
         run = FleetRun(None, watched(inner, self.seen), "any", {})
         run.market = FleetMarket(self.where.market, self.where.start)
         run.allowance = self.where.allowance
@@ -275,6 +277,18 @@ class _Promising(_Watched):
     def admit(self, view: FleetView) -> Refusal | None:
         assert isinstance(self.inner, Admitting)
         return self.inner.admit(view)
+
+
+class _Knowing(_Promising):
+    """... and can write down what it knows."""
+
+    def remember(self) -> Mapping[str, Any]:
+        assert isinstance(self.inner, Remembering)
+        return self.inner.remember()
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        assert isinstance(self.inner, Remembering)
+        self.inner.recall(memory)
 
 
 class Reserved:

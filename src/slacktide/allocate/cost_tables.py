@@ -143,7 +143,7 @@ class TableBook:
         return row
 
     def _grow(self) -> None:
-        old, room = self.tables, self._room(self.tables.widths, max(8, 2 * len(self.tables.rate)))
+        old, room = self.tables, self._room(self.tables.widths, max(32, 2 * len(self.tables.rate)))
         for name in CostTables._fields:
             if name not in ("widths", "step_hours"):
                 getattr(room, name)[: len(old.rate)] = getattr(old, name)
