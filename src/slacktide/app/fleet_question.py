@@ -37,6 +37,8 @@ class FleetQuestion:
     budget: str | None = None
     """Instead of the file's."""
     policies: Sequence[Spec | AnyAllocator] = ()
+    bound: bool = False
+    """Whether to work out a mean response that no allocator can beat, too; a minute or so for a month."""
 
     @property
     def allowance(self) -> Allowance:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from slacktide.allocate.base import allocators
 from slacktide.app.fleet_arrivals import Arrivals, arrivals_of
 from slacktide.app.fleet_question import FleetQuestion
+from slacktide.backtesting.fleet.bound import fleet_bound
 from slacktide.backtesting.fleet.compare import Progress, compare_fleet
 from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.budget.allowance import Allowance
@@ -65,12 +67,16 @@ def simulate_fleet(
         bounds=bounds,
         progress=progress,
     )
+    rows = found.rows
+    if question.bound:
+        least = fleet_bound(scene, found.common_usd).mean_response_hours
+        rows = tuple(replace(row, over_bound=row.measured.mean_hours / least) for row in rows)
     return FleetComparison(
         month=_month(arrivals, scene, load_gpus(question.file.templates)),
         deadlines=sum(one.due_hours < math.inf for one in scene.members),
         common_usd=found.common_usd,
         common_of=found.common_of,
-        rows=found.rows,
+        rows=rows,
         story=found.story,
         less=found.less,
         more=found.more,

@@ -58,6 +58,9 @@ MAX_JOBS = 10_000_000
     metavar="FILE.csv",
     help="Market: also write what each job got and why.",
 )
+@click.option(
+    "--bound", is_flag=True, help="Market: also compare with a response that no allocator can beat (slow)."
+)
 @common.report_option("Market: also write a page with all of it")
 @common.plot_option("Also write a plot")
 @common.output_option("table", "json", "csv")

@@ -22,8 +22,8 @@ OF_MARKETS = (
 
 def check_stream_options(given: dict[str, Any]) -> None:
     """Raise InputError for options that need a market, where there is none."""
-    for name in OF_MARKETS:
-        if given[name] is not None:
+    for name in (*OF_MARKETS, "bound"):
+        if given[name]:
             raise InputError(
                 f"{_option(name)} must come with a market, got none; name --market, or 'market:' in the file"
             )
@@ -51,6 +51,7 @@ def simulate_on_market(path: str, file: Any, given: dict[str, Any]) -> None:
         periods=given["periods"],
         budget=given["budget_text"],
         policies=common.parse_policies(given["policy"], path),
+        bound=given["bound"],
     )
     with common.Bar("simulating") as bar:
         found = simulate_fleet(question, progress=bar)

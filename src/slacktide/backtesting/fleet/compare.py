@@ -18,7 +18,7 @@ from slacktide.backtesting.fleet.run import run_fleet
 from slacktide.backtesting.fleet.scene import FleetScene
 from slacktide.backtesting.fleet.settings import best_at, measured, settings_of
 from slacktide.backtesting.stream.compare import stream_label
-from slacktide.deciding import Allocator, AnyAllocator
+from slacktide.deciding import Allocator, AnyAllocator, needs_market
 from slacktide.errors import InputError, shown
 from slacktide.register import Spec
 from slacktide.results.fleet import FleetRun
@@ -115,7 +115,7 @@ def _variants(spec: Spec | AnyAllocator) -> Trial:
     settings = settings_of(spec) if isinstance(spec, str) else []
     made = tuple(allocators.make({str(spec): one}) for one in settings) or (allocators.make(spec),)
     words = tuple(", ".join(f"{key} {value:g}" for key, value in one.items()) for one in settings)
-    if not isinstance(made[0], Allocator):
+    if not isinstance(made[0], Allocator) and not needs_market(made[0]):
         name = allocators.name_of(made[0])
         raise InputError(
             f"on a market an allocator must decide about spot and money, got {shown(name)}, which plans "
