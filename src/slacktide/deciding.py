@@ -462,8 +462,12 @@ AnyAllocator: TypeAlias = Allocator | Prepared
 
 
 def begin(allocator: AnyAllocator, fleet: Fleet | None) -> Allocator:
-    """Return what decides in one run of an allocator."""
-    return allocator.begin(fleet) if isinstance(allocator, Prepared) else allocator  # type: ignore[arg-type]
+    """Return what decides in one run of an allocator; only one on a market can do without classes."""
+    if not isinstance(allocator, Prepared):
+        return allocator
+    if fleet is None and not needs_market(allocator):
+        raise InputError("this allocator must be given the classes of a fleet, got jobs without any")
+    return allocator.begin(fleet)  # type: ignore[arg-type]
 
 
 def needs_sizes(allocator: AnyAllocator) -> bool:

@@ -17,9 +17,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from slacktide.deciding import FleetView
+from slacktide.site.kinds import work_of
 
 MIDDLE_SHARE, POWER = 0.6, 2.6
 """At an hour worth q, work costs this share of the way from spot to on demand; and how that grows."""
@@ -37,8 +36,6 @@ STEP, FIRST_STEP, SETTLES_HOURS = 0.05, 0.15, 12.0
 """How far the logarithm of the price may move in an hour; farther in the first hours."""
 LAG_HOURS = 4.0
 """Work is paid at widths that were chosen at the prices of this long ago, roughly."""
-AIM_SHARE = 1.0
-"""What is aimed at of the budget; the reserve sees that it is not passed."""
 LEAST_SHARE, MOST_SHARE = 0.02, 3.0
 """The price of an hour stays where work costs between these shares of the middle."""
 
@@ -72,7 +69,7 @@ class Pacing:
         self._count(view, curve)
         money, hours = view.site.money, view.now_hours - self.at_hours
         if math.isfinite(money.budget_usd) and (hours > 0.0 or first):
-            goal = curve.log_hour_usd(self._wanted_usd(view, curve) / self._level(view, curve))
+            goal = curve.log_hour_usd(self._wanted_usd(view, curve) / self._level(view))
             step = (STEP + FIRST_STEP * math.exp(-view.now_hours / SETTLES_HOURS)) * hours
             self.log_hour_usd += min(max(goal - self.log_hour_usd, -step), step)
         self.at_hours = max(self.at_hours, view.now_hours)
@@ -82,7 +79,7 @@ class Pacing:
         """Take in what came, was done and was paid since the last time."""
         assert view.site is not None
         jobs, site = view.site.jobs, view.site
-        work = jobs.ends_gpu_hours[np.arange(len(jobs.kind)), site.kinds.phases[jobs.kind] - 1]
+        work = work_of(site.kinds, jobs)
         self.came_gpu_hours += float(work[view.jobs.ids >= self.next_id].sum())
         self.next_id = max(self.next_id, int(view.jobs.ids.max(initial=-1)) + 1)
         done = self.came_gpu_hours - float((work - jobs.progress_gpu_hours).sum())
@@ -95,7 +92,7 @@ class Pacing:
         self.curve_usd = max(self.curve_usd * fades + more * curve.usd(self.lagging), 0.0)
         self.done_gpu_hours, self.ever_usd = done, ever
 
-    def _level(self, view: FleetView, curve: Curve) -> float:
+    def _level(self, view: FleetView) -> float:
         """Return what was paid over what the curve says of it."""
         assert view.site is not None
         known = PRIOR_HOURS * view.site.money.usd_per_hour
@@ -109,7 +106,7 @@ class Pacing:
         rate = (meant + self.came_gpu_hours) / (RATE_PRIOR_HOURS + now)
         until = money.until_hours - now if math.isfinite(money.until_hours) else LEAST_WINDOW_HOURS
         window = min(max(until, LEAST_WINDOW_HOURS), MOST_WINDOW_HOURS)
-        usd = AIM_SHARE * money.budget_usd - money.spent_usd + money.usd_per_hour * (window - until)
+        usd = money.left_usd + money.usd_per_hour * (window - until)
         left = self.came_gpu_hours - self.done_gpu_hours
         return max(usd, 0.0) / (left + rate * window)
 

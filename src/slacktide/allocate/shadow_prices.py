@@ -26,13 +26,14 @@ from slacktide.allocate.reserve import (
     reserves,
 )
 from slacktide.allocate.site_arrays import Prices, hours_until_border, prices_of
+from slacktide.allocate.site_rules import site_of
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.compiled import compiled
 from slacktide.deciding import FleetView, Refusal, SiteView, Standing, Wanted
 from slacktide.errors import InputError
 from slacktide.physics import finish_in
-from slacktide.site.kinds import state_of, terms_of
+from slacktide.site.kinds import state_of, terms_of, work_of
 from slacktide.types import Reason
 from slacktide.units import format_duration, format_usd
 
@@ -152,7 +153,7 @@ class PricesRun:
         if self.book is None:
             self.book = TableBook(self.market, site.slot_hours)
         due = np.isfinite(site.jobs.deadline_hours)
-        rows = self.book.rows(site.kinds, site.jobs.kind, _work(site), due)
+        rows = self.book.rows(site.kinds, site.jobs.kind, work_of(site.kinds, site.jobs), due)
         return self.book.tables, rows
 
     def _market(self, site: SiteView, prices: Prices) -> Market:
@@ -190,7 +191,7 @@ class PricesRun:
             return None
         state = compiled(state_of)(jobs, job)
         if not compiled(can_be_rescued)(site.kinds, jobs, job, state, view.now_hours):
-            return self._too_soon(view, prices)
+            return self._too_soon(view)
         if not self.given.reserve:
             return None
         usd = compiled(reserves)(site.kinds, jobs, view.now_hours, prices.on_demand_usd)
@@ -199,7 +200,7 @@ class PricesRun:
             return None
         return self._too_expensive(view, prices, float(usd[-1]), free)
 
-    def _too_soon(self, view: FleetView, prices: Prices) -> Refusal:
+    def _too_soon(self, view: FleetView) -> Refusal:
         site = _site(view)
         job = len(site.jobs.kind) - 1
         finish = min(float(one) for one in _finishes(site, view.now_hours).values())
@@ -293,7 +294,10 @@ class _Telling:
         below = [way for way in range(at) if rates[way] > 0.0]
         if not below or rates[at] <= 0.0:
             return {}
-        other, work = below[-1], float(_work(site)[place] - site.jobs.progress_gpu_hours[place])
+        other, work = (
+            below[-1],
+            float(work_of(site.kinds, site.jobs)[place] - site.jobs.progress_gpu_hours[place]),
+        )
         gpus = int(self.tables.widths[other])
         price = float(self.prices.spot_usd[pool])
         slower = work / rates[other] - work / rates[at]
@@ -302,16 +306,7 @@ class _Telling:
 
 
 def _site(view: FleetView) -> SiteView:
-    if view.site is None:
-        raise InputError("shadow-prices must be given a market, got a stream without one; name 'market:'")
-    return view.site
-
-
-def _work(site: SiteView) -> Floats:
-    """Return all the work of each job."""
-    jobs = site.jobs
-    work: Floats = jobs.ends_gpu_hours[np.arange(len(jobs.kind)), site.kinds.phases[jobs.kind] - 1]
-    return work
+    return site_of(view, "shadow-prices")
 
 
 def _held(site: SiteView, widths: Ints, ways: Ways, pools: Ints, picked: Ints) -> Held:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from slacktide.deciding import Columns, FleetView, Money, SiteView
 from slacktide.engine.fleet_kinds import lives_of
 from slacktide.engine.fleet_track import FleetTrack
@@ -14,7 +12,7 @@ from slacktide.engine.fleets import FleetRun
 from slacktide.engine.views import Ask, Shown, columns, whole
 from slacktide.events import Lived
 from slacktide.ledger import Priced
-from slacktide.site.kinds import Kinds, Lives
+from slacktide.site.kinds import Kinds, Lives, work_of
 from slacktide.site.moment import Moment, PoolView, offer
 from slacktide.site.spot import Spot
 from slacktide.types import TIME_TOLERANCE_HOURS
@@ -67,7 +65,6 @@ def _offered(moment: Moment, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView,
 
 
 def _columns(engine: Engine, asks: Sequence[Ask], kinds: Kinds, lives: Lives) -> Columns:
-    last = kinds.phases[lives.kind] - 1
     return columns(asks, engine.lane)._replace(
         ids=whole([ask.track.number for ask in asks]),
         kind=lives.kind,
@@ -76,7 +73,7 @@ def _columns(engine: Engine, asks: Sequence[Ask], kinds: Kinds, lives: Lives) ->
         spot_gpus=lives.spot_gpus,
         on_demand_gpus=lives.on_demand_gpus,
         pause_hours=lives.pause_hours,
-        work_gpu_hours=lives.ends_gpu_hours[np.arange(len(asks)), last],
+        work_gpu_hours=work_of(kinds, lives),
     )
 
 

@@ -27,7 +27,6 @@ from slacktide.deciding import (
     Finished,
     Learning,
     OldMemory,
-    Prepared,
     Progressed,
     Remembering,
     Sizing,
@@ -219,7 +218,7 @@ def open_fleet(submitted: Submitted) -> FleetRun:
     made = allocators.make(json.loads(submitted.policy))
     fleet = _classes(file)
     names = {one.name: index for index, one in enumerate(file.classes)}
-    run = FleetRun(fleet, _begun(made, fleet), allocators.name_of(made), names)
+    run = FleetRun(fleet, begin(made, fleet), allocators.name_of(made), names)
     if shares_market(file, made):
         run.market = fleet_market(submitted)
         run.allowance = dataclasses.replace(_allowance(file), start=run.market.start)
@@ -237,12 +236,6 @@ def _classes(file: FleetFile) -> Fleet | None:
         provisioning_hours=settings.provisioning_hours,
         idle_grace_hours=settings.idle_grace_hours,
     )
-
-
-def _begun(made: AnyAllocator, fleet: Fleet | None) -> Allocator:
-    if fleet is None and isinstance(made, Prepared) and not needs_market(made):
-        raise InputError("this allocator must be given the classes of a fleet, got a fleet without any")
-    return begin(made, fleet)
 
 
 def shares_market(file: FleetFile, allocator: AnyAllocator) -> bool:

@@ -153,6 +153,12 @@ class Lives(NamedTuple):
         return width
 
 
+def work_of(kinds: Kinds, lives: Lives) -> Floats:
+    """Return all the work of each job."""
+    work: Floats = lives.ends_gpu_hours[np.arange(len(lives.kind)), kinds.phases[lives.kind] - 1]
+    return work
+
+
 @inlined
 def terms_of(kinds: Kinds, lives: Lives, job: int, pool: int) -> Terms:
     """Return a job in a pool as bare numbers."""

@@ -1,6 +1,6 @@
 """Applications as BOA Constrictor sees them: speedups that change while a job trains, restarts by model.
 
-What is public says how long an application takes to its target on so many GPUs, not how each epoch scales.
+What is public says how long an application takes to its target by GPUs, not how each epoch scales.
 So epochs are made here, by a stated assumption: the gradient noise scale of a job grows tenfold while it
 trains, as Pollux reports (OSDI 2021), and where the noise is large a large batch wastes little. Of what an
 application loses on k GPUs, k / S(k) - 1, a share is samples that a larger batch wastes; in a phase with

@@ -10,7 +10,7 @@ import numpy as np
 from slacktide.arrays import Bools
 from slacktide.backtesting.fleet.scene import FleetScene
 from slacktide.errors import InputError
-from slacktide.site.kinds import Lives
+from slacktide.site.kinds import Lives, work_of
 from slacktide.solve.fleet_bound.climb import ITERATIONS, Bound, Progress, bound_below, bounds_below
 from slacktide.solve.fleet_bound.problem import Demand, Future, Problem, Shapes
 from slacktide.types import TIME_TOLERANCE_HOURS
@@ -49,7 +49,7 @@ def problem_of(scene: FleetScene, tail_hours: float = TAIL_HOURS) -> Problem:
     counted = hard | ~np.isfinite(lives.deadline_hours)
     if not (~hard & counted).any():
         raise InputError("a fleet must have a job without a deadline to bound its response, got none")
-    work = lives.ends_gpu_hours[np.arange(len(lives.kind)), kinds.phases[lives.kind] - 1]
+    work = work_of(kinds, lives)
     demand = Demand(
         kind=lives.kind[counted],
         work_gpu_hours=work[counted],

@@ -27,17 +27,14 @@ from slacktide.deciding import (
     AnyAllocator,
     FleetView,
     Money,
-    Prepared,
     Pricing,
     Refusal,
     Standing,
     Wanted,
     begin,
-    needs_market,
 )
-from slacktide.errors import InputError
 from slacktide.results.fleet import FleetRun, Held, Moments
-from slacktide.site.kinds import Kinds, Lives
+from slacktide.site.kinds import Kinds, Lives, work_of
 from slacktide.types import TIME_TOLERANCE_HOURS, Reason
 
 Progress = Callable[[int, int], None]
@@ -66,15 +63,9 @@ def run_fleet(
     compiling it; `keep` keeps every stretch and every reason. A job that nobody serves for very long after
     the last arrival is left unfinished.
     """
-    run = _Run(scene, _begun(allocator, scene), plain, watch, keep, stop_hours)
+    run = _Run(scene, begin(allocator, scene.fleet), plain, watch, keep, stop_hours)
     run.go(progress)
     return run.result(name)
-
-
-def _begun(allocator: AnyAllocator, scene: FleetScene) -> Allocator:
-    if scene.fleet is None and isinstance(allocator, Prepared) and not needs_market(allocator):
-        raise InputError("this allocator must be given the classes of a fleet, got jobs without any")
-    return begin(allocator, scene.fleet)
 
 
 @dataclass(slots=True)
@@ -224,7 +215,7 @@ class _Run:
         if self.watch:
             self.watch(view, wanted)
         if self.keep:
-            self._explain(view, decision, wanted)
+            self._explain(decision, wanted)
         self._fn("settle")(
             self._active(), self.kinds, self.lives, self.orders, wanted, self.offer, self.now_hours
         )
@@ -291,7 +282,7 @@ class _Run:
         )  # fmt: skip
         self.stretches.append(tuple(column[rows] for column in columns))
 
-    def _explain(self, view: FleetView, decision: object, wanted: Orders) -> None:
+    def _explain(self, decision: object, wanted: Orders) -> None:
         if not (isinstance(decision, Wanted) and decision.why):
             return
         lives = self.lives
@@ -310,7 +301,6 @@ class _Run:
     def result(self, name: str) -> FleetRun:
         """Sum the run up."""
         lives, sums = self.lives, self.sums
-        work = lives.ends_gpu_hours[np.arange(len(lives.kind)), self.kinds.phases[lives.kind] - 1]
         columns = np.array(self.moments).reshape(-1, len(Moments._fields)).T
         whole = {"waiting", "present", "spot_gpus", "on_demand_gpus", "offered_gpus"}
         made: Iterable[Any] = (
@@ -323,7 +313,7 @@ class _Run:
             deadline_hours=lives.deadline_hours,
             hard=np.isfinite(lives.deadline_hours) & (lives.worthless_hours <= lives.deadline_hours),
             kind=lives.kind,
-            work_gpu_hours=work,
+            work_gpu_hours=work_of(self.kinds, lives),
             finish_hours=sums.finish_hours,
             cost_usd=lives.cost_usd,
             on_demand_usd=sums.on_demand_usd,

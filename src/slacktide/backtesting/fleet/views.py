@@ -20,7 +20,7 @@ from slacktide.errors import InputError, UnknownNameError
 from slacktide.forecast.on_tape import OnTape
 from slacktide.market.tape import Past, Tape, first_hours
 from slacktide.pace import KNOWN
-from slacktide.site.kinds import Lives
+from slacktide.site.kinds import Lives, work_of
 from slacktide.site.moment import Moment, PoolView
 from slacktide.site.spot import Claim, Spot
 from slacktide.site.tapes import Tapes
@@ -119,7 +119,7 @@ class View:
             on_demand_gpus=jobs.on_demand_gpus,
             pause_hours=jobs.pause_hours,
             progress_gpu_hours=jobs.progress_gpu_hours,
-            work_gpu_hours=jobs.ends_gpu_hours[np.arange(len(ids)), last],
+            work_gpu_hours=work_of(kinds, jobs),
         )
 
 
