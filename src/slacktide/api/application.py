@@ -71,7 +71,7 @@ def _behind(service: Service, endpoint: Endpoint) -> Handler:
         began = time.perf_counter()
         found = await endpoint.handler(request)
         if endpoint.timed:
-            service.counts.took(time.perf_counter() - began)
+            service.counts.reads.add(time.perf_counter() - began)
         return found
 
     return answer

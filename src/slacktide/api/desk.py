@@ -32,7 +32,8 @@ from slacktide.results.status import JobStatus
 from slacktide.store.lease import is_held
 from slacktide.store.sqlite import SqliteStore
 
-THREADS = 4
+THREADS = 2
+"""More would only wait for one another: most of what they do holds the interpreter."""
 IN_CHARGE_S = 0.5
 """How long it is taken as known whether a controller is there."""
 LOG_LINES, LOG_CHARACTERS = 2000, 512 * 1024

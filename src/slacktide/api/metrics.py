@@ -15,22 +15,43 @@ RECENT_HOURS = 24.0
 """A job is told apart until this long after its end, on the market's clock; then only sums have it."""
 
 
+class Histogram:
+    """How often something took how long."""
+
+    def __init__(self, name: str, said: str) -> None:
+        self._name, self._said = name, said
+        self._took: Counter[int] = Counter()
+        self._sum_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one."""
+        self._took[bisect_left(BOUNDS_S, seconds)] += 1
+        self._sum_s += seconds
+
+    def lines(self) -> Iterator[str]:
+        """Yield it in Prometheus' text form."""
+        yield f"# HELP {self._name} {self._said}"
+        yield f"# TYPE {self._name} histogram"
+        sums = list(accumulate(self._took[place] for place in range(len(BOUNDS_S) + 1)))
+        for bound, total in zip((*map(str, BOUNDS_S), "+Inf"), sums, strict=True):
+            yield f'{self._name}_bucket{{le="{bound}"}} {total}'
+        yield f"{self._name}_sum {self._sum_s:.6f}"
+        yield f"{self._name}_count {sums[-1]}"
+
+
 class Counts:
     """What the server counts about itself."""
 
     def __init__(self) -> None:
         self.answers: Counter[tuple[str, int]] = Counter()
-        self._took: Counter[int] = Counter()
-        self._sum_s = 0.0
+        self.reads = Histogram(
+            "slacktide_http_request_duration_seconds",
+            "How long requests took, without streams and costly questions.",
+        )
 
     def answered(self, method: str, status: int) -> None:
         """Count an answer."""
         self.answers[method, status] += 1
-
-    def took(self, seconds: float) -> None:
-        """Count how long a read took."""
-        self._took[bisect_left(BOUNDS_S, seconds)] += 1
-        self._sum_s += seconds
 
     def lines(self) -> Iterator[str]:
         """Yield the figures in Prometheus' text form."""
@@ -38,14 +59,7 @@ class Counts:
         yield from _family(
             "slacktide_http_responses_total", "counter", "Answers by method and status.", answers
         )
-        name = "slacktide_http_request_duration_seconds"
-        yield f"# HELP {name} How long requests took, without streams and costly questions."
-        yield f"# TYPE {name} histogram"
-        sums = list(accumulate(self._took[place] for place in range(len(BOUNDS_S) + 1)))
-        for bound, total in zip((*map(str, BOUNDS_S), "+Inf"), sums, strict=True):
-            yield f'{name}_bucket{{le="{bound}"}} {total}'
-        yield f"{name}_sum {self._sum_s:.6f}"
-        yield f"{name}_count {sums[-1]}"
+        yield from self.reads.lines()
 
 
 def world_lines(world: World, *, in_charge: bool) -> Iterator[str]:

@@ -314,17 +314,11 @@ class Reading:
             lines = list(world_lines(world, in_charge=in_charge))
         own = (
             ("slacktide_engine_steps_total", "counter", "Steps of the engine.", runner.steps),
-            (
-                "slacktide_engine_step_gap_seconds_max",
-                "gauge",
-                "Longest time between two steps.",
-                runner.longest_s,
-            ),
             ("slacktide_listeners", "gauge", "Open streams of events.", service.listeners.held),
         )
         for name, kind, said, value in own:
             lines += family(name, kind, said, [({}, value)])
-        return [*lines, *service.counts.lines()]
+        return [*lines, *runner.gaps.lines(), *service.counts.lines()]
 
     def _known(self, job: str) -> None:
         with self._desk.world() as world:

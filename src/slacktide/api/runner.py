@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from slacktide.api.metrics import Histogram
 from slacktide.app.controller import Controller, Setup
 from slacktide.errors import BackendError
 from slacktide.report.live.lines import Teller
@@ -28,8 +29,7 @@ class Runner:
         """What ended it, where that was not asked for."""
         self.steps, self.stepped_s = 0, 0.0
         """Steps so far, and when the last one ended, by the monotonic clock."""
-        self.longest_s = 0.0
-        """The longest time between two steps so far."""
+        self.gaps = Histogram("slacktide_engine_step_gap_seconds", "Time between two steps of the engine.")
         self.now_hours: Callable[[], float] = lambda: 0.0
         self.left: tuple[str, ...] = ()
         """Jobs that had not ended when it stopped."""
@@ -82,7 +82,7 @@ class Runner:
     def _stepped(self) -> None:
         now = time.monotonic()
         if self.steps:
-            self.longest_s = max(self.longest_s, now - self.stepped_s)
+            self.gaps.add(now - self.stepped_s)
         self.steps, self.stepped_s = self.steps + 1, now
 
     def _complain(self, error: BackendError) -> None:

@@ -13,6 +13,7 @@ from slacktide.api.asking import AskedError, Asker
 from slacktide.api.desk import Desk
 from slacktide.api.gate import Doorkeeper
 from slacktide.api.hub import Hub
+from slacktide.api.metrics import Histogram
 from slacktide.api.runner import Runner
 from slacktide.api.service import Service
 from slacktide.app.admission import FilesRead, Intake
@@ -62,7 +63,7 @@ class Answer(NamedTuple):
 class StubRunner:
     """An engine thread that is always well."""
 
-    is_well, steps, longest_s = True, 7, 0.06
+    is_well, steps, gaps = True, 7, Histogram("slacktide_engine_step_gap_seconds", "Gaps.")
 
     def now_hours(self) -> float:
         """Return where the market's clock stands."""
