@@ -214,7 +214,7 @@ def _loaded(server: _Server) -> dict[str, list[float]]:
 
 def _asking(server: _Server, paths: Sequence[str], first: int, found: dict[str, list[float]]) -> None:
     connection, until = server.connection(), time.perf_counter() + SECONDS
-    due, number = time.perf_counter(), first
+    due, number = time.perf_counter() + first / PER_S, first  # by turns, not all at once
     while due < until:
         time.sleep(max(0.0, due - time.perf_counter()))
         path, began = paths[number % len(paths)], time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from slacktide.store.sqlite import SqliteStore
 from .parts_of_runs import wait_until, world_of
 from .parts_of_servers import Server, Submitter
 
-KILLS = 4
+KILLS = int(os.environ.get("SLACKTIDE_KILLS", "4"))
 
 
 @pytest.fixture
@@ -103,9 +104,8 @@ def test_no_submission_is_lost_or_doubled_by_kills(journal: Path) -> None:
         client.start()
     try:
         for _ in range(KILLS):
-            before = sum(len(client.accepted) for client in clients)
-            more = draw.randrange(1, 6)
-            wait_until(lambda enough=before + more: sum(len(one.accepted) for one in clients) >= enough)
+            enough = _accepted(clients) + draw.randrange(1, 6)
+            _wait_for(clients, enough)
             server.kill()
             server.start()
     finally:
@@ -124,3 +124,11 @@ def test_no_submission_is_lost_or_doubled_by_kills(journal: Path) -> None:
     assert set(accepted) <= asked
     assert set(accepted) <= set(jobs), "none that was accepted is lost"
     assert all(job in (None, jobs[key]) for key, job in accepted.items())
+
+
+def _accepted(clients: list[Submitter]) -> int:
+    return sum(len(one.accepted) for one in clients)
+
+
+def _wait_for(clients: list[Submitter], enough: int) -> None:
+    wait_until(lambda: _accepted(clients) >= enough)

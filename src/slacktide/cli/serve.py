@@ -66,5 +66,8 @@ def serve(**given: Any) -> None:
     defaults = run_options_of(given).for_all()
     defaults.check()
     path = journal_path(given["journal"])
+    tokens = tokens_of(path)
+    if not tokens.all():
+        say("nobody has a token yet: `slacktide token add NAME --role submit` makes one", err=True)
     with steady_output():
-        serve(path, address, setup_of(given, defaults), tokens_of(path), say)
+        serve(path, address, setup_of(given, defaults), tokens, say)
