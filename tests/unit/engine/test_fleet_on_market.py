@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slacktide import ledger
-from slacktide.backend.base import Facts, Order
+from slacktide.backend.base import Facts, Order, Room
 from slacktide.backend.replay import Replay
 from slacktide.backtesting.roaming import Ground
 from slacktide.budget.allowance import Allowance
@@ -75,6 +75,13 @@ class Slow(Replay):
             else Facts(order.attempt, order.pool, order.spot_gpus, order.on_demand_gpus, finished=False)
             for job, order in held.items()
         }
+
+
+class Few(Replay):
+    """Machines of which there are only so many."""
+
+    def room(self, pool: str) -> Room:
+        return Room(on_demand_gpus=3)
 
 
 class Site:
@@ -169,6 +176,16 @@ def test_where_workers_are_real_it_is_given_when_they_have_gone() -> None:
     for now in (0.22, 0.23):
         site.engine.step(now)
     assert site.order("second") == ("zone-0", 8, 0)
+
+
+def test_on_demand_machines_that_are_few_are_not_given_to_two_in_one_decision() -> None:
+    site = Site(backend=Few())
+    for name in ("first", "second", "third"):
+        site.submit(name)
+    site.told.wants = {0: (0, 0, 2), 1: (0, 0, 2), 2: (1, 0, 2)}
+    site.engine.step(0.0)
+    given = [site.order(name) for name in ("first", "second", "third")]
+    assert given == [("zone-0", 0, 2), ("zone-0", 1, 1), ("zone-1", 0, 2)], "spot makes up for it"
 
 
 def test_what_others_hold_is_gone_from_what_the_fleet_is_offered() -> None:
