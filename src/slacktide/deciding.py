@@ -428,6 +428,10 @@ class Admitting(Allocator, Protocol):
         ...
 
 
+BUDGET_SHORT = "budget-short"
+"""The rule of decisions about a job whose rescue, which was promised, the budget does not cover any more."""
+
+
 class Standing(NamedTuple):
     """What an allocator that watches money says of itself after a decision."""
 

@@ -32,6 +32,7 @@ from slacktide.errors import InfeasibleError
 from slacktide.events import Event, Lived, Record, Submitted
 from slacktide.market.base import Market, Pool
 from slacktide.market.moves import Moves
+from slacktide.pace import USUAL_SPREAD
 from slacktide.policy.base import policies
 from slacktide.register import Spec
 from slacktide.speedup import Amdahl
@@ -81,11 +82,18 @@ def market(rng: np.random.Generator, pools: int, *, stock: bool) -> Market:
 
 
 def scene(
-    seed: int, *, pools: int = 3, jobs: int = 24, stock: bool = False, renewal: Renewal = "fixed"
+    seed: int,
+    *,
+    pools: int = 3,
+    jobs: int = 24,
+    stock: bool = False,
+    renewal: Renewal = "fixed",
+    spread: float = 0.0,
 ) -> FleetScene:
     """Return a random fleet, of which a third have deadlines, on a random market."""
     rng = np.random.default_rng(seed)
-    where, kinds = market(rng, pools, stock=stock), KINDS if pools > 1 else KINDS[:3]
+    where = market(rng, pools, stock=stock)
+    kinds = [dataclasses.replace(kind, work_spread=spread) for kind in (KINDS if pools > 1 else KINDS[:3])]
     members = []
     for number, hours in enumerate(np.sort(rng.uniform(0, 20, jobs))):
         kind = kinds[rng.integers(len(kinds))]
@@ -325,6 +333,10 @@ def test_the_engine_on_replay_lives_the_fleet_that_was_simulated(seed: int, pool
 @pytest.mark.parametrize("seed", [3, 4])
 def test_looked_at_more_often_and_begun_anew_on_the_way_it_is_the_same(seed: int, spec: Spec) -> None:
     Lives(spec, scene(seed), between=1, crash_every=7).check()
+
+
+def test_files_are_taken_at_their_word_in_a_dry_run() -> None:
+    Lives("shadow-prices", scene(2, spread=USUAL_SPREAD), crash_every=5).check()
 
 
 @pytest.mark.parametrize("renewal", ["rolling", "calendar"])

@@ -19,6 +19,7 @@ from slacktide.allocate.reserve import (
     NO_MONEY,
     ON_DEMAND,
     RESCUE,
+    SHORT,
     SPOT,
     WAITS,
     Held,
@@ -30,7 +31,7 @@ from slacktide.allocate.site_rules import site_of
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.compiled import compiled
-from slacktide.deciding import FleetView, Refusal, SiteView, Standing, Wanted
+from slacktide.deciding import BUDGET_SHORT, FleetView, Refusal, SiteView, Standing, Wanted
 from slacktide.errors import InputError
 from slacktide.physics import finish_in
 from slacktide.site.kinds import state_of, terms_of, work_of
@@ -45,6 +46,7 @@ RULES = {
     RESCUE: "deadline-rescue",
     WAITS: "waits",
     NO_MONEY: "no-money",
+    SHORT: BUDGET_SHORT,
 }
 
 
@@ -153,7 +155,8 @@ class PricesRun:
         if self.book is None:
             self.book = TableBook(self.market, site.slot_hours)
         due = np.isfinite(site.jobs.deadline_hours)
-        rows = self.book.rows(site.kinds, site.jobs.kind, work_of(site.kinds, site.jobs), due)
+        # By what files say: a job of another pace is, to these tables, one with more or less work.
+        rows = self.book.rows(site.kinds, site.jobs.said_kind, work_of(site.kinds, site.jobs), due)
         return self.book.tables, rows
 
     def _market(self, site: SiteView, prices: Prices) -> Market:
@@ -277,6 +280,9 @@ class _Telling:
         if math.isfinite(money.until_hours) and money.until_hours > money.since_hours:
             length = money.until_hours - money.since_hours
             signals["period_share"] = (self.view.now_hours - money.since_hours) / length
+        if held.why[place] == SHORT:
+            usd = compiled(reserves)(site.kinds, site.jobs, self.view.now_hours, self.prices.on_demand_usd)
+            signals |= {"rescue_usd": float(usd[place]), "left_usd": money.left_usd}
         if self.rent_usd[pool] > 0.0:
             signals["scarcity_usd"] = float(self.rent_usd[pool])
         if spot > 0:

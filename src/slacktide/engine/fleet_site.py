@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from slacktide.deciding import Columns, FleetView, Money, SiteView
 from slacktide.engine.fleet_kinds import lives_of
+from slacktide.engine.fleet_pace import belief
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.views import Ask, Shown, columns, whole
@@ -27,7 +28,8 @@ def site_view(
     """Return what may be known of a fleet at a moment; `spot` says who holds what, of all jobs."""
     market, lanes = run.market, [engine.lane(ask.track) for ask in asks]
     assert market is not None
-    kinds, lives = lives_of(asks, lanes, run.tables, track.origin_hours)
+    paces = [belief(engine, ask) for ask in asks]
+    kinds, lives = lives_of(asks, lanes, paces, run.tables, track.origin_hours)
     hours = market.hours(now_hours, track.origin_hours)
     slot = market.slot(hours)
     moment, gpus = market.at(slot), int(lives.gpus.sum())
@@ -67,7 +69,7 @@ def _offered(moment: Moment, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView,
 def _columns(engine: Engine, asks: Sequence[Ask], kinds: Kinds, lives: Lives) -> Columns:
     return columns(asks, engine.lane)._replace(
         ids=whole([ask.track.number for ask in asks]),
-        kind=lives.kind,
+        kind=lives.said_kind,
         number=whole([ask.track.number_of_class for ask in asks]),
         submitted_hours=lives.submitted_hours,
         spot_gpus=lives.spot_gpus,

@@ -162,6 +162,11 @@ class Fleets:
             run.asked_hours, run.asked_about = track.asked_hours, track.asked_about
         return self._store.read(after=track.memory_seq)
 
+    def shares_market(self, job: Track) -> bool:
+        """Whether a job is of a fleet on a market."""
+        track = self._world.fleets.get(job.fleet)
+        return track is not None and self.run(track).market is not None
+
     def is_unlimited(self, job: Track) -> bool:
         """Whether a job is of a fleet that rents on demand as if there were any number of GPUs."""
         track = self._world.fleets.get(job.fleet)

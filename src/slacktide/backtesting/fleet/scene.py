@@ -205,6 +205,9 @@ class FleetScene:
         nothing = np.zeros((7, len(work)))
         return Lives(
             kind=kind,
+            safe_kind=kind,
+            said_kind=kind,
+            measure_gpus=np.zeros((len(work), len(self.pools)), dtype=np.int64),
             ends_gpu_hours=np.ascontiguousarray(ends),
             submitted_hours=submitted,
             deadline_hours=submitted + due,
