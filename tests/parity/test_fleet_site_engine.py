@@ -158,7 +158,7 @@ class Lives:
         watched = _Knowing if isinstance(inner, Remembering) else watched
         run = FleetRun(None, watched(inner, self.seen), "any", {})
         run.market = FleetMarket(self.where.market, self.where.start)
-        run.allowance = self.where.allowance
+        run.allowance, run.on_demand_gpus = self.where.allowance, self.where.on_demand_gpus
         return run
 
     def submitted(self, number: int) -> Submitted:
@@ -233,6 +233,14 @@ class Lives:
             spent = view.site.money.spent_usd, view.site.money.ever_usd
             assert spent == pytest.approx(self.money[view.now_hours], abs=1e-6)
         self.audit()
+
+    def held_together(self) -> list[list[ledger.Stretch]]:
+        """Return the stretches that run at the beginning of each of them."""
+        all_of_them = [one.stretch for one in self.stretches()]
+        return [
+            [one for one in all_of_them if one.from_hours <= first.from_hours + 1e-9 < one.to_hours]
+            for first in all_of_them
+        ]
 
     def audit(self) -> None:
         checked = ledger.audit(self.stretches(), lambda payer: self.lanes[payer].tariff)
@@ -347,6 +355,16 @@ def test_money_is_counted_as_simulated_however_it_is_renewed(renewal: Renewal) -
 @pytest.mark.parametrize("seed", [6, 7])
 def test_on_demand_gpus_that_are_few_are_given_as_simulated(seed: int) -> None:
     Lives(ALLOCATORS[1], scene(seed, stock=True)).check()
+
+
+@pytest.mark.parametrize("spec", ALLOCATORS, ids=str)
+@pytest.mark.parametrize("quota", [5, 12])
+def test_a_fleet_that_may_hold_few_gpus_on_demand_is_lived_as_simulated(quota: int, spec: Spec) -> None:
+    few = dataclasses.replace(scene(13), on_demand_gpus=quota)
+    lives = Lives(spec, few)
+    lives.check()
+    most = max(sum(one.on_demand_gpus for one in at) for at in lives.held_together())
+    assert 0 < most <= quota
 
 
 @pytest.mark.parametrize("late_hours", [0.01, 0.2])

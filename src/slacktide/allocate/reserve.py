@@ -21,7 +21,7 @@ from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
 from slacktide.site.kinds import Kinds, Lives, state_of
 
-SPOT, ON_DEMAND, RESCUE, WAITS, NO_MONEY, SHORT = range(6)
+SPOT, ON_DEMAND, RESCUE, WAITS, NO_MONEY, SHORT, FULL = range(7)
 """Why a job has what it has."""
 
 

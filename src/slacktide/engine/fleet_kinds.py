@@ -125,7 +125,7 @@ def lives_of(
     states = [one.state for one in standings]
     where = [tables.where(lane) for lane in lanes]
     speeds = [
-        speed_of(lane, pace, state.progress_gpu_hours, hard=_is_hard(lane.job))
+        speed_of(lane, pace, state.progress_gpu_hours, hard=is_hard(lane.job))
         for lane, pace, state in zip(lanes, paces, states, strict=True)
     ]
     paced = with_speeds(kinds, said, speeds, where)
@@ -187,7 +187,8 @@ def _worthless_hours(job: Job) -> float:
     return job.deadline_hours if late is None else late
 
 
-def _is_hard(job: Job) -> bool:
+def is_hard(job: Job) -> bool:
+    """Whether a job must be done by its deadline."""
     return job.deadline_hours < math.inf and _worthless_hours(job) <= job.deadline_hours
 
 

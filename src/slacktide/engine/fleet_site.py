@@ -42,6 +42,7 @@ def site_view(
         jobs=lives,
         money=money(engine, track, run, asks, now_hours),
         known=moment,
+        on_demand_gpus=run.on_demand_gpus,
     )
     return FleetView(
         now_hours=hours,

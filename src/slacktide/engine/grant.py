@@ -118,6 +118,13 @@ def granted(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) -
 
 
 def _left(engine: Engine, ask: Ask, lane: Lane, quote: Quote) -> Quote:
+    """Return what others leave of what a pool offers, and of what the job's fleet may hold on demand."""
+    left = _left_in_pool(engine, ask, lane, quote)
+    quota = engine.fleets.quota_left(ask.track, engine.spot)
+    return left._replace(on_demand_gpus=min(left.on_demand_gpus, quota))
+
+
+def _left_in_pool(engine: Engine, ask: Ask, lane: Lane, quote: Quote) -> Quote:
     """Return what others leave of what a pool offers, what the job holds or has ordered there included.
 
     Jobs of a fleet that rents all on demand, at one price, are not limited by a stock.

@@ -59,6 +59,7 @@ RULES = {
     "deadline-rescue": "the time left is just enough on demand, and the money for that was kept in reserve",
     "waits": "spot is short, and on-demand GPUs would cost more than the wait is worth",
     "no-money": "the rest of the budget is reserved for admitted deadlines",
+    "quota-full": "the on-demand GPUs that the fleet may hold are needed for deadlines",
     "budget-short": "the budget, which comes first, does not cover its rescue any more",
     "patient-spot": "its fleet gives spot by arrival, and on demand after a long wait or when time is short",
     "as-it-is": "its fleet's allocator said nothing about it, so it keeps what it has",

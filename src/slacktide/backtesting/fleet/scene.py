@@ -123,6 +123,8 @@ class FleetScene:
     """The GPU type of jobs that name none."""
     fleet: Fleet | None = None
     """The classes of the fleet, where it has any."""
+    on_demand_gpus: int = UNLIMITED_GPUS
+    """How many on-demand GPUs all jobs may hold at a time."""
 
     def __post_init__(self) -> None:
         if not self.members:
