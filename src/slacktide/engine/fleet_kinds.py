@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
+from slacktide.budget.templates import Template
 from slacktide.deciding import Places
 from slacktide.engine.account import has_all
 from slacktide.engine.fleet_pace import Speed, speed_of, with_speeds
@@ -117,9 +118,18 @@ def ordered(ask: Ask, lane: Lane, pace: Pace = KNOWN) -> JobState:
 
 
 def lives_of(
-    asks: Sequence[Ask], lanes: Sequence[Lane], paces: Sequence[Pace], tables: KindTables, origin_hours: float
+    asks: Sequence[Ask],
+    lanes: Sequence[Lane],
+    paces: Sequence[Pace],
+    tables: KindTables,
+    origin_hours: float,
+    templates: Mapping[str, Template],
 ) -> tuple[Kinds, Lives]:
-    """Write jobs as columns, on the clock of their fleet; `paces` is what is believed of each."""
+    """Write jobs as columns, on the clock of their fleet; `paces` is what is believed of each.
+
+    Where a job says nothing of its priority and patience, the template of its class counts.
+    """
+    classes = [templates.get(ask.track.submitted.fleet_class) for ask in asks]
     kinds, said = tables.of([(ask.track.job, lane) for ask, lane in zip(asks, lanes, strict=True)])
     standings = [standing(*one) for one in zip(asks, lanes, paces, strict=True)]
     states = [one.state for one in standings]
@@ -142,8 +152,8 @@ def lives_of(
         deadline_hours=submitted + np.array([job.deadline_hours for job in jobs]),
         worthless_hours=submitted + np.array([_worthless_hours(job) for job in jobs]),
         value_usd=np.array([job.value_usd for job in jobs]),
-        weight=np.array([_weight(lane) for lane in lanes]),
-        patience_hours=np.array([_patience_hours(lane) for lane in lanes]),
+        weight=np.array([_weight(*one) for one in zip(lanes, classes, strict=True)]),
+        patience_hours=np.array([_patience_hours(*one) for one in zip(lanes, classes, strict=True)]),
         pool=whole(pools),
         spot_gpus=whole([state.spot_gpus for state in states]),
         on_demand_gpus=whole([state.on_demand_gpus for state in states]),
@@ -192,16 +202,18 @@ def is_hard(job: Job) -> bool:
     return job.deadline_hours < math.inf and _worthless_hours(job) <= job.deadline_hours
 
 
-def _weight(lane: Lane) -> float:
+def _weight(lane: Lane, template: Template | None) -> float:
     """Return how much an hour of a job's waiting counts."""
-    return 1.0 if lane.file is None else lane.file.priority
+    if lane.file is not None and lane.file.priority is not None:
+        return lane.file.priority
+    return 1.0 if template is None else template.weight
 
 
-def _patience_hours(lane: Lane) -> float:
+def _patience_hours(lane: Lane, template: Template | None) -> float:
     """Return how long a job may wait before it rents on demand; not a number: as the allocator thinks."""
-    if lane.file is None or lane.file.patience_hours is None:
-        return math.nan
-    return lane.file.patience_hours
+    if lane.file is not None and lane.file.patience_hours is not None:
+        return lane.file.patience_hours
+    return math.nan if template is None else template.patience_hours
 
 
 def kept_in(ask: Ask, lane: Lane, pool: str) -> tuple[int, int]:

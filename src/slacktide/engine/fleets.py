@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import dropwhile
 
@@ -19,6 +19,7 @@ from slacktide import physics
 from slacktide.allocate.base import allocators
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.fleet import Fleet
+from slacktide.budget.templates import Template
 from slacktide.deciding import (
     Allocator,
     AnyAllocator,
@@ -73,6 +74,8 @@ class FleetRun:
     """What may be spent in each period, on the clock of the fleet."""
     on_demand_gpus: int = UNLIMITED_GPUS
     """How many on-demand GPUs its jobs may hold at a time; on a market."""
+    templates: Mapping[str, Template] = field(default_factory=dict)
+    """The classes by name, as far as jobs on a market heed them."""
     _tables: KindTables | None = field(default=None, init=False)
 
     @property
@@ -240,6 +243,7 @@ def open_fleet(submitted: Submitted) -> FleetRun:
         run.market = fleet_market(submitted)
         run.allowance = dataclasses.replace(_allowance(file), start=run.market.start)
         run.on_demand_gpus = file.on_demand_gpus
+        run.templates = {one.name: one for one in file.templates}
     return run
 
 

@@ -13,12 +13,14 @@ from slacktide.backend.base import Facts, Order, Room
 from slacktide.backend.replay import Replay
 from slacktide.backtesting.roaming import Ground
 from slacktide.budget.allowance import Allowance
+from slacktide.budget.templates import Template
 from slacktide.deciding import Decision, FleetView, Wanted
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet_market import FleetMarket
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.lane import Lane, make_lane
 from slacktide.events import CancellationAsked, Decided, Lived, PreemptionAsked, Submitted
+from slacktide.jobfile.job import parse_job
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
 from slacktide.store.memory import MemoryStore
@@ -99,11 +101,13 @@ class Site:
         )
 
     def opened(self, first: Submitted) -> FleetRun:
-        return FleetRun(
-            None, self.told, "told", {}, market=FleetMarket(self.market), allowance=self.allowance
-        )
+        run = FleetRun(None, self.told, "told", {}, market=FleetMarket(self.market), allowance=self.allowance)
+        run.templates = {"any": Template(JOB, 1.0, weight=3.0, patience_hours=0.7)}
+        return run
 
-    def submit(self, name: str, at_hours: float = 0.0, *, alone: str = "", job: Job = JOB) -> None:
+    def submit(
+        self, name: str, at_hours: float = 0.0, *, alone: str = "", job: Job = JOB, fleet: str = "fleet"
+    ) -> None:
         ground = None if alone else Ground.of(job, "", self.market)
         pool, slot = self.market.pools[0], int(at_hours / SLOT)
         self.lanes[name] = make_lane(
@@ -122,7 +126,8 @@ class Site:
                 start_slot=slot,
                 origin_hours=slot * SLOT,
                 pool=pool.name,
-                fleet="" if alone else "fleet",
+                fleet="" if alone else fleet,
+                fleet_path="fleet.yaml",
                 fleet_class="any",
                 pools=() if ground is None else tuple(one.name for one in ground.pools),
             )
@@ -281,3 +286,32 @@ def test_the_tables_are_made_once_for_jobs_of_one_kind() -> None:
     assert after is not None
     assert after.jobs.kind.tolist() == [0, 0, 0, 1]
     assert after.jobs.ends_gpu_hours[:, 0].tolist() == [1.0, 2.0, 3.0, 40.0]
+
+
+def test_a_job_that_says_nothing_has_the_priority_and_patience_of_its_class() -> None:
+    site = Site()
+    site.submit("first")
+    file = parse_job("resources: {accelerators: 'H100:1'}\nwork: 4 gpu-hours\ndeadline: none\npriority: 2\n")
+    site.submit("second")
+    site.lanes["second"] = dataclasses.replace(site.lanes["second"], file=file)
+    site.engine._lanes["second"] = site.lanes["second"]
+    site.engine.step(0.0)
+    shown = site.told.views[-1].site
+    assert shown is not None
+    assert shown.jobs.weight.tolist() == [3.0, 2.0]
+    assert shown.jobs.patience_hours.tolist() == [0.7, 0.7]
+
+
+def test_what_was_spent_before_a_fleet_file_was_changed_is_spent() -> None:
+    site = Site()
+    site.allowance = Allowance(100.0, 10.0)
+    site.submit("first")
+    site.told.wants = {0: (0, 8, 0)}
+    for now in (0.0, 0.5):
+        site.engine.step(now)
+    site.submit("second", 0.75, fleet="fleet with another budget")
+    site.engine.step(0.75)
+    shown = site.told.views[-1].site
+    assert shown is not None
+    assert len(site.engine.world.fleets) == 2
+    assert shown.money.spent_usd == pytest.approx(8 * 1.0 * 0.75), "half an hour is written, the rest is not"
