@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # install it; and where nothing is written, every process compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check bench campaigns clean
+.PHONY: help setup demo test thorough check bench campaigns clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ test: $(READY)  ## all checks and tests; TORCH=no leaves PyTorch out
 	@$(BIN)/python -m tests.machine_code & \
 		$(MAKE) --no-print-directory check $(if $(filter no,$(TORCH)),,$(TORCH_READY)); status=$$?; wait; exit $$status
 	$(BIN)/pytest -n 5 --dist worksteal
+
+thorough: export SLACKTIDE_THOROUGH = yes
+thorough: test  ## the same, with three times the examples of the slowest laws
 
 bench: $(READY)  ## throughput and quality figures beside their references
 	$(BIN)/python -m benchmarks
