@@ -29,6 +29,7 @@ $(TORCH_READY): $(READY) requirements-torch.lock
 	@echo "(once: 0.3 GB where pip is offered a build of PyTorch for CPUs, else 2.8 GB)"
 	@$(PIP) -r requirements.lock -r requirements-torch.lock \
 		&& touch $(TORCH_READY) || echo "they could not be installed: the tests of these examples will be skipped"
+	@test ! -e $(TORCH_READY) || $(BIN)/python -c 'import lightning.pytorch, torch, transformers'
 
 demo: $(READY)  ## train a real job on a replayed spot market: preempted for real, in time, with the bill
 	@$(BIN)/slacktide demo
