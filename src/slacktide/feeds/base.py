@@ -1,7 +1,8 @@
 """What is asked of a source of live prices: what a kind of machine costs, now or since a time. Nothing else.
 
 A feed tells prices. How many spot GPUs can be had is told by no source: that is learned from our own tries.
-A feed neither waits nor tries again, and keeps nothing: whoever follows it does (`slacktide.feeds.follower`).
+A feed neither waits nor tries again, and keeps nothing: whoever follows it does so
+(`slacktide.feeds.following`).
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ def _typed(text: str) -> str | int | float:
     return text
 
 
-def without_secrets(spec: str) -> str:
-    """Return a feed's name as it may be written down: without the settings, which may hold an address."""
+def without_settings(spec: str) -> str:
+    """Return a feed's name as it is written down: settings may hold addresses that are nobody's business."""
     return spec.partition("?")[0]
 
 
