@@ -22,10 +22,13 @@ class SpotSeen:
     _tickets: dict[str, Rented] = field(default_factory=dict)
     """Those that are open."""
     _joined: set[str] = field(default_factory=set)
+    _seq: int = 0
 
     def hear(self, record: Record) -> None:
-        """Take one more event into account; they must come in the journal's order."""
-        event = record.event
+        """Take one more event into account, in the journal's order; one that was heard already is not."""
+        if record.seq <= self._seq:
+            return
+        self._seq, event = record.seq, record.event
         if isinstance(event, Rented) and event.capacity == "spot":
             self._tickets[event.ticket] = event
             self._note(event.pool, tries=1)

@@ -13,6 +13,7 @@ that was rewritten is read anew: its rows for slots that have not begun replace 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from slacktide.backtesting.plain import DEFAULT_FORECASTER, DEFAULT_HORIZON
 from slacktide.engine.feed_file import FeedFile, Line, header_of, whole_lines
 from slacktide.errors import FileError, InputError, SlacktideError
 from slacktide.forecast.on_tape import OnTape
+from slacktide.market.availability import PoolRecord, gpus_at, record_for
 from slacktide.market.base import Market, Pool
 from slacktide.market.cells import in_lines, records_of
 from slacktide.market.csv_rows import rows_of
@@ -79,6 +81,7 @@ class Feed:
         in_order = options.get("gaps", "hold") == "hold" and options.get("slot_hours") is None
         self._by_rows = in_order and bool(self._header)
         self._options = {**options, "slot_hours": self.market.pools[0].slot_hours}
+        self._seen: Mapping[str, PoolRecord] = {}
         self._uncounted_gpus = (read_notes(self._path) or BEFORE).spot_gpus
         self._file_trouble = self._row_trouble = self._stale_trouble = ""
         self._caught_up, self._again = True, False
@@ -95,6 +98,20 @@ class Feed:
         It is about the rows that came last: once rows have come among which there was no bad one, it is over.
         """
         return self._file_trouble or self._row_trouble or self._stale_trouble
+
+    @property
+    def is_uncounted(self) -> bool:
+        """Whether the file has prices only, so that what is available must be learned by trying."""
+        return bool(self.market.uncounted)
+
+    def learn(self, records: Mapping[str, PoolRecord]) -> None:
+        """Take what was seen of spot for what the file does not tell, for rows to come and, at first, all."""
+        if not self._seen:
+            for name, pool in self._pools.items():
+                record = record_for(name, len(self._pools), records)
+                if record is not None:
+                    pool.learn(record)
+        self._seen = records
 
     def at(self, name: str, slot: int) -> Moment:
         """Return the market as it stands in a slot of a pool, with all rows that have come by now."""
@@ -237,8 +254,14 @@ class Feed:
         records = records_of(self._header, rows, names, path, in_lines, types, self._uncounted_gpus)
         for _, micros, _, gpus, usd, on_demand_usd, stock in records:
             name = next(iter(names))
-            quote = Quote(usd, on_demand_usd, gpus, stock)
+            quote = Quote(usd, on_demand_usd, self._offered(name, micros, gpus), stock)
             self._take_row(name, micros, quote, line.number, types.get(name, ""))
+
+    def _offered(self, name: str, micros: int, gpus: int) -> int:
+        """Return how much spot a row offers: what it says, or where it cannot, what was seen until then."""
+        if not self._seen:
+            return gpus
+        return gpus_at(record_for(name, len(self._pools), self._seen), time_of(micros), gpus)
 
     def _take_row(self, name: str, micros: int, quote: Quote, line: int, gpu: str) -> None:
         if name not in self._pools:

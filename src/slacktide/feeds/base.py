@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from slacktide.errors import BackendError, InputError, shown
+from slacktide.own_class import found_beside
 from slacktide.register import Register
 
 USD = "USD"
@@ -95,7 +97,8 @@ def open_feed(spec: str) -> PriceFeed:
             f"names: {', '.join(feeds)}"
         )
     given = dict(parse_qsl(query, keep_blank_values=True))
-    return feeds.make({name: {"what": what.strip(), **{key: _typed(text) for key, text in given.items()}}})
+    settings = {"what": what.strip(), **{key: _typed(text) for key, text in given.items()}}
+    return feeds.make(found_beside({name: settings}, Path()))
 
 
 def _typed(text: str) -> str | int | float:

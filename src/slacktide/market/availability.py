@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ from slacktide.types import UNLIMITED_GPUS
 BELIEVED_HOURS = 1.0
 """How long what was seen is taken to last: after an hour about half of it is still true (the autocorrelation
 of availability in measured zones is .46 to .69 at one hour)."""
+MOST_RECENT = 256
+"""Of what was seen the last so many are looked at to say how it is now."""
 MOST_TOLD = 6
 """Pools of which it is said what was seen; of more, the sentences would bury the rest."""
 
@@ -53,6 +55,22 @@ class PoolRecord:
         return f"Seen of {pool} from {since}: {words}, {self.taken_back} taken back."
 
 
+def gpus_at(record: PoolRecord | None, at_utc: datetime, assumed_gpus: int) -> int:
+    """Return the spot GPUs that a pool is taken to have at a moment, by what was seen of it until then."""
+    until = [] if record is None else [one for one in record.seen[-MOST_RECENT:] if one.at_utc <= at_utc]
+    if not until or at_utc - until[-1].at_utc >= timedelta(hours=BELIEVED_HOURS):
+        return assumed_gpus
+    last = until[-1]
+    return max(last.at_least_gpus, min(assumed_gpus, last.at_most_gpus))
+
+
+def record_for(pool: str, pools: int, records: Mapping[str, PoolRecord]) -> PoolRecord | None:
+    """Return what was seen of a pool; where there is one pool and one kind of machine, names may differ."""
+    if pool in records or pools > 1 or len(records) != 1:
+        return records.get(pool)
+    return next(iter(records.values()))
+
+
 def nothing_seen(assumed_gpus: int) -> str:
     """Say what is assumed where nothing was seen."""
     return (
@@ -63,11 +81,11 @@ def nothing_seen(assumed_gpus: int) -> str:
 
 def learned(market: Market, records: Mapping[str, PoolRecord]) -> Market:
     """Return a market in which pools that nobody counts have the spot that was seen, and which says so."""
-    found = {pool.name: _record_of(pool, market, records) for pool in market.pools}
+    found = {name: record_for(name, len(market.pools), records) for name in market.uncounted}
     told = {name: record for name, record in found.items() if record is not None and record.seen}
     if not told:
         return market
-    pools = tuple(_learned(pool, told[pool.name]) if pool.name in told else pool for pool in market.pools)
+    pools = tuple(learned_pool(pool, told[pool.name]) if pool.name in told else pool for pool in market.pools)
     first = [record.sentence(name) for name, record in list(told.items())[:MOST_TOLD]]
     rule = (
         f"What was seen is taken to last {BELIEVED_HOURS:g} h, or until the next try; at other times the "
@@ -76,16 +94,7 @@ def learned(market: Market, records: Mapping[str, PoolRecord]) -> Market:
     return replace(market, pools=pools, assumptions=(*market.assumptions, *first, rule))
 
 
-def _record_of(pool: Pool, market: Market, records: Mapping[str, PoolRecord]) -> PoolRecord | None:
-    """Return what was seen of a pool that nobody counts; the only kind of machine may have another name."""
-    if pool.name not in market.uncounted:
-        return None
-    if pool.name in records or len(market.pools) > 1 or len(records) != 1:
-        return records.get(pool.name)
-    return next(iter(records.values()))
-
-
-def _learned(pool: Pool, record: PoolRecord) -> Pool:
+def learned_pool(pool: Pool, record: PoolRecord) -> Pool:
     """Return a pool with what was seen in place of what was assumed."""
     gpus = np.array(pool.spot_gpus)
     ends = [one.at_utc for one in record.seen[1:]]

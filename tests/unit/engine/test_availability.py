@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from slacktide.app.entry import entry
 from slacktide.app.live_prices import with_age, with_spot_seen
+from slacktide.app.market import MarketSpec
+from slacktide.app.submission import Submission
+from slacktide.backend.replay import Replay
 from slacktide.engine.availability import spot_seen
+from slacktide.engine.engine import Engine
 from slacktide.engine.feed import STALE_SLOTS, Feed
-from slacktide.events import Capacity, Cause, Event, Joined, Record, Rented, Returned
+from slacktide.events import Capacity, Cause, Event, FeedTroubled, Joined, Record, Rented, Returned
 from slacktide.market.availability import PoolRecord, SeenSpot, learned
 from slacktide.market.source import open_market
 from slacktide.market.table_notes import TableNotes, write_notes
+from slacktide.store.memory import MemoryStore
 from slacktide.store.sqlite import SqliteStore
 from slacktide.types import UNLIMITED_GPUS
 
@@ -166,3 +172,58 @@ def test_a_live_feed_without_counts_or_rows_says_so_once(tmp_path: Path) -> None
         file.write(f"2026-11-02T08:00:00Z,{POOL},5.0,12.0\n")
     assert feed.quote(POOL, 40).spot_usd_per_gpu_hour == 5.0
     assert feed.trouble == ""
+
+
+def test_rows_to_come_and_the_past_have_what_was_seen(tmp_path: Path) -> None:
+    path = table(tmp_path)
+    feed = Feed(f"feed:{path}")
+    assert feed.is_uncounted
+    feed.learn(spot_seen(records(STORY)))
+    assert feed.at(POOL, 19).past(0).spot_gpus.tolist()[:8] == [16, 16, 15, 15, 16, 16, 0, 0]
+    late: list[tuple[float, Event]] = [*STORY, (9.9, rented("6")), (9.9, returned("6", "no-capacity"))]
+    feed.learn(spot_seen(records(late)))
+    with path.open("a", encoding="utf-8") as file:
+        for slot in range(20, 24):
+            time = BEGIN + timedelta(hours=0.5 * slot)
+            file.write(f"{time:%Y-%m-%dT%H:%M:%SZ},{POOL},3.0,12.0\n")
+    assert feed.at(POOL, 23).past(0).spot_gpus.tolist()[19:] == [16, 7, 7, 16, 16]
+    assert feed.market[POOL].spot_gpus.tolist() == [16] * 20, "the market as it was opened stays the same"
+
+
+JOB = """\
+name: tried
+run: "true"
+resources: {accelerators: "H100:1..16"}
+work: 60 gpu-hours
+deadline: 12h
+policy: maximal-spot
+"""
+
+
+def test_the_engine_decides_by_what_tries_showed_and_tells_when_prices_stop(tmp_path: Path) -> None:
+    now = BEGIN + timedelta(hours=9.6)
+    store = MemoryStore(clock=lambda: now)
+    store.append([rented("1"), returned("1", "no-capacity")])
+    feed, file = table(tmp_path), tmp_path / "job.yaml"
+    file.write_text(JOB, encoding="utf-8")
+    wanted = Submission.read(str(file), market=MarketSpec(source=f"feed:{feed}"))
+    engine = Engine(store, Replay())
+    engine.submit(entry(wanted, wanted.file, job="tried", at_hours=0.0, now=now))
+    track = engine.world.jobs["tried"]
+    engine.step(0.0)
+    assert track.begun is not None
+    assert track.order is not None
+    assert (track.begun.quote.spot_gpus, track.order.spot_gpus) == (7, 7)
+    store.append([rented("2"), joined("2")])
+    with feed.open("a", encoding="utf-8") as lines:
+        lines.write(f"2026-11-01T22:00:00Z,{POOL},3.0,12.0\n")
+    engine.step(0.5)
+    assert track.begun.quote.spot_gpus == 16
+    for slot in range(2, 2 + STALE_SLOTS):
+        engine.step(0.5 * slot)
+    told = [record.event.why for record in store.read() if isinstance(record.event, FeedTroubled)]
+    assert len(told) == 1
+    assert "prices must keep coming, got none after 2026-11-01 22:00 UTC" in told[0]
+    engine.step(0.5 * (2 + STALE_SLOTS))
+    assert len([record for record in store.read() if isinstance(record.event, FeedTroubled)]) == 1
+    assert engine.world.feed_trouble == told[0]
