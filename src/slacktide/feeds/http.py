@@ -100,7 +100,9 @@ def retry_after_s(text: str | None, now: datetime) -> float:
 
 
 def _safe(text: str, secret: str) -> str:
-    return clipped(text.replace(secret, "***") if secret else text)
+    """Return a text of a source's as it may be shown: without a secret, and without control characters."""
+    hidden = text.replace(secret, "***") if secret else text
+    return clipped("".join(one if one.isprintable() else " " for one in hidden))
 
 
 def _beginning(data: bytes) -> str:

@@ -315,3 +315,32 @@ def test_a_clock_that_goes_back_writes_nothing_twice(path: Path, start: Callable
     assert run.at(92).rows == 1
     assert lines(path) == sorted(lines(path))
     assert path.read_text(encoding="utf-8").startswith(",".join(HEADER))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pool": "two\nlines"}, {"pool": 'a,"b"'}, {"pool": "\x1b[31mred"}, {"pool": "p" * 999},
+        {"pool": " "}, {"gpu": "H\x00"}, {"spot_per_gpu_hour": float("nan")}, {"spot_per_gpu_hour": -1.0},
+        {"on_demand_per_gpu_hour": float("inf")}, {"since_utc": datetime(2026, 1, 1)},
+        {"spot_per_gpu_hour": "2"},
+    ],
+)  # fmt: skip
+def test_prices_that_cannot_be_never_reach_the_table(
+    path: Path, start: Callable[..., Run], change: dict[str, object]
+) -> None:
+    class Says(Scripted):
+        answer: tuple[Price, ...] = (price(-300, 2.0),)
+
+        def prices(self, zones: object, since_utc: datetime | None = None) -> Prices:
+            return Prices(prices=self.answer, asked_utc=self.now)
+
+    feed = Says()
+    run = start(feed)
+    run.at(1)
+    before = path.read_bytes()
+    feed.answer = (price(-300, 2.0)._replace(**change),)  # type: ignore[arg-type]
+    step = run.at(61)
+    assert isinstance(step.error, FeedUnreachable)
+    assert str(step.error).isprintable()
+    assert path.read_bytes() == before

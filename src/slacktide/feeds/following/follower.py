@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from slacktide.errors import FileError, SlacktideError, shown
 from slacktide.feeds.base import USD, FeedRefused, FeedUnreachable, Price, PriceFeed, Prices, as_of
 from slacktide.feeds.following.backoff import Backoff
-from slacktide.feeds.following.rows import CLOCKS_APART, rows_due
+from slacktide.feeds.following.rows import CLOCKS_APART, is_sound, rows_due
 from slacktide.feeds.following.table import FollowedTable
 from slacktide.market.samples import MICROS_PER_HOUR, micros_of, time_of
 
@@ -78,11 +78,14 @@ class Follower:
         """Ask for all prices since the last rows; a feed of the user's own may fail in any way."""
         try:
             answer = self._feed.prices(self._zones, self._since(now_utc))
+            bad = next((price for price in answer.prices if not is_sound(price)), None)
         except SlacktideError:
             raise
         except Exception as error:
             kind = type(error).__name__
             raise FeedUnreachable(f"a feed must answer, got {kind}: {shown(str(error))}") from error
+        if bad is not None:
+            raise FeedUnreachable(f"a feed must tell prices that can be, got {shown(tuple(bad))}")
         if answer.currency != USD:
             raise FeedRefused(f"prices must be in USD, got {shown(answer.currency)}; use another feed")
         return answer

@@ -12,10 +12,12 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from slacktide.feeds.base import Price
-from slacktide.market.samples import micros_of, stamp
+from slacktide.market.samples import MAX_USD_PER_GPU_HOUR, micros_of, stamp
 
 CLOCKS_APART = timedelta(minutes=5)
 """A price that holds from a moment so little ahead holds now: the clocks differ."""
+LONGEST_NAME = 200
+"""Characters in the name of a pool."""
 
 
 class TableRow(NamedTuple):
@@ -34,6 +36,17 @@ class TableRow(NamedTuple):
 
 
 HEADER = ("time_utc", "pool", "gpu", "spot_usd_per_gpu_hour", "on_demand_usd_per_gpu_hour")
+
+
+def is_sound(price: Price) -> bool:
+    """Whether a price can be written down: sources, and feeds of users' own, say anything."""
+    names = (price.pool, price.gpu)
+    plain = all(
+        text.isprintable() and not set(text) & set(',"') and len(text) <= LONGEST_NAME for text in names
+    )
+    told = [price.spot_per_gpu_hour, price.on_demand_per_gpu_hour or 0.0]
+    possible = all(0.0 <= usd <= MAX_USD_PER_GPU_HOUR for usd in told)
+    return plain and bool(price.pool.strip()) and possible and price.since_utc.tzinfo is not None
 
 
 def rows_due(
