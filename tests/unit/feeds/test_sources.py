@@ -133,6 +133,20 @@ def test_an_answer_of_aws_that_cannot_be_is_told() -> None:
         parts.aws([parts.aws_entry("us-east-1a", datetime.now(UTC) - HOUR, "free")]).prices(["us-east-1a"])
 
 
+def test_a_recorded_answer_of_aws_is_understood(real_data: Path) -> None:
+    file = real_data / "prices" / "aws-describe-spot-price-history-p3.2xlarge.json"
+    entries = json.loads(file.read_text(encoding="utf-8"))["SpotPriceHistory"]
+    feed = Aws("p3.2xlarge")
+    whole = [{**one, "Timestamp": datetime.fromisoformat(one["Timestamp"])} for one in entries]
+    feed._clients["us-east-2"] = parts.HistoryOfAws(whole, page=10)
+    answer = feed.prices(["us-east-2"])
+    assert [price.pool for price in answer.prices] == [f"us-east-2{zone}/p3.2xlarge" for zone in "cba"]
+    assert {price.gpu for price in answer.prices} == {"V100"}
+    assert {price.on_demand_per_gpu_hour for price in answer.prices} == {3.06}
+    newest = {one["AvailabilityZone"]: float(one["SpotPrice"]) for one in reversed(entries)}
+    assert {price.pool[:10]: price.spot_per_gpu_hour for price in answer.prices} == newest
+
+
 # --------------------------------------------------------------------- Azure
 
 
