@@ -17,6 +17,7 @@ from slacktide.backend.base import backends
 from slacktide.checks import provider_trial
 from slacktide.cli import run, slacktide
 from slacktide.cli.providers import OURS
+from slacktide.feeds.base import feeds
 from slacktide.jobfile.machines import MACHINE_KEYS
 from slacktide.provider.base import providers
 
@@ -131,6 +132,21 @@ def test_howto_for_providers_runs(sandbox: Path, monkeypatch: pytest.MonkeyPatch
         follow(page)
     finally:
         providers._classes.pop("racks", None)
+
+
+def test_howto_for_live_prices_runs(sandbox: Path) -> None:
+    page = ROOT / "docs/howto/live-prices.md"
+    follow(page)
+    (sandbox / "lab.py").write_text(blocks(page, "python")[0], encoding="utf-8")
+    assert run(["market", "feeds", "--check", "lab:Lab:A100", "--zones", "cellar,attic"]) == 0
+    assert run(["market", "follow", "lab:Lab:A100", "--since", "1d", "--once", "-o", "lab.csv"]) == 0
+    assert run(["market", "show", "lab.csv"]) == 0
+
+
+def test_every_feed_is_documented() -> None:
+    text = (ROOT / "docs/howto/live-prices.md").read_text(encoding="utf-8")
+    for name in feeds:
+        assert f"| `{name}` |" in text
 
 
 def test_every_provider_and_its_settings_are_documented() -> None:
