@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # install it; and where nothing is written, every process compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check bench campaigns clean
+.PHONY: help setup demo test thorough check bench campaigns clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,7 @@ $(TORCH_READY): $(READY) requirements-torch.lock
 	@echo "(once: 0.3 GB where pip is offered a build of PyTorch for CPUs, else 2.8 GB)"
 	@$(PIP) -r requirements.lock -r requirements-torch.lock \
 		&& touch $(TORCH_READY) || echo "they could not be installed: the tests of these examples will be skipped"
+	@test ! -e $(TORCH_READY) || $(BIN)/python -c 'import lightning.pytorch, torch, transformers'
 
 demo: $(READY)  ## train a real job on a replayed spot market: preempted for real, in time, with the bill
 	@$(BIN)/slacktide demo
@@ -43,6 +44,9 @@ test: $(READY)  ## all checks and tests; TORCH=no leaves PyTorch out
 	@$(BIN)/python -m tests.machine_code & \
 		$(MAKE) --no-print-directory check $(if $(filter no,$(TORCH)),,$(TORCH_READY)); status=$$?; wait; exit $$status
 	$(BIN)/pytest -n 5 --dist worksteal
+
+thorough: export SLACKTIDE_THOROUGH = yes
+thorough: test  ## the same, with three times the examples of the slowest laws
 
 bench: $(READY)  ## throughput and quality figures beside their references
 	$(BIN)/python -m benchmarks

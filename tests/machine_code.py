@@ -2,9 +2,9 @@
 
     python -m tests.machine_code
 
-It runs what compiles for long, in two processes: every policy in batch and plainly, with and without the
-guard and checkpoints, a plan, what one who knows the market would pay, budgets and streams. What it prints is
-the time; what fails here fails in its test.
+It runs what compiles for long, in three processes: every policy in batch and plainly, with and without the
+guard and checkpoints, a plan, what one who knows the market would pay, budgets and streams; every allocator
+of a fleet and the bound below it. What it prints is the time; what fails here fails in its test.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "llama-lora.yaml"
+EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLE = EXAMPLES / "llama-lora.yaml"
 SMALL = """
 resources: {accelerators: H100:1..4}
 work: 6 gpu-hours +-0%
@@ -30,13 +31,15 @@ SAVES = "checkpoint: {every: 10m}\n"
 MARKET = "synthetic:h100?days=4&slot=30m"
 MANY = ("--starts", "40")
 """As many starts as are run compiled."""
+FEW_CASES = 3
+"""Cases of a fleet in which its kernels meet all the types that they are compiled for."""
 UNSAVED = "uniform-progress,on-demand,maximal-spot,stochastic-horizon"
 """The policies that tests run in batch without checkpoints."""
-PARTS = ("guarded", "plain")
+PARTS = ("guarded", "plain", "fleets")
 
 
 def main() -> None:
-    """Run both parts side by side; a failure is left to the tests."""
+    """Run all parts side by side; a failure is left to the tests."""
     begin = time.monotonic()
     parts = [subprocess.Popen([sys.executable, "-m", "tests.machine_code", part]) for part in PARTS]
     for part in parts:
@@ -46,24 +49,49 @@ def main() -> None:
 
 def make(part: str) -> None:
     """Run what belongs to one part."""
-    from campaigns.fuzz.worker import called, warm
-    from slacktide.policy.base import policies
-
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ["SLACKTIDE_HOME"] = name
         os.chdir(folder)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            if part == "guarded":
-                called(("plan", str(EXAMPLE)))
-                batches(folder, "hard", SAVES, ",".join(policies))
-                called(("backtest", str(EXAMPLE), "--starts", "1"))
-                over_pools()
-                with contextlib.suppress(Exception):
-                    warm(folder)
-            else:
-                batches(folder, "soft", SAVES + SOFT, ",".join(policies))
-                batches(folder, "unsaved", "", UNSAVED)
+            {"guarded": guarded, "plain": plain, "fleets": fleets}[part](folder)
+
+
+def guarded(folder: Path) -> None:
+    """Run jobs with a deadline that must be kept, in one pool and in two, and what the fuzz runs first."""
+    from campaigns.fuzz.worker import called, warm
+    from slacktide.policy.base import policies
+
+    called(("plan", str(EXAMPLE)))
+    batches(folder, "hard", SAVES, ",".join(policies))
+    called(("backtest", str(EXAMPLE), "--starts", "1"))
+    over_pools()
+    with contextlib.suppress(Exception):
+        warm(folder)
+
+
+def plain(folder: Path) -> None:
+    """Run jobs that may be late, and jobs that save nothing."""
+    from slacktide.policy.base import policies
+
+    batches(folder, "soft", SAVES + SOFT, ",".join(policies))
+    batches(folder, "unsaved", "", UNSAVED)
+
+
+def fleets(_: Path) -> None:
+    """Run two days of a team under an allocator, with the bound below it, and every one in small cases."""
+    import numpy as np
+
+    from campaigns.fuzz.worker import called
+    from slacktide.allocate.base import allocators
+    from slacktide.checks import SITE_CHECKS, site_cases
+    from slacktide.deciding import needs_market
+
+    short = ("--hours", "48", "--slot", "1h")
+    called(("simulate", str(EXAMPLES / "team-month.yaml"), *short, "--policy", "shadow-prices", "--bound"))
+    for allocator in filter(needs_market, map(allocators.make, allocators)):
+        for case in site_cases(7, FEW_CASES):
+            SITE_CHECKS[0](allocator, case, np.random.default_rng(7))
 
 
 def batches(folder: Path, name: str, text: str, policies: str) -> None:

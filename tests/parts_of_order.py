@@ -17,6 +17,7 @@ LONG_S = {
     "e2e/test_controller_cli.py": 35.0,
     "crash/test_kills.py": 30.0,
     "unit/backend/test_ray_link.py": 30.0,
+    "e2e/test_fleet_on_machines.py": 30.0,
     "e2e/test_training.py": 30.0,
     "e2e/test_lora_job.py": 25.0,
     "papers/budget/test_command.py": 25.0,

@@ -20,7 +20,16 @@ from slacktide.pace import KNOWN, Pace
 from slacktide.site.kinds import Kinds, Lives
 from slacktide.site.moment import Moment, PoolView
 from slacktide.site.spot import Spot
-from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Reason, Sighting
+from slacktide.types import (
+    TIME_TOLERANCE_HOURS,
+    UNLIMITED_GPUS,
+    Allocation,
+    Job,
+    JobState,
+    Quote,
+    Reason,
+    Sighting,
+)
 
 
 class Known(Protocol):
@@ -253,6 +262,8 @@ class SiteView(NamedTuple):
     money: Money
     known: Known
     """Asked for the past of each pool."""
+    on_demand_gpus: int = UNLIMITED_GPUS
+    """How many on-demand GPUs all jobs together may hold at a time, in all pools."""
 
 
 class Refusal(NamedTuple):
@@ -426,6 +437,10 @@ class Admitting(Allocator, Protocol):
     def admit(self, view: FleetView) -> Refusal | None:
         """Return None, or why the last job of the view, which is not taken in yet, cannot be promised."""
         ...
+
+
+BUDGET_SHORT = "budget-short"
+"""The rule of decisions about a job whose rescue, which was promised, the budget does not cover any more."""
 
 
 class Standing(NamedTuple):

@@ -23,6 +23,7 @@ ROWS: dict[str, int] = {
     "site": 4, "deciding": 4, "policy": 4, "allocate": 4, "results": 4,
     "provider": 4, "spread": 4,
     "backtesting": 5, "jobfile": 5, "store": 5, "backend": 5, "report": 5, "checkpoints": 5,
+    "feeds": 5,
     "engine": 6,
     "app": 7, "checks": 7,
     "api": 8, "cli": 8, "__main__": 8, PAPERS: 8,

@@ -35,6 +35,7 @@ from slacktide.deciding import (
     keeps_deadlines,
     needs_market,
 )
+from tests.parts_of_effort import examples
 
 EVERY: dict[str, AnyAllocator] = {
     **{name: made for name in allocators if not needs_market(made := allocators.make(name))},
@@ -59,7 +60,7 @@ ON_A_MARKET: dict[str, AnyAllocator] = {
 @pytest.mark.parametrize("allocator", EVERY.values(), ids=EVERY)
 def test_an_allocator_keeps_the_contract(allocator: AnyAllocator, check: AllocatorCheck) -> None:
     rng = np.random.default_rng(7)
-    for case in stream_cases(7, 20):
+    for case in stream_cases(7, examples(20)):
         check(allocator, case, rng)
 
 
@@ -67,7 +68,7 @@ def test_an_allocator_keeps_the_contract(allocator: AnyAllocator, check: Allocat
 @pytest.mark.parametrize("allocator", ON_A_MARKET.values(), ids=ON_A_MARKET)
 def test_an_allocator_on_a_market_keeps_the_contract(allocator: AnyAllocator, check: SiteCheck) -> None:
     rng = np.random.default_rng(7)
-    for case in site_cases(7, 20):
+    for case in site_cases(7, examples(20)):
         check(allocator, case, rng)
 
 

@@ -19,7 +19,10 @@ from slacktide.forecast.noisy_truth import NoisyTruth
 from slacktide.forecast.seasonal import Seasonal
 from slacktide.market.base import Pool
 from slacktide.types import Quote
+from tests.parts_of_effort import examples
 
+UNKIND = 6
+"""The first pools are each of another kind, and all are tried; random ones follow."""
 EVERY: dict[str, Forecaster] = {
     **{name: forecasters.make(name) for name in forecasters},
     "arima, without differences": Arima((1, 0, 0), window_hours=100.0),
@@ -35,7 +38,7 @@ def test_forecaster_keeps_the_contract(forecaster: Forecaster, check: Forecaster
     if isinstance(forecaster, Arima) and importlib.util.find_spec("statsmodels") is None:
         pytest.skip("needs the extra 'arima'")
     rng = np.random.default_rng(7)
-    for pool in pools(7, 12):
+    for pool in pools(7, UNKIND + examples(6)):
         check(forecaster, pool, rng)
 
 

@@ -15,6 +15,7 @@ from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.uniform_progress import UniformProgress
 from slacktide.types import Allocation, Reason
+from tests.parts_of_effort import examples
 
 EVERY = {
     **{name: policies.make(name) for name in policies},
@@ -22,8 +23,8 @@ EVERY = {
     "guarded gang": DeadlineGuard(UniformProgress(gang=True)),
     "guarded maximal-spot": DeadlineGuard(policies.make("maximal-spot")),
 }
-CASES = 60
-FEWER_CASES = {"ahap": 20, "stochastic-horizon": 30, "roaming-horizon": 20}
+CASES = examples(60)
+FEWER_CASES = {"ahap": examples(20), "stochastic-horizon": examples(30), "roaming-horizon": examples(20)}
 """Where a plain decision takes long. Other parameters of AHAP are checked in tests/unit/policy, its windows
 against another solver in tests/parity; in one pool `roaming-horizon` is `stochastic-horizon`."""
 

@@ -99,10 +99,12 @@ def test_broken_checkpoint_gives_way_to_the_one_before(training_job: Make, unint
     newest = max(job.checkpoints.glob("step-*"))
     newest.write_bytes(newest.read_bytes()[:-100])
     (job.checkpoints / ".step-000000999.rank-0.draft.ckpt").write_bytes(b"half")
+    before = len(job.lines())
     job.start(3)
     assert job.codes() == [0, 0, 0], job.logs()
     assert "is broken" in job.logs()
-    assert [line["done"] for line in job.lines()[-2:]] == [1 - EVERY / STEPS, 1]
+    again = [line["done"] for line in job.lines()[before:]]  # on a busy machine it tells more on the way
+    assert (again[0], again[-1]) == (1 - EVERY / STEPS, 1)
     assert len(list(job.checkpoints.iterdir())) == 2  # no draft, no third
     np.testing.assert_allclose(saved(job).weights, uninterrupted.weights, rtol=TOLERANCE, atol=TOLERANCE)
 

@@ -32,6 +32,7 @@ from slacktide.errors import InfeasibleError
 from slacktide.events import Event, Lived, Record, Submitted
 from slacktide.market.base import Market, Pool
 from slacktide.market.moves import Moves
+from slacktide.pace import USUAL_SPREAD
 from slacktide.policy.base import policies
 from slacktide.register import Spec
 from slacktide.speedup import Amdahl
@@ -81,11 +82,18 @@ def market(rng: np.random.Generator, pools: int, *, stock: bool) -> Market:
 
 
 def scene(
-    seed: int, *, pools: int = 3, jobs: int = 24, stock: bool = False, renewal: Renewal = "fixed"
+    seed: int,
+    *,
+    pools: int = 3,
+    jobs: int = 24,
+    stock: bool = False,
+    renewal: Renewal = "fixed",
+    spread: float = 0.0,
 ) -> FleetScene:
     """Return a random fleet, of which a third have deadlines, on a random market."""
     rng = np.random.default_rng(seed)
-    where, kinds = market(rng, pools, stock=stock), KINDS if pools > 1 else KINDS[:3]
+    where = market(rng, pools, stock=stock)
+    kinds = [dataclasses.replace(kind, work_spread=spread) for kind in (KINDS if pools > 1 else KINDS[:3])]
     members = []
     for number, hours in enumerate(np.sort(rng.uniform(0, 20, jobs))):
         kind = kinds[rng.integers(len(kinds))]
@@ -150,7 +158,7 @@ class Lives:
         watched = _Knowing if isinstance(inner, Remembering) else watched
         run = FleetRun(None, watched(inner, self.seen), "any", {})
         run.market = FleetMarket(self.where.market, self.where.start)
-        run.allowance = self.where.allowance
+        run.allowance, run.on_demand_gpus = self.where.allowance, self.where.on_demand_gpus
         return run
 
     def submitted(self, number: int) -> Submitted:
@@ -225,6 +233,14 @@ class Lives:
             spent = view.site.money.spent_usd, view.site.money.ever_usd
             assert spent == pytest.approx(self.money[view.now_hours], abs=1e-6)
         self.audit()
+
+    def held_together(self) -> list[list[ledger.Stretch]]:
+        """Return the stretches that run at the beginning of each of them."""
+        all_of_them = [one.stretch for one in self.stretches()]
+        return [
+            [one for one in all_of_them if one.from_hours <= first.from_hours + 1e-9 < one.to_hours]
+            for first in all_of_them
+        ]
 
     def audit(self) -> None:
         checked = ledger.audit(self.stretches(), lambda payer: self.lanes[payer].tariff)
@@ -327,6 +343,10 @@ def test_looked_at_more_often_and_begun_anew_on_the_way_it_is_the_same(seed: int
     Lives(spec, scene(seed), between=1, crash_every=7).check()
 
 
+def test_files_are_taken_at_their_word_in_a_dry_run() -> None:
+    Lives("shadow-prices", scene(2, spread=USUAL_SPREAD), crash_every=5).check()
+
+
 @pytest.mark.parametrize("renewal", ["rolling", "calendar"])
 def test_money_is_counted_as_simulated_however_it_is_renewed(renewal: Renewal) -> None:
     Lives(ALLOCATORS[0], scene(5, renewal=renewal), between=1).check()
@@ -335,6 +355,16 @@ def test_money_is_counted_as_simulated_however_it_is_renewed(renewal: Renewal) -
 @pytest.mark.parametrize("seed", [6, 7])
 def test_on_demand_gpus_that_are_few_are_given_as_simulated(seed: int) -> None:
     Lives(ALLOCATORS[1], scene(seed, stock=True)).check()
+
+
+@pytest.mark.parametrize("spec", ALLOCATORS, ids=str)
+@pytest.mark.parametrize("quota", [5, 12])
+def test_a_fleet_that_may_hold_few_gpus_on_demand_is_lived_as_simulated(quota: int, spec: Spec) -> None:
+    few = dataclasses.replace(scene(13), on_demand_gpus=quota)
+    lives = Lives(spec, few)
+    lives.check()
+    most = max(sum(one.on_demand_gpus for one in at) for at in lives.held_together())
+    assert 0 < most <= quota
 
 
 @pytest.mark.parametrize("late_hours", [0.01, 0.2])

@@ -99,7 +99,7 @@ def test_a_job_says_what_it_is_to_its_fleet() -> None:
     found = small("patience: 90m\npriority: 2.5\nowner: ada@example.org")
     assert (found.patience_hours, found.priority, found.owner) == (1.5, 2.5, "ada@example.org")
     usual = small("")
-    assert (usual.patience_hours, usual.priority, usual.owner) == (None, 1.0, "")
+    assert (usual.patience_hours, usual.priority, usual.owner) == (None, None, "")
     assert (small("patience: never").patience_hours, small("patience: 0s").patience_hours) == (math.inf, 0)
 
 

@@ -13,7 +13,7 @@ from slacktide.budget.allowance import Allowance
 from slacktide.budget.templates import load_gpus
 from slacktide.errors import FileError
 from slacktide.jobfile.fleet import FleetFile, parse_fleet, read_fleet_file
-from slacktide.types import ANY_WIDTH, PoolChoice
+from slacktide.types import ANY_WIDTH, UNLIMITED_GPUS, PoolChoice
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "team-month.yaml"
 SMALL = """\
@@ -225,3 +225,15 @@ def test_the_example_is_a_fleet_on_a_market() -> None:
     assert {one.job.hard for one in found.templates} == {True, False}
     assert any(one.job.value_usd > 0 for one in found.templates)
     assert any(one.weight != 1 for one in found.templates)
+
+
+def test_on_demand_gpus_may_be_limited_on_a_market() -> None:
+    assert parse(SMALL).on_demand_gpus == UNLIMITED_GPUS
+    assert parse(f"{SMALL}on_demand: 64 gpus\n").on_demand_gpus == 64
+    with pytest.raises(
+        FileError, match=r"7:12: on_demand: must be a number of GPUs, such as 64 gpus, got '64'"
+    ):
+        parse(f"{SMALL}on_demand: 64\n")
+    streams = SMALL.replace("market: synthetic:h100", "price: 2 usd")
+    with pytest.raises(FileError, match="on_demand: must come with a market, got none"):
+        parse(f"{streams}on_demand: 64 gpus\n")

@@ -2,7 +2,7 @@
 
 A job with a hard deadline may hold something until the market's next border only if it could still be
 rescued then, should all its spot be gone: by on-demand GPUs alone, so contention for spot cannot break it.
-What a rescue may cost at the most is kept in reserve.
+What a rescue may cost at the most is kept in reserve. All of this goes by the pace that is safe to count on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from slacktide.arrays import Floats
 from slacktide.compiled import compilable, inlined
 from slacktide.physics import finish_in, lose, pass_time
-from slacktide.site.kinds import Kinds, Lives, state_of, terms_of
+from slacktide.site.kinds import Kinds, Lives, safe_terms_of, state_of
 from slacktide.types import TIME_TOLERANCE_HOURS, JobState
 
 LATE_HOURS = 0.5 * TIME_TOLERANCE_HOURS
@@ -31,7 +31,7 @@ def held_on(lives: Lives, kinds: Kinds, job: int, state: JobState, now_hours: fl
     """Return when a job that holds only on-demand GPUs is done if it keeps them; infinite otherwise."""
     if state.on_demand_gpus == 0 or state.spot_gpus > 0:
         return np.inf
-    terms = terms_of(kinds, lives, job, state.pool)
+    terms = safe_terms_of(kinds, lives, job, state.pool)
     return finish_in(terms, state, now_hours, state.pool, state.on_demand_gpus, 0)
 
 
@@ -59,7 +59,7 @@ def rescue(
     for at in range(len(on_demand_usd)):
         if kinds.fastest[kind, at] == 0:
             continue
-        terms = terms_of(kinds, lives, job, at)
+        terms = safe_terms_of(kinds, lives, job, at)
         for width in range(1, len(terms.fit)):
             if terms.fit[width] != width:
                 continue
@@ -78,25 +78,29 @@ def rescue_usd(
 ) -> float:
     """Return what it may cost at the most from now on to be in time on demand, by any way still open.
 
-    The narrowest way is the cheapest, but while a job waits the narrow ones close first.
+    The narrowest way is the cheapest, but while a job waits the narrow ones close first. Where none is open
+    any more, at the pace that is safe to count on, it is what the soonest end costs: that is what it gets.
     """
     limit = lives.deadline_hours[job] + LATE_HOURS
     finish = held_on(lives, kinds, job, state, now_hours)
     if finish <= limit:
         return float(on_demand_usd[state.pool] * state.on_demand_gpus * (finish - now_hours))
     kind, most = lives.kind[job], 0.0
+    soonest, hastily = np.inf, 0.0
     for at in range(len(on_demand_usd)):
         if kinds.fastest[kind, at] == 0:
             continue
-        terms = terms_of(kinds, lives, job, at)
+        terms = safe_terms_of(kinds, lives, job, at)
         for width in range(1, len(terms.fit)):
             if terms.fit[width] != width:
                 continue
             finish = finish_in(terms, state, now_hours, at, width, 0)
+            usd = on_demand_usd[at] * width * (finish - now_hours) + move_usd(kinds, kind, state, at)
             if finish <= limit:
-                usd = on_demand_usd[at] * width * (finish - now_hours) + move_usd(kinds, kind, state, at)
                 most = max(most, usd)
-    return most
+            elif finish < soonest:
+                soonest, hastily = finish, usd
+    return most if most > 0.0 or now_hours >= limit else hastily
 
 
 @compilable
@@ -108,7 +112,7 @@ def can_be_rescued(kinds: Kinds, lives: Lives, job: int, state: JobState, now_ho
     for at in range(kinds.fastest.shape[1]):
         width = kinds.fastest[lives.kind[job], at]
         if width > 0:
-            terms = terms_of(kinds, lives, job, at)
+            terms = safe_terms_of(kinds, lives, job, at)
             if finish_in(terms, state, now_hours, at, width, 0) <= limit:
                 return True
     return False
@@ -126,7 +130,7 @@ def at_the_border(
     on_demand: int,
 ) -> tuple[JobState, float, JobState]:
     """Return a job at the next border, all its spot gone, for how long it held GPUs, and with its spot."""
-    terms = terms_of(kinds, lives, job, pool)
+    terms = safe_terms_of(kinds, lives, job, pool)
     after, passed = pass_time(terms, state_of(lives, job), now_hours, hours, pool, spot, on_demand)
     return lose(terms, after, 0), passed.hours if spot + on_demand > 0 else 0.0, after
 
@@ -136,7 +140,10 @@ def is_far(kinds: Kinds, lives: Lives, job: int, next_hours: float) -> bool:
     """Whether a deadline is so far away that whatever is held until the next border is safe.
 
     As if all work since the last checkpoint were lost, and the job as far away from its rescue as can be.
+    Never before its pace was measured: until then it may not wait.
     """
+    if lives.measure_gpus[job].max() > 0:
+        return False
     kind, here = lives.kind[job], lives.pool[job]
     nothing = JobState(
         0, 0, here, 0.0, lives.checkpointed_gpu_hours[job], lives.checkpointed_gpu_hours[job], 0.0, 0.0,
@@ -160,9 +167,11 @@ def is_safe(
     """Whether a job that holds this until the next border is in time whatever the market does then.
 
     Also where it takes nothing: who has lost all work has nothing to carry to another pool, and who has not
-    may have.
+    may have. Nothing is safe before the pace was measured but to measure it.
     """
-    terms = terms_of(kinds, lives, job, pool)
+    if spot + on_demand < lives.measure_gpus[job, pool]:
+        return False
+    terms = safe_terms_of(kinds, lives, job, pool)
     after, _ = pass_time(terms, state_of(lives, job), now_hours, hours, pool, spot, on_demand)
     if after.finish_hours < np.inf:
         return bool(after.finish_hours <= lives.deadline_hours[job] + LATE_HOURS)

@@ -3,6 +3,9 @@
 After every decision: spent + what all jobs cost until the next border + the reserve for hard deadlines then,
 should all spot be gone, is at most the budget. A job on its way to a rescue pays just what was kept for it,
 and one that waits needs no more than before; so there is always a decision that keeps this.
+
+A job that turns out to be slower than its file needs more than was kept, and so does every rescue when
+on-demand prices rise. Where the money does not reach for all of them any more, the budget comes first.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
 from slacktide.site.kinds import Kinds, Lives, state_of
 
-SPOT, ON_DEMAND, RESCUE, WAITS, NO_MONEY = range(5)
+SPOT, ON_DEMAND, RESCUE, WAITS, NO_MONEY, SHORT, FULL = range(7)
 """Why a job has what it has."""
 
 
@@ -112,7 +115,41 @@ def keep_to_budget(
             paid[job], kept[job] = pays, keeps
             held.pool[job], held.spot_gpus[job], held.on_demand_gpus[job] = pool, 0, gpus
             held.why[job] = RESCUE if gpus > 0 else NO_MONEY
+    if paid.sum() + kept.sum() > left_usd:
+        _cover_some(kinds, lives, left_usd, paid, kept, held)
     return float(kept.sum())
+
+
+@compilable
+def _cover_some(kinds: Kinds, lives: Lives, left_usd: float, paid: Floats, kept: Floats, held: Held) -> None:
+    """Keep the promises that the money reaches for; what is left goes to the others until the next border.
+
+    Those first that are as fast as their file says, for whom enough was kept; then those that are slower. Of
+    each the one that came first.
+    """
+    covered, left = np.zeros(len(paid), dtype=np.bool_), left_usd
+    for slow in (False, True):
+        for job in range(len(paid)):
+            fits = is_slow(kinds, lives, job) == slow and paid[job] + kept[job] <= left
+            if fits and is_hard(lives, job):
+                covered[job] = True
+                left -= paid[job] + kept[job]
+    for job in range(len(paid)):
+        if is_hard(lives, job) and not covered[job]:
+            kept[job] = 0.0
+            if paid[job] > left:
+                _let_wait(lives, held, job)
+                paid[job] = 0.0
+            held.why[job] = SHORT
+            left -= paid[job]
+
+
+@compilable
+def is_slow(kinds: Kinds, lives: Lives, job: int) -> bool:
+    """Whether a job is believed to be slower than its file says."""
+    pool, gpus = lives.pool[job], kinds.fastest[lives.kind[job], lives.pool[job]]
+    rate, said = kinds.rate[lives.kind[job], pool, 0, gpus], kinds.rate[lives.said_kind[job], pool, 0, gpus]
+    return bool(rate < said)
 
 
 @compilable

@@ -15,10 +15,20 @@ from slacktide.allocate.bids import Tuning, Ways, clear, find_ways, gain_usd
 from slacktide.allocate.cost_tables import CostTables, Market, TableBook
 from slacktide.allocate.pacing import Pacing
 from slacktide.allocate.promises import can_be_rescued, is_hard
+from slacktide.allocate.quota import (
+    Windows,
+    first_gap,
+    keep_to_quota,
+    most_needed,
+    rescue_needs,
+    rescue_windows,
+)
 from slacktide.allocate.reserve import (
+    FULL,
     NO_MONEY,
     ON_DEMAND,
     RESCUE,
+    SHORT,
     SPOT,
     WAITS,
     Held,
@@ -30,11 +40,11 @@ from slacktide.allocate.site_rules import site_of
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.compiled import compiled
-from slacktide.deciding import FleetView, Refusal, SiteView, Standing, Wanted
+from slacktide.deciding import BUDGET_SHORT, FleetView, Refusal, SiteView, Standing, Wanted
 from slacktide.errors import InputError
 from slacktide.physics import finish_in
 from slacktide.site.kinds import state_of, terms_of, work_of
-from slacktide.types import Reason
+from slacktide.types import UNLIMITED_GPUS, Reason
 from slacktide.units import format_duration, format_usd
 
 TABLE_HOURS = 2.0
@@ -45,6 +55,8 @@ RULES = {
     RESCUE: "deadline-rescue",
     WAITS: "waits",
     NO_MONEY: "no-money",
+    SHORT: BUDGET_SHORT,
+    FULL: "quota-full",
 }
 
 
@@ -115,6 +127,7 @@ class PricesRun:
         rent, usual = np.zeros(len(prices.spot_usd)), np.array(tuning.rent_usd)
         compiled(clear)(ways, tables.widths, prices, usual, rent, pools, picked)
         held = _held(site, tables.widths, ways, pools, picked)
+        compiled(keep_to_quota)(site.jobs, site.on_demand_gpus, ways, held)
         kept = compiled(keep_to_budget)(
             site.kinds, site.jobs, prices, view.now_hours, hours, site.slot_hours, self._left_usd(site), ways,
             _gains(ways, tables.widths, pools, picked), held,
@@ -153,7 +166,8 @@ class PricesRun:
         if self.book is None:
             self.book = TableBook(self.market, site.slot_hours)
         due = np.isfinite(site.jobs.deadline_hours)
-        rows = self.book.rows(site.kinds, site.jobs.kind, work_of(site.kinds, site.jobs), due)
+        # By what files say: a job of another pace is, to these tables, one with more or less work.
+        rows = self.book.rows(site.kinds, site.jobs.said_kind, work_of(site.kinds, site.jobs), due)
         return self.book.tables, rows
 
     def _market(self, site: SiteView, prices: Prices) -> Market:
@@ -183,7 +197,10 @@ class PricesRun:
     # ---------------------------------------------------------------- promises
 
     def admit(self, view: FleetView) -> Refusal | None:
-        """Refuse a hard deadline that on-demand GPUs could not meet, or not with the money that is left."""
+        """Refuse a hard deadline that on-demand GPUs could not meet, or not with the money that is left.
+
+        Nor where the fleet may not hold as many of them as all rescues may need at one moment.
+        """
         site = _site(view)
         jobs, prices = site.jobs, prices_of(site)
         job = len(jobs.kind) - 1
@@ -192,6 +209,8 @@ class PricesRun:
         state = compiled(state_of)(jobs, job)
         if not compiled(can_be_rescued)(site.kinds, jobs, job, state, view.now_hours):
             return self._too_soon(view)
+        if site.on_demand_gpus < UNLIMITED_GPUS and (full := self._too_many(view)) is not None:
+            return full
         if not self.given.reserve:
             return None
         usd = compiled(reserves)(site.kinds, jobs, view.now_hours, prices.on_demand_usd)
@@ -199,6 +218,27 @@ class PricesRun:
         if float(usd[-1]) <= free:
             return None
         return self._too_expensive(view, prices, float(usd[-1]), free)
+
+    def _too_many(self, view: FleetView) -> Refusal | None:
+        """Say from when on there are on-demand GPUs enough for a rescue beside those of others."""
+        site = _site(view)
+        jobs, quota, job = site.jobs, site.on_demand_gpus, len(site.jobs.kind) - 1
+        windows = compiled(rescue_windows)(site.kinds, jobs, view.now_hours, site.slot_hours)
+        gpus, start, end = (int(windows.gpus[job]), *(float(one[job]) for one in windows[:2]))
+        if gpus > quota:
+            why = f"this job may need {gpus} on-demand GPUs, should spot be gone; the fleet may hold {quota}"
+            return Refusal(why, gpus=quota)
+        others = Windows._make(column[:-1] for column in windows)
+        needed = compiled(most_needed)(others, start, end)
+        if needed + gpus <= quota:
+            return None
+        hours = compiled(rescue_needs)(site.kinds, jobs, job)[0] + site.slot_hours
+        later = compiled(first_gap)(others, start, hours, gpus, quota) + hours
+        return Refusal(
+            f"this job may need {gpus} on-demand GPUs, should spot be gone; up to {needed} of the {quota} "
+            "that the fleet may hold are kept for other deadlines then",
+            deadline_hours=later - float(jobs.submitted_hours[job]),
+        )
 
     def _too_soon(self, view: FleetView) -> Refusal:
         site = _site(view)
@@ -277,6 +317,9 @@ class _Telling:
         if math.isfinite(money.until_hours) and money.until_hours > money.since_hours:
             length = money.until_hours - money.since_hours
             signals["period_share"] = (self.view.now_hours - money.since_hours) / length
+        if held.why[place] == SHORT:
+            usd = compiled(reserves)(site.kinds, site.jobs, self.view.now_hours, self.prices.on_demand_usd)
+            signals |= {"rescue_usd": float(usd[place]), "left_usd": money.left_usd}
         if self.rent_usd[pool] > 0.0:
             signals["scarcity_usd"] = float(self.rent_usd[pool])
         if spot > 0:

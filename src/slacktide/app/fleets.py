@@ -18,6 +18,7 @@ from slacktide.jobfile.fleet_jobs import FleetJob
 from slacktide.market.base import Market
 from slacktide.register import Spec
 from slacktide.results.fleet_comparison import FleetComparison, FleetMonth, JobFacts
+from slacktide.types import UNLIMITED_GPUS
 
 ON_A_MARKET: tuple[str, ...] = (
     "shadow-prices",
@@ -56,7 +57,7 @@ def simulate_fleet(
     """
     market = question.open_market()
     arrivals = arrivals_of(question, market)
-    scene = fleet_scene(arrivals, question.file.templates, market)
+    scene = fleet_scene(arrivals, question.file.templates, market, question.file.on_demand_gpus)
     policies = question.policies or usual_policies(question.file.policy)
     allowance = scene.allowance
     found = compare_fleet(
@@ -83,13 +84,17 @@ def simulate_fleet(
     )
 
 
-def fleet_scene(arrivals: Arrivals, templates: Sequence[Template], market: Market) -> FleetScene:
+def fleet_scene(
+    arrivals: Arrivals, templates: Sequence[Template], market: Market, on_demand_gpus: int = UNLIMITED_GPUS
+) -> FleetScene:
     """Set jobs of a fleet on their market, which begins anew where it is too short for them."""
     members = tuple(_member(job, templates[job.kind], number) for number, job in enumerate(arrivals.jobs, 1))
     home = market.pools[0]
     left_hours = (len(home) - arrivals.start) * home.slot_hours
     again = left_hours < members[-1].submitted_hours + DRAIN_HOURS
-    return FleetScene(market, members, arrivals.allowance, arrivals.start, again)
+    return FleetScene(
+        market, members, arrivals.allowance, arrivals.start, again, on_demand_gpus=on_demand_gpus
+    )
 
 
 def change_usd(budget_usd: float) -> float:

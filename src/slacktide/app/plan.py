@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from slacktide.app.backtest import DEFAULT_POLICIES
 from slacktide.app.feasible import check_feasible
 from slacktide.app.ground import ground_for
 from slacktide.app.last_runs import last_runs
+from slacktide.app.live_prices import with_age, with_spot_seen
 from slacktide.app.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.backtesting.checkpoints import advise
 from slacktide.backtesting.compare import Progress, label
@@ -48,7 +50,7 @@ class PlanRequest:
 def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobPlan:
     """Plan a job file; raises as `plan` does."""
     file = read_job_file(request.path)
-    market = planned_on(request.market, file.market).open(file.market)
+    market = market_for(request, file.market)
     policy = file.policy if request.policy is None else request.policy
     job = file.job
     if job.pools and request.market.pool is not None:
@@ -70,6 +72,13 @@ def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobP
 def asked_start(request: PlanRequest, written: str | None) -> int | None:
     """Return the slot in which the job is to begin, if anybody said so."""
     return AT_THE_END if is_feed(request.market.source or written or "") else request.market.start
+
+
+def market_for(request: PlanRequest, written: str | None) -> Market:
+    """Open the market of a plan, with what the journal saw of its spot and a warning of old prices."""
+    market = with_spot_seen(planned_on(request.market, written).open(written), request.journal)
+    named = request.market.source or written or ""
+    return with_age(market, feed_path(named), datetime.now(UTC)) if is_feed(named) else market
 
 
 def planned_on(market: MarketSpec, written: str | None) -> MarketSpec:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from slacktide.app.feasible import check_in_time_anywhere
 from slacktide.app.ground import OVER_POOLS, ground_for
 from slacktide.app.market import DEFAULT_MARKET, as_market
-from slacktide.app.plan import AT_THE_END, PlanRequest, asked_start, planned_on
+from slacktide.app.plan import AT_THE_END, PlanRequest, asked_start, market_for
 from slacktide.backtesting.compare import Progress
 from slacktide.backtesting.pool_futures import present
 from slacktide.backtesting.pools_outlook import look_ahead_over_pools
@@ -33,7 +33,7 @@ def make_pools_plan(request: PlanRequest, *, progress: Progress | None = None) -
     """Plan a job file over pools; None where the job stays in one. Raises as `plan_over_pools` does."""
     file = read_job_file(request.path)
     policy = file.policy if request.policy is None else request.policy
-    market = planned_on(request.market, file.market).open(file.market)
+    market = market_for(request, file.market)
     start = asked_start(request, file.market)
     return plan_over_pools(
         file.job, market, policy, gpu=file.gpu, pool=request.market.pool, start=start, progress=progress

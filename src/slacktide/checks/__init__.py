@@ -5,6 +5,7 @@ from slacktide.checks.backend import BACKEND_CHECKS, check_backend
 from slacktide.checks.cases import Case, cases
 from slacktide.checks.forecaster import FORECASTER_CHECKS, check_forecaster
 from slacktide.checks.policy import POLICY_CHECKS, CheckFailed, check_policy
+from slacktide.checks.price_feed import FEED_CHECKS, check_feed
 from slacktide.checks.provider import PROVIDER_CHECKS, check_provider
 from slacktide.checks.site_allocator import SITE_CHECKS
 from slacktide.checks.site_cases import SiteCase, site_cases
@@ -13,6 +14,7 @@ from slacktide.checks.store import STORE_CHECKS, check_store
 __all__ = [
     "ALLOCATOR_CHECKS",
     "BACKEND_CHECKS",
+    "FEED_CHECKS",
     "FORECASTER_CHECKS",
     "POLICY_CHECKS",
     "PROVIDER_CHECKS",
@@ -24,6 +26,7 @@ __all__ = [
     "cases",
     "check_allocator",
     "check_backend",
+    "check_feed",
     "check_forecaster",
     "check_policy",
     "check_provider",

@@ -111,6 +111,25 @@ def keeps_hard_deadlines(allocator: AnyAllocator, case: SiteCase, rng: np.random
             )
 
 
+def keeps_deadlines_with_few_on_demand_gpus(
+    allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator
+) -> None:
+    """Whoever admits jobs is in time with all that it admits also where a fleet may hold few GPUs on demand.
+
+    No allocator is given more of them than the fleet may hold.
+    """
+    few = case.with_few_on_demand_gpus(rng)
+    quota = few.scene.on_demand_gpus
+    run = run_fleet(few.scene, allocator, stop_hours=few.stop_hours)
+    if int(run.moments.on_demand_gpus.max(initial=0)) > quota:
+        raise CheckFailed(f"at most {quota} on-demand GPUs must be held, got more in {few}")
+    if isinstance(begin(allocator, _fleet(case)), Admitting) and len(run.late):
+        raise CheckFailed(
+            f"jobs that were admitted must be in time with {quota} on-demand GPUs, got {run.late} late "
+            f"in {few}"
+        )
+
+
 def keeps_to_the_budget(allocator: AnyAllocator, case: SiteCase, rng: np.random.Generator) -> None:
     """Whoever admits jobs or decides by a price of money never spends more than the budget of a period."""
     if not isinstance(begin(allocator, _fleet(case)), Admitting | Pricing):
@@ -159,6 +178,7 @@ SITE_CHECKS: tuple[SiteCheck, ...] = (
     never_wants_more_spot_than_is_offered,
     finishes_every_job,
     keeps_hard_deadlines,
+    keeps_deadlines_with_few_on_demand_gpus,
     keeps_to_the_budget,
     decides_the_same_again_on_a_site,
     cannot_see_the_future_of_a_site,

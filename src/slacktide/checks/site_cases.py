@@ -74,6 +74,12 @@ class SiteCase:
         ample = replace(scene.allowance, usd=1000.0 * self.on_demand_usd)
         return replace(self, scene=replace(scene, market=replace(scene.market, pools=pools), allowance=ample))
 
+    def with_few_on_demand_gpus(self, rng: np.random.Generator) -> SiteCase:
+        """Return the same case of a fleet that may hold few GPUs on demand."""
+        widest = max(max(one.template.widths) for one in self.scene.members)
+        quota = int(rng.integers(max(1, widest // 2), 3 * widest + 1))
+        return replace(self, scene=replace(self.scene, on_demand_gpus=quota))
+
     def with_other_future(self, first: int, rng: np.random.Generator) -> SiteCase:
         """Return a case that is the same before a slot: from it on prices, counts and jobs are others."""
         scene = self.scene

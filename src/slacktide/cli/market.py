@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli import options as common
+from slacktide.cli.journals import journal_option, journal_path
+from slacktide.cli.market_feeds import feeds, follow
 from slacktide.cli.market_forecast import Share, compare, print_scores
 from slacktide.cli.market_forecast import as_json as scores_as_json
 from slacktide.errors import InputError
@@ -51,25 +53,35 @@ def reading(gaps: str) -> Callable[[common.Command], common.Command]:
 
 @click.group()
 def market() -> None:
-    """Show, import and synthesize spot markets.
+    """Show, import, follow and synthesize spot markets.
 
     A MARKET is a file (CSV, CSV.gz or Parquet table, SkyPilot trace, AWS price history) or
     synthetic:PROFILE, such as 'synthetic:h100?seed=3&days=14'.
     """
 
 
+market.add_command(feeds)
+market.add_command(follow)
+
+
 @market.command()
 @click.argument("source", metavar="MARKET")
 @click.option("--pool", metavar="POOL", help="Only this pool.")
 @reading(gaps="hold")
+@journal_option
 @common.plot_option("Also write a plot")
 @common.output_option("table", "json")
-def show(source: str, pool: str | None, plot: str | None, output: str, **given: Any) -> None:
+def show(
+    source: str, pool: str | None, journal: str | None, plot: str | None, output: str, **given: Any
+) -> None:
     """Show how often spot is available in MARKET, how long it lasts and what it costs.
 
-    Several pools are compared, with what it costs to move between them.
+    Several pools are compared, with what it costs to move between them. Where MARKET has prices only, what is
+    available is what the journal's own tries have shown, and assumed else.
     """
-    found = _only(_open(source, given), pool)
+    from slacktide.app.live_prices import with_spot_seen
+
+    found = _only(with_spot_seen(_open(source, given), journal_path(journal)), pool)
     if output == "json":
         common.echo_json(as_json(found))
     else:

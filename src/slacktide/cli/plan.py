@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 
 from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
 
-Plan = TypeVar("Plan")
+
+class Assuming(Protocol):
+    """A plan of any kind: it says what it assumes."""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What it assumes, in sentences."""
+        ...
+
+
+Plan = TypeVar("Plan", bound=Assuming)
+WARNING = "WARNING: "
+"""How a sentence begins that must not be overlooked."""
 
 
 @click.command()
@@ -68,6 +80,9 @@ def _tell(
         common.echo_json(as_json(result))
     else:
         click.echo(page(result))
+    for sentence in result.assumptions:
+        if sentence.startswith(WARNING):
+            click.echo(sentence, err=True)
     for path, make in ((given["plot"], draw), (given["report"], write)):
         if path is not None:
             make(result, Path(path))

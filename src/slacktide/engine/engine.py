@@ -16,6 +16,7 @@ from statistics import median_low
 
 from slacktide.backend.base import Backend, Facts, Order, Preemptable, Renter
 from slacktide.engine.account import Account, account, money_ends
+from slacktide.engine.availability import SpotSeen
 from slacktide.engine.blocked_jobs import Troubles, said
 from slacktide.engine.changed_market import check_unchanged, digest_now, market_now
 from slacktide.engine.fleet_admission import check_admitted
@@ -84,6 +85,8 @@ class Engine:
         self._gaps: deque[float] = deque([0.0], maxlen=GAPS_KEPT)
         """How long lay between two steps, on the market's clock."""
         self._kept_seq = self.world.seq
+        self._spot_seen: SpotSeen | None = None
+        """What our tries showed of spot; nobody asks before there is a market that does not tell it."""
         self.hear()
 
     # ---------------------------------------------------------------- what others may call
@@ -134,6 +137,7 @@ class Engine:
         """Do all that is due at this time of the market clock."""
         self.hear()
         now, active = self._forward(now_hours), self._able()
+        self._teach_feeds()
         self._gaps.append(now - min(self._stepped_hours, now))
         self._stepped_hours = now
         for track in active:
@@ -299,6 +303,20 @@ class Engine:
     def _is_stuck_and_gone(self, track: Track) -> bool:
         return self.troubles.has(track.job, "market") and self.facts.get(track.job, Facts()).gone
 
+    def _teach_feeds(self) -> None:
+        """Let markets that tell prices only know what our tries have shown of spot."""
+        feeds = [lane.feed for lane in self._lanes.values() if lane.feed is not None]
+        for feed in feeds:
+            if feed.is_uncounted:
+                feed.learn(self._seen().pools)
+
+    def _seen(self) -> SpotSeen:
+        if self._spot_seen is None:
+            self._spot_seen = SpotSeen()
+            for record in self.store.read(job=""):
+                self._spot_seen.hear(record)
+        return self._spot_seen
+
     def _tell_troubles(self, now_hours: float) -> None:
         for track in self.world.active:
             self.troubles.note(track.job, "machine", self.facts.get(track.job, Facts()).trouble)
@@ -322,6 +340,8 @@ class Engine:
         for record in records:
             self.world.apply(record)
             self.fleets.hear(record)
+            if self._spot_seen is not None:
+                self._spot_seen.hear(record)
 
     def _opening(self, submitted: Submitted, lane: Lane) -> list[Event]:
         """Say on which market all jobs run, where none has said so yet."""

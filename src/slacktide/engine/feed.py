@@ -2,6 +2,7 @@
 
 `feed:PATH` names a market table (CSV) that grows. A slot whose row has not come yet is taken to be like
 the last one that has; when the row comes it counts from then on. What is recorded of the past never changes.
+Where no row comes for long, the prices are old, and that is a trouble of the feed, too.
 
 A feed that was opened once never fails. While its file is away, unreadable or no table, the rows that are
 known are used, `trouble` says why, and the file is looked at again the next time. A row that is damaged, out
@@ -12,6 +13,8 @@ that was rewritten is read anew: its rows for slots that have not begun replace 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -22,6 +25,7 @@ from slacktide.backtesting.plain import DEFAULT_FORECASTER, DEFAULT_HORIZON
 from slacktide.engine.feed_file import FeedFile, Line, header_of, whole_lines
 from slacktide.errors import FileError, InputError, SlacktideError
 from slacktide.forecast.on_tape import OnTape
+from slacktide.market.availability import PoolRecord, gpus_at, record_for
 from slacktide.market.base import Market, Pool
 from slacktide.market.cells import in_lines, records_of
 from slacktide.market.csv_rows import rows_of
@@ -29,7 +33,8 @@ from slacktide.market.files import as_text, read_bytes
 from slacktide.market.live_pool import LivePool
 from slacktide.market.samples import time_of
 from slacktide.market.source import open_market
-from slacktide.market.tape import first_hours
+from slacktide.market.table_notes import BEFORE, read_notes
+from slacktide.market.tape import Tape, first_hours
 from slacktide.site.moment import Moment
 from slacktide.site.tapes import Tapes
 from slacktide.types import Quote
@@ -39,6 +44,8 @@ MOST_POOLS = 4096
 MOST_WHOLE_BYTES = 1 << 26
 """A feed that has to be read as a whole for every row is not read when it is longer."""
 KEPT = "its last good rows are used"
+STALE_SLOTS, STALE_HOURS = 6, 0.5
+"""Prices are old when no row came for this many slots, and for this long: rows may well be a little late."""
 
 
 def is_feed(spec: str) -> bool:
@@ -74,7 +81,9 @@ class Feed:
         in_order = options.get("gaps", "hold") == "hold" and options.get("slot_hours") is None
         self._by_rows = in_order and bool(self._header)
         self._options = {**options, "slot_hours": self.market.pools[0].slot_hours}
-        self._file_trouble = self._row_trouble = ""
+        self._seen: Mapping[str, PoolRecord] = {}
+        self._uncounted_gpus = (read_notes(self._path) or BEFORE).spot_gpus
+        self._file_trouble = self._row_trouble = self._stale_trouble = ""
         self._caught_up, self._again = True, False
         self._pools: dict[str, LivePool] = {}
         self._tapes = Tapes((), ())
@@ -88,7 +97,21 @@ class Feed:
 
         It is about the rows that came last: once rows have come among which there was no bad one, it is over.
         """
-        return self._file_trouble or self._row_trouble
+        return self._file_trouble or self._row_trouble or self._stale_trouble
+
+    @property
+    def is_uncounted(self) -> bool:
+        """Whether the file has prices only, so that what is available must be learned by trying."""
+        return bool(self.market.uncounted)
+
+    def learn(self, records: Mapping[str, PoolRecord]) -> None:
+        """Take what was seen of spot for what the file does not tell, for rows to come and, at first, all."""
+        if not self._seen:
+            for name, pool in self._pools.items():
+                record = record_for(name, len(self._pools), records)
+                if record is not None:
+                    pool.learn(record)
+        self._seen = records
 
     def at(self, name: str, slot: int) -> Moment:
         """Return the market as it stands in a slot of a pool, with all rows that have come by now."""
@@ -96,7 +119,23 @@ class Feed:
         hours = self._pools[name].tape.begin_hours(slot)
         for pool in self._pools.values():
             pool.advance(hours)
+        self._stale_trouble = self._stale(self._pools[name].tape)
         return Moment(self._tapes, hours, list(self._pools).index(name))
+
+    def _stale(self, tape: Tape) -> str:
+        """Say since when no row came, where that is too long, and why, where whoever writes them says so.
+
+        It is the same sentence however long it lasts: one event of a journal tells it.
+        """
+        held = len(tape) - tape.came
+        if held < STALE_SLOTS or held * tape.slot_hours < STALE_HOURS:
+            return ""
+        if not self._stale_trouble:
+            since = self.market.pools[0].start + timedelta(hours=tape.begin_hours(tape.came - 1))
+            why = (read_notes(self._path) or BEFORE).trouble
+            said = f"prices must keep coming, got none after {since:%Y-%m-%d %H:%M} UTC"
+            return f"{self._path}: {said}{f' ({why})' if why else ''}; {KEPT}"
+        return self._stale_trouble
 
     def among(self, names: tuple[str, ...], slot: int, start_slot: int, own: int) -> Moment:
         """Return some pools as they stand in a slot of the first of them, to a job that is in one of them.
@@ -212,11 +251,17 @@ class Feed:
         except FileError as error:  # which counts the lines of what it is given
             what = str(error).removeprefix(f"{error.path}:{error.line}: ")
             raise FileError(what, path=path, line=line.number) from None
-        records = records_of(self._header, rows, names, path, in_lines, types)
+        records = records_of(self._header, rows, names, path, in_lines, types, self._uncounted_gpus)
         for _, micros, _, gpus, usd, on_demand_usd, stock in records:
             name = next(iter(names))
-            quote = Quote(usd, on_demand_usd, gpus, stock)
+            quote = Quote(usd, on_demand_usd, self._offered(name, micros, gpus), stock)
             self._take_row(name, micros, quote, line.number, types.get(name, ""))
+
+    def _offered(self, name: str, micros: int, gpus: int) -> int:
+        """Return how much spot a row offers: what it says, or where it cannot, what was seen until then."""
+        if not self._seen:
+            return gpus
+        return gpus_at(record_for(name, len(self._pools), self._seen), time_of(micros), gpus)
 
     def _take_row(self, name: str, micros: int, quote: Quote, line: int, gpu: str) -> None:
         if name not in self._pools:

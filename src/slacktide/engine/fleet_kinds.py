@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Floats
+from slacktide.arrays import Floats, Ints
+from slacktide.budget.templates import Template
 from slacktide.deciding import Places
 from slacktide.engine.account import has_all
+from slacktide.engine.fleet_pace import Speed, speed_of, with_speeds
 from slacktide.engine.lane import Lane
 from slacktide.engine.views import Ask, whole
 from slacktide.engine.world import Track, without_gpus
 from slacktide.events import Lived
+from slacktide.pace import KNOWN, Pace, mean_restart
 from slacktide.site.kinds import Kinds, Lives, kinds_of
 from slacktide.types import Job, JobState, Phase
 
@@ -88,24 +91,24 @@ class Standing(NamedTuple):
     spot_until_hours: float
 
 
-def standing(ask: Ask, lane: Lane) -> Standing:
+def standing(ask: Ask, lane: Lane, pace: Pace = KNOWN) -> Standing:
     """Say what a job has at the moment of a decision; workers that are on their way count, and pause."""
     track = ask.track
     idle_hours, spot_hours = track.idle_since_hours, track.spot_until_hours
     for event in ask.before:
         if isinstance(event, Lived):
             idle_hours, spot_hours = without_gpus(track, event.priced.stretch)
-    return Standing(ordered(ask, lane), idle_hours, spot_hours)
+    return Standing(ordered(ask, lane, pace), idle_hours, spot_hours)
 
 
-def ordered(ask: Ask, lane: Lane) -> JobState:
+def ordered(ask: Ask, lane: Lane, pace: Pace = KNOWN) -> JobState:
     """Return a job as if all that was ordered for it had come; what the market took is gone."""
     track, state = ask.track, ask.state
     order = track.order
     if order is None or not order.gpus or ask.taken is not None or has_all(track):
         return state
     there = lane.named(order.pool)
-    pause_hours = there.terms.restart_hours
+    pause_hours = mean_restart(pace, there.terms.restart_hours)
     if there.here != state.pool and state.progress_gpu_hours > 0.0:
         pause_hours += float(there.terms.move_hours[state.pool])
     pool = state.pool if lane.ground is None else there.here
@@ -115,24 +118,42 @@ def ordered(ask: Ask, lane: Lane) -> JobState:
 
 
 def lives_of(
-    asks: Sequence[Ask], lanes: Sequence[Lane], tables: KindTables, origin_hours: float
+    asks: Sequence[Ask],
+    lanes: Sequence[Lane],
+    paces: Sequence[Pace],
+    tables: KindTables,
+    origin_hours: float,
+    templates: Mapping[str, Template],
 ) -> tuple[Kinds, Lives]:
-    """Write jobs as columns, on the clock of their fleet."""
-    kinds, kind = tables.of([(ask.track.job, lane) for ask, lane in zip(asks, lanes, strict=True)])
-    standings = [standing(ask, lane) for ask, lane in zip(asks, lanes, strict=True)]
+    """Write jobs as columns, on the clock of their fleet; `paces` is what is believed of each.
+
+    Where a job says nothing of its priority and patience, the template of its class counts.
+    """
+    classes = [templates.get(ask.track.submitted.fleet_class) for ask in asks]
+    kinds, said = tables.of([(ask.track.job, lane) for ask, lane in zip(asks, lanes, strict=True)])
+    standings = [standing(*one) for one in zip(asks, lanes, paces, strict=True)]
     states = [one.state for one in standings]
+    where = [tables.where(lane) for lane in lanes]
+    speeds = [
+        speed_of(lane, pace, state.progress_gpu_hours, hard=is_hard(lane.job))
+        for lane, pace, state in zip(lanes, paces, states, strict=True)
+    ]
+    paced = with_speeds(kinds, said, speeds, where)
     submitted = _since([ask.track.began_hours for ask in asks], origin_hours)
     jobs = [lane.job for lane in lanes]
-    pools = [tables.where(lane)[state.pool] for lane, state in zip(lanes, states, strict=True)]
-    return kinds, Lives(
-        kind=whole(kind),
+    pools = [there[state.pool] for there, state in zip(where, states, strict=True)]
+    return paced.kinds, Lives(
+        kind=paced.kind,
+        safe_kind=paced.safe_kind,
+        said_kind=whole(said),
+        measure_gpus=_measure_gpus(speeds, where, kinds.fastest.shape[1]),
         ends_gpu_hours=_ends(lanes, kinds.phase_share.shape[1]),
         submitted_hours=submitted,
         deadline_hours=submitted + np.array([job.deadline_hours for job in jobs]),
         worthless_hours=submitted + np.array([_worthless_hours(job) for job in jobs]),
         value_usd=np.array([job.value_usd for job in jobs]),
-        weight=np.array([_weight(lane) for lane in lanes]),
-        patience_hours=np.array([_patience_hours(lane) for lane in lanes]),
+        weight=np.array([_weight(*one) for one in zip(lanes, classes, strict=True)]),
+        patience_hours=np.array([_patience_hours(*one) for one in zip(lanes, classes, strict=True)]),
         pool=whole(pools),
         spot_gpus=whole([state.spot_gpus for state in states]),
         on_demand_gpus=whole([state.on_demand_gpus for state in states]),
@@ -162,21 +183,37 @@ def _ends(lanes: Sequence[Lane], phases: int) -> Floats:
     return ends
 
 
+def _measure_gpus(speeds: Sequence[Speed | None], where: Sequence[Sequence[int]], pools: int) -> Ints:
+    """Return the least that each job must hold in each pool until its pace was measured."""
+    least = np.zeros((len(speeds), pools), dtype=np.int64)
+    for row, speed, there in zip(least, speeds, where, strict=True):
+        if speed is not None:
+            row[there] = speed.measure_gpus
+    return least
+
+
 def _worthless_hours(job: Job) -> float:
     late = job.worthless_after_hours
     return job.deadline_hours if late is None else late
 
 
-def _weight(lane: Lane) -> float:
+def is_hard(job: Job) -> bool:
+    """Whether a job must be done by its deadline."""
+    return job.deadline_hours < math.inf and _worthless_hours(job) <= job.deadline_hours
+
+
+def _weight(lane: Lane, template: Template | None) -> float:
     """Return how much an hour of a job's waiting counts."""
-    return 1.0 if lane.file is None else lane.file.priority
+    if lane.file is not None and lane.file.priority is not None:
+        return lane.file.priority
+    return 1.0 if template is None else template.weight
 
 
-def _patience_hours(lane: Lane) -> float:
+def _patience_hours(lane: Lane, template: Template | None) -> float:
     """Return how long a job may wait before it rents on demand; not a number: as the allocator thinks."""
-    if lane.file is None or lane.file.patience_hours is None:
-        return math.nan
-    return lane.file.patience_hours
+    if lane.file is not None and lane.file.patience_hours is not None:
+        return lane.file.patience_hours
+    return math.nan if template is None else template.patience_hours
 
 
 def kept_in(ask: Ask, lane: Lane, pool: str) -> tuple[int, int]:

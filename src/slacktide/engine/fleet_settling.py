@@ -16,7 +16,7 @@ import numpy as np
 from slacktide.deciding import Decision, FleetView, Wanted, goes_where_it_may
 from slacktide.engine.blocked_jobs import said
 from slacktide.engine.fleet_ask import remembered
-from slacktide.engine.fleet_kinds import kept_in, leaving, ordered
+from slacktide.engine.fleet_kinds import is_hard, kept_in, leaving, ordered
 from slacktide.engine.fleet_site import site_view
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.fleets import FleetRun
@@ -45,7 +45,7 @@ def ask_on_market(
         wishes = _carefully(engine, track, run, asks, now_hours)
         for ask, wish in zip(asks, wishes, strict=True):
             _give_up(engine, ask, wish)
-        given = [_given(engine, ask, wish) for ask, wish in zip(asks, wishes, strict=True)]
+        given = _all_given(engine, asks, wishes)
         told = [(ask, one.events) for ask, one in zip(asks, given, strict=True) if cut or one.events]
         events: list[Event] = list(remembered(track, run, now_hours))
         for ask, own in told:
@@ -172,6 +172,13 @@ class _Given(NamedTuple):
     """Whether it is less than was wanted."""
     gives_back: bool
     """Whether workers of the job hold more than they are to, until they have gone."""
+
+
+def _all_given(engine: Engine, asks: Sequence[Ask], wishes: Sequence[Allocation]) -> list[_Given]:
+    """Give jobs what there is of what they want, those with a hard deadline before others."""
+    order = sorted(range(len(asks)), key=lambda place: not is_hard(engine.lane(asks[place].track).job))
+    found = {place: _given(engine, asks[place], wishes[place]) for place in order}
+    return [found[place] for place in range(len(asks))]
 
 
 def _given(engine: Engine, ask: Ask, wish: Allocation) -> _Given:

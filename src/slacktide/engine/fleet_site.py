@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from slacktide.deciding import Columns, FleetView, Money, SiteView
 from slacktide.engine.fleet_kinds import lives_of
+from slacktide.engine.fleet_pace import belief
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.views import Ask, Shown, columns, whole
@@ -27,7 +28,8 @@ def site_view(
     """Return what may be known of a fleet at a moment; `spot` says who holds what, of all jobs."""
     market, lanes = run.market, [engine.lane(ask.track) for ask in asks]
     assert market is not None
-    kinds, lives = lives_of(asks, lanes, run.tables, track.origin_hours)
+    paces = [belief(engine, ask) for ask in asks]
+    kinds, lives = lives_of(asks, lanes, paces, run.tables, track.origin_hours, run.templates)
     hours = market.hours(now_hours, track.origin_hours)
     slot = market.slot(hours)
     moment, gpus = market.at(slot), int(lives.gpus.sum())
@@ -40,6 +42,7 @@ def site_view(
         jobs=lives,
         money=money(engine, track, run, asks, now_hours),
         known=moment,
+        on_demand_gpus=run.on_demand_gpus,
     )
     return FleetView(
         now_hours=hours,
@@ -67,7 +70,7 @@ def _offered(moment: Moment, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView,
 def _columns(engine: Engine, asks: Sequence[Ask], kinds: Kinds, lives: Lives) -> Columns:
     return columns(asks, engine.lane)._replace(
         ids=whole([ask.track.number for ask in asks]),
-        kind=lives.kind,
+        kind=lives.said_kind,
         number=whole([ask.track.number_of_class for ask in asks]),
         submitted_hours=lives.submitted_hours,
         spot_gpus=lives.spot_gpus,
@@ -78,19 +81,38 @@ def _columns(engine: Engine, asks: Sequence[Ask], kinds: Kinds, lives: Lives) ->
 
 
 def money(engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], now_hours: float) -> Money:
-    """Return what a fleet may spend in the present period, and what it has up to this moment."""
+    """Return what a fleet may spend in the present period, and what it has up to this moment.
+
+    What was spent under the same file before it was changed is spent too; where periods are counted from the
+    beginning of a fleet, so begin anew with it, what was spent so in the length of one.
+    """
     period = run.allowance.period(now_hours - track.origin_hours)
     since = period.since_hours + track.origin_hours
     running = list(_running(engine, track, asks, now_hours))
     after = (one for one in running if one.stretch.to_hours > since + TIME_TOLERANCE_HOURS)
+    fixed = run.allowance.renewal == "fixed"
+    before = _spent_before(
+        engine, track, now_hours - run.allowance.period_hours if fixed else since, now_hours
+    )
     return Money(
         budget_usd=period.budget_usd,
-        spent_usd=track.spending.since(since) + sum(one.charge.usd for one in after),
+        spent_usd=track.spending.since(since) + sum(one.charge.usd for one in after) + before,
         usd_per_hour=run.allowance.usd_per_hour,
         since_hours=period.since_hours,
         until_hours=period.until_hours,
         ever_usd=track.spending.total_usd + sum(one.charge.usd for one in running),
     )
+
+
+def _spent_before(engine: Engine, track: FleetTrack, since_hours: float, now_hours: float) -> float:
+    """Return what other fleets of the same file, as it was before it was changed or is by now, have spent."""
+    path, spent = track.first.fleet_path, 0.0
+    for other in engine.world.fleets.values():
+        if path and other.key != track.key and other.first.fleet_path == path:
+            running = _running(engine, other, (), now_hours)
+            spent += other.spending.since(since_hours)
+            spent += sum(one.charge.usd for one in running if one.stretch.to_hours > since_hours)
+    return spent
 
 
 def _running(engine: Engine, track: FleetTrack, asks: Sequence[Ask], now_hours: float) -> Iterator[Priced]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import dropwhile
 
@@ -19,6 +19,7 @@ from slacktide import physics
 from slacktide.allocate.base import allocators
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.fleet import Fleet
+from slacktide.budget.templates import Template
 from slacktide.deciding import (
     Allocator,
     AnyAllocator,
@@ -42,7 +43,9 @@ from slacktide.errors import InputError, UnknownNameError
 from slacktide.events import ClockSet, Ended, Lived, Record, Submitted
 from slacktide.jobfile.fleet import FleetFile, parse_fleet
 from slacktide.jobfile.job import parse_job
+from slacktide.site.spot import Spot
 from slacktide.store.base import Store
+from slacktide.types import UNLIMITED_GPUS
 
 DEFAULT_ALLOCATOR = "fixed-width"
 MARKET_ALLOCATOR = "shadow-prices"
@@ -69,6 +72,10 @@ class FleetRun:
     """The market that jobs share that rent spot or are on a budget of money; None: all is on demand."""
     allowance: Allowance = field(default_factory=Allowance)
     """What may be spent in each period, on the clock of the fleet."""
+    on_demand_gpus: int = UNLIMITED_GPUS
+    """How many on-demand GPUs its jobs may hold at a time; on a market."""
+    templates: Mapping[str, Template] = field(default_factory=dict)
+    """The classes by name, as far as jobs on a market heed them."""
     _tables: KindTables | None = field(default=None, init=False)
 
     @property
@@ -162,6 +169,19 @@ class Fleets:
             run.asked_hours, run.asked_about = track.asked_hours, track.asked_about
         return self._store.read(after=track.memory_seq)
 
+    def shares_market(self, job: Track) -> bool:
+        """Whether a job is of a fleet on a market."""
+        track = self._world.fleets.get(job.fleet)
+        return track is not None and self.run(track).market is not None
+
+    def quota_left(self, job: Track, spot: Spot) -> int:
+        """Return how many on-demand GPUs the other jobs of its fleet leave to a job."""
+        track = self._world.fleets.get(job.fleet)
+        quota = UNLIMITED_GPUS if track is None else self.run(track).on_demand_gpus
+        if track is None or quota >= UNLIMITED_GPUS:
+            return UNLIMITED_GPUS
+        return max(0, quota - spot.on_demand_of(one for one in track.present if one != job.job))
+
     def is_unlimited(self, job: Track) -> bool:
         """Whether a job is of a fleet that rents on demand as if there were any number of GPUs."""
         track = self._world.fleets.get(job.fleet)
@@ -222,6 +242,8 @@ def open_fleet(submitted: Submitted) -> FleetRun:
     if shares_market(file, made):
         run.market = fleet_market(submitted)
         run.allowance = dataclasses.replace(_allowance(file), start=run.market.start)
+        run.on_demand_gpus = file.on_demand_gpus
+        run.templates = {one.name: one for one in file.templates}
     return run
 
 

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slacktide import physics
 from slacktide.backend.base import Facts, Order
-from slacktide.deciding import goes_where_it_may, stays_in
+from slacktide.deciding import BUDGET_SHORT, goes_where_it_may, stays_in
 from slacktide.engine.event_builders import decided
+from slacktide.engine.fleet_pace import belief
 from slacktide.engine.health import health
 from slacktide.engine.holding import next_attempt, nothing_yet
 from slacktide.engine.lane import Lane
 from slacktide.engine.room import cut_to_room
-from slacktide.engine.views import Ask, believed_of
+from slacktide.engine.views import Ask
 from slacktide.engine.world import Track
 from slacktide.events import Event, HealthChanged
 from slacktide.pace import believed
 from slacktide.site.moment import offer
 from slacktide.site.spot import Claim
-from slacktide.types import UNLIMITED_GPUS, Allocation, JobState, Quote, Wish
+from slacktide.types import UNLIMITED_GPUS, Allocation, JobState, Quote, Reason, Wish
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
@@ -66,7 +67,7 @@ def settle(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) ->
         notice_hours=ask.notice_hours,
         **_journey(lane, track, state, order),
     )
-    return [told, *none, *_health(engine, ask, lane, order)]
+    return [told, *none, *_health(engine, ask, lane, order, wish.reason)]
 
 
 def _journey(lane: Lane, track: Track, state: JobState, order: Order) -> dict[str, Any]:
@@ -117,6 +118,13 @@ def granted(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) -
 
 
 def _left(engine: Engine, ask: Ask, lane: Lane, quote: Quote) -> Quote:
+    """Return what others leave of what a pool offers, and of what the job's fleet may hold on demand."""
+    left = _left_in_pool(engine, ask, lane, quote)
+    quota = engine.fleets.quota_left(ask.track, engine.spot)
+    return left._replace(on_demand_gpus=min(left.on_demand_gpus, quota))
+
+
+def _left_in_pool(engine: Engine, ask: Ask, lane: Lane, quote: Quote) -> Quote:
     """Return what others leave of what a pool offers, what the job holds or has ordered there included.
 
     Jobs of a fleet that rents all on demand, at one price, are not limited by a stock.
@@ -140,13 +148,16 @@ def _cut(engine: Engine, ask: Ask, lane: Lane, wish: Wish, quote: Quote) -> Gran
     return Granted(lane, int(spot), int(on_demand))
 
 
+NOT_COVERED = (
+    "the budget comes first, and what is left of it does not cover on-demand GPUs to the end, should spot go"
+)
 OUTRAN = "it reports nothing and is not done after the work of its file, so nobody knows what is left"
 
 
-def _health(engine: Engine, ask: Ask, lane: Lane, order: Order) -> list[Event]:
+def _health(engine: Engine, ask: Ask, lane: Lane, order: Order, reason: Reason) -> list[Event]:
     """Say so where the outlook of a job changes with what it is to hold."""
     hours = ask.begun.from_hours
-    pace = believed_of(lane, ask)
+    pace = belief(engine, ask)
     terms = believed(lane.terms, pace)
     all_terms = tuple(believed(one, pace) for one in lane.all_terms) if lane.ground is not None else ()
     word, why = health(
@@ -155,6 +166,8 @@ def _health(engine: Engine, ask: Ask, lane: Lane, order: Order) -> list[Event]:
     )  # fmt: skip
     if ask.track.estimated and physics.work_hours(terms, ask.state.progress_gpu_hours, terms.fastest) <= 0.0:
         word, why = "at-risk", OUTRAN
+    if reason.rule == BUDGET_SHORT and word in ("measuring", "on-time"):
+        word, why = "at-risk", NOT_COVERED
     if word == ask.track.health:
         return []
     return [HealthChanged(job=ask.track.job, at_hours=hours, health=word, why=why)]

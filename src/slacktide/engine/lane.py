@@ -207,11 +207,11 @@ class Lane:
 def pace_of(lane: Lane, track: Track) -> Pace:
     """Return what is believed of a job's pace: what its file says until something was measured.
 
-    A job of a fleet is taken at its word: its allocator decides by classes, or by what files say.
+    A job of a fleet is taken at its word until then: `fleet_pace.belief` says where it is to be measured.
     """
-    if track.fleet:
-        return KNOWN
-    return prior(lane.job.work_spread) if track.pace is None else track.pace
+    if track.pace is not None:
+        return track.pace
+    return KNOWN if track.fleet else prior(lane.job.work_spread)
 
 
 def make_lane(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from slacktide.backend.base import Facts, Progress
 from slacktide.engine.account import Account, has_all
-from slacktide.engine.lane import Lane, pace_of
+from slacktide.engine.lane import Lane
 from slacktide.engine.world import Track
 from slacktide.events import PaceRevised
 from slacktide.pace import (
@@ -56,12 +56,7 @@ class Watched:
 def note_reports(engine: Engine, track: Track, facts: Facts) -> None:
     """See when workers first report and when they save; write how long they took to begin."""
     order, progress = track.order, facts.progress
-    if (
-        order is None
-        or not order.gpus
-        or facts.finished is None
-        or not _is_measured(engine.lane(track), track)
-    ):
+    if order is None or not order.gpus or facts.finished is None or not _is_measured(engine, track):
         return
     seen = engine.watched.get(track.job)
     spoken = facts.attempt == order.attempt and progress is not None and math.isfinite(progress.at_hours)
@@ -95,7 +90,7 @@ def _note_start(engine: Engine, track: Track, seen: Watched, reform_hours: float
         f"its workers took {hours * 60:.1f} minutes from {what} to their first report; its file says "
         f"{lane.terms.restart_hours * 60:.1f}"
     )
-    engine.write([_event(track, at_hours, see_restart(pace_of(lane, track), hours), 0.0, why)])
+    engine.write([_event(track, at_hours, see_restart(_before(track, lane), hours), 0.0, why)])
 
 
 def _note_checkpoint(seen: Watched, progress: Progress) -> None:
@@ -106,9 +101,21 @@ def _note_checkpoint(seen: Watched, progress: Progress) -> None:
     seen.saved_share, seen.saved_hours = progress.checkpointed_share, progress.at_hours
 
 
-def _is_measured(lane: Lane, track: Track) -> bool:
-    """Whether the pace of a job is measured at all: not where its file is certain, nor in a fleet."""
-    return not track.fleet and lane.job.work_spread > 0.0
+def _is_measured(engine: Engine, track: Track) -> bool:
+    """Whether the pace of a job is measured at all: not where its file is certain, nor in a stream.
+
+    In a fleet on a market only real workers are: a dry run of it is what is simulated.
+    """
+    if engine.lane(track).job.work_spread == 0.0:
+        return False
+    if not track.fleet:
+        return True
+    return engine.facts[track.job].finished is not None and engine.fleets.shares_market(track)
+
+
+def _before(track: Track, lane: Lane) -> Pace:
+    """Return what was believed so far of a job that is measured."""
+    return prior(lane.job.work_spread) if track.pace is None else track.pace
 
 
 def revised(engine: Engine, track: Track, one: Account) -> PaceRevised | None:
@@ -118,9 +125,9 @@ def revised(engine: Engine, track: Track, one: Account) -> PaceRevised | None:
     nor what came after its last report counts.
     """
     lane, facts = engine.lane(track), engine.facts[track.job]
-    if track.order is None or not track.order.gpus or not _is_measured(lane, track):
+    if track.order is None or not track.order.gpus or not _is_measured(engine, track):
         return None
-    before = pace_of(lane, track)
+    before = _before(track, lane)
     if math.isinf(before.hours) and facts.progress is not None:
         before = Pace(*prior(lane.job.work_spread)[:8], *before[8:])  # taken for silent, it speaks after all
     if facts.finished is None:

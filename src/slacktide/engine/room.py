@@ -37,9 +37,8 @@ def cut_to_room(
     room = _room(engine, pool).on_demand_gpus
     if math.isinf(room):
         return spot, on_demand
-    others = (other.order for other in engine.world.active if other.job != track.job)
-    taken = sum(order.on_demand_gpus for order in others if order is not None and order.pool == pool)
-    most = max(0, int(room) - taken)
+    # By claims: those of a fleet are decided about together, so what others were given is not written yet.
+    most = max(0, int(room) - engine.spot.on_demand_by_others(track.job).get(pool, 0))
     if on_demand <= most:
         return spot, on_demand
     return physics.cut(terms, left, spot + on_demand - most, most)

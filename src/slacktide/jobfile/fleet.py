@@ -17,13 +17,14 @@ from slacktide.errors import FileError, InputError, shown
 from slacktide.jobfile import keys
 from slacktide.jobfile.fleet_budget import WrittenBudget, budget
 from slacktide.jobfile.fleet_classes import class_list
-from slacktide.jobfile.fleet_keys import StreamSettings, price, stream_settings
+from slacktide.jobfile.fleet_keys import StreamSettings, price, quota, stream_settings
 from slacktide.register import Spec
+from slacktide.types import UNLIMITED_GPUS
 from slacktide.units import Budget
 from slacktide.yaml_fields import Fields, root, scalar
 from slacktide.yaml_tree import Mistakes, Section, parse_tree, read_text
 
-FLEET_KEYS = ("budget", "price", "market", "classes", "stream", "policy")
+FLEET_KEYS = ("budget", "price", "market", "on_demand", "classes", "stream", "policy")
 """All keys of a fleet file."""
 
 
@@ -41,6 +42,8 @@ class FleetFile:
     """What may be spent in each period, for a budget in money; its start is that of whoever runs it."""
     market: str | None = None
     """The market that the jobs share: its name, or the path of a trace; None: all is on demand at a price."""
+    on_demand_gpus: int = UNLIMITED_GPUS
+    """How many on-demand GPUs the jobs may hold at a time, on a market."""
     templates: tuple[Template, ...] = ()
     """All of each class, deadlines and worth included."""
     usd_per_gpu_hour: float | None = None
@@ -67,6 +70,9 @@ def parse_fleet(text: str, *, path: str | Path = "<text>") -> FleetFile:
     written = fields.read("budget", budget(mistakes), None)
     usd = fields.read("price", price(mistakes), math.nan if "price" in fields else None)
     market = fields.read("market", scalar(keys.market(Path(path).parent)), None)
+    on_demand = fields.read("on_demand", scalar(quota), UNLIMITED_GPUS)
+    if "on_demand" in fields and "market" not in fields:
+        fields.note("on_demand", "must come with a market, got none; name 'market:', or leave it out")
     classes = fields.read("classes", class_list(mistakes, market="market" in fields), ())
     stream = fields.read("stream", stream_settings(mistakes), StreamSettings())
     policy = fields.read("policy", keys.allocator(Path(path).parent), None)
@@ -84,6 +90,7 @@ def parse_fleet(text: str, *, path: str | Path = "<text>") -> FleetFile:
         budget_gpus=gpus,
         allowance=written.allowance,
         market=market,
+        on_demand_gpus=on_demand,
         templates=tuple(one.template for one in classes),
         usd_per_gpu_hour=usd,
         stream=stream,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from slacktide.errors import InputError, shown, unknown_name
 from slacktide.jobfile.keys import positive
+from slacktide.types import UNLIMITED_GPUS
 from slacktide.units import parse_duration_hours, parse_money_usd, parse_range
 from slacktide.yaml_fields import Fields, number, scalar, section
 from slacktide.yaml_tree import Mistakes, Section, Tree
@@ -32,6 +33,17 @@ class StreamSettings:
     """How jobs come: `poisson` or `bursty`."""
     sizes: str = "exponential"
     """How work differs between the jobs of a class: `exponential`, `fixed`, `lognormal` or `pareto`."""
+
+
+def quota(text: str) -> int:
+    """Read how many on-demand GPUs may be held at a time, such as `64 gpus`."""
+    words = text.strip().lower().split()
+    count = words[0] if len(words) == 2 and words[1] in ("gpu", "gpus") else ""
+    if not count.isdecimal() or not 0 < int(count) < UNLIMITED_GPUS:
+        raise InputError(
+            f"must be a number of GPUs, such as 64 gpus, got {shown(text)}; leave it out for no limit"
+        )
+    return int(count)
 
 
 def price(mistakes: Mistakes) -> Callable[[Tree], float]:

@@ -140,7 +140,7 @@ class JobFile:
     """The class of a job that is part of a stream; such a job needs no deadline."""
     patience_hours: float | None = None
     """In a fleet: how long it may go without GPUs before it rents on demand; None: the allocator decides."""
-    priority: float = 1.0
+    priority: float | None = None
     """In a fleet: how many times as much as a usual job's an hour of its waiting counts."""
     owner: str = ""
     """Whose job it is."""
@@ -216,7 +216,7 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         progress_log=fields.read("progress", progress(mistakes), None),
         fleet_class=fields.read("class", scalar(keys.name), None),
         patience_hours=fields.read("patience", scalar(keys.wait), None),
-        priority=fields.read("priority", scalar(keys.weight), 1.0),
+        priority=fields.read("priority", scalar(keys.weight), None),
         owner=fields.read("owner", scalar(keys.owner), ""),
         dated=any(_is_date(fields, key) for key in ("deadline", "worthless_after")),
         path=mistakes.path,

@@ -10,7 +10,9 @@ import numpy as np
 from slacktide.arrays import Floats, Ints
 from slacktide.market.base import Market, Pool
 from slacktide.market.samples import (
+    ASSUMED_SPOT_GPUS,
     COLUMNS,
+    COUNT_COLUMN,
     GPU_COLUMN,
     LEAST_MICROS,
     MAX_SPOT_GPUS,
@@ -34,7 +36,9 @@ def arrow_samples(table: Any, path: str, place: Callable[[int], Place]) -> Sampl
         return None
     pool = table["pool"].combine_chunks()
     names = pool.dictionary.to_pylist()
-    gpus, spot, on_demand = (table[name].to_numpy() for name in COLUMNS[2:])
+    spot, on_demand = (table[name].to_numpy() for name in COLUMNS[3:])
+    counted = COUNT_COLUMN in table.column_names
+    gpus = table[COUNT_COLUMN].to_numpy() if counted else np.full(len(table), ASSUMED_SPOT_GPUS)
     if not (all(name and name == name.strip() for name in names) and _possible(gpus, spot, on_demand)):
         return None
     codes = pool.indices.to_numpy().astype(np.int64)
@@ -49,7 +53,7 @@ def arrow_samples(table: Any, path: str, place: Callable[[int], Place]) -> Sampl
         stock = _stock(table[STOCK_COLUMN].combine_chunks())
         if stock is None:
             return None
-    return Samples(path, tuple(names), codes, micros, gpus, spot, on_demand, place, types, stock)
+    return Samples(path, tuple(names), codes, micros, gpus, spot, on_demand, place, types, stock, counted)
 
 
 def _stock(column: Any) -> Ints | None:

@@ -173,6 +173,8 @@ class Market(Mapping[str, Pool]):
     """Sentences about what the source did not say and was assumed."""
     moves: Moves = field(default_factory=Moves)
     """What carrying a checkpoint from one pool to another costs."""
+    uncounted: tuple[str, ...] = ()
+    """Pools of which nobody says how many spot GPUs they have: what stands there is assumed."""
 
     def __post_init__(self) -> None:
         if not self.pools:

@@ -11,7 +11,9 @@ import numpy as np
 
 from slacktide.errors import FileError, shown
 from slacktide.market.samples import (
+    ASSUMED_SPOT_GPUS,
     COLUMNS,
+    COUNT_COLUMN,
     GPU_COLUMN,
     LEAST_MICROS,
     MAX_SPOT_GPUS,
@@ -125,6 +127,7 @@ def plain_samples(names: Sequence[str], rows: Iterable[Row], path: str, place: P
         lambda row: place(numbers[row]),
         tuple(types[pool] for pool in pools) if types else (),
         np.array(stock, dtype=np.int64) if STOCK_COLUMN in names else None,
+        COUNT_COLUMN in names,
     )
 
 
@@ -135,12 +138,15 @@ def records_of(
     path: str,
     place: Placing,
     types: dict[str, str] | None = None,
+    uncounted_gpus: int = ASSUMED_SPOT_GPUS,
 ) -> Iterator[Record]:
     """Yield rows as numbers, adding new pools to those known; raises FileError at the first mistake.
 
-    Where there is a column of GPU types, those of the pools are added to `types`.
+    Where there is a column of GPU types, those of the pools are added to `types`. Where there is none of spot
+    GPUs, `uncounted_gpus` stand for them.
     """
-    where = [names.index(name) for name in COLUMNS]
+    where = [names.index(name) if name in names else None for name in COLUMNS]
+    pool = names.index("pool")
     gpu = names.index(GPU_COLUMN) if GPU_COLUMN in names else None
     stock = names.index(STOCK_COLUMN) if STOCK_COLUMN in names else None
     types = {} if types is None else types
@@ -148,9 +154,9 @@ def records_of(
         at = place(row.number)
         _check_cells(row, len(names), path, at)
         there = Cell("" if stock is None else row.cells[stock], STOCK_COLUMN, path, at)
-        record = _record(row, where, pools, path, at, there)
+        record = _record(row, where, pools, path, at, there, str(uncounted_gpus))
         if gpu is not None:
-            _take_type(Cell(row.cells[gpu], GPU_COLUMN, path, at), row.cells[where[1]].strip(), types)
+            _take_type(Cell(row.cells[gpu], GPU_COLUMN, path, at), row.cells[pool].strip(), types)
         yield record
 
 
@@ -170,10 +176,17 @@ def _take_type(cell: Cell, pool: str, types: dict[str, str]) -> None:
 
 
 def _record(
-    row: Row, where: list[int], pools: dict[str, int], path: str, place: Place, stock: Cell
+    row: Row,
+    where: Sequence[int | None],
+    pools: dict[str, int],
+    path: str,
+    place: Place,
+    stock: Cell,
+    uncounted_gpus: str,
 ) -> Record:
     time, pool, gpus, spot, on_demand = (
-        Cell(row.cells[index], name, path, place) for index, name in zip(where, COLUMNS, strict=True)
+        Cell(uncounted_gpus if index is None else row.cells[index], name, path, place)
+        for index, name in zip(where, COLUMNS, strict=True)
     )
     code = pools.setdefault(pool.given(), len(pools))
     return row.number, time.micros(), code, gpus.gpus(), spot.usd(), on_demand.usd(), stock.stock()

@@ -27,7 +27,8 @@ def joined(markets: Sequence[Market], source: str, moves: Moves | None = None) -
     alike = [resample(market, slot_hours) for market in markets]
     pools = tuple(pool for market in alike for pool in market.pools)
     sentences = (*_said(markets), *_slots_said(markets, slot_hours), *_span_said(pools, source))
-    return Market(pools, source, sentences, Moves() if moves is None else moves)
+    uncounted = tuple(name for market in markets for name in market.uncounted)
+    return Market(pools, source, sentences, Moves() if moves is None else moves, uncounted)
 
 
 def moves_said(market: Market) -> Market:

@@ -7,6 +7,7 @@ from collections import deque
 import numpy as np
 
 from slacktide.errors import InputError
+from slacktide.market.availability import PoolRecord, learned_pool
 from slacktide.market.base import Pool
 from slacktide.market.samples import MICROS_PER_HOUR, micros_of, stamp, time_of
 from slacktide.market.tape import Tape
@@ -31,6 +32,11 @@ class LivePool:
         self._first = micros_of(pool.start)
         self._last = self._first + (len(pool) - 1) * self._step
         self._rows_in_slot = 1
+
+    def learn(self, record: PoolRecord) -> None:
+        """Take what was seen of its spot for what was assumed of it, as long as none of it is on the tape."""
+        if self._opened is not None:
+            self._opened = learned_pool(self._opened, record)
 
     def take(self, micros: int, quote: Quote) -> None:
         """Take in a row; slots without one are as the row before.

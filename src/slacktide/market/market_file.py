@@ -81,7 +81,8 @@ def _opened(trace: Trace, open_trace: Callable[[str], Market]) -> Market:
     if not (trace.gpu or trace.prefix):
         return market
     pools = (replace(pool, name=trace.prefix + pool.name, gpu=trace.gpu or pool.gpu) for pool in market.pools)
-    return replace(market, pools=tuple(pools))
+    uncounted = tuple(trace.prefix + name for name in market.uncounted)
+    return replace(market, pools=tuple(pools), uncounted=uncounted)
 
 
 def _traces(tree: Tree, mistakes: Mistakes, folder: Path) -> tuple[Trace, ...]:

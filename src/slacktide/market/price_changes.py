@@ -11,12 +11,11 @@ import numpy as np
 from slacktide.errors import FileError, InputError
 from slacktide.market.base import Market
 from slacktide.market.instances import Instance, gpu_of, instance
-from slacktide.market.samples import Irregular, Place, Samples
+from slacktide.market.samples import ASSUMED_SPOT_GPUS, Irregular, Place, Samples
 from slacktide.market.series import from_events
 
 EVENT_SLOT_HOURS = 0.5
 """Slot length of a feed when none is asked for; such prices move every few hours."""
-ASSUMED_SPOT_GPUS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ def event_market(
     gpus = ASSUMED_SPOT_GPUS if assumed.spot_gpus is None else assumed.spot_gpus
     samples = _samples(rows, path, machines, gpus)
     market = from_events(samples, irregular, EVENT_SLOT_HOURS if slot_hours is None else slot_hours)
-    return replace(market, assumptions=_sentences(machines, gpus, assumed))
+    return replace(market, assumptions=_sentences(machines, gpus, assumed), uncounted=tuple(market))
 
 
 def _machines(rows: list[PriceEvent], path: str, assumed: Assumed) -> dict[str, Instance]:

@@ -18,6 +18,11 @@ GPU_COLUMN = "gpu"
 STOCK_COLUMN = "on_demand_gpus"
 """Another: how many GPUs can be had on demand; a blank cell means as many as anybody wants."""
 OPTIONAL_COLUMNS = (GPU_COLUMN, STOCK_COLUMN)
+COUNT_COLUMN = "spot_gpus"
+"""What a table in CSV may leave out, as tables of live prices do: no source tells how much spot there is."""
+PRICE_COLUMNS = tuple(name for name in COLUMNS if name != COUNT_COLUMN)
+ASSUMED_SPOT_GPUS = 16
+"""Spot GPUs that are taken to be there where nobody says how many there are."""
 
 MICROS_PER_HOUR = 3_600_000_000
 MAX_ROWS = 10_000_000
@@ -75,6 +80,8 @@ class Samples:
     """The GPU type of each pool, empty where it is not known; none at all where no pool's is."""
     on_demand_gpus: Ints | None = None
     """On-demand GPUs that can be had; None where the file does not say."""
+    counted: bool = True
+    """Whether the file says how many spot GPUs there are; what stands for that is assumed where not."""
 
     def __len__(self) -> int:
         return len(self.micros)
@@ -93,8 +100,9 @@ class Samples:
 
 def is_header(names: Sequence[str]) -> bool:
     """Whether these are the columns of a table, in any order, each once."""
-    rest = [name for name in names if name not in OPTIONAL_COLUMNS]
-    return sorted(rest) == sorted(COLUMNS) and all(names.count(name) <= 1 for name in OPTIONAL_COLUMNS)
+    may = (*OPTIONAL_COLUMNS, COUNT_COLUMN)
+    rest = [name for name in names if name not in may]
+    return sorted(rest) == sorted(PRICE_COLUMNS) and all(names.count(name) <= 1 for name in may)
 
 
 def micros_of(time: datetime) -> int:

@@ -31,19 +31,24 @@ _SAME_STEP = 1.1
 """Pools whose steps differ by less than this factor were sampled together."""
 
 
-def regular(samples: Samples, irregular: Irregular, slot_hours: float | None) -> Market:
+def regular(
+    samples: Samples, irregular: Irregular, slot_hours: float | None, step_hours: float | None = None
+) -> Market:
     """Turn a sampled trace into pools of one slot length; its own step, unless one is asked for.
 
-    Raises FileError for gaps, disorder and duplicates that were not allowed.
+    Its step is the median spacing of its rows, unless it is known. Raises FileError for gaps, disorder and
+    duplicates that were not allowed.
     """
     parts = parts_by_pool(samples, ordered(samples, irregular))
     steps = [_median(np.diff(samples.micros[rows])) if len(rows) > 1 else None for rows in parts]
+    if step_hours is not None:
+        steps = [round(step_hours * MICROS_PER_HOUR)] * len(parts)
     known = [step for step in steps if step is not None]
     if not known and slot_hours is None:
         raise samples.error(
             0, "the slot length must be given when no pool has two rows, got one; give it with --slot"
         )
-    common = _common_step(samples, parts, known, slot_hours)
+    common = known[0] if step_hours is not None else _common_step(samples, parts, known, slot_hours)
     every = [common or step or min(known) for step in steps]
     spans = (samples.micros[rows[-1]] - samples.micros[rows[0]] for rows in parts)
     check_slots(sum(int(span) // step + 1 for span, step in zip(spans, every, strict=True)), samples.path)

@@ -1,7 +1,9 @@
 """Our own format: a table of quotes as CSV, CSV.gz or Parquet, read fast and written back exactly.
 
 Columns, in any order: `time_utc, pool, spot_gpus, spot_usd_per_gpu_hour, on_demand_usd_per_gpu_hour`, and
-perhaps `gpu`, the GPU type of the pool, and `on_demand_gpus`, how many GPUs can be had on demand.
+perhaps `gpu`, the GPU type of the pool, and `on_demand_gpus`, how many GPUs can be had on demand. A table in
+CSV without `spot_gpus` has prices only, and what is assumed instead is said. One that is kept by `market
+follow` has notes beside it, and may end in a row that is not whole.
 CSV is read by Arrow; whatever Arrow or a check of its columns balks at is read again row by row,
 which accepts what only looked odd and finds the line of what is wrong.
 """
@@ -9,6 +11,7 @@ which accepts what only looked odd and finds the line of what is wrong.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,15 +20,17 @@ import numpy as np
 
 from slacktide.files import write_whole
 from slacktide.market.arrow import arrow_samples, arrow_table
+from slacktide.market.availability import nothing_seen
 from slacktide.market.base import Market
 from slacktide.market.cells import in_lines, plain_samples, records_of
 from slacktide.market.csv_rows import header_of, rows_of
 from slacktide.market.files import as_text, packed, read_bytes
 from slacktide.market.parquet import is_parquet, parquet_bytes, read_parquet
 from slacktide.market.samples import (
-    COLUMNS,
+    COUNT_COLUMN,
     GPU_COLUMN,
     OPTIONAL_COLUMNS,
+    PRICE_COLUMNS,
     STOCK_COLUMN,
     Irregular,
     Place,
@@ -33,6 +38,7 @@ from slacktide.market.samples import (
     is_header,
 )
 from slacktide.market.series import regular
+from slacktide.market.table_notes import BEFORE, TableNotes, read_notes
 
 _PIECE_BYTES = 1 << 20
 
@@ -49,7 +55,21 @@ def read_table(
     irregular = irregular or Irregular()
     if is_parquet(data, path):
         return read_parquet(data, str(path), irregular, slot_hours)
-    return regular(csv_samples(data, str(path)), irregular, slot_hours)
+    notes = read_notes(path)
+    if notes is None:
+        return _counted(csv_samples(data, str(path)), BEFORE, irregular, slot_hours)
+    whole = csv_samples(data[: data.rfind(b"\n") + 1], str(path))
+    return _counted(whole, notes, irregular, slot_hours)
+
+
+def _counted(samples: Samples, notes: TableNotes, irregular: Irregular, slot_hours: float | None) -> Market:
+    """Return the market of a table, with assumed spot GPUs where it does not count them."""
+    if not samples.counted:
+        samples = replace(samples, spot_gpus=np.full(len(samples), notes.spot_gpus))
+    market = regular(samples, irregular, slot_hours, notes.slot_hours)
+    sentences = (*notes.notes, *(() if samples.counted else (nothing_seen(notes.spot_gpus),)))
+    uncounted = () if samples.counted else tuple(market)
+    return replace(market, assumptions=(*sentences, *market.assumptions), uncounted=uncounted)
 
 
 def write_table(market: Market, path: str | Path) -> None:
@@ -72,7 +92,8 @@ def csv_samples(data: bytes, path: str) -> Samples:
 def rows_samples(data: bytes, path: str) -> Samples:
     """Read the rows of a CSV table one by one: the definition that the fast way must agree with."""
     rows = rows_of(as_text(data, path), path)
-    return plain_samples(header_of(rows, COLUMNS, path, OPTIONAL_COLUMNS), rows, path, in_lines)
+    header = header_of(rows, PRICE_COLUMNS, path, (*OPTIONAL_COLUMNS, COUNT_COLUMN))
+    return plain_samples(header, rows, path, in_lines)
 
 
 def _find_mistake(data: bytes, path: str) -> None:

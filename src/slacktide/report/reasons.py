@@ -9,7 +9,7 @@ from slacktide.units import format_usd
 
 PAIRED = {
     "line_gpu_hours", "period_share", "later_hours", "saved_usd",
-    "planned_on_demand_gpus", "mean_spot_gpus", "mean_on_demand_gpus", "otherwise_usd"
+    "left_usd", "planned_on_demand_gpus", "mean_spot_gpus", "mean_on_demand_gpus", "otherwise_usd"
 }  # fmt: skip
 """Signals that are told together with another one."""
 
@@ -59,6 +59,8 @@ RULES = {
     "deadline-rescue": "the time left is just enough on demand, and the money for that was kept in reserve",
     "waits": "spot is short, and on-demand GPUs would cost more than the wait is worth",
     "no-money": "the rest of the budget is reserved for admitted deadlines",
+    "quota-full": "the on-demand GPUs that the fleet may hold are needed for deadlines",
+    "budget-short": "the budget, which comes first, does not cover its rescue any more",
     "patient-spot": "its fleet gives spot by arrival, and on demand after a long wait or when time is short",
     "as-it-is": "its fleet's allocator said nothing about it, so it keeps what it has",
     "policy-failed": "the policy failed, so it keeps what it has",
@@ -131,6 +133,10 @@ def _signal(name: str, signals: Mapping[str, float]) -> str:
         case "narrower_gpus" if "later_hours" in signals and "saved_usd" in signals:
             later, saved = words.since(signals["later_hours"]), format_usd(signals["saved_usd"])
             return f"{words.count(round(value), 'GPU')} would finish {later} later and save {saved}"
+        case "rescue_usd" if "left_usd" in signals:
+            return (
+                f"it may need {format_usd(value)}; {format_usd(signals['left_usd'])} of the budget are left"
+            )
         case "offer_hours":
             return f"spot is expected in {words.since(value)}"
         case "patience_hours":

@@ -119,6 +119,13 @@ class Lives(NamedTuple):
     """Jobs of a fleet as columns: what each is, holds and has done; compiled code reads it."""
 
     kind: Ints
+    """The row of the tables that says how fast it is believed to be."""
+    safe_kind: Ints
+    """The row that says how slow it may turn out to be: promises go by it."""
+    said_kind: Ints
+    """The row that says what its file does; all three are the same where the file is taken at its word."""
+    measure_gpus: Ints
+    """[job, pool]: the least that it must hold until its pace was measured; 0 where nothing is to be."""
     ends_gpu_hours: Floats
     """[job, phase]: the progress at which a phase is over; the last of its kind's phases is all the work."""
     submitted_hours: Floats
@@ -161,10 +168,23 @@ def work_of(kinds: Kinds, lives: Lives) -> Floats:
 
 @inlined
 def terms_of(kinds: Kinds, lives: Lives, job: int, pool: int) -> Terms:
-    """Return a job in a pool as bare numbers."""
+    """Return a job in a pool as bare numbers, at the pace that is believed."""
     return terms_at(
         kinds,
         lives.kind[job],
+        pool,
+        lives.ends_gpu_hours[job],
+        lives.submitted_hours[job],
+        lives.deadline_hours[job],
+    )
+
+
+@inlined
+def safe_terms_of(kinds: Kinds, lives: Lives, job: int, pool: int) -> Terms:
+    """Return a job in a pool as bare numbers, as slow as it may turn out to be."""
+    return terms_at(
+        kinds,
+        lives.safe_kind[job],
         pool,
         lives.ends_gpu_hours[job],
         lives.submitted_hours[job],

@@ -60,6 +60,11 @@ class Spot:
             held[own.pool] -= own.on_demand_gpus
         return held
 
+    def on_demand_of(self, jobs: Iterable[str]) -> int:
+        """Return the on-demand GPUs that some jobs hold, in all pools, and have not given back elsewhere."""
+        names = (name for job in jobs for name in (job, f"{job} left"))
+        return sum(self._claims[name].on_demand_gpus for name in names if name in self._claims)
+
     def outside(self, jobs: Collection[str]) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Return the spot and the on-demand GPUs that all but these jobs hold, by pool.
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from slacktide.cli import run
-from slacktide_papers.budget.cases import QUICK, Machines
+from slacktide_papers.budget.cases import QUICK, USUAL, Machines
 from slacktide_papers.budget.experiments import run as experiments
 from slacktide_papers.budget.page import write_budget_reproduction
 
+SEED = 3
 PICTURES = ("paper", "widths", "mixes", "autoscaling", "ratios", "machines", "epochs")
 TABLES = (
     "paper", "mixes", "autoscaling", "machines", "epochs", "widths", "checks", "ratios", "contests", "costs",
@@ -25,14 +29,29 @@ TINY = QUICK._replace(
 )  # fmt: skip
 
 
+class Made(NamedTuple):
+    """What a command wrote, and what it printed."""
+
+    folder: Path
+    printed: str
+
+
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A reproduction too small to mean anything."""
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A reproduction as the command line makes it, too small to mean anything."""
     out = tmp_path_factory.mktemp("tiny") / "first"
-    with pytest.MonkeyPatch.context() as patch:
+    words = ["--quick", "--seed", str(SEED), "--restart", "1m", "--out", str(out), "-o", "json"]
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as printed:
         patch.delenv("SLACKTIDE_DATA", raising=False)
-        write_budget_reproduction(experiments(TINY, 3, None), out)
-    return out
+        patch.setattr("slacktide_papers.budget.experiments.QUICK", TINY)
+        assert run(["reproduce", "budget", *words]) == 0
+    return Made(out, printed.getvalue())
+
+
+@pytest.fixture
+def tiny(made: Made) -> Path:
+    """The folder that was written."""
+    return made.folder
 
 
 def test_everything_is_written(tiny: Path) -> None:
@@ -60,24 +79,16 @@ def test_nobody_is_below_the_bound(tiny: Path) -> None:
 
 def test_same_seed_same_files(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLACKTIDE_DATA", raising=False)
-    for path in write_budget_reproduction(experiments(TINY, 3, None), tmp_path / "second"):
+    again = experiments(TINY, SEED, None, USUAL._replace(restart_hours=1 / 60))
+    for path in write_budget_reproduction(again, tmp_path / "second"):
         assert path.read_bytes() == (tiny / path.name).read_bytes(), path.name
 
 
-@pytest.mark.slow
-def test_quick_size_prints_json_and_keeps_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("SLACKTIDE_DATA", raising=False)
-    smaller = QUICK._replace(jobs=200, synthetic_jobs=120, budgets=6, draws=1, targets=(0.7, 0.3))
-    monkeypatch.setattr("slacktide_papers.budget.experiments.QUICK", smaller)
-    out = tmp_path / "out"
-    arguments = ["reproduce", "budget", "--quick", "--restart", "1m", "--out", str(out), "-o", "json"]
-    assert run(arguments) == 0
-    document = json.loads(capsys.readouterr().out)
+def test_json_is_printed_and_names_the_files(made: Made) -> None:
+    document = json.loads(made.printed)
     assert (document["reproduction"], document["quick"]) == ("budget", True)
     assert document["machines"] == "restart 1m, nodes of 4, 1m30s to come"
-    assert json.loads((out / "reproduction.json").read_text()).items() <= document.items()
+    assert json.loads((made.folder / "reproduction.json").read_text()).items() <= document.items()
     assert all(Path(file).exists() for file in document["files"])
 
 

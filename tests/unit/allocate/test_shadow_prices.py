@@ -21,6 +21,7 @@ from slacktide.market.base import Market as Pools
 from slacktide.market.base import Pool
 from slacktide.speedup import Amdahl, Linear, Power
 from slacktide.types import Job
+from tests.parts_of_effort import examples
 
 NEVER_LOST = 1e-9
 AT_ONCE = 1e9
@@ -111,7 +112,7 @@ def busy(seed: int, usd: float, *, jobs: int = 60) -> FleetScene:
     return FleetScene(Pools(pools), tuple(members), Allowance(usd, 20.0))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(6)))
 @pytest.mark.parametrize("usd", [60.0, 250.0, 900.0])
 def test_the_budget_is_never_passed_and_admitted_deadlines_are_met(seed: int, usd: float) -> None:
     found = run_fleet(busy(seed, usd), ShadowPrices())

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 
 from slacktide import ledger
-from slacktide.backend.base import Facts, Order
+from slacktide.backend.base import Facts, Order, Room
 from slacktide.backend.replay import Replay
 from slacktide.backtesting.roaming import Ground
 from slacktide.budget.allowance import Allowance
+from slacktide.budget.templates import Template
 from slacktide.deciding import Decision, FleetView, Wanted
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet_market import FleetMarket
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.lane import Lane, make_lane
 from slacktide.events import CancellationAsked, Decided, Lived, PreemptionAsked, Submitted
+from slacktide.jobfile.job import parse_job
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
 from slacktide.store.memory import MemoryStore
@@ -77,6 +79,13 @@ class Slow(Replay):
         }
 
 
+class Few(Replay):
+    """Machines of which there are only so many."""
+
+    def room(self, pool: str) -> Room:
+        return Room(on_demand_gpus=3)
+
+
 class Site:
     """Jobs of one fleet, and jobs by themselves, on one market."""
 
@@ -92,11 +101,13 @@ class Site:
         )
 
     def opened(self, first: Submitted) -> FleetRun:
-        return FleetRun(
-            None, self.told, "told", {}, market=FleetMarket(self.market), allowance=self.allowance
-        )
+        run = FleetRun(None, self.told, "told", {}, market=FleetMarket(self.market), allowance=self.allowance)
+        run.templates = {"any": Template(JOB, 1.0, weight=3.0, patience_hours=0.7)}
+        return run
 
-    def submit(self, name: str, at_hours: float = 0.0, *, alone: str = "", job: Job = JOB) -> None:
+    def submit(
+        self, name: str, at_hours: float = 0.0, *, alone: str = "", job: Job = JOB, fleet: str = "fleet"
+    ) -> None:
         ground = None if alone else Ground.of(job, "", self.market)
         pool, slot = self.market.pools[0], int(at_hours / SLOT)
         self.lanes[name] = make_lane(
@@ -115,7 +126,8 @@ class Site:
                 start_slot=slot,
                 origin_hours=slot * SLOT,
                 pool=pool.name,
-                fleet="" if alone else "fleet",
+                fleet="" if alone else fleet,
+                fleet_path="fleet.yaml",
                 fleet_class="any",
                 pools=() if ground is None else tuple(one.name for one in ground.pools),
             )
@@ -169,6 +181,16 @@ def test_where_workers_are_real_it_is_given_when_they_have_gone() -> None:
     for now in (0.22, 0.23):
         site.engine.step(now)
     assert site.order("second") == ("zone-0", 8, 0)
+
+
+def test_on_demand_machines_that_are_few_are_not_given_to_two_in_one_decision() -> None:
+    site = Site(backend=Few())
+    for name in ("first", "second", "third"):
+        site.submit(name)
+    site.told.wants = {0: (0, 0, 2), 1: (0, 0, 2), 2: (1, 0, 2)}
+    site.engine.step(0.0)
+    given = [site.order(name) for name in ("first", "second", "third")]
+    assert given == [("zone-0", 0, 2), ("zone-0", 1, 1), ("zone-1", 0, 2)], "spot makes up for it"
 
 
 def test_what_others_hold_is_gone_from_what_the_fleet_is_offered() -> None:
@@ -264,3 +286,32 @@ def test_the_tables_are_made_once_for_jobs_of_one_kind() -> None:
     assert after is not None
     assert after.jobs.kind.tolist() == [0, 0, 0, 1]
     assert after.jobs.ends_gpu_hours[:, 0].tolist() == [1.0, 2.0, 3.0, 40.0]
+
+
+def test_a_job_that_says_nothing_has_the_priority_and_patience_of_its_class() -> None:
+    site = Site()
+    site.submit("first")
+    file = parse_job("resources: {accelerators: 'H100:1'}\nwork: 4 gpu-hours\ndeadline: none\npriority: 2\n")
+    site.submit("second")
+    site.lanes["second"] = dataclasses.replace(site.lanes["second"], file=file)
+    site.engine._lanes["second"] = site.lanes["second"]
+    site.engine.step(0.0)
+    shown = site.told.views[-1].site
+    assert shown is not None
+    assert shown.jobs.weight.tolist() == [3.0, 2.0]
+    assert shown.jobs.patience_hours.tolist() == [0.7, 0.7]
+
+
+def test_what_was_spent_before_a_fleet_file_was_changed_is_spent() -> None:
+    site = Site()
+    site.allowance = Allowance(100.0, 10.0)
+    site.submit("first")
+    site.told.wants = {0: (0, 8, 0)}
+    for now in (0.0, 0.5):
+        site.engine.step(now)
+    site.submit("second", 0.75, fleet="fleet with another budget")
+    site.engine.step(0.75)
+    shown = site.told.views[-1].site
+    assert shown is not None
+    assert len(site.engine.world.fleets) == 2
+    assert shown.money.spent_usd == pytest.approx(8 * 1.0 * 0.75), "half an hour is written, the rest is not"

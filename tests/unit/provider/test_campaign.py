@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.parts_of_effort import examples
+
 from .campaign import FAULTS, campaign
 
-SEEDS = 2000
+SEEDS = examples(2000)
 NEVER = (
     "leaked", "doubled", "too many", "not as wanted", "limits passed", "never written", "left open",
     "another's ended",

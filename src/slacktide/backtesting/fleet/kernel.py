@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slacktide.allocate.promises import is_hard
 from slacktide.arrays import Floats, Ints
 from slacktide.compiled import compilable
 from slacktide.ledger import live
@@ -110,21 +111,26 @@ def take_back(active: Ints, kinds: Kinds, lives: Lives, orders: Orders, sums: Su
 
 @compilable
 def settle(
-    active: Ints, kinds: Kinds, lives: Lives, orders: Orders, wanted: Orders, offer: Offer, now_hours: float
-) -> None:
+    active: Ints, kinds: Kinds, lives: Lives, orders: Orders, wanted: Orders, offer: Offer, quota_gpus: int,
+    now_hours: float,
+) -> None:  # fmt: skip
     """Turn wishes into orders: first all that is given up, then, in the order of the jobs, all that is added.
 
-    A wish is cut to what is left and to a width that the job may have. `wanted` has a row for each active
+    Jobs with a hard deadline come before others. A wish is cut to what is left and to a width that the job
+    may have; of on-demand GPUs to what the fleet may hold in all pools. `wanted` has a row for each active
     job, in their order.
     """
     free_spot = offer.spot_gpus.copy()
     free_stock = offer.on_demand_gpus.copy()
+    free_quota = quota_gpus
     for place in range(len(active)):
         job, pool = active[place], lives.pool[active[place]]
         if wanted.pool[place] == pool:
             free_spot[pool] -= min(lives.spot_gpus[job], wanted.spot_gpus[place])
-            free_stock[pool] -= min(lives.on_demand_gpus[job], wanted.on_demand_gpus[place])
-    for place in range(len(active)):
+            kept = min(lives.on_demand_gpus[job], wanted.on_demand_gpus[place])
+            free_stock[pool] -= kept
+            free_quota -= kept
+    for place in hard_first(active, lives):
         job, pool = active[place], wanted.pool[place]
         stays = lives.pool[job] == pool
         kept_spot = min(lives.spot_gpus[job], wanted.spot_gpus[place]) if stays else 0
@@ -133,12 +139,13 @@ def settle(
             offer.spot_usd[pool],
             offer.on_demand_usd[pool],
             max(free_spot[pool], 0) + kept_spot,
-            max(free_stock[pool], 0) + kept_stock,
+            max(min(free_stock[pool], free_quota), 0) + kept_stock,
         )
         terms = terms_of(kinds, lives, job, pool)
         spot, on_demand = cut(terms, left, wanted.spot_gpus[place], wanted.on_demand_gpus[place])
         free_spot[pool] -= spot - kept_spot
         free_stock[pool] -= on_demand - kept_stock
+        free_quota -= on_demand - kept_stock
         if spot + on_demand == 0:
             pool = lives.pool[job]
         elif spot > 0 and (not stays or spot > lives.spot_gpus[job]):
@@ -146,6 +153,19 @@ def settle(
         orders.pool[job] = pool
         orders.spot_gpus[job] = spot
         orders.on_demand_gpus[job] = on_demand
+
+
+@compilable
+def hard_first(active: Ints, lives: Lives) -> Ints:
+    """Return the places of jobs, those with a hard deadline first; otherwise in their order."""
+    places = np.empty(len(active), dtype=np.int64)
+    count = 0
+    for hard in (True, False):
+        for place in range(len(active)):
+            if is_hard(lives, active[place]) == hard:
+                places[count] = place
+                count += 1
+    return places
 
 
 @compilable

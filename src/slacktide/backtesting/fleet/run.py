@@ -217,8 +217,9 @@ class _Run:
         if self.keep:
             self._explain(decision, wanted)
         self._fn("settle")(
-            self._active(), self.kinds, self.lives, self.orders, wanted, self.offer, self.now_hours
-        )
+            self._active(), self.kinds, self.lives, self.orders, wanted, self.offer,
+            self.scene.on_demand_gpus, self.now_hours,
+        )  # fmt: skip
 
     def _view(self, active: Sequence[int]) -> FleetView:
         return self.view.at(self.now_hours, self.slot, self.offer, active, self._money())

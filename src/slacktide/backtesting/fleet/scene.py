@@ -123,6 +123,8 @@ class FleetScene:
     """The GPU type of jobs that name none."""
     fleet: Fleet | None = None
     """The classes of the fleet, where it has any."""
+    on_demand_gpus: int = UNLIMITED_GPUS
+    """How many on-demand GPUs all jobs may hold at a time."""
 
     def __post_init__(self) -> None:
         if not self.members:
@@ -205,6 +207,9 @@ class FleetScene:
         nothing = np.zeros((7, len(work)))
         return Lives(
             kind=kind,
+            safe_kind=kind,
+            said_kind=kind,
+            measure_gpus=np.zeros((len(work), len(self.pools)), dtype=np.int64),
             ends_gpu_hours=np.ascontiguousarray(ends),
             submitted_hours=submitted,
             deadline_hours=submitted + due,

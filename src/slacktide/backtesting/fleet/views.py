@@ -89,6 +89,7 @@ class View:
             jobs=jobs,
             money=money,
             known=self._pasts,
+            on_demand_gpus=scene.on_demand_gpus,
         )
         shown = Shown(scene, site, ids, now_hours, self._pasts)
         gpus = int(jobs.gpus.sum())

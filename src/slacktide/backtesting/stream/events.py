@@ -75,10 +75,8 @@ def run_events(
 
     `watch` is called with every view and the widths that were decided on it; `plain` runs the kernel's source
     without compiling it; without `last_call` nobody knows which job is the last, and machines are kept as
-    before. Raises InputError when an allocator asks for what is not allowed or lets jobs wait
-    forever.
-    without compiling it; `keep` keeps every stretch of every job and of the site, at a price per GPU-hour,
-    for `StreamRun.stretches`. Raises InputError when an allocator asks for what is not allowed or lets jobs
+    before. `keep` keeps every stretch of every job and of the site, at a price per GPU-hour, for
+    `StreamRun.stretches`. Raises InputError when an allocator asks for what is not allowed or lets jobs
     wait forever.
     """
     if int(stream.class_index.max()) >= len(fleet.classes):

@@ -1,0 +1,141 @@
+"""What every source of live prices must satisfy: prices that can be, in order, of what was asked for.
+
+    from slacktide.checks import check_feed
+    check_feed(open_feed("aws:p5.48xlarge"), ["us-east-1a", "us-east-1b"])
+
+The checks ask the real source a handful of questions, and nobody pays anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import TypeAlias
+
+from slacktide.checks.trial import must
+from slacktide.errors import shown
+from slacktide.feeds.base import FeedRefused, FeedUnreachable, Price, PriceFeed, Prices
+
+NOWHERE = "no-such-zone-9z"
+CLOCKS_APART = timedelta(minutes=5)
+"""How far the clock of a source may be ahead of ours."""
+
+FeedCheck: TypeAlias = Callable[[PriceFeed, Sequence[str]], None]
+
+
+def check_feed(feed: PriceFeed, zones: Sequence[str]) -> None:
+    """Run all checks on zones of which the source has prices; raises CheckFailed with what does not hold."""
+    for check in FEED_CHECKS:
+        check(feed, zones)
+
+
+def check_prices_now(feed: PriceFeed, zones: Sequence[str]) -> None:
+    """Without a time there is one price of each pool, the one that holds."""
+    answer = _asked(feed, zones)
+    must(answer.prices, f"a feed must have prices in {', '.join(zones)}, got none")
+    often = [pool for pool, count in Counter(price.pool for price in answer.prices).items() if count > 1]
+    must(not often, f"the prices of now must be one for each pool, got more of {often[:3]}")
+
+
+def check_numbers(feed: PriceFeed, zones: Sequence[str]) -> None:
+    """Prices are amounts of money, in a currency that is said, of pools that have names."""
+    answer = _asked(feed, zones)
+    code = answer.currency
+    must(len(code) == 3 and code.isupper(), f"a currency must be a code such as USD, got {shown(code)}")
+    for price in answer.prices:
+        named = price.pool.strip() and price.pool.isprintable()
+        must(named, f"a pool must have a name to print, got {shown(price.pool)}")
+        _check_money(price, price.spot_per_gpu_hour)
+        if price.on_demand_per_gpu_hour is not None:
+            _check_money(price, price.on_demand_per_gpu_hour)
+
+
+def check_times(feed: PriceFeed, zones: Sequence[str]) -> None:
+    """Times have a zone, do not lie ahead, and go forward within a pool, each once."""
+    answer = _asked(feed, zones, _since(feed))
+    aware = answer.asked_utc.tzinfo is not None
+    must(aware, f"the time of asking must have a time zone, got {answer.asked_utc}")
+    must(
+        abs(answer.asked_utc - datetime.now(UTC)) < timedelta(hours=1),
+        f"the time of asking must be now, got {answer.asked_utc}",
+    )
+    for price in answer.prices:
+        must(price.since_utc.tzinfo is not None, f"times must have a time zone, got {price.since_utc}")
+        ahead = price.since_utc > answer.asked_utc + CLOCKS_APART
+        must(not ahead, f"a price must not be of the future, got {price.since_utc}")
+    for times in _times(answer).values():
+        must(all(one < two for one, two in pairwise(times)), "prices must go forward in time, got them mixed")
+
+
+def check_since(feed: PriceFeed, zones: Sequence[str]) -> None:
+    """With a time there is no more than the price that held then and the later ones, and none is missing."""
+    since = _since(feed)
+    past, now = _asked(feed, zones, since), _asked(feed, zones)
+    for pool, times in _times(past).items():
+        early = sum(time <= since for time in times)
+        must(early <= 1, f"one price at most must be of before the time asked for, got {early} of {pool}")
+    missing = {price.pool for price in now.prices} - {price.pool for price in past.prices}
+    must(
+        not missing, f"pools that have a price now must have one since a time, got none of {sorted(missing)}"
+    )
+
+
+def check_zones(feed: PriceFeed, zones: Sequence[str]) -> None:
+    """Only what was asked for is told, and of a zone that nobody has nothing is."""
+    for zone in zones:
+        told = _asked(feed, [zone]).prices
+        fits = all(price.pool.startswith(zone) for price in told)
+        must(fits, f"only pools of {zone} must be told, got {[price.pool for price in told][:3]}")
+    try:
+        told = feed.prices([NOWHERE]).prices
+    except (FeedRefused, FeedUnreachable):
+        return
+    must(not told, f"a zone that does not exist must have no price, got {len(told)}")
+
+
+def check_history(feed: PriceFeed, zones: Sequence[str]) -> None:
+    """A feed says how far back it goes, and asking for more is no mistake."""
+    days = feed.history_days
+    must(math.isfinite(days) and days >= 0, f"history_days must be >= 0 and finite, got {days}")
+    _asked(feed, zones, datetime.now(UTC) - timedelta(days=days + 3650))
+
+
+def _asked(feed: PriceFeed, zones: Sequence[str], since: datetime | None = None) -> Prices:
+    with _only_what_is_agreed():
+        return feed.prices(zones, since)
+
+
+@contextmanager
+def _only_what_is_agreed() -> Iterator[None]:
+    """See that nothing is raised that whoever follows a feed does not expect."""
+    try:
+        yield
+    except (FeedRefused, FeedUnreachable):
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+        must(False, f"a feed must raise FeedRefused or FeedUnreachable, got {kind}: {error}")
+
+
+def _since(feed: PriceFeed) -> datetime:
+    return datetime.now(UTC) - timedelta(days=min(feed.history_days, 1.0))
+
+
+def _times(answer: Prices) -> dict[str, list[datetime]]:
+    found: dict[str, list[datetime]] = {}
+    for price in answer.prices:
+        found.setdefault(price.pool, []).append(price.since_utc)
+    return found
+
+
+def _check_money(price: Price, amount: float) -> None:
+    must(math.isfinite(amount) and amount >= 0, f"a price must be >= 0, got {amount} of {price.pool}")
+
+
+FEED_CHECKS: tuple[FeedCheck, ...] = (
+    check_prices_now, check_numbers, check_times, check_since, check_zones, check_history,
+)  # fmt: skip

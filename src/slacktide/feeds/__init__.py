@@ -1,0 +1,1 @@
+"""Live prices: what a source must answer (`base`), and a file for each source."""

@@ -1,0 +1,113 @@
+"""How much spot there was where no source tells it: what our own tries showed, and what is assumed else.
+
+A try that was refused, and a machine that was taken back, say how much there was at most; a machine that came
+says how much there was at least. Each is believed for a while, or until the next is seen. At all other times
+a number is assumed, and that is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.market.base import Market, Pool
+from slacktide.types import UNLIMITED_GPUS
+
+BELIEVED_HOURS = 1.0
+"""How long what was seen is taken to last: after an hour about half of it is still true (the autocorrelation
+of availability in measured zones is .46 to .69 at one hour)."""
+MOST_RECENT = 256
+"""Of what was seen the last so many are looked at to say how it is now."""
+MOST_TOLD = 6
+"""Pools of which it is said what was seen; of more, the sentences would bury the rest."""
+
+
+class SeenSpot(NamedTuple):
+    """What was learned of a pool's spot at a moment."""
+
+    at_utc: datetime
+    at_least_gpus: int
+    at_most_gpus: int = UNLIMITED_GPUS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolRecord:
+    """What we saw of one pool over time, by trying."""
+
+    seen: tuple[SeenSpot, ...] = ()
+    """In order of time."""
+    tries: int = 0
+    """Spot machines that were asked for."""
+    refused: int = 0
+    """Those that there were none of."""
+    taken_back: int = 0
+    """Machines that came and were interrupted."""
+
+    def sentence(self, pool: str) -> str:
+        """Say in one sentence what was seen."""
+        words = f"{self.tries} spot machine{'s'[: self.tries != 1]} asked for, {self.refused} refused"
+        since = f"{self.seen[0].at_utc:%Y-%m-%d %H:%M} UTC on" if self.seen else "then on"
+        return f"Seen of {pool} from {since}: {words}, {self.taken_back} taken back."
+
+
+def gpus_at(record: PoolRecord | None, at_utc: datetime, assumed_gpus: int) -> int:
+    """Return the spot GPUs that a pool is taken to have at a moment, by what was seen of it until then."""
+    until = [] if record is None else [one for one in record.seen[-MOST_RECENT:] if one.at_utc <= at_utc]
+    if not until or at_utc - until[-1].at_utc >= timedelta(hours=BELIEVED_HOURS):
+        return assumed_gpus
+    last = until[-1]
+    return max(last.at_least_gpus, min(assumed_gpus, last.at_most_gpus))
+
+
+def record_for(pool: str, pools: int, records: Mapping[str, PoolRecord]) -> PoolRecord | None:
+    """Return what was seen of a pool; where there is one pool and one kind of machine, names may differ."""
+    if pool in records or pools > 1 or len(records) != 1:
+        return records.get(pool)
+    return next(iter(records.values()))
+
+
+def nothing_seen(assumed_gpus: int) -> str:
+    """Say what is assumed where nothing was seen."""
+    return (
+        f"The table has prices only, for no source tells what is available: {assumed_gpus} spot GPUs are "
+        "assumed wherever our own tries have not shown otherwise."
+    )
+
+
+def learned(market: Market, records: Mapping[str, PoolRecord]) -> Market:
+    """Return a market in which pools that nobody counts have the spot that was seen, and which says so."""
+    found = {name: record_for(name, len(market.pools), records) for name in market.uncounted}
+    told = {name: record for name, record in found.items() if record is not None and record.seen}
+    if not told:
+        return market
+    pools = tuple(learned_pool(pool, told[pool.name]) if pool.name in told else pool for pool in market.pools)
+    first = [record.sentence(name) for name, record in list(told.items())[:MOST_TOLD]]
+    rule = (
+        f"What was seen is taken to last {BELIEVED_HOURS:g} h, or until the next try; at other times the "
+        "number of spot GPUs that is assumed is taken to be there."
+    )
+    return replace(market, pools=pools, assumptions=(*market.assumptions, *first, rule))
+
+
+def learned_pool(pool: Pool, record: PoolRecord) -> Pool:
+    """Return a pool with what was seen in place of what was assumed."""
+    gpus = np.array(pool.spot_gpus)
+    ends = [one.at_utc for one in record.seen[1:]]
+    for one, following in zip(record.seen, [*ends, None], strict=True):
+        begin = _slots(pool, one.at_utc)
+        end = begin + BELIEVED_HOURS / pool.slot_hours
+        end = end if following is None else min(end, _slots(pool, following))
+        first, last = max(0, math.floor(begin)), max(0, math.ceil(end))
+        part = gpus[first:last]
+        np.clip(part, one.at_least_gpus, max(one.at_least_gpus, one.at_most_gpus), out=part)
+    return replace(pool, spot_gpus=gpus)
+
+
+def _slots(pool: Pool, at_utc: datetime) -> float:
+    """Return where a moment lies, in slots since the pool's first one began."""
+    return (at_utc - pool.start).total_seconds() / 3600.0 / pool.slot_hours

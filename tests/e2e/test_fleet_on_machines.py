@@ -1,0 +1,140 @@
+"""A fleet on a market, with a deadline and without, on back ends with machines: rented ones, and Ray's."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from slacktide.backend.base import backends
+from slacktide.backend.machines.backend import Carrier, MachineBackend
+from slacktide.cli import run
+from slacktide.events import Lived
+from slacktide.provider.base import Renter, Spec
+from slacktide.provider.fake import Cloud, Fake
+from slacktide.provider.renting import Renting
+from slacktide.provider.rules import Rules
+from slacktide.store.sqlite import SqliteStore
+from tests.parts_of_ray import needs_ray, ray_cluster
+from tests.unit.backend.parts_of_clouds import CloudLink, end_all, hours
+
+from .parts_of_runs import SLOTS, counting, world_of
+
+SPEED = "600"
+"""A slot in three seconds: machines have the time to come."""
+BUDGET_USD = 500.0
+LEASE_S = 30.0
+NODE = {"num_cpus": 0, "num_gpus": 2, "object_store_memory": 80_000_000}
+SPECS = (Spec("spot", "zone", 2), Spec("on-demand", "zone", 1))
+RULES = Rules(
+    usd_per_hour={("spot", "zone"): 4.0, ("on-demand", "zone"): 10.0}, first_wait_hours=0.3 / 3600.0
+)
+JOB = """\
+name: {name}
+run: {command}
+resources: {{accelerators: "H100:{{2}}"}}
+work: 4 gpu-hours +-0%
+restart: 6m
+checkpoint: {{every: 3m, grace: 5s}}
+market: {market}
+"""
+DUE = "deadline: 2h9m\nafter_deadline: finish-fast\n"
+"""It must begin on demand at once; late on a slow machine, it is finished all the same."""
+SOON = "deadline: none\npatience: 2h\n"
+
+
+@dataclasses.dataclass(slots=True)
+class Rented(MachineBackend):
+    """Machines of a cloud that exists only in memory, with an agent on each as a process of this one."""
+
+    cloud: Cloud = dataclasses.field(init=False, default_factory=lambda: Cloud(hours))
+
+    def __post_init__(self) -> None:
+        provider = Fake(Renter(owner=self.place.owner), cloud=self.cloud)
+        self.place = dataclasses.replace(
+            self.place, renting=lambda head, token: Renting(provider, RULES, SPECS)
+        )
+        MachineBackend.__post_init__(self)
+
+    def carrier(self) -> Carrier:
+        """Return the link to the cloud's machines."""
+        folder = self.place.folder.parent / "machines"
+        return Carrier(CloudLink(self.cloud, folder, self.place.owner, LEASE_S), LEASE_S)
+
+
+@pytest.fixture
+def rented(journal: Path) -> Iterator[str]:
+    """The name of a back end that rents machines; nothing of them is left."""
+    backends.register(Rented)
+    yield "rented"
+    del backends._classes["rented"]
+    end_all(world_of(journal).id)
+
+
+def write(folder: Path) -> list[str]:
+    """Write a fleet on a market with two spot GPUs, and two jobs that want both."""
+    begin, table = datetime(2025, 1, 1, tzinfo=UTC), folder / "market.csv"
+    times = (begin + slot * timedelta(minutes=30) for slot in range(SLOTS))
+    head = "time_utc,pool,spot_gpus,spot_usd_per_gpu_hour,on_demand_usd_per_gpu_hour"
+    rows = [f"{time.isoformat()},zone,2,2.0,10.0" for time in times]
+    table.write_text("\n".join([head, *rows, ""]), encoding="utf-8")
+    fleet = f"budget: {BUDGET_USD:g} usd/week\nmarket: {table}\n"
+    (folder / "fleet.yaml").write_text(fleet, encoding="utf-8")
+    for name, more in (("due", DUE), ("soon", SOON)):
+        text = JOB.format(name=name, command=counting(300), market=table) + more
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return [str(folder / "due.yaml"), str(folder / "soon.yaml"), "--fleet", str(folder / "fleet.yaml")]
+
+
+def check(journal: Path) -> None:
+    """See that both kinds of GPUs were held at the same time, and that money and spot are accounted for."""
+    tracks = world_of(journal).jobs
+    assert {name: track.status for name, track in tracks.items()} in (
+        {"due": "succeeded", "soon": "succeeded"},
+        {"due": "deadline_missed", "soon": "succeeded"},
+    )
+    assert tracks["due"].bill.on_demand_usd > 0.0
+    assert tracks["soon"].bill.spot_usd > 0.0
+    assert 0.0 < sum(track.state.cost_usd for track in tracks.values()) <= BUDGET_USD
+    with SqliteStore(journal) as store:
+        events = [record.event for record in store.read()]
+    lived = [event.priced.stretch for event in events if isinstance(event, Lived)]
+    on_demand = [one for one in lived if one.on_demand_gpus]
+    spot = [one for one in lived if one.spot_gpus]
+    assert any(
+        one.from_hours < other.to_hours and other.from_hours < one.to_hours
+        for one in on_demand
+        for other in spot
+    )
+
+
+def finished(words: list[str], backend: str) -> bool:
+    """Whether both jobs have come to their end."""
+    return run(["run", *words, "--backend", backend, "--speed", SPEED]) in (0, 100)
+
+
+def test_a_fleet_on_a_market_runs_on_rented_machines(
+    rented: str, journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert finished(write(tmp_path), rented)
+    check(journal)
+    assert not world_of(journal).tickets.open, "all machines were given back"
+    assert run(["cost"]) == 0
+    assert "no spot was sold twice" in capsys.readouterr().out
+
+
+@needs_ray
+@pytest.mark.slow
+def test_a_fleet_on_a_market_runs_on_ray(
+    journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = ({"market": "spot"}, {"market": "on-demand"})
+    with ray_cluster(cpus=0, nodes=[{**NODE, "labels": each} for each in labels]) as cluster:
+        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+        assert finished(write(tmp_path), "ray")
+    check(journal)
+    assert run(["cost"]) == 0
+    assert "no spot was sold twice" in capsys.readouterr().out
