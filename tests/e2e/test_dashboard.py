@@ -90,6 +90,7 @@ class Day:
 def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Day]:
     """A server with a steady market, and a browser; whatever the tests did, no worker is left."""
     monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
+    sync_api.expect.set_options(timeout=PATIENCE_MS)
     with sync_api.sync_playwright() as player:
         browser = player.chromium.launch(executable_path=BROWSER, args=FLAGS)
         made = Day(tmp_path, browser)

@@ -48,7 +48,7 @@ function scales(spec, width) {
   const last = Math.max(spec.until ?? 0, ...all.map(([hour]) => hour), first + 1 / 60);
   const top = Math.max(spec.most ?? 0, ...all.map(([, value]) => value), LEAST);
   const size = spec.whole ? Math.max(1, Math.ceil(step(top, 4))) : step(top, 4);
-  const most = Math.ceil(top / size - 1e-6) * size;
+  const most = Math.max(1, Math.ceil(top / size - 1e-6)) * size;
   return {
     size, most, first, last, width,
     x: (hour) => LEFT + ((hour - first) / (last - first)) * (width - LEFT - RIGHT),
