@@ -13,7 +13,7 @@ function bar(fleet) {
 function card(fleet) {
   const budget = fleet.period_budget_usd;
   const over = budget !== null && fleet.projected_usd !== null && fleet.projected_usd > budget;
-  const period = fleet.period_until_hours === null ? "this period" : `this period, until hour ${hours(fleet.period_until_hours)} of the fleet`;
+  const period = fleet.period_until_hours === null ? "this period" : `renewed ${hours(fleet.period_until_hours)} after the fleet’s beginning`;
   return el("section", { class: "card" }, el("h2", {}, `Fleet ${fleet.fleet}`), bar(fleet),
     el("dl", { class: "facts" }, facts([
       ["budget", budget === null ? "none in money" : usd(budget), period],

@@ -41,7 +41,8 @@ function inputs() {
   const area = (id, rows, more = {}) => el("textarea", { id, rows, spellcheck: "false", autocomplete: "off", ...more });
   const text = area("text", 14, { required: true });
   text.value = START;
-  return { text, envs: area("envs", 2), secrets: area("secrets", 2), folder: el("input", { id: "folder", type: "file", accept: ".zip" }) };
+  return { text, envs: area("envs", 2), secrets: area("secrets", 2),
+    kind: el("input", { id: "kind", autocomplete: "off" }), folder: el("input", { id: "folder", type: "file", accept: ".zip" }) };
 }
 
 // The same content under the same key is the same job, however often the button is pressed.
@@ -83,7 +84,7 @@ export async function show(main, me) {
     event.preventDefault();
     during(submit, "Submitting…", async () => {
       const file = given.folder.files[0], body = { text: given.text.value, envs: pairs(given.envs.value), secrets: pairs(given.secrets.value),
-        ...(file ? { workdir: await sent(file) } : {}) };
+        job_class: given.kind.value.trim(), ...(file ? { workdir: await sent(file) } : {}) };
       const key = keyOf(body);
       let answer = await ask("POST", "/api/v1/jobs", { body, headers: { "idempotency-key": key } });
       while (!answer.job) answer = await ask("GET", `/api/v1/requests/${key}?wait=20`);
@@ -93,7 +94,8 @@ export async function show(main, me) {
 
   main.append(el("h1", {}, "Plan and submit a job"),
     el("form", { submit: hand }, field("text", "Job file (YAML)", given.text),
-      el("details", {}, el("summary", {}, "Variables, secrets, files"),
+      el("details", {}, el("summary", {}, "Class, variables, secrets, files"),
+        field("kind", "Class", given.kind, "of the server’s fleet; none for a job by itself"),
         field("envs", "Values of variables that the file only names", given.envs, "NAME=value, one on a line"),
         field("secrets", "Secrets", given.secrets, "NAME=value, one on a line; kept in private files until the job is over"),
         field("folder", "Working folder", given.folder, "a zip file; none where the job needs no files")),

@@ -1,7 +1,5 @@
 // What the pictures of a job show, made from its course.
-import { price } from "./words.js";
-
-const gpus = (value) => String(Math.round(value * 10) / 10);
+import { amount, price } from "./words.js";
 
 function series(points, end, name, look, of, stepped = true) {
   const drawn = points.map((point) => [point.hours, of(point)]);
@@ -12,7 +10,7 @@ function series(points, end, name, look, of, stepped = true) {
 
 function held(course) {
   const line = (name, look, of) => series(course.points, course.hours, name, look, of);
-  return { title: "GPUs held and offered", format: gpus, whole: true, series: [
+  return { title: "GPUs held and offered", format: amount, whole: true, series: [
     line("spot offered", "offered", (point) => point.offered_spot_gpus),
     line("spot held", "spot", (point) => point.spot_gpus),
     line("on demand held", "demand", (point) => point.on_demand_gpus)] };
@@ -26,7 +24,7 @@ function done(job, course) {
   if (course.projected_hours !== null && last)
     found.push({ name: "projected", look: "ahead", points: [[last.hours, last.progress_gpu_hours], [course.projected_hours, all]] });
   const marks = job.deadline_hours === null ? [] : [{ hour: job.deadline_hours, name: "deadline" }];
-  return { title: "Work done, GPU-hours", format: gpus, most: all, series: found, marks };
+  return { title: "Work done, GPU-hours", format: amount, most: all, series: found, marks };
 }
 
 const POOLS = ["spot", "second", "third", "fourth"];

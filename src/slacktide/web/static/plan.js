@@ -1,7 +1,7 @@
 // A plan in words, as a table, and in pictures.
 import { chart } from "./chart.js";
 import { el, rows, svg, table } from "./dom.js";
-import { hours, percent, price, usd } from "./words.js";
+import { amount, hours, percent, price, usd } from "./words.js";
 
 const COLUMNS = [
   { name: "policy" }, { name: "cost, likely", right: true }, { name: "from p10 to p90", right: true }, { name: "cost" },
@@ -38,7 +38,6 @@ function outlooks(plan) {
 }
 
 function overTime(plan) {
-  const amount = (value) => String(Math.round(value * 10) / 10);
   if (plan.gpus_over_time?.length) {
     const line = (name, look, of) => ({ name, look, stepped: true, points: plan.gpus_over_time.map((at) => [at.hours, of(at)]) });
     return [{ title: "GPUs that will probably be held", format: amount, series: [
@@ -46,8 +45,10 @@ function overTime(plan) {
   }
   if (!plan.held_over_time) return [];
   const { slot_hours: slot, pools } = plan.held_over_time, looks = ["spot", "demand", "second", "third", "fourth"];
-  return [{ title: "GPUs that will probably be held", format: amount, series: Object.entries(pools).slice(0, looks.length).map(([name, held], at) =>
-    ({ name, look: looks[at], stepped: true, points: held.map((gpus, index) => [index * slot, gpus]) })) }];
+  const visited = Object.entries(pools).filter(([, shares]) => shares.some((share) => share > 0));
+  const first = visited.slice(0, looks.length), rest = visited.length - first.length;
+  return [{ title: `Where it will probably be: share of the futures${rest ? ` (${rest} more pools are not drawn)` : ""}`, format: percent, most: 1,
+    series: first.map(([name, shares], at) => ({ name, look: looks[at], stepped: true, points: shares.map((share, index) => [index * slot, share]) })) }];
 }
 
 function byDeadline(plan) {

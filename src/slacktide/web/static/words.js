@@ -15,18 +15,19 @@ const MOODS = {
 };
 
 export const isGoing = (status) => GOING.includes(status);
-export const usd = (amount) => (amount === null || amount === undefined ? "–" : MONEY.format(amount));
+export const usd = (sum) => (sum === null || sum === undefined ? "–" : MONEY.format(sum));
 // Money on an axis whose ticks are so far apart.
-export const price = (amount, size = 0) => (size >= 1 ? `$${Math.round(amount).toLocaleString("en-US")}` : usd(amount));
+export const price = (sum, size = 0) => (size >= 1 ? `$${Math.round(sum).toLocaleString("en-US")}` : usd(sum));
 export const percent = (share) =>
   share === null || share === undefined || !Number.isFinite(share) ? "–" : `${Math.round(100 * share)} %`;
+export const amount = (number) => number.toLocaleString("en-US", { maximumFractionDigits: 2 });
 export const count = (number, noun) => `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;
-export const work = (amount) => `${amount.toLocaleString("en-US", { maximumFractionDigits: amount < 1 ? 3 : 1 })} GPU-hours`;
+export const work = (done) => `${done.toLocaleString("en-US", { maximumFractionDigits: done < 1 ? 3 : 1 })} GPU-hours`;
 
 // 11h20m: whole hours from two days up, whole minutes from ten minutes up.
-export function hours(amount) {
-  if (amount === null || amount === undefined || !Number.isFinite(amount)) return "–";
-  const sign = amount < 0 ? "−" : "", size = Math.abs(amount);
+export function hours(time) {
+  if (time === null || time === undefined || !Number.isFinite(time)) return "–";
+  const sign = time < 0 ? "−" : "", size = Math.abs(time);
   const grain = size >= 48 ? 3600 : size >= 1 / 6 ? 60 : 1;
   let left = Math.round((size * 3600) / grain) * grain, said = "";
   for (const [seconds, unit] of [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]]) {
