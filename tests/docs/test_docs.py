@@ -26,7 +26,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*
 
 FEWER = {"2000": "200", "every:2h": "every:12h"}
 """Counts of jobs and starts that a page names, and fewer, which go the same ways in less time."""
-SMALLER = {"pools=6&days=14": "pools=3&days=7", "pools=3&days=14": "pools=2&days=7"}
+SMALLER = {"pools=6&days=14": "pools=2&days=4", "pools=3&days=14": "pools=2&days=4"}
 """Markets of an example, and smaller ones; a job over many pools takes time by the square of their number."""
 
 
