@@ -34,6 +34,7 @@ NAMES = (
     "fleet",
     "online",
     "fleet_bound",
+    "service",
 )
 
 

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from numbers import Integral, Real
@@ -41,7 +42,8 @@ class Register(Generic[Plugin]):
         self._package = package
         self._entry_points = entry_points
         self._classes: dict[str, type[Any]] = {}
-        self._loaded = False
+        self._loading, self._loaded = False, False
+        self._lock = threading.RLock()
 
     def register(self, cls: type[Plugin]) -> type[Plugin]:
         """Add a class under its own name: `UniformProgress` becomes `uniform-progress`."""
@@ -153,9 +155,19 @@ class Register(Generic[Plugin]):
         return {key: None if usual is REQUIRED else usual for key, usual in found.items()}
 
     def _load(self) -> None:
+        """Load all plug-ins once; another thread that asks meanwhile waits until all are there."""
         if self._loaded:
             return
-        self._loaded = True
+        with self._lock:
+            if self._loading:  # what is being loaded asks itself
+                return
+            self._loading = True
+            try:
+                self._load_all()
+            finally:
+                self._loaded = True
+
+    def _load_all(self) -> None:
         package = importlib.import_module(self._package)
         for module in pkgutil.iter_modules(package.__path__, f"{self._package}."):
             importlib.import_module(module.name)

@@ -26,7 +26,7 @@ ROWS: dict[str, int] = {
     "feeds": 5,
     "engine": 6,
     "app": 7, "checks": 7,
-    "cli": 8, "__main__": 8, PAPERS: 8,
+    "api": 8, "cli": 8, "__main__": 8, PAPERS: 8,
     "__init__": 9,
 }  # fmt: skip
 APART = {"backtesting", "jobfile", "store", "backend", "report"}
@@ -69,7 +69,7 @@ def test_imports_point_inwards(module: Path) -> None:
 
 
 OPEN_TO_COMMANDS = {
-    "cli", "app", "report", "errors", "units", "types", "results", "register", "own_class", "events",
+    "cli", "app", "api", "report", "errors", "units", "types", "results", "register", "own_class", "events",
     "ledger"
 }  # fmt: skip
 """What commands may use: verbs, what shows their results, and the types in which both speak."""
@@ -111,7 +111,7 @@ def test_every_row_is_of_something_that_exists() -> None:
     assert {part(module.relative_to(SOURCE).with_suffix("").parts) for module in MODULES} == set(ROWS)
 
 
-HEAVY = ("numpy", "numba", "scipy", "pyarrow", "matplotlib", "rich", "yaml")
+HEAVY = ("numpy", "numba", "scipy", "pyarrow", "matplotlib", "rich", "yaml", "starlette", "uvicorn")
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -105,3 +107,14 @@ def test_two_plugins_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_where_nothing_is_known_the_answer_says_so() -> None:
     assert unknown_name("a job", "x", ()) == "a job must be one of the known names, got 'x'; known: none"
+
+
+def test_a_thread_that_asks_while_another_loads_waits_for_all() -> None:
+    code = (
+        "import threading; from slacktide.policy.base import policies; found = [];"
+        "ask = lambda: found.append(('on-demand' in policies, 'ahap' in policies));"
+        "threads = [threading.Thread(target=ask) for _ in range(4)];"
+        "[one.start() for one in threads]; [one.join() for one in threads]; print(set(found))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "{(True, True)}"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from slacktide.app import requests
+from slacktide.app.cost_report import CostTold, job_cost_told, site_cost_told
 from slacktide.app.costs import JobCost, RunTold, SiteCost, billed, job_cost, run_told, site_cost
+from slacktide.app.fold import Fold
 from slacktide.app.listing import listed
 from slacktide.app.logs import LogLine, Printed
 from slacktide.app.submission import Submission
@@ -18,10 +21,10 @@ from slacktide.backend.base import Place, backends
 from slacktide.engine.journal_market import make_journal
 from slacktide.engine.lane import Lane, lane_of
 from slacktide.engine.pricing import sites_of
-from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError
 from slacktide.events import Record, SubmissionAsked, Submitted
+from slacktide.report.why import why as explain
 from slacktide.results.bill import Bill
 from slacktide.results.status import JobStatus
 from slacktide.store.base import Store
@@ -58,7 +61,7 @@ class Journal:
         A controller says what it knows already: all that the journal tells, and its jobs' lanes.
         """
         self.store, self.path = store, path
-        self._world = world or (lambda: read_world(store))
+        self._world = world or Fold(store)
         self._lane = lane or (lambda track: lane_of(track.submitted))
 
     def __enter__(self) -> Self:
@@ -77,14 +80,14 @@ class Journal:
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
         """Ask that a job be run, and return the key of the request; the same key asks for the same job."""
         values = None if self.path is None else values_of(self.path)
-        return requests.ask_submission(self.store, submission, job_class, values=values)
+        return requests.ask_submission(self.store, submission, job_class, values=values, look=self._world)
 
     def wait(self, key: str) -> str | None:
         """Wait for the answer to a request, and return the job's id; None when no controller is in charge.
 
         Raises what the controller met when it refused the job: InputError, InfeasibleError and the like.
         """
-        answer = requests.await_answer(self.store, key, lambda: self.in_charge)
+        answer = requests.await_answer(self.store, key, lambda: self.in_charge, look=self._world)
         if answer is not None and not answer.job:
             raise requests.refusal(answer)
         return None if answer is None else answer.job
@@ -94,11 +97,11 @@ class Journal:
 
         A submission that waits is withdrawn by its key; returns whether that was done, at once and for good.
         """
-        return requests.ask_cancellation(self.store, job)
+        return requests.ask_cancellation(self.store, job, look=self._world)
 
     def preempt(self, job: str, spot_gpus: int | None = None) -> None:
         """Ask that spot workers be taken from a job, as the market would; None means all."""
-        requests.ask_preemption(self.store, job, spot_gpus)
+        requests.ask_preemption(self.store, job, spot_gpus, look=self._world)
 
     def jobs(self) -> list[JobStatus]:
         """List every job, as of the last event."""
@@ -113,38 +116,62 @@ class Journal:
         """Return the job file of every job that has not ended, by the job's id."""
         return {track.job: track.submitted.path for track in self._world().active}
 
-    def events(self, job: str | None = None, *, follow: bool = False) -> Iterator[Told]:
-        """Tell what happened, to one job or to all; `follow` goes on until that job has ended."""
-        if job is not None:
-            requests.track_of(self._world(), job)
-        world = World()
+    def events(
+        self, job: str | None = None, *, follow: bool = False, after: int = 0, most: int | None = None
+    ) -> Iterator[Told]:
+        """Tell what happened after an event, to one job or to all; `follow` goes on until that job has ended.
+
+        No more than `most` are told.
+        """
+        track, left = None if job is None else requests.track_of(self._world(), job), most
         while True:
-            for record in self.store.read(after=world.seq, job=job):
-                world.apply(record)
-                track = world.jobs.get(record.event.job)
-                yield Told(record, None if track is None else track.submitted)
-            if not follow or (job is not None and not world.jobs[job].active):
+            over = track is not None and not track.active
+            for told in self._told(job, after, left):
+                after = told.record.seq
+                yield told
+            if not follow or over or most is not None:
                 return
             time.sleep(FOLLOW_S)
+            self._world()
+
+    def _told(self, job: str | None, after: int, most: int | None) -> Iterator[Told]:
+        jobs, came = self._world().jobs, dict[str, Submitted]()
+        for record in islice(self.store.read(after=after, job=job), most):
+            event = record.event
+            if isinstance(event, Submitted):  # which may have come after the look at all jobs
+                came[event.job] = event
+            track = jobs.get(event.job)
+            yield Told(record, came.get(event.job) if track is None else track.submitted)
+
+    def why(self, job: str) -> list[str]:
+        """Say in plain sentences why a job holds what it holds, the newest decision first."""
+        world, in_charge = self._now()
+        status = listed(requests.track_of(world, job), world, in_charge=in_charge)
+        return explain(status, [told.record.event for told in self.events(job)])
 
     def logs(
         self, job: str, *, rank: int | None = None, attempt: int | None = None, follow: bool = False
     ) -> Iterator[LogLine]:
         """Yield what the workers of a job printed; `follow` goes on until it has ended."""
-        world = read_world(self.store)
-        track = requests.track_of(world, job)
-        place = (
-            Place(owner="reader") if self.path is None else Place(folder=runs_of(self.path), owner="reader")
-        )
-        printed = Printed(backends.make({world.backend: {"place": place}}), job, rank, attempt)
+        track, printed = requests.track_of(self._world(), job), self.printed(job, rank, attempt)
         while True:
             over = not track.active
             yield from printed.more(last=over or not follow)
             if over or not follow:
                 return
             time.sleep(FOLLOW_S)
-            for record in self.store.read(after=world.seq):
-                world.apply(record)
+            self._world()
+
+    def printed(
+        self, job: str, rank: int | None = None, attempt: int | None = None, after: str = ""
+    ) -> Printed:
+        """Return what the workers of a job printed, from a place on that was told before."""
+        world = self._world()
+        requests.track_of(world, job)
+        place = (
+            Place(owner="reader") if self.path is None else Place(folder=runs_of(self.path), owner="reader")
+        )
+        return Printed(backends.make({world.backend: {"place": place}}), job, rank, attempt, after)
 
     def bill(self, job: str) -> Bill:
         """Draw up the bill of a job, beside what others would have paid."""
@@ -160,6 +187,10 @@ class Journal:
         # What concerns no job tells on which market it stands.
         told = sorted([*self.store.read(job=""), *own[:1]], key=lambda record: record.seq)
         return job_cost(track, world, self._lane, sites_of(told).get(job), own, in_charge=in_charge)
+
+    def cost_told(self, job: str | None = None) -> CostTold:
+        """Return the bill of a job, or of the whole journal, as it is told."""
+        return site_cost_told(self.cost_of_all()) if job is None else job_cost_told(self.cost(job))
 
     def cost_of_all(self) -> SiteCost:
         """Return what every job and the site itself paid, and the audit of all stretches together."""

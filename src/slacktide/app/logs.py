@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from slacktide.backend.base import PIECE_BYTES, Backend, Log
+from slacktide.errors import InputError, shown
 
 
 class LogLine(NamedTuple):
@@ -24,9 +26,9 @@ class LogLine(NamedTuple):
 class _Reader:
     """What was read of one worker's output: how many bytes, and where in a line that ended."""
 
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.inside = False
+    def __init__(self, read_bytes: int = 0, inside: bool = False) -> None:
+        self.bytes = read_bytes
+        self.inside = inside
         """Whether the next piece goes on with a line."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may lie across pieces
 
@@ -44,10 +46,24 @@ class _Reader:
 class Printed:
     """Follows the output of a job's workers, one after another as they come."""
 
-    def __init__(self, backend: Backend, job: str, rank: int | None, attempt: int | None) -> None:
+    def __init__(
+        self, backend: Backend, job: str, rank: int | None, attempt: int | None, after: str = ""
+    ) -> None:
+        """Follow all workers of a job, or some; from `after` on, which an earlier `place` was."""
         self._backend, self._job = backend, job
         self._rank, self._attempt = rank, attempt
         self._readers: defaultdict[tuple[int, int], _Reader] = defaultdict(_Reader)
+        for part in filter(None, after.split(",")):
+            self._readers.update([_placed(part)])
+
+    @property
+    def place(self) -> str:
+        """How far it was told, as text: `1/0:512,1/1:90+`, bytes by attempt and rank, + inside a line."""
+        return ",".join(
+            f"{attempt}/{rank}:{one.bytes}{'+' * one.inside}"
+            for (attempt, rank), one in self._readers.items()
+            if one.bytes
+        )
 
     def more(self, *, last: bool) -> Iterator[LogLine]:
         """Yield the lines that came since; a line without its end only when nothing more will come."""
@@ -62,3 +78,14 @@ class Printed:
             if told is None:
                 return
             yield LogLine(log.attempt, log.rank, *told)
+
+
+_PLACE = re.compile(r"([0-9]{1,9})/([0-9]{1,9}):([0-9]{1,15})(\+?)")
+
+
+def _placed(part: str) -> tuple[tuple[int, int], _Reader]:
+    found = _PLACE.fullmatch(part)
+    if found is None:
+        raise InputError(f"a place in logs must be one that was told, such as 1/0:512, got {shown(part)}")
+    attempt, rank, read, inside = found.groups()
+    return (int(attempt), int(rank)), _Reader(int(read), bool(inside))

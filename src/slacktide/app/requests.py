@@ -6,10 +6,11 @@ import dataclasses
 import secrets
 import time
 from collections.abc import Callable
+from typing import TypeAlias
 
+from slacktide.app.fold import Fold
 from slacktide.app.submission import Submission, request
 from slacktide.engine.requests import Answer
-from slacktide.engine.snapshots import read_world
 from slacktide.engine.world import Track, World
 from slacktide.errors import (
     BackendError,
@@ -31,6 +32,9 @@ LOOK_S = 1.0
 
 LONGEST_KEY = 200
 """Characters of a key: enough for any name that a program makes."""
+
+Look: TypeAlias = Callable[[], World]
+"""Tells all that a journal tells by now."""
 
 
 class UnknownJobError(UnknownNameError):
@@ -54,20 +58,24 @@ def track_of(world: World, job: str) -> Track:
     return world.jobs[job]
 
 
-def ask_preemption(store: Store, job: str, gpus: int | None) -> None:
-    """Ask the controller to take spot workers from a job, as the market would."""
-    world = read_world(store)
+def ask_preemption(store: Store, job: str, gpus: int | None, *, look: Look | None = None) -> None:
+    """Ask the controller to take spot workers from a job, as the market would.
+
+    `look` tells what the journal tells, for one who has read it already.
+    """
+    world = _looking(store, look)()
     _asked_of(world, job)
     store.append([PreemptionAsked(job=job, at_hours=world.now_hours, actor="user", spot_gpus=gpus)])
 
 
-def ask_cancellation(store: Store, job: str) -> bool:
+def ask_cancellation(store: Store, job: str, *, look: Look | None = None) -> bool:
     """Ask the controller to end a job, or withdraw a submission by its key; return whether it was withdrawn.
 
     The journal's order decides when a controller takes the submission in at the same moment: before us, and
     the job is to be cancelled; after us, and the job is cancelled as soon as it is there (`World`).
     """
-    world = read_world(store)
+    look = _looking(store, look)
+    world = look()
     if job not in world.requests.waiting or job in world.jobs:
         _ask_cancellation(store, _asked_of(world, job), world)
         return False
@@ -79,8 +87,7 @@ def ask_cancellation(store: Store, job: str) -> bool:
             )
         ]
     )
-    for record in store.read(after=world.seq):
-        world.apply(record)
+    world = look()
     taken_in = world.requests.answers[job].job
     if taken_in:
         _ask_cancellation(store, world.jobs[taken_in], world)
@@ -99,14 +106,19 @@ def check_key(key: str) -> None:
 
 
 def ask_submission(
-    store: Store, submission: Submission, job_class: str = "", *, values: Values | None = None
+    store: Store,
+    submission: Submission,
+    job_class: str = "",
+    *,
+    values: Values | None = None,
+    look: Look | None = None,
 ) -> str:
     """Ask the controller to run a job, unless this was asked before; return the key of the request.
 
     `values` is where values of variables that the job takes over are kept for the controller.
     """
     key = submission.key or secrets.token_hex(8)
-    world = read_world(store)
+    world = _looking(store, look)()
     if key not in world.requests.waiting and key not in world.requests.answers:
         keyed = dataclasses.replace(submission, key=key)
         _keep_values(values, keyed)
@@ -137,16 +149,16 @@ def await_answer(
     *,
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
+    look: Look | None = None,
 ) -> Answer | None:
     """Wait until a request was answered; None when nobody is in charge who could.
 
     The request then stays in the journal for the next controller.
     """
-    world, look_at = read_world(store), monotonic()
+    look, look_at = _looking(store, look), monotonic()
     while True:
         gone = monotonic() >= look_at and not in_charge()
-        for record in store.read(after=world.seq):  # after the look: the last act may have been the answer
-            world.apply(record)
+        world = look()  # after it was asked who is there: the last act may have been the answer
         if gone or key in world.requests.answers:
             return world.requests.answers.get(key)
         look_at = look_at if monotonic() < look_at else monotonic() + LOOK_S
@@ -164,3 +176,7 @@ def _asked_of(world: World, job: str) -> Track:
     if not track.active:
         raise InputError(f"job {job!r} must not have ended, but it has ended: {track.status}")
     return track
+
+
+def _looking(store: Store, look: Look | None) -> Look:
+    return Fold(store) if look is None else look

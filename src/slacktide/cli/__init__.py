@@ -40,9 +40,11 @@ COMMANDS = {
     "preempt": "Take spot workers from a job, as the market would.",
     "providers": "List the providers, who rent machines out, or check one against the contract.",
     "run": "Run jobs; ends with the bill, next to on demand and the clairvoyant.",
+    "serve": "Run the jobs of a journal with an HTTP API, until told to stop.",
     "simulate": "Simulate a stream of jobs under several allocators, at equal spending.",
     "speedup": "Fit speedups to measured throughput, for job and fleet files.",
     "submit": "Submit a job to the controller of a journal, from any process.",
+    "token": "Make, list and revoke the tokens of a journal's server.",
     "why": "Explain in plain sentences why a job holds the GPUs it holds.",
 }
 """Our own commands with their sentences; `slacktide.cli.NAME` holds NAME, unless MODULES says otherwise."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import journal_option, opened
+from slacktide.cli.journals import opened, place_options
 from slacktide.cli.output import say
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("job", metavar="[JOB]", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing new events until the job has ended.")
-@journal_option
+@place_options
 @common.output_option("text", "json")
-def events(job: str | None, follow: bool, journal: str | None, output: str) -> None:
+def events(job: str | None, follow: bool, journal: str | None, server: str | None, output: str) -> None:
     """Show what happened to JOB, who did it and why, one line per event; without JOB the whole journal.
 
     JSON is one object per line.
@@ -29,7 +29,7 @@ def events(job: str | None, follow: bool, journal: str | None, output: str) -> N
     from slacktide.report.live.lines import Teller
 
     teller = Teller(named=job is None)
-    with opened(journal) as read:
+    with opened(journal, server) as read:
         for told in read.events(job, follow=follow):
             say(_line(told, teller, output))
 

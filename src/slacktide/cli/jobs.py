@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import NOBODY, journal_option, opened
+from slacktide.cli.journals import NOBODY, opened, place_options
 from slacktide.cli.output import is_terminal, say
 
 if TYPE_CHECKING:
-    from slacktide.app.journal import Journal
+    from slacktide.app.remote import AnyJournal
 
 
 @click.command()
-@journal_option
+@place_options
 @common.output_option("table", "json")
-def jobs(journal: str | None, output: str) -> None:
+def jobs(journal: str | None, server: str | None, output: str) -> None:
     """List the jobs of a journal, as of its last event, with one word for where each stands.
 
     A job that is under way is `late` or `at-risk` where its deadline is, and otherwise in time. It is
@@ -30,7 +30,7 @@ def jobs(journal: str | None, output: str) -> None:
     from slacktide.report import jobs as report
     from slacktide.report.grid import as_rich
 
-    with opened(journal) as read:
+    with opened(journal, server) as read:
         listed = read.jobs()
         if output == "json":
             common.echo_json({"jobs": [report.as_json(one) for one in listed]})
@@ -47,7 +47,7 @@ def jobs(journal: str | None, output: str) -> None:
         click.echo(f"workers of {', '.join(alone)} may still run without a controller", err=True)
 
 
-def _say_what_waits(journal: Journal) -> None:
+def _say_what_waits(journal: AnyJournal) -> None:
     """Say on stderr which submissions nobody has answered yet, and when nobody is there to go on."""
     waiting = journal.waiting()
     for asked in waiting:

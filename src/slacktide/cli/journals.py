@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from slacktide.errors import InputError
+
 if TYPE_CHECKING:
-    from slacktide.app.journal import Journal
+    from slacktide.app.remote import AnyJournal
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -27,6 +29,33 @@ def journal_option(command: Command) -> Command:
     )(command)
 
 
+def place_options(command: Command) -> Command:
+    """Add `--journal` and `--server`, one of which says which journal is meant."""
+    return journal_option(
+        click.option(
+            "--server",
+            envvar="SLACKTIDE_SERVER",
+            metavar="URL",
+            help="The server of the journal; default: $SLACKTIDE_SERVER. The token is in $SLACKTIDE_TOKEN.",
+        )(command)
+    )
+
+
+def is_remote(server: str | None) -> bool:
+    """Whether a server is meant, and no journal: one that is named on the command line comes first."""
+    if not server:
+        return False
+    context = click.get_current_context()
+    named = [
+        name
+        for name in ("journal", "server")
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if len(named) > 1:
+        raise InputError("--journal and --server must not be given together, got both")
+    return named != ["journal"]
+
+
 def journal_path(given: str | None) -> Path:
     """Return the journal that was named, or the user's own."""
     from slacktide.app.journal import own_journal
@@ -34,14 +63,18 @@ def journal_path(given: str | None) -> Path:
     return Path(given) if given else own_journal()
 
 
-def opened(given: str | None) -> Journal:
-    """Open the journal that was named; raises InputError when there is none."""
+def opened(given: str | None, server: str | None = None, *, create: bool = False) -> AnyJournal:
+    """Open the journal that was named, or the server; raises InputError when there is none."""
+    if is_remote(server):
+        from slacktide.app.remote import open_server
+
+        return open_server(str(server))
     from slacktide.app.journal import open_journal
 
-    return open_journal(given or None)
+    return open_journal(given or None, create=create)
 
 
-def say_who_acts(journal: Journal) -> None:
+def say_who_acts(journal: AnyJournal) -> None:
     """Say on stderr when nobody is there to do what was asked of a journal."""
     if not journal.in_charge:
         click.echo(f"{NOBODY}; `slacktide controller` or `slacktide run --resume` runs it", err=True)

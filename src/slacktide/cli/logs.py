@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import journal_option, opened
+from slacktide.cli.journals import opened, place_options
 from slacktide.cli.output import is_terminal
 
 if TYPE_CHECKING:
@@ -22,10 +22,16 @@ if TYPE_CHECKING:
     "--attempt", type=click.IntRange(min=0), metavar="N", help="Only this set of workers; 0 is the setup."
 )
 @click.option("-f", "--follow", is_flag=True, help="Keep printing new output until the job has ended.")
-@journal_option
+@place_options
 @common.output_option("text", "json")
 def logs(
-    job: str, rank: int | None, attempt: int | None, follow: bool, journal: str | None, output: str
+    job: str,
+    rank: int | None,
+    attempt: int | None,
+    follow: bool,
+    journal: str | None,
+    server: str | None,
+    output: str,
 ) -> None:
     """Print the output of JOB's workers, each line with its attempt and rank.
 
@@ -34,7 +40,7 @@ def logs(
     line.
     """
     harmless = output == "text" and is_terminal()
-    with opened(journal) as read:
+    with opened(journal, server) as read:
         for printed in read.logs(job, rank=rank, attempt=attempt, follow=follow):
             line = _json(printed) if output == "json" else _line(printed, harmless)
             click.echo(line, color=True)  # otherwise click would take colours out of what goes into a pipe

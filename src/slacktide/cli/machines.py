@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import journal_option
+from slacktide.cli.journals import is_remote, place_options
 from slacktide.cli.output import say
 from slacktide.errors import InputError
 
@@ -24,7 +24,7 @@ FILE = "machines.yaml"
     "--machines", "file", type=click.Path(), default=FILE, show_default=True, metavar="FILE",
     help="The machines file: provider, pools and limits.",
 )  # fmt: skip
-@journal_option
+@place_options
 @click.option("--owner", metavar="ID", default="", help="Machines rented for the journal with this id.")
 @click.option("--all-owners", is_flag=True, help="Machines rented for any journal.")
 @click.option("--bill", is_flag=True, help="What each machine cost, next to its provider's own account.")
@@ -33,8 +33,8 @@ FILE = "machines.yaml"
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before ending machines.")
 @common.output_option("table", "json")
 def machines(
-    file: str, journal: str | None, owner: str, all_owners: bool, bill: bool, sweep: bool, dry_run: bool,
-    yes: bool, output: str,
+    file: str, journal: str | None, server: str | None, owner: str, all_owners: bool, bill: bool, sweep: bool,
+    dry_run: bool, yes: bool, output: str,
 ) -> None:  # fmt: skip
     """List what is rented for a journal, with what it has cost so far.
 
@@ -47,6 +47,9 @@ def machines(
     """
     from slacktide.app.machines import MachinesRequest, list_machines
 
+    if is_remote(server):
+        _of_server(str(server), output, owner or all_owners or bill or sweep or dry_run)
+        return
     if owner and all_owners:
         raise InputError("--owner and --all-owners must not be given together, got both")
     path = Path(journal) if journal else None
@@ -72,6 +75,22 @@ def machines(
         _show(listed, owners=all_owners)
         if dry_run:
             _show_choices(request)
+
+
+def _of_server(url: str, output: str, more: str | bool) -> None:
+    """List what the journal of a server has rented."""
+    from slacktide.app.remote import open_server
+    from slacktide.report import machines as report
+
+    if more:
+        raise InputError(
+            "with --server machines can only be listed, got another option; use it on the server"
+        )
+    listed = open_server(url).machines()
+    if output == "json":
+        common.echo_json({"machines": [report.as_json(one) for one in listed]})
+    else:
+        _show(listed, owners=False)
 
 
 def _bill(request: MachinesRequest, output: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import NOBODY, journal_option, journal_path
+from slacktide.cli.journals import NOBODY, opened, place_options
 
 NOT_TAKEN_IN = 101
 
@@ -20,7 +20,7 @@ NOT_TAKEN_IN = 101
 @click.option("--class", "job_class", metavar="CLASS", help="The job's class in the controller's fleet.")
 @click.option("--key", metavar="KEY", help="A name for the request: the same key twice is one job.")
 @click.option("--no-wait", is_flag=True, help="Print the key of the request and do not wait.")
-@journal_option
+@place_options
 @common.output_option("text", "json")
 def submit(job: str, **given: Any) -> int:
     """Submit JOB, a YAML file, to the controller of a journal, and print the job's id.
@@ -29,7 +29,6 @@ def submit(job: str, **given: Any) -> int:
     none is running it waits there for the next one. Exits with 0 when the job was accepted, 2 or 3 when it
     was refused as bad input or infeasible, and 101 when no controller is running.
     """
-    from slacktide.app.journal import open_journal
     from slacktide.app.market import MarketSpec
     from slacktide.app.requests import check_key
     from slacktide.app.submission import Submission
@@ -40,7 +39,7 @@ def submit(job: str, **given: Any) -> int:
     submission = Submission.read(
         job, policy=policy, market=market, key=given["key"] or "", sight=given["sight"]
     )
-    with open_journal(journal_path(given["journal"]), create=True) as journal:
+    with opened(given["journal"], given["server"], create=True) as journal:
         key = journal.submit(submission, job_class=given["job_class"] or "")
         taken = None if given["no_wait"] else journal.wait(key)
         alone = taken is None and not journal.in_charge

@@ -7,7 +7,7 @@ import textwrap
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import journal_option, opened
+from slacktide.cli.journals import opened, place_options
 from slacktide.cli.output import say
 
 WIDEST = 100
@@ -16,16 +16,12 @@ WIDEST = 100
 
 @click.command()
 @click.argument("job", metavar="JOB")
-@journal_option
+@place_options
 @common.output_option("text", "json")
-def why(job: str, journal: str | None, output: str) -> None:
+def why(job: str, journal: str | None, server: str | None, output: str) -> None:
     """Explain in plain sentences why JOB holds the GPUs it holds: what decided, and on what grounds."""
-    from slacktide.report.why import why as explain
-
-    with opened(journal) as read:
-        events = [told.record.event for told in read.events(job)]
-        (status,) = (one for one in read.jobs() if one.name == job)
-    sentences = explain(status, events)
+    with opened(journal, server) as read:
+        sentences = read.why(job)
     if output == "json":
         common.echo_json({"job": job, "why": sentences})
     else:

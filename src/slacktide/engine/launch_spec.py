@@ -11,6 +11,9 @@ from slacktide.backend.base import LaunchSpec
 from slacktide.errors import InputError
 from slacktide.jobfile import JobFile, read_job_file
 
+UPLOADS = ".uploads"
+"""The folder, in that of a journal's runs, below which every job that came over the network has its own."""
+
 
 def launch_of(job: str, file: JobFile | None, *, worked: bool = False) -> LaunchSpec:
     """Return how a job's workers are started: paths from its file's folder, variables as it writes them.
@@ -42,17 +45,25 @@ def secrets_of(file: JobFile | None, kept: Mapping[str, str]) -> Mapping[str, st
     """Return the values that stand in no journal: of variables that were taken over, and of secrets.
 
     `kept` holds what was taken over where the job was submitted. Secrets are read from the job file where it
-    lies, else from the environment. Raises InputError when one has none.
+    lies, else from the environment; those of a job that came over the network came with it, for what is here
+    is not its user's. Raises InputError when one has none.
     """
     if file is None:
         return {}
-    for name in _taken_over(file):
+    far = came_over_network(file.path)
+    needed = [*_taken_over(file), *(file.secrets if far else ())]
+    for name in needed:
         if name not in kept:
             raise InputError(
                 f"variable {name} must have the value that it had where the job was submitted, got none: "
                 "what was kept of it beside the journal is gone; cancel the job and submit it again"
             )
-    return {**{name: kept[name] for name in _taken_over(file)}, **_secrets(file)}
+    return {**{name: kept[name] for name in needed}, **({} if far else _secrets(file))}
+
+
+def came_over_network(path: str) -> bool:
+    """Whether a job file lies where those that come over the network are put."""
+    return Path(path).parent.parent.name == UPLOADS
 
 
 def _taken_over(file: JobFile) -> list[str]:

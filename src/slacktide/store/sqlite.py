@@ -30,6 +30,8 @@ PATIENCE_S = 30.0
 """An append takes milliseconds; who keeps the journal for longer than this is stuck."""
 PAGE_EVENTS = 1000
 """Events fetched at a time: a slow reader must not keep the journal's log from being folded in."""
+FIRST_EVENTS = 125
+"""Of the first fetch, which may be all that a reader wants; each further one is twice as large."""
 
 Row: TypeAlias = tuple[int, str, str]
 """An event as it is written: its number, its time and its JSON."""
@@ -85,8 +87,9 @@ class SqliteStore:
     def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
         """Yield what stands in the journal when reading begins, in order, whoever wrote it."""
         last, after, before = self.last_seq(), max(after, 0), OldJournal(self._last_of)
+        size = FIRST_EVENTS
         while after < last:
-            page = self._page(after, last, job)
+            page = self._page(after, last, job, size)
             for row in page:
                 if job is None and row[0] != after + 1:
                     raise FileError(
@@ -97,8 +100,9 @@ class SqliteStore:
                 after, record = row[0], self._record(before, *row)
                 if job is None or record.event.job == job:  # the column may spell two odd names alike
                     yield record
-            if len(page) < PAGE_EVENTS:
+            if len(page) < size:
                 return
+            size = min(2 * size, PAGE_EVENTS)
 
     def last_seq(self) -> int:
         """Return the number of the last event; 0 when there is none."""
@@ -154,12 +158,12 @@ class SqliteStore:
         assert seq is not None
         return seq, stamp, line
 
-    def _page(self, after: int, last: int, job: str | None) -> list[Row]:
+    def _page(self, after: int, last: int, job: str | None, size: int) -> list[Row]:
         wanted = "" if job is None else " AND job = ?"
         values = (after, last) if job is None else (after, last, _printable(job))
         with self._lock, told(self.path):
             page: list[Row] = self._database.execute(
-                f"{SELECT}{wanted} ORDER BY seq LIMIT {PAGE_EVENTS}", values
+                f"{SELECT}{wanted} ORDER BY seq LIMIT {size}", values
             ).fetchall()
         if page and page[-1][0] > self._last[0]:
             self._last = page[-1]

@@ -11,7 +11,13 @@ import pytest
 
 from slacktide.allocate.patient_spot import PatientSpot
 from slacktide.app.market import MarketSpec
-from slacktide.app.requests import UnknownJobError, WithdrawnError, ask_submission, await_answer
+from slacktide.app.requests import (
+    UnknownJobError,
+    WithdrawnError,
+    ask_cancellation,
+    ask_submission,
+    await_answer,
+)
 from slacktide.app.submission import Defaults, FleetText, Submission
 from slacktide.deciding import FleetView, Refusal
 from slacktide.engine.lane import lane_of
@@ -354,22 +360,18 @@ def test_a_submission_that_is_withdrawn_while_it_is_taken_in_does_not_run(
     assert desk.engine.world.jobs["job"].bill.cost_usd == 0.0
 
 
-def test_a_submission_that_was_taken_in_a_moment_before_is_cancelled(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_submission_that_was_taken_in_a_moment_before_is_cancelled(store: Store, tmp_path: Path) -> None:
     desk = Desk(store, tmp_path)
     ask(store, write_job(tmp_path), "k")
 
-    def late(asked: Store) -> World:
-        world = read_world(asked)
+    def late() -> World:
+        world = read_world(store)
         desk.answer()
         return world
 
-    monkeypatch.setattr("slacktide.app.requests.read_world", late)
-    assert not desk.journal.cancel("k")
+    assert not ask_cancellation(store, "k", look=late)
     desk.engine.step(0.0)
     assert desk.engine.world.jobs["job"].status == "cancelled"
-    monkeypatch.undo()
     assert desk.journal.wait("k") == "job"
 
 

@@ -12,12 +12,20 @@ from typing import Any
 
 from slacktide.types import UNLIMITED_GPUS, Quote
 
+AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+"""Types whose values JSON holds as they are."""
+
 
 def plain(value: Any) -> Any:
     """Return a value as JSON holds it: dataclasses and NamedTuples by name, null for what is not finite.
 
     On-demand GPUs are left out of a quote that does not limit them.
     """
+    kind = type(value)
+    if kind in AS_THEY_ARE:  # first, because most values are so
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Quote) and value.on_demand_gpus >= UNLIMITED_GPUS:

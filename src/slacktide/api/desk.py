@@ -1,0 +1,221 @@
+"""What requests are answered from: one fold of the journal for all, and a few threads that read it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from slacktide.app import requests
+from slacktide.app.fold import Fold
+from slacktide.app.journal import Journal, Told, runs_of
+from slacktide.app.listing import listed
+from slacktide.app.logs import LogLine
+from slacktide.app.stories import Stories
+from slacktide.app.uploads import SubmitRequest, Uploads
+from slacktide.engine.requests import Answer
+from slacktide.engine.world import Track, World
+from slacktide.errors import InputError
+from slacktide.events import Record
+from slacktide.jobfile.redact import with_class, without_secrets
+from slacktide.report import jobs as jobs_report
+from slacktide.report.why import why as explain
+from slacktide.results.status import JobStatus
+from slacktide.store.lease import is_held
+from slacktide.store.sqlite import SqliteStore
+
+THREADS = 2
+"""More would only wait for one another: most of what they do holds the interpreter."""
+IN_CHARGE_S = 0.5
+"""How long it is taken as known whether a controller is there."""
+LOG_LINES, LOG_CHARACTERS = 2000, 512 * 1024
+"""Of logs that are told in one answer."""
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+class KeyTakenError(InputError):
+    """An idempotency key stands for another request already."""
+
+    http_status = 409
+
+
+class Desk:
+    """All that can be asked of a journal while others ask, too."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.store = SqliteStore(path, create=False)
+        self.uploads = Uploads(runs_of(path))
+        self._news: deque[Record] = deque()
+        self.fold = Fold(self.store, self._news.append)
+        self.journal = Journal(self.store, path, world=self.fold)
+        self._stories = Stories(self.store)
+        self._telling = threading.Lock()
+        self._ended: dict[str, dict[str, Any]] = {}
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reader")
+        self._in_charge = (-math.inf, False)
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self.store.close()
+
+    async def run(self, do: Callable[Given, Found], *args: Given.args, **kwargs: Given.kwargs) -> Found:
+        """Do something that reads or writes the journal without holding up other requests."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, functools.partial(do, *args, **kwargs))
+
+    @contextmanager
+    def world(self) -> Iterator[World]:
+        """Look at all that the journal tells by now; nobody folds on meanwhile."""
+        with self.fold.lock:
+            yield self.fold()
+
+    @property
+    def in_charge(self) -> bool:
+        """Whether a controller is there, as of a moment ago."""
+        at_s, known = self._in_charge
+        if time.monotonic() - at_s > IN_CHARGE_S:
+            known = is_held(self.path)
+            self._in_charge = time.monotonic(), known
+        return known
+
+    def news(self) -> tuple[list[Told], int]:
+        """Read what is new, and return what was not told yet, with the journal's last event."""
+        with self.world() as world:
+            records = [self._news.popleft() for _ in range(len(self._news))]
+            return [Told(record, _submitted(world, record)) for record in records], world.seq
+
+    def page(self, after: int, job: str | None, most: int) -> Sequence[Told]:
+        """Return what happened after an event, at most so much."""
+        return list(self.journal.events(job, after=after, most=most))
+
+    def jobs(self, keep: Callable[[JobStatus], bool], most: int | None) -> list[dict[str, Any]]:
+        """List jobs, the newest `most` of those that are to be kept, in the order they came."""
+        in_charge = self.in_charge
+        with self.world() as world:
+            found: list[dict[str, Any]] = []
+            for track in reversed(world.jobs.values()):
+                row = self._row(track, world, in_charge)
+                if keep(row[0]):
+                    found.append(row[1])
+                if most is not None and len(found) == most:
+                    break
+        return found[::-1]
+
+    def _row(self, track: Track, world: World, in_charge: bool) -> tuple[JobStatus, dict[str, Any]]:
+        known = self._ended.get(track.job)
+        if known is None:
+            status = listed(track, world, in_charge=in_charge)
+            known = {"status": status, "row": jobs_report.as_json(status)}
+            if track.ended is not None:  # nothing more can happen to it
+                self._ended[track.job] = known
+        return known["status"], known["row"]
+
+    def job(self, job: str) -> dict[str, Any]:
+        """Tell one job: its row, and what a list has no room for."""
+        in_charge = self.in_charge
+        with self.world() as world:
+            track = requests.track_of(world, job)
+            return {**self._row(track, world, in_charge)[1], **_details(track)}
+
+    def why(self, job: str) -> list[str]:
+        """Say why a job holds what it holds."""
+        in_charge = self.in_charge
+        with self.world() as world:
+            status = listed(requests.track_of(world, job), world, in_charge=in_charge)
+        with self._telling:
+            return explain(status, self._stories.events(job))
+
+    def logs(
+        self, job: str, rank: int | None, attempt: int | None, after: str, follow: bool
+    ) -> tuple[list[LogLine], str, bool]:
+        """Return lines that workers printed after a place, the place where they end, and whether all is told.
+
+        `follow`: more may come, so that a line is told when it has its end.
+        """
+        with self.world() as world:
+            over = not requests.track_of(world, job).active
+        printed = self.journal.printed(job, rank, attempt, after)
+        lines, length = [], 0
+        for line in printed.more(last=over or not follow):
+            lines.append(line)
+            length += len(line.line)
+            if len(lines) >= LOG_LINES or length >= LOG_CHARACTERS:
+                return lines, printed.place, False
+        return lines, printed.place, over
+
+    def submit(self, request: SubmitRequest, key: str) -> None:
+        """Ask the controller to run a job, once however often it is asked with this key.
+
+        Raises InputError or InfeasibleError where that can be seen here, and KeyTakenError where the key
+        stands for another job.
+        """
+        requests.check_key(key)
+        if "/" in key:
+            raise InputError("a key must have no slash for a server, got one")
+        if self._is_known(request, key):
+            return
+        try:
+            submission = self.uploads.submission(request, key)
+            self.journal.submit(submission, job_class=request.job_class)
+        except BaseException:
+            if not self._is_known(request, key):
+                self.uploads.drop(key)
+            raise
+
+    def _is_known(self, request: SubmitRequest, key: str) -> bool:
+        with self.world() as world:
+            asked, answer = world.requests.waiting.get(key), world.requests.answers.get(key)
+            if asked is not None:
+                before = asked.text
+            elif answer is not None and answer.job:
+                before = world.jobs[answer.job].submitted.text
+            else:
+                return answer is not None
+        text = without_secrets(request.text)
+        if before not in (text, with_class(text, request.job_class)):
+            raise KeyTakenError(
+                "an Idempotency-Key must stand for one job, got it with another; use a new one"
+            )
+        return True
+
+    def answer(self, key: str) -> Answer | None:
+        """Return what became of a request, None while it waits; raises UnknownJobError for no such one."""
+        with self.world() as world:
+            if key not in world.requests.waiting and key not in world.requests.answers:
+                raise requests.UnknownJobError("a request", key, world.requests.waiting)
+            return world.requests.answers.get(key)
+
+
+def _submitted(world: World, record: Record) -> Any:
+    track = world.jobs.get(record.event.job)
+    return None if track is None else track.submitted
+
+
+def _details(track: Track) -> dict[str, Any]:
+    told = track.submitted
+    return {
+        "key": told.key,
+        "text": told.text,
+        "home_pool": told.pool,
+        "pools": list(told.pools),
+        "class": told.fleet_class,
+        "attempt": track.attempt,
+        "failures": track.failures,
+        "restarts": track.restarts,
+        "lost_gpu_hours": track.lost_gpu_hours,
+        "spot_usd": track.bill.spot_usd,
+        "on_demand_usd": track.bill.on_demand_usd,
+        "began_hours": track.began_hours,
+    }

@@ -1,0 +1,270 @@
+"""What requests and answers look like: the types from which the description of the API is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slacktide.app.fleet_money import FleetStatus
+from slacktide.app.tokens import Role
+from slacktide.results.bill import Bill
+from slacktide.results.machines import MachineStatus
+from slacktide.results.status import JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBody:
+    """What went wrong: its kind, in words, and with what exit code the command line leaves for it."""
+
+    kind: str
+    message: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    """An error."""
+
+    error: ErrorBody
+
+
+@dataclass(frozen=True, slots=True)
+class JobList:
+    """Jobs in the order they came."""
+
+    jobs: list[JobStatus]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAnswer(JobStatus):
+    """One job: its row in the list, and more."""
+
+    key: str
+    """The request that it came from; empty for one that the controller's own process handed in."""
+    text: str
+    """The job file, without values of secrets."""
+    home_pool: str
+    pools: list[str]
+    """Among which it may move; empty for one that stays."""
+    class_: str = field(metadata={"name": "class"})
+    attempt: int
+    failures: int
+    restarts: int
+    lost_gpu_hours: float
+    spot_usd: float
+    on_demand_usd: float
+    began_hours: float
+    """On the market's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A request to run a job: its key, and the job once it was taken in."""
+
+    key: str
+    job: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Whether a submission was withdrawn; otherwise the job is asked to end."""
+
+    job: str
+    withdrawn: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptRequest:
+    """How many spot GPUs to take; null: all."""
+
+    gpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    """What was asked for."""
+
+    job: str
+    gpus: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """A line that a worker printed, or a piece of a long one."""
+
+    attempt: int
+    rank: int
+    line: str
+    continued: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Lines, the place after them to ask from next, and whether there will be no more."""
+
+    lines: list[LogRow]
+    next: str
+    over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """Events, and the number to ask from next; null where these are the last so far."""
+
+    events: list[Mapping[str, Any]]
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Plain sentences."""
+
+    job: str
+    why: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditAnswer:
+    """A second look at a bill."""
+
+    clean: bool
+    cost_usd: float
+    gaps: list[str]
+    wrong: list[str]
+    oversold: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CostAnswer(Bill):
+    """The bill of a job and its audit; with `text` also as the command line prints it."""
+
+    saved_share: float | None = None
+    cost_over_clairvoyant: float | None = None
+    audit: AuditAnswer | None = None
+    notes: tuple[str, ...] = ()
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What a payer paid."""
+
+    cost_usd: float
+    spot_usd: float
+    on_demand_usd: float
+    spot_gpu_hours: float
+    on_demand_gpu_hours: float
+    pause_gpu_hours: float
+    idle_gpu_hours: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobAmounts(Amounts):
+    """What a job paid."""
+
+    job: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteCostAnswer:
+    """What every job and the site itself paid, with the audit of all stretches together."""
+
+    jobs: list[JobAmounts]
+    site: Amounts | None
+    total: Amounts
+    audit: AuditAnswer
+    machines: Mapping[str, Any] | None
+    notes: tuple[str, ...] = ()
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MachineList:
+    """What is rented."""
+
+    machines: list[MachineStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolNow:
+    """What a pool offers, slot by slot up to now."""
+
+    name: str
+    gpu: str
+    slot_hours: float
+    since_utc: str | None
+    spot_usd_per_gpu_hour: list[float]
+    on_demand_usd_per_gpu_hour: list[float]
+    spot_gpus: list[int]
+    on_demand_gpus: list[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Markets:
+    """The pools of the market that all jobs share."""
+
+    pools: list[PoolNow]
+
+
+@dataclass(frozen=True, slots=True)
+class Fleets:
+    """The fleets of the journal, with their money."""
+
+    fleets: list[FleetStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A request that was not answered yet."""
+
+    key: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class JournalAnswer:
+    """The journal itself."""
+
+    id: str
+    seq: int
+    """The number of its last event."""
+    now_hours: float
+    """The market's clock."""
+    in_charge: bool
+    backend: str
+    unfinished: list[str]
+    waiting: list[Waiting]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether all is well: `ok`, or `trouble` with status 503."""
+
+    status: str
+    engine_stepped: bool
+    lease_held: bool
+    disk_writable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginRequest:
+    """A token, for which a session is opened."""
+
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAnswer:
+    """Who asks, and for what the token is good."""
+
+    name: str | None
+    role: Role | None
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """A working folder that was kept."""
+
+    sha256: str

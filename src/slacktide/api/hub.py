@@ -1,0 +1,125 @@
+"""Events as they happen, to any number of listeners: each has its own place, and nobody holds up another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+from slacktide.app.journal import Told
+from slacktide.events import Ended, Submitted
+from slacktide.report.wire import values
+from slacktide.report.wire.events import as_json
+from slacktide.store import codec
+
+KEPT = 4000
+"""Of the last events that are kept at hand; who is further behind reads the journal."""
+PAGE = 500
+STILL_HERE_S = 15.0
+"""How often a listener hears something, so that a dead connection shows."""
+
+
+class Frame:
+    """An event as it is sent, written once for all listeners."""
+
+    __slots__ = ("_texts", "job", "seq", "told")
+
+    def __init__(self, told: Told) -> None:
+        self.told, self.seq, self.job = told, told.record.seq, told.record.event.job
+        self._texts: dict[bool, str] = {}
+
+    def text(self, exact: bool) -> str:
+        """Return it as one message of a stream; `exact`: as the journal holds it."""
+        if exact not in self._texts:
+            data = json.dumps(document(self.told, exact), allow_nan=False)
+            self._texts[exact] = f"id: {self.seq}\ndata: {data}\n\n"
+        return self._texts[exact]
+
+
+def document(told: Told, exact: bool) -> dict[str, Any]:
+    """Return an event under its documented keys, or exactly as the journal holds it."""
+    if not exact:
+        return as_json(told.record, told.submitted)
+    event = told.record.event
+    if isinstance(event, Submitted) and event.envs:  # a journal of before holds their values
+        event = without_values(event)
+    return {
+        "seq": told.record.seq,
+        "time_utc": values.utc(told.record.time_utc),
+        "event": json.loads(codec.encode(event)),
+    }
+
+
+def without_values(event: Submitted) -> Submitted:
+    """Return an entry of an earlier version without the values of variables that it holds."""
+    import dataclasses
+
+    return dataclasses.replace(event, envs=dict.fromkeys(event.envs, ""))
+
+
+class Hub:
+    """Keeps the last events at hand and wakes listeners when there are more."""
+
+    def __init__(self, page: Callable[[int, str | None, int], Awaitable[Sequence[Told]]]) -> None:
+        """Say how events after a number are read from the journal, of one job or all, at most so many."""
+        self._page = page
+        self._frames: deque[Frame] = deque(maxlen=KEPT)
+        self._more = asyncio.Event()
+        self.seq = 0
+        """The last event that listeners were told of."""
+        self.closed = False
+
+    def tell(self, news: Sequence[Told], seq: int) -> None:
+        """Hand on what is new; `seq` is the journal's last event."""
+        self._frames.extend(Frame(told) for told in news)
+        self.seq = seq
+        self._wake()
+
+    def close(self) -> None:
+        """Let every listener go."""
+        self.closed = True
+        self._wake()
+
+    async def changed(self, seq: int, timeout_s: float) -> bool:
+        """Wait until there is more than an event; return whether there is."""
+        if self.seq > seq or self.closed:
+            return True
+        try:
+            await asyncio.wait_for(self._more.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    async def stream(self, after: int, job: str | None, exact: bool, to_the_end: bool) -> AsyncIterator[str]:
+        """Yield what happens after an event, until the listener leaves, or the job has ended."""
+        yield "retry: 1000\n\n"
+        over = False
+        while not self.closed:
+            frames = await self._since(after, job)
+            if frames:
+                after = frames[-1].seq
+                mine = [frame for frame in frames if job is None or frame.job == job]
+                over = over or any(isinstance(frame.told.record.event, Ended) for frame in mine if job)
+                if mine:
+                    yield "".join(frame.text(exact) for frame in mine)
+            elif over and to_the_end:
+                yield "event: over\ndata: {}\n\n"
+                return
+            elif not await self.changed(max(after, self.seq), STILL_HERE_S):
+                yield ": still here\n\n"
+
+    async def _since(self, after: int, job: str | None) -> list[Frame]:
+        if after >= self.seq:
+            return []
+        if self._frames and self._frames[0].seq <= after + 1:
+            return [frame for frame in self._frames if frame.seq > after]
+        found = [Frame(told) for told in await self._page(after, job, PAGE)]
+        if not found and self._frames:  # nothing more of this job before what is at hand
+            return [frame for frame in self._frames if frame.seq > after]
+        return found
+
+    def _wake(self) -> None:
+        self._more.set()
+        self._more = asyncio.Event()

@@ -1,0 +1,372 @@
+"""Requests that only look: jobs, logs, events, bills, machines, markets, fleets, health and figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, get_args
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from slacktide.api import forms
+from slacktide.api.endpoints import Endpoint, Param, number, truth, who_asks, whole
+from slacktide.api.hub import document
+from slacktide.api.metrics import family, world_lines
+from slacktide.api.service import Service
+from slacktide.app import requests
+from slacktide.app.fleet_money import fleets
+from slacktide.app.logs import LogLine
+from slacktide.app.market_now import MOST_SLOTS
+from slacktide.errors import InputError, UnknownNameError, shown
+from slacktide.events import Health
+from slacktide.report.wire import values
+from slacktide.results.status import JobStatus
+
+MOST_EVENTS = 1000
+LOGS_WAIT_S = 30.0
+STREAM = "text/event-stream"
+JOB = "/api/v1/jobs/{job}"
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+FORM = Param(
+    "form", "string", "`journal`: events exactly as the journal holds them; otherwise as documented."
+)
+AFTER = Param("after", "integer", "Only events with a higher number.", 0)
+LIMIT = Param("limit", "integer", "At most this many.", 1, MOST_EVENTS)
+
+
+class Listening(StreamingResponse):
+    """A stream of events, which takes the place of a listener for as long as somebody reads it."""
+
+    def __init__(self, frames: AsyncIterator[str], place: AbstractContextManager[None]) -> None:
+        super().__init__(frames, media_type=STREAM)
+        self._place = place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream; raises TooMuchError before it begins where there is no place."""
+        with self._place:
+            await super().__call__(scope, receive, send)
+
+
+class Reading:
+    """Answers to requests that change nothing."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._desk = service, service.desk
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """Yield every address."""
+        filters = (
+            Param("state", "string", "Only jobs in this state, such as running; `active`: not ended."),
+            Param("health", "string", "Only on-time, at-risk or late ones."),
+            Param("name", "string", "Only jobs whose name begins so."),
+            Param("limit", "integer", "Only the newest ones.", 1, 10**6),
+        )
+        page = (AFTER, LIMIT, FORM)
+        yield Endpoint(
+            method="GET",
+            path="/api/v1/jobs",
+            handler=self.jobs,
+            answer=forms.JobList,
+            query=filters,
+            says="List jobs in the order they came.",
+        )
+        yield Endpoint(method="GET", path=JOB, handler=self.job, answer=forms.JobAnswer, says="Show one job.")
+        yield Endpoint(
+            method="GET",
+            path=f"{JOB}/logs",
+            handler=self.logs,
+            answer=forms.Logs,
+            timed=False,
+            says="Show what workers printed after a place; with `wait`, as soon as there is more.",
+            query=(
+                Param("after", "string", "The `next` of an earlier answer."),
+                Param("rank", "integer", "Only this worker.", 0),
+                Param("attempt", "integer", "Only this set of workers; 0 is the setup.", 0),
+                Param("wait", "number", "Seconds to wait for more while the job goes on.", 0, LOGS_WAIT_S),
+                Param("follow", "boolean", "More will be asked for: leave out a line without its end."),
+            ),
+        )
+        yield Endpoint(
+            method="GET",
+            path=f"{JOB}/events",
+            handler=self.job_events,
+            answer=forms.EventPage,
+            query=page,
+            says="Show what happened to a job.",
+        )
+        yield Endpoint(
+            method="GET",
+            path=f"{JOB}/why",
+            handler=self.why,
+            answer=forms.Why,
+            says="Say in plain sentences why a job holds what it holds.",
+        )
+        text = (Param("text", "boolean", "Also as the command line prints it."),)
+        yield Endpoint(
+            method="GET",
+            path=f"{JOB}/cost",
+            handler=self.cost,
+            answer=forms.CostAnswer,
+            query=text,
+            timed=False,
+            says="Show the bill of a job beside other ways to run it, audited.",
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/v1/cost",
+            handler=self.cost_of_all,
+            answer=forms.SiteCostAnswer,
+            query=text,
+            timed=False,
+            says="Show the bill of the whole journal, audited.",
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/v1/events",
+            handler=self.events,
+            answer=forms.EventPage,
+            timed=False,
+            says=f"Show what happened, or with Accept: {STREAM} what happens, from Last-Event-ID on.",
+            query=(
+                *page,
+                Param("job", "string", "Only events of this job."),
+                Param("until", "string", "`ended`: the stream ends when the job has ended."),
+            ),
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/v1/journal",
+            handler=self.journal,
+            answer=forms.JournalAnswer,
+            says="Show where the journal stands, and which requests wait.",
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/v1/machines",
+            handler=self.machines,
+            answer=forms.MachineList,
+            timed=False,
+            says="List what is rented.",
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/v1/markets",
+            handler=self.markets,
+            answer=forms.Markets,
+            timed=False,
+            says="Show what pools offer now, and offered lately.",
+            query=(
+                Param("slots", "integer", "How many slots up to now.", 1, MOST_SLOTS),
+                Param("pool", "string", "Only this pool."),
+            ),
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/v1/fleet",
+            handler=self.fleet,
+            answer=forms.Fleets,
+            says="Show the fleets with their budgets.",
+        )
+        yield Endpoint(
+            method="GET",
+            path="/healthz",
+            handler=self.health,
+            answer=forms.Health,
+            role=None,
+            says="Say whether the engine stepped lately, the lease is held and the disk takes more, or 503.",
+        )
+        yield Endpoint(
+            method="GET",
+            path="/metrics",
+            handler=self.metrics,
+            answer=str,
+            media="text/plain",
+            says="Figures for Prometheus.",
+        )
+
+    async def jobs(self, request: Request) -> Response:
+        """List jobs."""
+        asked = request.query_params
+        state, health, name = asked.get("state"), asked.get("health"), asked.get("name", "")
+        if health is not None and health not in get_args(Health):
+            raise UnknownNameError("a health", health, get_args(Health))
+
+        def keep(one: JobStatus) -> bool:
+            is_state = (
+                state is None or one.status == state or (state == "active" and self._is_active(one.name))
+            )
+            return is_state and health in (None, one.health) and one.name.startswith(name)
+
+        rows = await self._desk.run(self._desk.jobs, keep, whole(request, "limit", None, 1, 10**6))
+        return JSONResponse({"jobs": rows})
+
+    def _is_active(self, job: str) -> bool:
+        return job in self._desk.fold().unended
+
+    async def job(self, request: Request) -> Response:
+        """Show one job."""
+        return JSONResponse(await self._desk.run(self._desk.job, request.path_params["job"]))
+
+    async def logs(self, request: Request) -> Response:
+        """Show what workers printed."""
+        job, after = request.path_params["job"], request.query_params.get("after", "")
+        rank, attempt = whole(request, "rank", None), whole(request, "attempt", None)
+        follow, until = truth(request, "follow"), time.monotonic() + number(request, "wait", 0.0, LOGS_WAIT_S)
+        while True:
+            seq = self._service.hub.seq
+            lines, place, over = await self._desk.run(self._desk.logs, job, rank, attempt, after, follow)
+            left = until - time.monotonic()
+            if lines or over or left <= 0 or self._service.hub.closed:
+                return JSONResponse({"lines": [_line(one) for one in lines], "next": place, "over": over})
+            await self._service.hub.changed(seq, min(left, 0.25))
+
+    async def job_events(self, request: Request) -> Response:
+        """Show what happened to a job."""
+        return await self._page(request, request.path_params["job"])
+
+    async def events(self, request: Request) -> Response:
+        """Show what happened, or stream what happens."""
+        job = request.query_params.get("job")
+        if STREAM not in request.headers.get("accept", ""):
+            return await self._page(request, job)
+        if job is not None:
+            await self._desk.run(self._known, job)
+        last = request.headers.get("last-event-id")
+        if last is not None and not (last.isascii() and last.isdecimal() and len(last) < 16):
+            raise InputError(f"Last-Event-ID must be the number of an event, got {shown(last)}")
+        after = int(last) if last is not None else whole(request, "after", self._service.hub.seq)
+        assert after is not None
+        exact, to_the_end = _is_exact(request), request.query_params.get("until") == "ended"
+        frames = self._service.hub.stream(after, job, exact, to_the_end)
+        return Listening(frames, self._service.listeners.one(who_asks(request).name))
+
+    async def _page(self, request: Request, job: str | None) -> Response:
+        after, most = whole(request, "after", 0), whole(request, "limit", MOST_EVENTS, 1, MOST_EVENTS)
+        assert after is not None
+        assert most is not None
+        exact = _is_exact(request)
+
+        def page() -> dict[str, Any]:
+            found = self._desk.page(after, job, most)
+            following = found[-1].record.seq if len(found) == most else None
+            return {"events": [document(told, exact) for told in found], "next": following}
+
+        return JSONResponse(await self._desk.run(page))
+
+    async def why(self, request: Request) -> Response:
+        """Say why a job holds what it holds."""
+        job = request.path_params["job"]
+        return JSONResponse({"job": job, "why": await self._desk.run(self._desk.why, job)})
+
+    async def cost(self, request: Request) -> Response:
+        """Show the bill of a job."""
+        job = request.path_params["job"]
+        stamp = await self._desk.run(self._stamp, job)
+        return _bill(await self._service.asker.ask("cost", {"job": job}, stamp), truth(request, "text"))
+
+    async def cost_of_all(self, request: Request) -> Response:
+        """Show the bill of the whole journal."""
+        return _bill(await self._service.asker.ask("cost", {}, self._service.hub.seq), truth(request, "text"))
+
+    async def journal(self, request: Request) -> Response:
+        """Show where the journal stands."""
+        return JSONResponse(await self._desk.run(self._journal))
+
+    async def machines(self, request: Request) -> Response:
+        """List what is rented."""
+        return JSONResponse(await self._service.asker.ask("machines", {}, int(time.monotonic() / 5.0)))
+
+    async def markets(self, request: Request) -> Response:
+        """Show what pools offer."""
+        slots, pool = whole(request, "slots", 1, 1, MOST_SLOTS), request.query_params.get("pool", "")
+        # A tenth of an hour of the market's clock is taken as one moment.
+        now = round(self._service.runner.now_hours(), 1)
+        asked = {"now_hours": now, "slots": slots, "pool": pool}
+        return JSONResponse(await self._service.asker.ask("markets", asked, self._desk.fold().site is None))
+
+    async def fleet(self, request: Request) -> Response:
+        """Show the fleets."""
+        return JSONResponse(await self._desk.run(self._fleets))
+
+    async def health(self, request: Request) -> Response:
+        """Say whether all is well."""
+        runner = self._service.runner
+        found = {
+            "engine_stepped": runner.is_well,
+            "lease_held": await self._desk.run(lambda: self._desk.in_charge),
+            "disk_writable": await self._desk.run(self._service.disk_is_writable),
+        }
+        well = all(found.values())
+        return JSONResponse({"status": "ok" if well else "trouble", **found}, 200 if well else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        """Tell figures."""
+        lines = await self._desk.run(self._figures)
+        return PlainTextResponse("\n".join(lines) + "\n", media_type=PROMETHEUS)
+
+    def _figures(self) -> list[str]:
+        runner, service = self._service.runner, self._service
+        in_charge = self._desk.in_charge
+        with self._desk.world() as world:
+            lines = list(world_lines(world, in_charge=in_charge))
+        own = (
+            ("slacktide_engine_steps_total", "counter", "Steps of the engine.", runner.steps),
+            ("slacktide_listeners", "gauge", "Open streams of events.", service.listeners.held),
+        )
+        for name, kind, said, value in own:
+            lines += family(name, kind, said, [({}, value)])
+        return [*lines, *runner.gaps.lines(), *service.counts.lines()]
+
+    def _known(self, job: str) -> None:
+        with self._desk.world() as world:
+            requests.track_of(world, job)
+
+    def _stamp(self, job: str) -> list[Any]:
+        """Return what tells one state of a job's bill from another."""
+        in_charge = self._desk.in_charge
+        with self._desk.world() as world:
+            track = requests.track_of(world, job)
+            return [track.bill.cost_usd, track.status, track.state.progress_gpu_hours, in_charge]
+
+    def _journal(self) -> dict[str, Any]:
+        in_charge, runner = self._desk.in_charge, self._service.runner
+        with self._desk.world() as world:
+            waiting = [
+                {"key": asked.key, "path": self._service.without_paths(asked.path)}
+                for asked in world.requests.waiting.values()
+            ]
+            return {
+                "id": world.id,
+                "seq": world.seq,
+                "now_hours": runner.now_hours(),
+                "in_charge": in_charge,
+                "backend": world.backend,
+                "unfinished": list(world.unended),
+                "waiting": waiting,
+            }
+
+    def _fleets(self) -> dict[str, Any]:
+        with self._desk.world() as world:
+            return {"fleets": values.plain(fleets(world))}
+
+
+def _is_exact(request: Request) -> bool:
+    form = request.query_params.get("form", "documented")
+    if form not in ("documented", "journal"):
+        raise InputError(f"form must be documented or journal, got {shown(form)}")
+    return form == "journal"
+
+
+def _line(one: LogLine) -> dict[str, Any]:
+    fields = one._asdict()
+    if not one.continued:
+        del fields["continued"]
+    return fields
+
+
+def _bill(told: Mapping[str, Any], with_text: bool) -> Response:
+    text = {"text": told["text"]} if with_text else {}
+    return JSONResponse({**told["document"], "notes": told["notes"], **text})

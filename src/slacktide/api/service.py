@@ -1,0 +1,98 @@
+"""What handlers of requests are given: the desk, the engine, the doorkeeper, and who counts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slacktide.api.asking import Asker
+from slacktide.api.desk import Desk
+from slacktide.api.gate import Doorkeeper
+from slacktide.api.hub import Hub
+from slacktide.api.limits import Slots
+from slacktide.api.metrics import Counts
+from slacktide.api.runner import Runner, is_writable
+from slacktide.engine.requests import Answer
+
+PUMP_S = 0.1
+"""How often the journal is read on for listeners and for those who wait."""
+DISK_S = 5.0
+"""How long it is taken as known that the disk takes more."""
+LISTENERS, LISTENERS_EACH = 64, 32
+
+
+@dataclass(slots=True)
+class Service:
+    """All parts of a server that handlers need."""
+
+    desk: Desk
+    runner: Runner
+    keeper: Doorkeeper
+    asker: Asker
+    hub: Hub
+    say: Callable[[str], None]
+    counts: Counts = field(default_factory=Counts)
+    listeners: Slots = field(default_factory=lambda: Slots(LISTENERS, LISTENERS_EACH, "listeners"))
+    _disk: tuple[float, bool] = (float("-inf"), True)
+
+    async def pump(self) -> None:
+        """Read the journal on for as long as the server runs."""
+        while True:
+            with contextlib.suppress(OSError):
+                news, seq = await self.desk.run(self.desk.news)
+                if news or seq > self.hub.seq:
+                    self.hub.tell(news, seq)
+            await asyncio.sleep(PUMP_S)
+
+    async def answered(self, key: str, wait_s: float) -> Answer | None:
+        """Wait for the answer to a request, at most so long; None where it did not come."""
+        until = time.monotonic() + wait_s
+        while True:
+            seq, answer = self.hub.seq, await self.desk.run(self.desk.answer, key)
+            left = until - time.monotonic()
+            if answer is not None or left <= 0 or self.hub.closed:
+                return answer
+            await self.hub.changed(seq, left)
+
+    def disk_is_writable(self) -> bool:
+        """Whether the disk of the journal takes more, as of a moment ago."""
+        at_s, known = self._disk
+        if time.monotonic() - at_s > DISK_S:
+            known = is_writable(self.desk.path.parent)
+            self._disk = time.monotonic(), known
+        return known
+
+    def without_paths(self, message: str) -> str:
+        """Take the server's own folders out of a message: they are nobody else's business."""
+        message = re.sub(r"\S*/\.uploads/[0-9a-f]{24}/", "", message)
+        for folder in _folders(self.desk.path):
+            message = message.replace(f"{folder}/", "").replace(folder, "the server's folder")
+        return message
+
+
+def _folders(journal: Path) -> list[str]:
+    """Return folders that messages may name, the longest first."""
+    found = {journal.parent, Path.home(), Path.cwd(), Path(sys.prefix), Path(tempfile.gettempdir())}
+    found.add(Path(__file__).parents[2])
+    return sorted((str(one) for one in found if len(one.parts) > 1), key=len, reverse=True)
+
+
+@contextlib.asynccontextmanager
+async def pumping(service: Service) -> AsyncIterator[None]:
+    """Read the journal on while the block runs."""
+    task = asyncio.create_task(service.pump())
+    try:
+        yield
+    finally:
+        service.hub.close()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await service.asker.close()

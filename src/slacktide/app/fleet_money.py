@@ -1,0 +1,92 @@
+"""The money of a journal's fleets: what a period allows, what was spent of it, and where that leads."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from slacktide.budget.allowance import Allowance
+from slacktide.engine.fleet_track import FleetTrack
+from slacktide.engine.world import World
+from slacktide.jobfile.fleet import parse_fleet
+from slacktide.report.sentences import policy_name
+from slacktide.types import TIME_TOLERANCE_HOURS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetStatus:
+    """One fleet of a journal, as of its last event."""
+
+    fleet: str
+    """Its name in the journal."""
+    allocator: str
+    jobs: tuple[str, ...]
+    """Those that have not ended."""
+    came: int
+    """How many jobs there ever were."""
+    by_class: dict[str, int]
+    """How many there ever were of each class."""
+    spent_gpu_hours: float
+    spent_usd: float
+    """Since the fleet began."""
+    period_budget_usd: float | None
+    """What may be spent in this period; None where its budget is not money over time."""
+    period_spent_usd: float
+    period_since_hours: float | None
+    """When the period began, in hours since the fleet's beginning."""
+    period_until_hours: float | None
+    """When the budget is renewed; None where it is renewed all the time."""
+    projected_usd: float | None
+    """What the period would cost if it went on as so far; None while it has just begun."""
+    usd_per_job_hour: float | None
+    """What an hour of a job's waiting is worth to the allocator now; None where it does not say."""
+
+
+def fleets(world: World) -> list[FleetStatus]:
+    """Tell the money of every fleet on the present clock."""
+    return [_status(track, world) for track in world.fleets.values()]
+
+
+def _status(track: FleetTrack, world: World) -> FleetStatus:
+    allowance = _allowance(track, world)
+    now = world.now_hours - track.origin_hours
+    period = None if allowance is None else allowance.period(now)
+    since = 0.0 if period is None else max(period.since_hours, 0.0)
+    spent = track.spending.since(track.origin_hours + (-math.inf if period is None else period.since_hours))
+    ends = math.inf if period is None else period.until_hours
+    known = now - since > TIME_TOLERANCE_HOURS and math.isfinite(ends)
+    return FleetStatus(
+        fleet=track.key,
+        allocator=policy_name(track.first.policy),
+        jobs=track.present,
+        came=track.came,
+        by_class=dict(track.of_class),
+        spent_gpu_hours=track.spent_gpu_hours,
+        spent_usd=track.spending.total_usd,
+        period_budget_usd=None if period is None else period.budget_usd,
+        period_spent_usd=spent,
+        period_since_hours=None if period is None else period.since_hours,
+        period_until_hours=ends if math.isfinite(ends) else None,
+        projected_usd=spent / (now - since) * (ends - since) if known else None,
+        usd_per_job_hour=_hour_usd(track.memory),
+    )
+
+
+def _allowance(track: FleetTrack, world: World) -> Allowance | None:
+    found = parse_fleet(track.first.fleet, path=track.first.fleet_path).allowance
+    if found is None or world.site is None:
+        return found
+    ahead = track.origin_hours - world.site.at_hours
+    start = datetime.fromisoformat(world.site.start_utc) + timedelta(hours=ahead)
+    return dataclasses.replace(found, start=start)
+
+
+def _hour_usd(memory: str) -> float | None:
+    try:
+        found = json.loads(memory)["hour_usd"]
+    except (ValueError, LookupError, TypeError):
+        return None
+    return float(found) if isinstance(found, int | float) else None

@@ -1,0 +1,172 @@
+"""Requests to a server, with the standard library: JSON there and back, and streams of events."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from slacktide.errors import BackendError, InputError, SlacktideError, shown
+
+TOKEN = "SLACKTIDE_TOKEN"
+ANSWER_S = 120.0
+"""How long an answer may take; the longest are plans that compile."""
+RETRY_S = 60.0
+"""How long a server that is not there may take to come back."""
+PAUSE_S = 0.5
+BEAT_S = 60.0
+"""A stream that says nothing for this long is broken: the server says something four times as often."""
+
+
+class ServerError(SlacktideError):
+    """What a server answered instead of what was asked for; it has the exit code of what went wrong there."""
+
+    def __init__(self, message: str, exit_code: int, http_status: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.http_status = http_status
+
+
+class Frame(NamedTuple):
+    """A message of a stream."""
+
+    kind: str
+    id: str
+    data: str
+
+
+class Client:
+    """Talks to one server."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        """Name the server; the token is taken from the environment unless it is given."""
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+            raise InputError(f"a server must be given as http://HOST:PORT or https://HOST, got {shown(url)}")
+        self._parts, self.url = parts, url
+        self._token = os.environ.get(TOKEN, "") if token is None else token
+        if not self._token:
+            raise InputError(f"a server must be used with a token, got none; set {TOKEN} to NAME:SECRET")
+
+    def get(self, path: str, **query: object) -> Any:
+        """Ask for something; it is asked again while the server cannot be reached."""
+        return self._patiently(lambda: self._asked("GET", _with_query(path, query)))
+
+    def post(
+        self, path: str, body: object, headers: Mapping[str, str] | None = None, again: bool = False
+    ) -> Any:
+        """Ask for something to be done; `again`: it may be asked twice, so it is until the server answers."""
+
+        def once() -> Any:
+            return self._asked("POST", path, json.dumps(body).encode(), headers)
+
+        return self._patiently(once) if again else once()
+
+    def put(self, path: str, body: bytes) -> Any:
+        """Send a file."""
+        return self._patiently(lambda: self._asked("PUT", path, body, {"content-type": "application/zip"}))
+
+    def stream(self, path: str, after: int, **query: object) -> Iterator[Frame]:
+        """Yield what a stream says from an event on, over breaks of the connection."""
+        last = str(after)
+        while True:
+            try:
+                for frame in self._frames(_with_query(path, query), last):
+                    last = frame.id or last
+                    yield frame
+                    if frame.kind == "over":
+                        return
+            except (OSError, http.client.HTTPException):
+                time.sleep(PAUSE_S)
+            self.get("/api/v1/session")  # so that a server that is gone for good is noticed
+
+    def _frames(self, path: str, last: str) -> Iterator[Frame]:
+        connection = self._connection(BEAT_S)
+        try:
+            headers = {**self._headers(), "accept": "text/event-stream", "last-event-id": last}
+            connection.request("GET", self._path(path), headers=headers)
+            answer = connection.getresponse()
+            _check(answer.status, answer.read() if answer.status != 200 else b"")
+            yield from _parsed(answer)
+        finally:
+            connection.close()
+
+    def _patiently(self, once: Callable[[], Any]) -> Any:
+        until = time.monotonic() + RETRY_S
+        while True:
+            try:
+                return once()
+            except ServerError as error:
+                if error.http_status != 429 or time.monotonic() > until:
+                    raise
+            except BackendError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(PAUSE_S)
+
+    def _asked(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        connection = self._connection(ANSWER_S)
+        try:
+            connection.request(method, self._path(path), body, {**self._headers(), **(headers or {})})
+            answer = connection.getresponse()
+            return _check(answer.status, answer.read())
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise BackendError(f"the server {self.url} must be reachable, got: {reason}") from error
+        finally:
+            connection.close()
+
+    def _headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self._token}", "accept": "application/json"}
+
+    def _path(self, path: str) -> str:
+        return self._parts.path.rstrip("/") + path
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        secure = self._parts.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        return kind(self._parts.hostname or "", self._parts.port, timeout=timeout_s)
+
+
+def _with_query(path: str, query: Mapping[str, object]) -> str:
+    given = {name: str(value) for name, value in query.items() if value is not None}
+    return f"{path}?{urllib.parse.urlencode(given)}" if given else path
+
+
+def _check(status: int, body: bytes) -> Any:
+    """Return the answer of a server; raises ServerError where it is an error."""
+    try:
+        found = json.loads(body) if body else None
+    except ValueError:
+        found = None
+    if status < 400:
+        return found
+    told = found.get("error") if isinstance(found, dict) else None
+    if not isinstance(told, dict):
+        raise ServerError(f"the server must answer with JSON, got status {status}", 4, status)
+    raise ServerError(str(told.get("message")), int(told.get("exit_code", 1)), status)
+
+
+def _parsed(lines: Any) -> Iterator[Frame]:
+    """Yield the messages of a stream."""
+    kind, number, data = "", "", list[str]()
+    for raw in lines:
+        line = raw.decode("utf-8").rstrip("\r\n")
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if not line:
+            if data:
+                yield Frame(kind, number, "\n".join(data))
+            kind, number, data = "", "", []
+        elif name == "data":
+            data.append(value)
+        elif name == "id":
+            number = value
+        elif name == "event":
+            kind = value

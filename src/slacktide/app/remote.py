@@ -1,0 +1,196 @@
+"""A journal behind a server: the same verbs as on a journal of one's own, for whoever has a token."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+from urllib.parse import quote
+
+from slacktide.app.cost_report import CostTold
+from slacktide.app.http import Client, ServerError
+from slacktide.app.journal import Journal, Told
+from slacktide.app.logs import LogLine
+from slacktide.app.submission import Submission
+from slacktide.backend.machines.pack import zipped
+from slacktide.engine.launch_spec import secrets_of
+from slacktide.errors import InputError
+from slacktide.events import Ended, Record, Submitted
+from slacktide.jobfile.job import read_job_file
+from slacktide.results.machines import MachineStatus
+from slacktide.results.status import JobStatus
+from slacktide.store import codec
+
+WAIT_S = 20
+JOBS = "/api/v1/jobs"
+
+
+class Waiting(NamedTuple):
+    """A request that no controller has answered yet."""
+
+    key: str
+    path: str
+
+
+class RemoteJournal:
+    """All that can be asked of a journal through its server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave; nothing is held."""
+
+    @property
+    def in_charge(self) -> bool:
+        """Whether a controller is there to act on what is asked."""
+        return bool(self._journal()["in_charge"])
+
+    def submit(self, submission: Submission, *, job_class: str = "") -> str:
+        """Send a job with all that it needs of this machine, and return the key of the request."""
+        key = submission.key or secrets.token_hex(8)
+        body = {**_sent(submission), "job_class": job_class, "workdir": self._uploaded(submission)}
+        self._client.post(f"{JOBS}?wait=0", body, {"idempotency-key": key}, again=True)
+        return key
+
+    def wait(self, key: str) -> str | None:
+        """Wait for the answer to a request, and return the job's id; None when no controller is in charge."""
+        while True:
+            found = self._client.get(f"/api/v1/requests/{quote(key)}", wait=WAIT_S)["job"]
+            if found is not None or not self.in_charge:
+                return None if found is None else str(found)
+
+    def cancel(self, job: str) -> bool:
+        """Ask that a job be ended; return whether it was a submission, which is withdrawn."""
+        return bool(self._client.post(f"{JOBS}/{quote(job)}/cancel", {})["withdrawn"])
+
+    def preempt(self, job: str, spot_gpus: int | None = None) -> None:
+        """Ask that spot workers be taken from a job, as the market would; None means all."""
+        self._client.post(f"{JOBS}/{quote(job)}/preempt", {"gpus": spot_gpus})
+
+    def jobs(self) -> list[JobStatus]:
+        """List every job, as of the last event."""
+        return [JobStatus(**row) for row in self._client.get(JOBS)["jobs"]]
+
+    def waiting(self) -> list[Waiting]:
+        """List the requests that no controller has answered yet."""
+        return [Waiting(**row) for row in self._journal()["waiting"]]
+
+    def unfinished(self) -> dict[str, str]:
+        """Return every job that has not ended; their files are known to the server."""
+        return dict.fromkeys(self._journal()["unfinished"], "")
+
+    def events(self, job: str | None = None, *, follow: bool = False) -> Iterator[Told]:
+        """Tell what happened, to one job or to all; `follow` goes on until that job has ended."""
+        known: dict[str, Submitted] = {}
+        after, over = 0, False
+        for row in self._pages("/api/v1/events" if job is None else f"{JOBS}/{quote(job)}/events"):
+            told = _told(row, known)
+            after, over = told.record.seq, over or isinstance(told.record.event, Ended)
+            yield told
+        if not follow or (over and job is not None):
+            return
+        until = {} if job is None else {"job": job, "until": "ended"}
+        for frame in self._client.stream("/api/v1/events", after, form="journal", **until):
+            if frame.kind != "over":
+                yield _told(json.loads(frame.data), known)
+
+    def why(self, job: str) -> list[str]:
+        """Say in plain sentences why a job holds what it holds."""
+        found: list[str] = self._client.get(f"{JOBS}/{quote(job)}/why")["why"]
+        return found
+
+    def logs(
+        self, job: str, *, rank: int | None = None, attempt: int | None = None, follow: bool = False
+    ) -> Iterator[LogLine]:
+        """Yield what the workers of a job printed; `follow` goes on until it has ended."""
+        place, wait = "", {"follow": "true"} if follow else {}
+        while True:
+            found = self._client.get(
+                f"{JOBS}/{quote(job)}/logs", after=place, rank=rank, attempt=attempt, **wait,
+                wait=WAIT_S if follow and place else None,
+            )  # fmt: skip
+            yield from (LogLine(**row) for row in found["lines"])
+            same, place = place == found["next"], found["next"]
+            if found["over"] or (not follow and same):
+                return
+            if follow and same and not place:
+                time.sleep(0.2)
+
+    def cost_told(self, job: str | None = None) -> CostTold:
+        """Return the bill of a job, or of the whole journal, as it is told."""
+        path = "/api/v1/cost" if job is None else f"{JOBS}/{quote(job)}/cost"
+        found = self._client.get(path, text="true")
+        text, notes = found.pop("text"), tuple(found.pop("notes"))
+        return CostTold(found, text, notes, found["audit"]["clean"])
+
+    def machines(self) -> list[MachineStatus]:
+        """List what is rented."""
+        return [MachineStatus(**row) for row in self._client.get("/api/v1/machines")["machines"]]
+
+    def _journal(self) -> Any:
+        return self._client.get("/api/v1/journal")
+
+    def _pages(self, path: str) -> Iterator[dict[str, Any]]:
+        after: int | None = 0
+        while after is not None:
+            page = self._client.get(path, after=after, form="journal")
+            yield from page["events"]
+            after = page["next"]
+
+    def _uploaded(self, submission: Submission) -> str:
+        """Send the working folder, unless the server has it, and return its digest."""
+        file = submission.file
+        content = zipped(Path(file.path).parent / (file.workdir or "."))
+        digest = hashlib.sha256(content).hexdigest()
+        try:
+            self._client.get(f"/api/v1/uploads/{digest}")
+        except ServerError as error:
+            if error.http_status != 404:
+                raise
+            self._client.put(f"/api/v1/uploads/{digest}", content)
+        return digest
+
+
+def _sent(submission: Submission) -> dict[str, Any]:
+    """Return a job as it is sent: values of variables and secrets are looked up here."""
+    file = read_job_file(submission.file.path)
+    if submission.market.source or submission.fleet:
+        raise InputError("a job for a server must leave its market and fleet to the server, got one")
+    values = secrets_of(file, submission.envs)
+    return {
+        "text": submission.text,
+        "name": Path(file.path).name,
+        "envs": {name: values[name] for name, value in file.envs.items() if value is None},
+        "secrets": {name: values[name] for name in file.secrets},
+        "policy": None if submission.policy is None else json.dumps(submission.policy),
+        "pool": submission.market.pool,
+        "sight": submission.sight,
+    }
+
+
+def _told(row: Mapping[str, Any], known: dict[str, Submitted]) -> Told:
+    event = codec.from_tree(row["event"])
+    if isinstance(event, Submitted):
+        known[event.job] = event
+    return Told(Record(row["seq"], datetime.fromisoformat(row["time_utc"]), event), known.get(event.job))
+
+
+def open_server(url: str) -> RemoteJournal:
+    """Use the journal of a server; the token is taken from the environment."""
+    return RemoteJournal(Client(url))
+
+
+AnyJournal = Journal | RemoteJournal
+"""A journal of one's own, or one behind a server."""

@@ -1,0 +1,283 @@
+"""Jobs that come over the network: their files, and what a job file may not ask of the server.
+
+The client resolves variables, secrets and files, and sends them. So a job file is checked before it enters
+the journal: nothing in it may make the server read a file, a variable or a module of its own for others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import stat
+import time
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from slacktide.app.market import MarketSpec
+from slacktide.app.submission import Submission, check_runnable
+from slacktide.backend.machines.pack import MOST_BYTES
+from slacktide.engine.launch_spec import UPLOADS
+from slacktide.errors import BackendError, InputError, shown
+from slacktide.events import Sight
+from slacktide.files import make_private_folder, write_private
+from slacktide.jobfile.foreign import code_named
+from slacktide.jobfile.job import JobFile, parse_job
+from slacktide.jobfile.redact import without_secrets
+from slacktide.own_class import Spec, is_place
+
+SYNTHETIC = "synthetic"
+MOST_UNPACKED_BYTES = 4 * MOST_BYTES
+MOST_FILES = 20_000
+MOST_KEPT_BYTES = 20 * MOST_BYTES
+"""All working folders that wait for their submission."""
+KEPT_S = 24 * 3600.0
+"""How long a working folder may wait for its submission."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitRequest:
+    """A job to be run, as a client sends it: all that the job needs of the client's machine is in it."""
+
+    text: str
+    """The job file."""
+    name: str = "job.yaml"
+    """The job file's name, for messages and for the job's name where it says none."""
+    envs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values of variables that the job file only names."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values of the job's secrets; they are kept in private files until the job is over."""
+    policy: str | None = None
+    """The policy as JSON: a name, or an object with a name and its parameters; None: the server's choice."""
+    pool: str | None = None
+    sight: Sight = "feed"
+    job_class: str = ""
+    """The job's class in the server's fleet."""
+    workdir: str = ""
+    """SHA-256 of the zipped working folder, sent before; empty: the job needs no files."""
+
+
+class Uploads:
+    """Keeps working folders that were sent, and makes a folder of its own for every job that comes."""
+
+    def __init__(self, runs: Path) -> None:
+        """Name the folder of a journal's runs; nothing is made before the first upload."""
+        self.folder = runs / UPLOADS
+        self._zips = self.folder / ".zips"
+
+    def has(self, digest: str) -> bool:
+        """Whether a zipped folder of this digest is here."""
+        return self._zip(digest).is_file()
+
+    def draft(self) -> Path:
+        """Return where an upload is written while it comes; raises BackendError where there is no room."""
+        make_private_folder(self._zips)
+        self.tidy()
+        held = sum(one.stat().st_size for one in self._zips.iterdir() if one.is_file())
+        if held + MOST_BYTES > MOST_KEPT_BYTES:
+            raise BackendError(
+                f"working folders that wait must have at most {MOST_KEPT_BYTES >> 20} MB, got more; "
+                "submit their jobs, or wait a day"
+            )
+        return self._zips / f".draft-{os.urandom(8).hex()}"
+
+    def keep(self, draft: Path, digest: str, said: str) -> None:
+        """Keep an upload that has come whole; raises InputError where it is another than was said."""
+        if digest != said:
+            draft.unlink(missing_ok=True)
+            raise InputError(f"an upload must have the SHA-256 that it is sent under, got {digest[:12]}...")
+        os.replace(draft, self._zip(digest))
+
+    def tidy(self, now_s: float | None = None) -> None:
+        """Remove working folders for which no submission came."""
+        until = (time.time() if now_s is None else now_s) - KEPT_S
+        for one in self._zips.glob("*") if self._zips.is_dir() else ():
+            if one.stat().st_mtime < until:
+                one.unlink(missing_ok=True)
+
+    def submission(self, request: SubmitRequest, key: str) -> Submission:
+        """Put the files of a job in their place, and return what is to be asked of the controller.
+
+        Asked again with the same key it is the same folder. Raises InputError or InfeasibleError for a job
+        that cannot be run, or that asks for what is not its user's.
+        """
+        file = checked(request)
+        folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:24]
+        self._lay_out(folder, file, request)
+        path = str(folder / request.name)
+        envs = {name: request.envs[name] for name, value in file.envs.items() if value is None}
+        own = {name: value for name, value in file.secrets.items() if value is not None}
+        return Submission(
+            file=dataclasses.replace(file, path=path, secrets=dict.fromkeys(file.secrets)),
+            text=without_secrets(request.text),
+            envs={**envs, **own, **{name: request.secrets[name] for name in file.secrets if name not in own}},
+            policy=policy_spec(request.policy),
+            market=MarketSpec(pool=request.pool or None),
+            key=key,
+            sight=request.sight,
+        )
+
+    def _lay_out(self, folder: Path, file: JobFile, request: SubmitRequest) -> None:
+        """Make the folder of a job, whole or not at all."""
+        if folder.is_dir():
+            return
+        draft = folder.with_name(f".{folder.name}-{os.urandom(4).hex()}")
+        try:
+            self._fill(draft, file, request)
+            os.rename(draft, folder)
+        except OSError:
+            if not folder.is_dir():  # nobody sent the same at the same time
+                raise
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _fill(self, folder: Path, file: JobFile, request: SubmitRequest) -> None:
+        make_private_folder(folder)
+        if request.workdir:
+            if not self.has(request.workdir):
+                raise InputError(
+                    "the working folder must be sent before the job, got none of that SHA-256; "
+                    "PUT it to /api/v1/uploads/SHA256 first"
+                )
+            unpack(self._zip(request.workdir).read_bytes(), folder / (file.workdir or "."))
+        write_private(folder / request.name, without_secrets(request.text).encode())
+
+    def drop(self, key: str) -> None:
+        """Remove the folder of a job that was not taken in."""
+        shutil.rmtree(self.folder / hashlib.sha256(key.encode()).hexdigest()[:24], ignore_errors=True)
+
+    def _zip(self, digest: str) -> Path:
+        if not _DIGEST.fullmatch(digest):
+            raise InputError(f"an upload must be named by its SHA-256 in hex, got {shown(digest)}")
+        return self._zips / digest
+
+
+def checked(request: SubmitRequest) -> JobFile:
+    """Read a job file of somebody else; raises InputError where it asks for what is not theirs."""
+    if not _NAME.fullmatch(request.name):
+        raise InputError(
+            f"the name of a job file must be letters, digits, dots and dashes, got {shown(request.name)}"
+        )
+    file = parsed(request.text, request.name)
+    check_runnable(file)
+    check_policy(request.policy)
+    _check_workdir(file)
+    for what, names, given in (
+        ("variable", [name for name, value in file.envs.items() if value is None], request.envs),
+        ("secret", [name for name, value in file.secrets.items() if value is None], request.secrets),
+    ):
+        for name in names:
+            if name not in given:
+                raise InputError(
+                    f"{what} {name} must come with the job, got none: a server does not look for it"
+                )
+    return file
+
+
+def parsed(text: str, name: str) -> JobFile:
+    """Read the text of a job file of somebody else, without loading code or opening a file that it names."""
+    check_policy(code_named(text, name))
+    file = parse_job(text, path=name)
+    check_market(file.market, name)
+    return file
+
+
+def check_market(named: str | None, place: str) -> None:
+    """Raise InputError for a market that is a file, which would be one of the server's."""
+    parts = [] if named is None else named.split(",")
+    if any(part.strip().split(":")[0] != SYNTHETIC for part in parts):
+        raise InputError(
+            f"{place}: a job for a server must leave its market to the server, or name a synthetic one, "
+            "got a file; remove 'market'"
+        )
+
+
+def check_policy(written: str | None) -> None:
+    """Raise InputError for a policy whose code would be loaded into the server."""
+    if any(is_place(word) for word in _words(policy_spec(written))):
+        raise InputError(
+            f"the policy of a job for a server must be a registered one, got {shown(written)}; "
+            "`slacktide policies` lists them, and the operator may install more"
+        )
+
+
+def _words(tree: object) -> Iterator[object]:
+    """Yield all names and values in a policy, however deep."""
+    if isinstance(tree, Mapping):
+        for name, value in tree.items():
+            yield name
+            yield from _words(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _words(value)
+    else:
+        yield tree
+
+
+def _check_workdir(file: JobFile) -> None:
+    place = PurePosixPath(file.workdir or ".")
+    if place.is_absolute() or ".." in place.parts:
+        raise InputError(
+            f"{file.path}: workdir must be below the job file's folder for a server, got {shown(str(place))}"
+        )
+
+
+def policy_spec(text: str | None) -> Spec | None:
+    """Return a policy that was sent, as JSON or as a bare name; raises InputError for anything else."""
+    if not text:
+        return None
+    try:
+        spec = json.loads(text)
+    except (ValueError, RecursionError):
+        spec = text  # a bare name
+    if not (isinstance(spec, str) or (isinstance(spec, dict) and len(spec) == 1)):
+        raise InputError(
+            f"a policy must be a name, or an object of one name and its parameters, got {text:.60}"
+        )
+    return spec
+
+
+def unpack(content: bytes, folder: Path) -> None:
+    """Unpack a zipped working folder; raises InputError for one with links, ways out or too much in it."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            _check_archive(archive)
+            for entry in archive.infolist():
+                _write(archive, entry, folder)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+        raise InputError(f"a working folder must be a zip file, whole, got: {error}") from error
+
+
+def _check_archive(archive: zipfile.ZipFile) -> None:
+    entries = archive.infolist()
+    if len(entries) > MOST_FILES or sum(one.file_size for one in entries) > MOST_UNPACKED_BYTES:
+        raise InputError(
+            f"a working folder must have at most {MOST_FILES} files and {MOST_UNPACKED_BYTES >> 20} MB, "
+            "got more"
+        )
+    for one in entries:
+        path, mode = PurePosixPath(one.filename), one.external_attr >> 16
+        if path.is_absolute() or ".." in path.parts or "\\" in one.filename or stat.S_ISLNK(mode):
+            raise InputError(
+                f"a working folder must hold plain files below it, got {shown(one.filename)}; leave it out"
+            )
+
+
+def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path) -> None:
+    target = folder / entry.filename
+    if entry.is_dir():
+        make_private_folder(target)
+        return
+    make_private_folder(target.parent)
+    with archive.open(entry) as source, open(target, "wb") as out:
+        shutil.copyfileobj(io.BytesIO(source.read(entry.file_size + 1)[: entry.file_size]), out)
+    target.chmod(0o600 | (entry.external_attr >> 16) & 0o100)

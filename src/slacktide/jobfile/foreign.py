@@ -1,0 +1,34 @@
+"""Job files of somebody else, looked at before they are read: reading one loads the policy that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slacktide.jobfile.job import JOB_KEYS
+from slacktide.jobfile.secrecy import kept_secret
+from slacktide.own_class import is_place
+from slacktide.yaml_tree import Mistakes, Scalar, Section, Series, Tree, parse_tree
+
+
+def code_named(text: str, path: str) -> str:
+    """Return what in a job file's policy says where code is to be found; empty where nothing does.
+
+    Raises FileError for a text that is no YAML.
+    """
+    with kept_secret(text, JOB_KEYS):
+        tree = parse_tree(text, Mistakes(path))
+        entry = tree.entries.get("policy") if isinstance(tree, Section) else None
+        words = () if entry is None else _words(entry.value)
+        return next((word for word in words if is_place(word)), "")
+
+
+def _words(tree: Tree | None) -> Iterator[str]:
+    if isinstance(tree, Scalar):
+        yield tree.text
+    elif isinstance(tree, Series):
+        for item in tree.items:
+            yield from _words(item)
+    elif isinstance(tree, Section):
+        for key, entry in tree.entries.items():
+            yield key
+            yield from _words(entry.value)

@@ -1,0 +1,288 @@
+"""The gate: every way in that is to be closed is tried."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from slacktide.api.gate import BODY_BYTES
+from slacktide.api.limits import Rate, Slots, TooMuchError
+from slacktide.api.server import Address
+from slacktide.api.sessions import LASTING_S, Sessions
+from slacktide.app.tokens import tokens_of
+from slacktide.errors import FileError, InputError, UnknownNameError
+
+from .parts_of_api import JOB, House, called
+
+JOBS, SESSION = "/api/v1/jobs", "/api/v1/session"
+
+
+def test_nobody_is_let_in_without_a_token(house: House) -> None:
+    paths = (JOBS, "/api/v1/events", "/metrics", "/api/v1/jobs/job/logs", "/api/v1/cost", "/", "/static/x")
+    for path in paths:
+        answer = house.ask("GET", path, token=None)
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer"), path
+    assert house.ask("GET", "/healthz", token=None).status == 200
+    assert house.ask("GET", "/api/v1/openapi.json", token=None).status == 200
+
+
+@pytest.mark.parametrize("given", ["ann:", "ann:wrong", "nobody:secret", ":", "", "ann"])
+def test_a_wrong_token_is_refused(house: House, given: str) -> None:
+    answer = house.send("GET", JOBS, {"host": "localhost", "authorization": f"Bearer {given}"}, [b""])
+    assert answer.status == 401
+    basic = house.send("GET", JOBS, {"host": "localhost", "authorization": f"Basic {house.reader}"}, [b""])
+    assert basic.status == 401
+
+
+def test_a_reader_may_look_and_not_act(house: House) -> None:
+    assert house.ask("GET", JOBS, token=house.reader).status == 200
+    writes = [("POST", JOBS), ("POST", f"{JOBS}/job/cancel"), ("POST", f"{JOBS}/job/preempt")]
+    for method, path in [*writes, ("PUT", f"/api/v1/uploads/{'0' * 64}")]:
+        assert house.ask(method, path, {}, token=house.reader).status == 403, path
+
+
+def test_tokens_are_hashed_private_and_over_when_they_are_revoked(house: House) -> None:
+    secret = house.reader.partition(":")[2]
+    text = house.tokens.path.read_text(encoding="utf-8")
+    assert secret not in text
+    assert '"role": "read"' in text
+    assert stat.S_IMODE(house.tokens.path.stat().st_mode) == 0o600
+    tokens_of(house.path).revoke("bob")  # in another process, as it were
+    assert house.ask("GET", JOBS, token=house.reader).status == 401
+    assert house.ask("GET", JOBS).status == 200
+
+
+def test_a_token_may_end_by_itself(house: House) -> None:
+    short = house.tokens.add("short", "read", timedelta(seconds=-1))
+    assert house.tokens.check(short) is None
+    assert house.tokens.check(house.tokens.add("long", "read", timedelta(hours=1))) is not None
+
+
+def test_tokens_have_names_and_roles_that_make_sense(house: House) -> None:
+    with pytest.raises(InputError, match="of its own"):
+        house.tokens.add("ann", "read")
+    with pytest.raises(InputError, match="letters, digits"):
+        house.tokens.add("a:b", "read")
+    with pytest.raises(UnknownNameError):
+        house.tokens.add("carl", "admin")
+    with pytest.raises(UnknownNameError):
+        house.tokens.revoke("carl")
+
+
+def test_a_damaged_file_of_tokens_lets_nobody_in(house: House) -> None:
+    house.tokens.path.write_text("{", encoding="utf-8")
+    with pytest.raises(FileError, match="must be a file of tokens"):
+        tokens_of(house.path).all()
+    assert house.ask("GET", JOBS).status == 500
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "", "localhost.evil.example", "169.254.1.1"]
+)
+def test_a_foreign_host_is_misdirected(house: House, host: str) -> None:
+    for path in (JOBS, "/healthz"):
+        assert house.ask("GET", path, host=host).status == 421
+    assert house.ask("GET", JOBS, host="LOCALHOST:8470").status == 200
+
+
+def cookie_of(house: House, token: str | None = None) -> str:
+    """Log in, and return the cookie."""
+    answer = house.ask("POST", SESSION, {"token": token or house.submitter}, token=None)
+    assert answer.status == 201
+    assert answer.json["role"] in ("read", "submit")
+    return answer.headers["set-cookie"]
+
+
+def test_a_session_is_a_cookie_that_scripts_cannot_read_and_others_do_not_send(house: House) -> None:
+    cookie = cookie_of(house)
+    for part in ("HttpOnly", "SameSite=strict", "Path=/", f"Max-Age={int(LASTING_S)}"):
+        assert part in cookie
+    assert house.submitter.partition(":")[2] not in cookie
+    value = cookie.partition(";")[0]
+    assert house.ask("GET", JOBS, token=None, cookie=value).status == 200
+    assert house.ask("GET", SESSION, token=None, cookie=value).json == {"name": "ann", "role": "submit"}
+    out = house.ask("DELETE", SESSION, token=None, cookie=value, sec_fetch_site="same-origin")
+    assert out.status == 204
+    assert house.ask("GET", JOBS, token=None, cookie=value).status == 401
+
+
+def test_by_tls_the_cookie_is_for_this_host_alone(tmp_path: Path) -> None:
+    house = House(tmp_path, secure=True)
+    cookie = cookie_of(house)
+    assert cookie.startswith("__Host-")
+    assert "Secure" in cookie
+    assert house.ask("GET", JOBS, token=None, cookie=cookie.partition(";")[0]).status == 200
+    assert "strict-transport-security" in house.ask("GET", "/healthz").headers
+    house.close()
+
+
+def test_a_session_ends_with_its_token_and_with_time(house: House) -> None:
+    value = cookie_of(house, house.reader).partition(";")[0]
+    assert house.ask("GET", JOBS, token=None, cookie=value).status == 200
+    house.tokens.revoke("bob")
+    assert house.ask("GET", JOBS, token=None, cookie=value).status == 401
+    now = [0.0]
+    sessions = Sessions(lambda: now[0])
+    found = sessions.open("ann")
+    assert sessions.name_of(found) == "ann"
+    now[0] = LASTING_S
+    assert sessions.name_of(found) is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "https://evil.example"}, 403),
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"sec_fetch_site": "same-site"}, 403),
+        ({"origin": "null"}, 403),
+        ({}, 403),
+        ({"origin": "http://localhost"}, 404),
+        ({"sec_fetch_site": "same-origin"}, 404),
+    ],
+)
+def test_a_post_with_a_cookie_must_come_from_our_own_pages(
+    house: House, headers: dict[str, str], status: int
+) -> None:
+    value = cookie_of(house).partition(";")[0]
+    answer = house.ask("POST", f"{JOBS}/none/cancel", {}, token=None, cookie=value, **headers)
+    assert answer.status == status
+
+
+def test_a_foreign_page_cannot_log_somebody_in(house: House) -> None:
+    answer = house.ask("POST", SESSION, {"token": house.reader}, token=None, origin="https://evil.example")
+    assert answer.status == 403
+
+
+def test_every_answer_says_what_browsers_may_do_with_it(house: House) -> None:
+    for path, token in ((JOBS, ""), (JOBS, None), ("/nowhere", ""), ("/healthz", None)):
+        headers = house.ask("GET", path, token=token).headers
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in headers
+
+
+def test_a_body_has_a_limit_whether_it_says_its_length_or_not(house: House) -> None:
+    big = {"host": "localhost", "authorization": f"Bearer {house.submitter}"}
+    said = house.send("POST", JOBS, {**big, "content-length": str(BODY_BYTES + 1)}, [b""])
+    assert said.status == 413
+    assert house.send("POST", JOBS, {**big, "content-length": "-1"}, [b""]).status == 413
+    piece = b"x" * (BODY_BYTES // 2 + 1)
+    chunked = house.send("POST", JOBS, {**big, "transfer-encoding": "chunked"}, [piece, piece, piece])
+    assert (chunked.status, chunked.json["error"]["kind"]) == (413, "TooLargeError")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../secret",
+        "/static/%2e%2e/secret",
+        "/..",
+        "/api/v1/jobs/%2e%2e/logs",
+        "/a%2fb",
+        "/a%00b",
+        "/api//v1/jobs",
+        "/a\\b",
+    ],
+)
+def test_ways_out_lead_nowhere(house: House, path: str) -> None:
+    assert house.ask("GET", path).status == 404
+
+
+def test_who_asks_too_often_waits(tmp_path: Path) -> None:
+    house = House(tmp_path, requests=Rate(0.001, 3.0))
+    answers = [house.ask("GET", JOBS) for _ in range(5)]
+    assert [answer.status for answer in answers] == [200, 200, 200, 429, 429]
+    assert answers[-1].headers["retry-after"] == "1"
+    assert house.ask("GET", JOBS, token=house.reader).status == 200, "others have their own share"
+    house.close()
+
+
+def test_who_guesses_tokens_waits(house: House) -> None:
+    statuses = [house.ask("GET", JOBS, token="ann:guess").status for _ in range(12)]
+    assert set(statuses[:10]) == {401}
+    assert statuses[10:] == [429, 429]
+    assert house.ask("POST", SESSION, {"token": "ann:guess"}, token=None).status == 429
+
+
+def test_a_share_fills_again() -> None:
+    now = [0.0]
+    rate = Rate(2.0, 2.0, lambda: now[0])
+    assert [rate.take("a") for _ in range(3)] == [True, True, False]
+    now[0] = 0.5
+    assert [rate.take("a"), rate.take("a")] == [True, False]
+
+
+def test_listeners_have_a_limit_each_and_in_all() -> None:
+    slots = Slots(3, 2, "listeners")
+    with slots.one("a"), slots.one("a"):
+        with pytest.raises(TooMuchError, match="at most 2"), slots.one("a"):
+            pass
+        with slots.one("b"), pytest.raises(TooMuchError), slots.one("c"):
+            pass
+    assert slots.held == 0
+
+
+def test_a_listener_too_many_is_refused(house: House) -> None:
+    house.service.listeners = Slots(0, 0, "listeners")
+    answer = house.ask("GET", "/api/v1/events", accept="text/event-stream")
+    assert (answer.status, answer.json["error"]["kind"]) == (429, "TooMuchError")
+
+
+def test_no_error_shows_a_path_of_the_server(house: House, tmp_path: Path) -> None:
+    broken = JOB.replace("deadline: 12h", "deadline: soon")
+    answers = [
+        house.ask("POST", JOBS, {"text": broken, "name": "mine.yaml"}),
+        house.ask("POST", JOBS, {"text": JOB.replace("market: synthetic:h100", "market: traces/")}),
+        house.ask("POST", "/api/v1/plan", {"text": broken}),
+        house.ask("GET", f"{JOBS}/none"),
+    ]
+    for answer in answers:
+        assert 400 <= answer.status < 500
+        assert str(tmp_path) not in answer.message
+        assert "/tmp" not in answer.message
+    assert answers[0].message.startswith("mine.yaml:5:")
+    said = house.service.without_paths(f"{tmp_path}/journal.runs/.uploads/{'a' * 24}/job.yaml:3: no")
+    assert said == "job.yaml:3: no"
+    assert str(tmp_path) not in house.service.without_paths(f"{tmp_path}/journal.db: must be whole")
+
+
+def test_what_nobody_foresaw_is_told_without_details(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("/secret/place")
+
+    monkeypatch.setattr(house.desk, "job", fail)
+    sent: list[int] = []
+    with pytest.raises(RuntimeError):  # for the log of whoever runs the server
+        sent.append(house.ask("GET", f"{JOBS}/job").status)
+
+
+def test_off_the_loopback_tls_is_needed(tmp_path: Path) -> None:
+    for host in ("0.0.0.0", "10.1.2.3", "::", "example.org"):
+        with pytest.raises(InputError, match="must have TLS"):
+            Address(host=host).check()
+    Address().check()
+    Address(host="::1").check()
+    with pytest.raises(InputError, match="must know its name"):
+        Address(host="10.1.2.3", behind_proxy=True).check()
+    Address(host="10.1.2.3", behind_proxy=True, names=("a.example",)).check()
+    with pytest.raises(InputError, match="given together"):
+        Address(certificate=tmp_path / "cert.pem").check()
+    with pytest.raises(InputError, match="must be there"):
+        Address(certificate=tmp_path / "cert.pem", key=tmp_path / "key.pem").check()
+
+
+def test_other_protocols_are_not_spoken(house: House) -> None:
+    async def nothing(*_: object) -> dict[str, object]:
+        return {}
+
+    asyncio.run(house.app({"type": "websocket", "path": "/", "headers": []}, nothing, nothing))  # type: ignore[arg-type]
+    assert called is not None

@@ -1,0 +1,226 @@
+"""What addresses answer: as the description of the API says, and as the command line prints."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import jsonschema
+import pytest
+
+from slacktide.api.application import endpoints_of
+from slacktide.app.journal import open_journal
+from slacktide.cli import run
+
+from .parts_of_api import JOB, Answer, House
+
+JOBS = "/api/v1/jobs"
+
+
+def checked(house: House, method: str, path: str, template: str, answer: Answer) -> Answer:
+    """See that an answer is one that the description of the API promises."""
+    document = house.ask("GET", "/api/v1/openapi.json").json
+    promised = document["paths"][template][method.lower()]["responses"]
+    assert str(answer.status) in promised, (path, answer)
+    content = promised[str(answer.status)].get("content", {})
+    if "application/json" in content:
+        schema = {**content["application/json"]["schema"], "components": document["components"]}
+        jsonschema.Draft202012Validator(schema).validate(answer.json)
+    return answer
+
+
+def test_every_address_answers_as_described(house: House) -> None:
+    job = house.run_a_job()
+    bodies: dict[tuple[str, str], object] = {
+        ("POST", JOBS): {"text": JOB.replace("name: job", "name: other")},
+        ("POST", "/api/v1/plan"): {"text": "nothing"},
+        ("POST", "/api/v1/backtest"): {"text": JOB, "starts": 0},
+        ("POST", "/api/v1/session"): {"token": house.reader},
+        ("POST", f"{JOBS}/{{job}}/preempt"): {"gpus": 1},
+    }
+    statuses = {}
+    for one in endpoints_of(house.service):
+        path = one.path.replace("{job}", job).replace("{key}", "k").replace("{sha256}", "0" * 64)
+        query = "?wait=0" if one.path == JOBS and one.method == "POST" else ""
+        answer = house.ask(one.method, path + query, bodies.get((one.method, one.path)))
+        checked(house, one.method, path, one.path, answer)
+        statuses[one.method, one.path] = answer.status
+    refused = {place: status for place, status in statuses.items() if status >= 400}
+    assert refused == {
+        ("POST", "/api/v1/plan"): 400,
+        ("POST", "/api/v1/backtest"): 400,
+        ("GET", "/api/v1/uploads/{sha256}"): 404,
+        ("PUT", "/api/v1/uploads/{sha256}"): 400,
+    }
+
+
+def test_anything_that_is_sent_is_answered_as_described(house: House) -> None:
+    """A fuzz of the schema by hand: no input leads to an answer that nobody promised, least of all a 500."""
+    house.run_a_job()
+    draw = random.Random(7)
+    odd: list[Any] = [
+        None,
+        True,
+        0,
+        -1,
+        1e308,
+        "",
+        "a",
+        "\x00",
+        "é" * 300,
+        "../..",
+        [],
+        [1],
+        {},
+        {"x": {}},
+        "9" * 40,
+        "inf",
+    ]
+    endpoints = [one for one in endpoints_of(house.service) if "cost" not in one.path]
+    for _ in range(250):
+        one = draw.choice(endpoints)
+        names = {"job": draw.choice(["job", "nope", "k"]), "key": draw.choice(["k", "x"]), "sha256": "0" * 63}
+        path = one.path.format(**names)
+        query = "&".join(
+            f"{param.name}={draw.choice(['1', '-1', 'x', '', '1e9', 'true'])}" for param in one.query
+        )
+        fields = list(getattr(one.body, "__dataclass_fields__", {}))
+        body: Any = draw.choice(odd)
+        if fields and draw.random() < 0.7:
+            body = {name: draw.choice(odd) for name in fields if draw.random() < 0.6}
+        answer = house.ask(one.method, f"{path}?{query.replace('wait=1&', 'wait=0&')}", body)
+        checked(house, one.method, path, one.path, answer)
+        assert answer.status != 500, (one.method, path, query, body, answer.body)
+
+
+def test_jobs_have_the_keys_of_the_command_line(house: House, capsys: pytest.CaptureFixture[str]) -> None:
+    house.run_a_job()
+    assert run(["jobs", "-o", "json", "--journal", str(house.path)]) == 0
+    assert json.loads(capsys.readouterr().out) == house.ask("GET", JOBS).json
+    assert run(["why", "job", "-o", "json", "--journal", str(house.path)]) == 0
+    assert json.loads(capsys.readouterr().out) == house.ask("GET", f"{JOBS}/job/why").json
+    assert run(["events", "job", "-o", "json", "--journal", str(house.path)]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == house.ask("GET", f"{JOBS}/job/events").json["events"]
+    assert run(["cost", "-o", "json", "--journal", str(house.path)]) == 0
+    assert house.ask("GET", "/api/v1/cost").json == {**json.loads(capsys.readouterr().out), "notes": []}
+
+
+def test_jobs_are_filtered(house: House) -> None:
+    house.run_a_job()
+    for query, count in (("state=active", 1), ("state=succeeded", 0), ("health=late", 0), ("name=jo", 1)):
+        assert len(house.ask("GET", f"{JOBS}?{query}").json["jobs"]) == count, query
+    assert house.ask("GET", f"{JOBS}?health=odd").status == 400
+    assert house.ask("GET", f"{JOBS}?limit=0").status == 400
+
+
+def test_the_same_key_is_the_same_job(house: House) -> None:
+    house.run_a_job()
+    again = house.ask("POST", JOBS, {"text": JOB}, key="k")
+    assert (again.status, again.json) == (201, {"key": "k", "job": "job"})
+    assert house.ask("GET", "/api/v1/requests/k").json == {"key": "k", "job": "job"}
+    other = house.ask("POST", JOBS, {"text": JOB.replace("4 gpu", "3 gpu")}, key="k")
+    assert (other.status, other.json["error"]["kind"]) == (409, "KeyTakenError")
+    assert house.ask("POST", JOBS, {"text": JOB}, key="a/b").status == 400
+    assert house.ask("GET", "/api/v1/requests/none").status == 404
+
+
+def test_what_the_controller_refuses_is_told(house: House) -> None:
+    text = JOB.replace("deadline: 12h", "deadline: none")  # which needs a fleet
+    assert house.ask("POST", f"{JOBS}?wait=0", {"text": text}, key="no").status == 202
+    house.take_in()
+    answer = house.ask("GET", "/api/v1/requests/no")
+    assert answer.status == 400
+    assert answer.message.startswith("job.yaml: a job without a deadline")
+    late = JOB.replace("deadline: 12h", "deadline: 1m")
+    assert house.ask("POST", JOBS, {"text": late}).status == 409
+
+
+def test_jobs_are_cancelled_withdrawn_and_preempted(house: House) -> None:
+    house.run_a_job()
+    assert house.ask("POST", f"{JOBS}/job/preempt", {"gpus": 1}).json == {"job": "job", "gpus": 1}
+    assert house.ask("POST", f"{JOBS}/job/preempt", {"gpus": 0}).status == 400
+    assert house.ask("POST", f"{JOBS}/job/cancel").json == {"job": "job", "withdrawn": False}
+    house.live(0.1)
+    house.live(0.1)
+    assert house.ask("GET", f"{JOBS}/job").json["status"] == "cancelled"
+    assert house.ask("POST", f"{JOBS}/job/cancel").status == 400
+    assert house.ask("POST", f"{JOBS}?wait=0", {"text": JOB}, key="w").status == 202
+    assert house.ask("GET", "/api/v1/journal").json["waiting"] == [{"key": "w", "path": "job.yaml"}]
+    assert house.ask("POST", f"{JOBS}/w/cancel").json == {"job": "w", "withdrawn": True}
+    assert "ann: cancelled job" in house.said
+
+
+def test_events_come_in_pages_and_exactly(house: House) -> None:
+    house.run_a_job()
+    first = house.ask("GET", "/api/v1/events?limit=2").json
+    assert ([one["seq"] for one in first["events"]], first["next"]) == ([1, 2], 2)
+    rest = house.ask("GET", "/api/v1/events?after=2").json
+    assert rest["next"] is None
+    with open_journal(house.path) as journal:
+        assert [one["seq"] for one in rest["events"]] == [told.record.seq for told in journal.events(after=2)]
+    exact = house.ask("GET", "/api/v1/events?limit=1&form=journal").json["events"][0]
+    assert exact["event"]["kind"] == "JournalMade"
+    assert house.ask("GET", f"{JOBS}/none/events").status == 404
+
+
+def test_listeners_hear_what_happens_from_where_they_were(house: House) -> None:
+    job = house.run_a_job()
+    hub = house.service.hub
+
+    async def listen(after: int, texts: int, only: str | None = job) -> list[str]:
+        hub.tell(*await house.desk.run(house.desk.news))
+        stream = hub.stream(after, only, False, True)
+        return [await anext(stream) for _ in range(texts)]
+
+    heard = "".join(asyncio.run(listen(0, 2)))
+    seqs = [int(line.removeprefix("id: ")) for line in heard.splitlines() if line.startswith("id: ")]
+    events = house.ask("GET", f"{JOBS}/{job}/events").json["events"]
+    assert seqs == [one["seq"] for one in events]
+    data = [json.loads(line[6:]) for line in heard.splitlines() if line.startswith("data: ")]
+    assert data == events
+    again = "".join(asyncio.run(listen(seqs[3], 2)))
+    assert f"id: {seqs[3]}\n" not in again
+    assert f"id: {seqs[4]}\n" in again
+    assert house.ask("GET", "/api/v1/events", accept="text/event-stream", last_event_id="x").status == 400
+
+
+def test_a_stream_ends_with_its_job(house: House) -> None:
+    job = house.run_a_job()
+    house.ask("POST", f"{JOBS}/{job}/cancel")
+    house.live(0.1)
+    house.live(0.1)
+
+    async def listen() -> list[str]:
+        house.service.hub.tell(*await house.desk.run(house.desk.news))
+        return [text async for text in house.service.hub.stream(0, job, True, True)]
+
+    assert asyncio.run(listen())[-1].startswith("event: over")
+
+
+def test_health_says_what_is_wrong(house: House) -> None:
+    assert house.ask("GET", "/healthz", token=None).json["status"] == "ok"
+    house.lease.__exit__(None, None, None)
+    house.desk._in_charge = (float("-inf"), False)
+    answer = house.ask("GET", "/healthz", token=None)
+    assert (answer.status, answer.json["lease_held"]) == (503, False)
+
+
+def test_figures_have_prometheus_names(house: House) -> None:
+    house.run_a_job()
+    lines = house.ask("GET", "/metrics").body.decode().splitlines()
+    names = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE")}
+    assert all(name.startswith("slacktide_") for name in names)
+    assert all(name.endswith("_total") == (kind == "counter") for name, kind in names.items())
+    assert any(line.startswith('slacktide_job_gpus{job="job",capacity_type="spot",pool=') for line in lines)
+
+
+def test_the_market_is_told_up_to_now(house: House) -> None:
+    house.run_a_job()
+    (pool,) = house.ask("GET", "/api/v1/markets?slots=500").json["pools"]
+    assert len(pool["spot_gpus"]) == len(pool["spot_usd_per_gpu_hour"]) < 200, (
+        "a market of four days, not all"
+    )
+    assert house.ask("GET", "/api/v1/markets?pool=none").status == 400
