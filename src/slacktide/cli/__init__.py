@@ -22,6 +22,7 @@ COMMANDS = {
     "budget": "Compute how wide each class of a fleet should run, and what the next dollar would buy.",
     "cancel": "Cancel a job.",
     "cluster": "Start, show and end a local Ray cluster, to try Slacktide on several machines.",
+    "completion": "Print or install the script that completes commands and options in a shell.",
     "config": "Show every setting and where it comes from, or set one.",
     "controller": "Run the jobs submitted to a journal, until told to stop.",
     "cost": "Print and audit the bill of a job or of a whole journal.",
