@@ -27,6 +27,7 @@ COMMANDS = {
     "controller": "Run the jobs submitted to a journal, until told to stop.",
     "cost": "Print and audit the bill of a job or of a whole journal.",
     "demo": "Train a real job on a replayed spot market, in about a minute.",
+    "doctor": "Look for what Slacktide needs on this machine; say how to get what is missing.",
     "events": "Show what happened to a job, who did it and why.",
     "examples": "List the examples that ship with Slacktide, or copy one.",
     "fleet": "Make a fleet file from a table of past jobs.",
