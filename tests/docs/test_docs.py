@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,18 @@ def test_howto_for_running_runs(sandbox: Path, monkeypatch: pytest.MonkeyPatch) 
     (sandbox / "hello.yaml").write_text(blocks(page, "yaml")[0], encoding="utf-8")
     follow(page)
     assert {"run.png", "run.html"} <= {path.name for path in sandbox.iterdir()}
+
+
+def test_howto_for_operators_backs_up_a_journal(sandbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = sandbox / "journal.db"
+    shutil.copy(ROOT / "tests/golden/journals/finished.db", journal)
+    monkeypatch.setenv("SLACKTIDE_JOURNAL", str(journal))
+    exec(compile(blocks(ROOT / "docs/howto/operate.md", "python")[0], "operate.md", "exec"), {})
+    for path in sandbox.glob("journal.db*"):
+        if path.suffix != ".backup":
+            path.unlink()
+    (sandbox / "journal.db.backup").rename(journal)
+    assert run(["cost"]) == 0
 
 
 def test_howto_for_streams_runs(sandbox: Path) -> None:
