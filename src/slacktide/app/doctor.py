@@ -9,6 +9,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -88,7 +89,7 @@ def _version(module: str) -> str:
 
 
 def _journal() -> Iterator[Finding]:
-    path = Path(os.environ.get("SLACKTIDE_JOURNAL") or journal_path()).absolute()
+    path = _own_journal()
     folder = _nearest(path.parent)
     fits = os.access(path if path.exists() else folder, os.W_OK) and os.access(folder, os.W_OK | os.X_OK)
     remedy = f"make {folder} writable, or name another with --journal or SLACKTIDE_HOME"
@@ -96,6 +97,16 @@ def _journal() -> Iterator[Finding]:
     free_gb = shutil.disk_usage(folder).free / 1e9
     room = f"make room on the disk of {folder}: at least {LEAST_FREE_GB:g} GB"
     yield _either("disk space", free_gb >= LEAST_FREE_GB, f"{free_gb:,.1f} GB free at {folder}", room)
+
+
+def _own_journal() -> Path:
+    """Return the journal that commands use here; settings that cannot be read are told elsewhere."""
+    named = os.environ.get("SLACKTIDE_JOURNAL")
+    if not named:
+        with suppress(SlacktideError):
+            setting = read_all(os.environ.get("SLACKTIDE_PROFILE") or None).get("journal")
+            named = None if setting is None else str(setting.value)
+    return Path(named or journal_path()).absolute()
 
 
 def _kernels() -> Iterator[Finding]:

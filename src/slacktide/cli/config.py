@@ -13,6 +13,7 @@ from slacktide.cli.output import say
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
+    from slacktide.app.config.files import Kind
     from slacktide.app.config.settings import Setting, Settings
 
 HIDDEN = "(not shown)"
@@ -71,7 +72,7 @@ def set_(context: click.Context, key: str, value: str, project: bool) -> None:
     KEY is journal, server, token, token_file, token_command, market, spot_usd, on_demand_usd, profile, or
     defaults.COMMAND.OPTION. With `slacktide --profile NAME config set` it is set for that profile.
     """
-    from slacktide.app.config.files import PROJECT_FILE, project_path, set_key, user_path
+    from slacktide.app.config.files import PROJECT_FILE, from_here, project_path, set_key, user_path
     from slacktide.app.config.keys import PROFILE, PROFILES
 
     names, profile = tuple(key.split(".")), defaults.profile_of(context)
@@ -82,8 +83,9 @@ def set_(context: click.Context, key: str, value: str, project: bool) -> None:
         raise InputError("profile must be set at the top of a file, got --profile; leave it out")
     path = (project_path() or Path.cwd() / PROJECT_FILE) if project else user_path()
     full = (PROFILES, profile, *names) if profile else names
+    kind: Kind = "project" if project else "user"
     number = names[0].endswith("_usd") or len(names) > 1
-    set_key("project" if project else "user", path, full, defaults.typed(value) if number else value)
+    set_key(kind, path, full, defaults.typed(value) if number else from_here(key, value, kind, path))
     click.echo(f"set {key} in {path}", err=True)
 
 

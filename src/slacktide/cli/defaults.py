@@ -27,6 +27,10 @@ ASKING = ("yes",)
 """Options that a project's file must not set: its user is asked, whatever a folder says."""
 
 
+NAMING_CODE = ("backend", "check", "forecaster", "policy")
+"""Options that may name a class, module:Class: a folder that somebody else wrote must not have it run."""
+
+
 def prepare(context: click.Context, profile: str | None, arguments: Sequence[str]) -> None:
     """Let the command that is called use the settings files; raises FileError where one cannot be used."""
     name = context.invoked_subcommand
@@ -116,6 +120,8 @@ def _checked(setting: Setting, option: click.Option, context: click.Context) -> 
         raise setting.error(f"{name} must not be in a project's file: you are asked; give --yes yourself")
     value = setting.value
     parts = value if isinstance(value, list) else [value]
+    if setting.table.file.kind == "project" and setting.names[-1] in NAMING_CODE and ":" in str(parts):
+        raise setting.error(f"{name} must not name a class in a project's file; give it yourself")
     if not all(isinstance(part, str | int | float) for part in parts):
         raise setting.error(f"{name} must be a text, a number, true or false, got {shown(value)}")
     made = _as_click(value, option)

@@ -107,6 +107,12 @@ def test_a_project_cannot_answer_for_its_user(
     assert "must not be in a project's file" in capsys.readouterr().err
 
 
+def test_a_project_cannot_have_code_run(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (user.parent / "slacktide.toml").write_text("[defaults.policies]\ncheck = 'trap:Trap'\n")
+    assert run(["policies"]) == 2
+    assert "must not name a class in a project's file" in capsys.readouterr().err
+
+
 def test_help_reads_no_settings(user: Path) -> None:
     user.write_text("nonsense")
     assert run(["--help"]) == 0
@@ -145,6 +151,18 @@ def test_every_value_is_shown_with_its_place(user: Path, capsys: pytest.CaptureF
     assert "(not shown)" in capsys.readouterr().out
     assert run(["config", "path"]) == 0
     assert capsys.readouterr().out.splitlines() == [str(user), str(user.parent / "slacktide.toml")]
+
+
+def test_paths_on_the_command_line_are_meant_from_the_working_folder(
+    user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (user.parent / "slacktide.toml").touch()
+    (user.parent / "deep").mkdir()
+    monkeypatch.chdir(user.parent / "deep")
+    assert run(["config", "set", "journal", "mine.db"]) == 0
+    assert run(["config", "set", "--project", "journal", "ours.db"]) == 0
+    assert user.read_text() == f'journal = "{user.parent}/deep/mine.db"\n'
+    assert (user.parent / "slacktide.toml").read_text() == 'journal = "deep/ours.db"\n'
 
 
 @pytest.mark.parametrize("key", ["jurnal", "journal.x", "defaults", "defaults.jobs", "defaults.jobs.outpt"])

@@ -16,6 +16,8 @@ from slacktide.errors import FileError, InputError, shown
 from slacktide.files import write_private, write_whole
 
 PROJECT_FILE = "slacktide.toml"
+PATHS = ("journal", "token_file")
+"""Keys whose values are paths."""
 USER_FILE_VARIABLE = "SLACKTIDE_CONFIG"
 _PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 _AT_END = " (at end of document)"
@@ -135,6 +137,18 @@ def _not_toml(path: Path, text: str, message: str) -> FileError:
     line, column = (int(place[1]), int(place[2])) if place else (text.count("\n") + 1, None)
     reason = _PLACE.sub("", message).removesuffix(_AT_END)
     return FileError(f"a settings file must be TOML, got: {reason}", path=path, line=line, column=column)
+
+
+def from_here(key: str, value: str, kind: Kind, path: Path) -> str:
+    """Return a value as it must be written into a file, in which paths are meant from that file's folder.
+
+    On a command line they are meant from the working folder: they become whole ones, and in a project's file,
+    which may lie elsewhere tomorrow, those from its folder.
+    """
+    if key not in PATHS and not (key == "market" and Path(value).exists()):
+        return value
+    whole = Path(value).expanduser().absolute()
+    return str(whole) if kind == "user" else os.path.relpath(whole, path.parent)
 
 
 def set_key(kind: Kind, path: Path, names: toml_text.Path, value: object) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from slacktide.app.config import keys
 from slacktide.app.config.files import (
+    PATHS,
     SettingsFile,
     Table,
     is_foreign,
@@ -133,7 +134,7 @@ def _project(notes: list[str]) -> SettingsFile | None:
 def _from_its_folder(key: str, value: str | float, table: Table) -> str | float:
     """Return a path as seen from the folder of the file that names it; other values as they are."""
     folder = table.file.path.parent
-    if key in ("journal", "token_file"):
+    if key in PATHS:
         return str(folder / Path(str(value)).expanduser())
     if key == "market":
         return ",".join(_seen_from(folder, part.strip()) for part in str(value).split(","))
