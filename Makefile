@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 TORCH_READY := .venv/.ready-torch
+BROWSER_READY := .venv/.ready-browser
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # Bytecode is written when a module is first imported. To compile all that is installed takes longer than to
 # install it; and where nothing is written, every process compiles everything again.
@@ -31,6 +32,13 @@ $(TORCH_READY): $(READY) requirements-torch.lock
 		&& touch $(TORCH_READY) || echo "they could not be installed: the tests of these examples will be skipped"
 	@test ! -e $(TORCH_READY) || $(BIN)/python -c 'import lightning.pytorch, torch, transformers'
 
+$(BROWSER_READY): $(READY)
+	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then :; else \
+		echo "adding Chromium for the test of the dashboard in a browser (once)"; \
+		DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 chromium >/dev/null 2>&1 \
+		|| echo "it could not be installed: this test will be skipped"; fi
+	@touch $(BROWSER_READY)
+
 demo: $(READY)  ## train a real job on a replayed spot market: preempted for real, in time, with the bill
 	@$(BIN)/slacktide demo
 
@@ -42,7 +50,7 @@ check: $(READY)  ## style, types and import layers
 
 test: $(READY)  ## all checks and tests; TORCH=no leaves PyTorch out
 	@$(BIN)/python -m tests.machine_code & \
-		$(MAKE) --no-print-directory check $(if $(filter no,$(TORCH)),,$(TORCH_READY)); status=$$?; wait; exit $$status
+		$(MAKE) --no-print-directory check $(BROWSER_READY) $(if $(filter no,$(TORCH)),,$(TORCH_READY)); status=$$?; wait; exit $$status
 	$(BIN)/pytest -n 5 --dist worksteal
 
 thorough: export SLACKTIDE_THOROUGH = yes

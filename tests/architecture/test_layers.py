@@ -26,7 +26,7 @@ ROWS: dict[str, int] = {
     "feeds": 5,
     "engine": 6,
     "app": 7, "checks": 7,
-    "api": 8, "cli": 8, "__main__": 8, PAPERS: 8,
+    "api": 8, "web": 8, "cli": 8, "__main__": 8, PAPERS: 8,
     "__init__": 9,
 }  # fmt: skip
 APART = {"backtesting", "jobfile", "store", "backend", "report"}

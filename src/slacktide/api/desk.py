@@ -15,19 +15,24 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from slacktide.app import requests
+from slacktide.app.course import Courses, drawn
 from slacktide.app.fold import Fold
 from slacktide.app.journal import Journal, Told, runs_of
 from slacktide.app.listing import listed
+from slacktide.app.live_status import LEAST_SHARE
 from slacktide.app.logs import LogLine
 from slacktide.app.stories import Stories
 from slacktide.app.uploads import SubmitRequest, Uploads
 from slacktide.engine.requests import Answer
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError
-from slacktide.events import Record
+from slacktide.events import Decided, Record, Submitted
 from slacktide.jobfile.redact import with_class, without_secrets
 from slacktide.report import jobs as jobs_report
+from slacktide.report.reasons import because
 from slacktide.report.why import why as explain
+from slacktide.report.wire import events as events_wire
+from slacktide.report.wire import values
 from slacktide.results.status import JobStatus
 from slacktide.store.lease import is_held
 from slacktide.store.sqlite import SqliteStore
@@ -59,7 +64,7 @@ class Desk:
         self._news: deque[Record] = deque()
         self.fold = Fold(self.store, self._news.append)
         self.journal = Journal(self.store, path, world=self.fold)
-        self._stories = Stories(self.store)
+        self._stories, self._courses = Stories(self.store), Courses(self.store)
         self._telling = threading.Lock()
         self._ended: dict[str, dict[str, Any]] = {}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reader")
@@ -137,6 +142,23 @@ class Desk:
         with self._telling:
             return explain(status, self._stories.events(job))
 
+    def course(self, job: str) -> dict[str, Any]:
+        """Tell the course of a job so far: points for pictures, and the last of what happened."""
+        in_charge = self.in_charge
+        with self.world() as world:
+            track = requests.track_of(world, job)
+            one, over, submitted = self._row(track, world, in_charge)[0], not track.active, track.submitted
+        with self._telling:
+            course = self._courses.of(job)
+            points, told = drawn(course, one.spot_gpus, one.on_demand_gpus, over=over), [*course.happenings]
+        return {
+            "job": job,
+            "hours": one.hours,
+            "projected_hours": None if over else _projected_hours(one),
+            "points": values.plain(points),
+            "happenings": [_happening(record, submitted) for record in told],
+        }
+
     def logs(
         self, job: str, rank: int | None, attempt: int | None, after: str, follow: bool
     ) -> tuple[list[LogLine], str, bool]:
@@ -201,6 +223,19 @@ class Desk:
 def _submitted(world: World, record: Record) -> Any:
     track = world.jobs.get(record.event.job)
     return None if track is None else track.submitted
+
+
+def _happening(record: Record, submitted: Submitted) -> dict[str, Any]:
+    """Tell an event as documented; of a decision also the rule behind it, as the rest of a sentence."""
+    event, told = record.event, events_wire.as_json(record, submitted)
+    is_rule = isinstance(event, Decided) and event.why and " " not in event.why
+    return {**told, "because": because(event.why)} if is_rule else told
+
+
+def _projected_hours(one: JobStatus) -> float | None:
+    """Say when a job would be done at its pace so far; None while too little is done to tell."""
+    share = one.progress_gpu_hours / one.work_gpu_hours
+    return one.hours / share if LEAST_SHARE <= share < 1 else None
 
 
 def _details(track: Track) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slacktide.app.course import CoursePoint
 from slacktide.app.fleet_money import FleetStatus
 from slacktide.app.tokens import Role
 from slacktide.results.bill import Bill
@@ -122,6 +123,21 @@ class Why:
 
     job: str
     why: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CourseAnswer:
+    """The course of a job so far, in few enough points to be drawn."""
+
+    job: str
+    hours: float
+    """How long it has been under way, or was."""
+    projected_hours: float | None
+    """When it would be done at its pace so far; null while too little is done, and once it is over."""
+    points: list[CoursePoint]
+    happenings: list[Mapping[str, Any]]
+    """Its last events, as documented, without payments; of a row of equal decisions the newest. A decision
+    has the rule behind it in words, too: `because`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from slacktide.api.limits import Rate
@@ -26,8 +27,11 @@ BODY_S = 60.0
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 UPLOAD = "/api/v1/uploads/"
 LOGIN = "/api/v1/session"
-OPEN = ("/healthz", "/api/v1/openapi.json", LOGIN)
+LOGIN_PAGE = "/login"
+OPEN = ("/healthz", "/api/v1/openapi.json", LOGIN, LOGIN_PAGE)
 """What may be asked without a token; nothing of it tells of jobs."""
+OPEN_FOLDER = "/static/"
+"""Scripts and styles of the pages, the login's among them: the same for everybody."""
 _BAD_PATH = re.compile(rb"%2e|%2f|%5c|%00|\.\.|\\|//", re.IGNORECASE)
 """No address of ours has any of these."""
 POLICY = (
@@ -100,9 +104,11 @@ class Doorkeeper:
         return self._admitted(scope, headers, who, address)
 
     def _in_session(self, cookie: str) -> Who:
-        name = self.sessions.name_of(cookie)
-        token = None if name is None else self.tokens.named(name)
-        return Who() if token is None else Who(token.name, token.role, cookie)
+        session = self.sessions.of(cookie)
+        token = None if session is None else self.tokens.named(session.name)
+        if session is None or token is None or token.sha256 != session.token:
+            return Who()
+        return Who(token.name, token.role, cookie)
 
     def _admitted(
         self, scope: Scope, headers: Mapping[str, str], who: Who, address: str
@@ -112,9 +118,14 @@ class Doorkeeper:
         by_browser = scope["method"] not in SAFE_METHODS and not headers.get("authorization")
         if by_browser and not is_from_here(headers, needed=bool(who.session)):
             return 403, "a request with a cookie must come from this server's pages, got another origin"
-        if who.role is None and scope["path"] not in OPEN:
+        if who.role is None and not is_open(scope["path"]):
             return 401, "a request must have a token: Authorization: Bearer NAME:SECRET, got none"
         return who
+
+
+def is_open(path: str) -> bool:
+    """Whether an address may be asked for without a token."""
+    return path in OPEN or path.startswith(OPEN_FOLDER)
 
 
 def is_from_here(headers: Mapping[str, str], *, needed: bool) -> bool:
@@ -172,7 +183,9 @@ class Gate:
         except SlacktideError:  # without its tokens a server knows nobody
             found = 500, "the tokens of the server must be readable, got a damaged file; tell its operator"
         if not isinstance(found, Who):
-            await refused(*found)(scope, receive, sealed)
+            by_hand = found[0] == 401 and _is_for_a_page(scope, headers)
+            answer = _to_login(scope) if by_hand else refused(*found)
+            await answer(scope, receive, sealed)
             return
         scope.setdefault("state", {})["who"] = found
         await self._let_in(scope, receive, sealed, headers)
@@ -204,6 +217,18 @@ class Gate:
             await send(message)
 
         return sealed
+
+
+def _is_for_a_page(scope: Scope, headers: Mapping[str, str]) -> bool:
+    """Whether somebody opened an address in a browser, to whom a login says more than an error."""
+    asks = scope["method"] == "GET" and "text/html" in headers.get("accept", "")
+    return asks and "authorization" not in headers and not scope["path"].startswith("/api/")
+
+
+def _to_login(scope: Scope) -> Response:
+    query = scope["query_string"].decode("latin-1")
+    wanted = scope["path"] + (f"?{query}" if query else "")
+    return RedirectResponse(f"{LOGIN_PAGE}?next={quote(wanted, safe='/')}", 303)
 
 
 def _limited(receive: Receive, most: int) -> Receive:

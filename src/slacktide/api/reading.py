@@ -104,6 +104,13 @@ class Reading:
             answer=forms.Why,
             says="Say in plain sentences why a job holds what it holds.",
         )
+        yield Endpoint(
+            method="GET",
+            path=f"{JOB}/course",
+            handler=self.course,
+            answer=forms.CourseAnswer,
+            says="Show the course of a job: what it held, was offered, paid and did, for pictures.",
+        )
         text = (Param("text", "boolean", "Also as the command line prints it."),)
         yield Endpoint(
             method="GET",
@@ -260,6 +267,10 @@ class Reading:
         """Say why a job holds what it holds."""
         job = request.path_params["job"]
         return JSONResponse({"job": job, "why": await self._desk.run(self._desk.why, job)})
+
+    async def course(self, request: Request) -> Response:
+        """Show the course of a job."""
+        return JSONResponse(await self._desk.run(self._desk.course, request.path_params["job"]))
 
     async def cost(self, request: Request) -> Response:
         """Show the bill of a job."""

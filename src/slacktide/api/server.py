@@ -26,10 +26,12 @@ from slacktide.api.hub import Hub
 from slacktide.api.limits import Rate
 from slacktide.api.runner import Runner
 from slacktide.api.service import Service
+from slacktide.api.sessions import sessions_of
 from slacktide.app.controller import Setup
 from slacktide.app.questions import Setting
 from slacktide.app.tokens import Tokens
 from slacktide.errors import BackendError, InputError, shown
+from slacktide.web.pages import pages
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 CONNECTIONS = 256
@@ -148,11 +150,12 @@ async def _serving(
         tokens=tokens,
         hosts=address.hosts,
         secure=address.secure,
+        sessions=sessions_of(journal),
         requests=Rate(address.rate_per_s, 2 * address.rate_per_s),
     )
     asker = Asker(Setting(journal=str(journal), market=setup.defaults.market))
     service = Service(desk, runner, keeper, asker, hub, say)
-    server = Server(_config(address, make_app(service)))
+    server = Server(_config(address, make_app(service, pages())))
     try:
         with _stopping(runner, server, service):
             url = f"{'https' if address.certificate else 'http'}://{_shown(address.host)}"

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import secrets
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
+
+from slacktide.errors import FileError
+from slacktide.files import keep_from_others, write_private
+from slacktide.store.json_scalars import Misfit
+from slacktide.store.json_types import form
+from slacktide.store.real_path import real_path
 
 COOKIE = "slacktide_session"
 LASTING_S = 12 * 3600.0
@@ -19,42 +29,70 @@ class Session(NamedTuple):
 
     name: str
     """Of the token that opened it."""
+    token: str
+    """The digest of that token: another one of the same name does not take the session over."""
     until_s: float
+    """By the wall clock."""
 
 
 class Sessions:
-    """All sessions, in memory: after a restart people log in again."""
+    """All sessions by digests of their ids; where they are kept in a private file, a restart ends none."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic = monotonic
-        self._open: dict[str, Session] = {}
+    def __init__(self, clock: Callable[[], float] = time.time, file: Path | None = None) -> None:
+        self._clock, self._file, self._lock = clock, file, threading.Lock()
+        self._open = {} if file is None else _read(file)
 
-    def open(self, name: str) -> str:
+    def open(self, name: str, token: str) -> str:
         """Open a session for a token, and return the id that the cookie is to hold."""
-        self._tidy()
         found = secrets.token_urlsafe(32)
-        self._open[_digest(found)] = Session(name, self._monotonic() + LASTING_S)
+        with self._lock:
+            self._tidy()
+            self._open[_digest(found)] = Session(name, token, self._clock() + LASTING_S)
+            self._write()
         return found
 
-    def name_of(self, found: str) -> str | None:
-        """Return the name of the token that opened a session; None where there is none, or no more."""
+    def of(self, found: str) -> Session | None:
+        """Return the session of an id; None where there is none, or no more."""
         session = self._open.get(_digest(found))
-        if session is None or session.until_s <= self._monotonic():
-            return None
-        return session.name
+        return None if session is None or session.until_s <= self._clock() else session
 
     def close(self, found: str) -> None:
         """End a session."""
-        self._open.pop(_digest(found), None)
+        with self._lock:
+            if self._open.pop(_digest(found), None) is not None:
+                self._write()
 
     def _tidy(self) -> None:
-        now = self._monotonic()
+        now = self._clock()
         for one in [one for one, session in self._open.items() if session.until_s <= now]:
             del self._open[one]
         while len(self._open) >= MOST:
             del self._open[next(iter(self._open))]
 
+    def _write(self) -> None:
+        if self._file is None:
+            return
+        kind = form(dict[str, Session])
+        with contextlib.suppress(FileError):  # then people log in again after a restart
+            write_private(self._file, kind.text(kind.plain(self._open)).encode())
+
+
+def sessions_of(journal: Path) -> Sessions:
+    """Return the sessions of a journal's server: a hidden file beside the journal."""
+    place = real_path(journal)
+    return Sessions(file=place.with_name(f".{place.name}.sessions"))
+
+
+def _read(file: Path) -> dict[str, Session]:
+    """Read what an earlier server left; nothing where that is of no use, so that people log in again."""
+    keep_from_others(file)
+    try:
+        found: dict[str, Session] = dict(form(dict[str, Session]).read(json.loads(file.read_bytes())))
+    except (OSError, ValueError, Misfit, RecursionError):
+        return {}
+    return found
+
 
 def _digest(found: str) -> str:
-    """Return what a session is kept under: memory that leaks tells no cookie."""
+    """Return what a session is kept under: memory or a file that leaks tells no cookie."""
     return hashlib.sha256(found.encode("utf-8", "surrogatepass")).hexdigest()

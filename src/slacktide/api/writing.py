@@ -230,7 +230,7 @@ class Writing:
         answer = JSONResponse({"name": token.name, "role": token.role}, 201)
         answer.set_cookie(
             self._cookie,
-            keeper.sessions.open(token.name),
+            await self._desk.run(keeper.sessions.open, token.name, token.sha256),
             max_age=int(LASTING_S),
             path="/",
             httponly=True,
@@ -241,7 +241,7 @@ class Writing:
 
     async def logout(self, request: Request) -> Response:
         """End the session."""
-        self._service.keeper.sessions.close(who_asks(request).session)
+        await self._desk.run(self._service.keeper.sessions.close, who_asks(request).session)
         answer = Response(status_code=204)
         secure = self._service.keeper.secure
         answer.delete_cookie(self._cookie, path="/", httponly=True, secure=secure, samesite="strict")

@@ -44,7 +44,7 @@ class Story:
         if event.why == NOT_ASKED:
             before, self._left = self._left, seq
             self._forget(before)
-        elif self._left is None and isinstance(newest, Decided) and _same(newest, event):
+        elif self._left is None and isinstance(newest, Decided) and same_decision(newest, event):
             last, self._row[-1] = self._row[-1], seq
             self._forget(last)
         else:
@@ -62,7 +62,8 @@ class Story:
             del self._told[seq]
 
 
-def _same(one: Decided, other: Decided) -> bool:
+def same_decision(one: Decided, other: Decided) -> bool:
+    """Whether two decisions hold the same for the same reason."""
     return (one.why, one.pool, one.spot_gpus, one.on_demand_gpus) == (
         other.why,
         other.pool,

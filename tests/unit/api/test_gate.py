@@ -12,7 +12,7 @@ import pytest
 from slacktide.api.gate import BODY_BYTES
 from slacktide.api.limits import Rate, Slots, TooMuchError
 from slacktide.api.server import Address
-from slacktide.api.sessions import LASTING_S, Sessions
+from slacktide.api.sessions import LASTING_S, Sessions, sessions_of
 from slacktide.app.tokens import tokens_of
 from slacktide.errors import FileError, InputError, UnknownNameError
 
@@ -22,7 +22,7 @@ JOBS, SESSION = "/api/v1/jobs", "/api/v1/session"
 
 
 def test_nobody_is_let_in_without_a_token(house: House) -> None:
-    paths = (JOBS, "/api/v1/events", "/metrics", "/api/v1/jobs/job/logs", "/api/v1/cost", "/", "/static/x")
+    paths = (JOBS, "/api/v1/events", "/metrics", "/api/v1/jobs/job/logs", "/api/v1/cost", "/", "/jobs/x")
     for path in paths:
         answer = house.ask("GET", path, token=None)
         assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer"), path
@@ -127,10 +127,43 @@ def test_a_session_ends_with_its_token_and_with_time(house: House) -> None:
     assert house.ask("GET", JOBS, token=None, cookie=value).status == 401
     now = [0.0]
     sessions = Sessions(lambda: now[0])
-    found = sessions.open("ann")
-    assert sessions.name_of(found) == "ann"
+    found = sessions.open("ann", "digest")
+    assert sessions.of(found) == ("ann", "digest", LASTING_S)
     now[0] = LASTING_S
-    assert sessions.name_of(found) is None
+    assert sessions.of(found) is None
+
+
+def test_another_token_of_the_same_name_does_not_take_a_session_over(house: House) -> None:
+    value = cookie_of(house, house.reader).partition(";")[0]
+    house.tokens.revoke("bob")
+    house.tokens.add("bob", "submit")
+    assert house.ask("GET", JOBS, token=None, cookie=value).status == 401
+
+
+def test_a_session_outlives_its_server_and_its_file_tells_no_cookie(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    found = sessions_of(journal).open("ann", "digest")
+    file = tmp_path / ".journal.db.sessions"
+    assert file.stat().st_mode & 0o077 == 0
+    assert found not in file.read_text(encoding="utf-8")
+    again = sessions_of(journal)
+    session = again.of(found)
+    assert session is not None
+    assert session.name == "ann"
+    again.close(found)
+    assert sessions_of(journal).of(found) is None
+    file.write_text("damaged", encoding="utf-8")
+    assert sessions_of(journal).of(found) is None, "who cannot be known logs in again"
+
+
+def test_who_opens_a_page_without_a_session_is_led_to_the_login(house: House) -> None:
+    opened = house.ask("GET", "/jobs/a?x=1", token=None, accept="text/html,*/*")
+    assert opened.status == 303
+    assert opened.headers["location"] == "/login?next=/jobs/a%3Fx%3D1"
+    for path in ("/api/v1/jobs", "/metrics"):
+        assert house.ask("GET", path, token=None, accept="application/json").status == 401
+    assert house.ask("GET", JOBS, token=None, accept="text/html").status == 401, "a program asks the API"
+    assert house.ask("GET", "/", token="ann:wrong", accept="text/html").status == 401
 
 
 @pytest.mark.parametrize(

@@ -224,3 +224,17 @@ def test_the_market_is_told_up_to_now(house: House) -> None:
         "a market of four days, not all"
     )
     assert house.ask("GET", "/api/v1/markets?pool=none").status == 400
+
+
+def test_the_course_of_a_job_is_told_for_pictures(house: House) -> None:
+    house.run_a_job()
+    house.live(2.0)
+    found = house.ask("GET", f"{JOBS}/job/course", token=house.reader).json
+    assert found["job"] == "job"
+    assert found["points"][0]["hours"] == pytest.approx(0.1), "its first decision, by its own clock"
+    assert found["points"][-1]["cost_usd"] == house.ask("GET", f"{JOBS}/job").json["cost_usd"]
+    decided = [one for one in found["happenings"] if one["kind"] == "Decided"]
+    assert decided
+    assert all(one["because"] for one in decided)
+    assert [one["seq"] for one in found["happenings"]] == sorted(one["seq"] for one in found["happenings"])
+    assert house.ask("GET", f"{JOBS}/none/course").status == 404

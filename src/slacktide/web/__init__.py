@@ -1,0 +1,1 @@
+"""The dashboard: pages for browsers, which show what the HTTP API tells. They ask nobody else."""

@@ -1,0 +1,70 @@
+// Keeps a page current: one stream of events, which goes on where it broke off, also over a server's restart.
+import { complain, forgive, get, toLogin } from "./api.js";
+
+const CALM_MS = 400, AGAIN_MS = 1000, SESSION_MS = 60000;
+
+function say(word) {
+  const sign = { live: "●", reconnecting: "○", paused: "○" }[word];
+  const shown = document.getElementById("live");
+  shown.dataset.state = word;
+  shown.textContent = `${sign} ${word}${word === "reconnecting" ? "…" : ""}`;
+}
+
+// Calls `refresh` now, after every event, and after every time that the stream was away.
+export function follow(refresh, job = null) {
+  let stream = null, last = null, due = 0, busy = false, missed = false;
+
+  async function run() {
+    if (busy) { missed = true; return; }
+    busy = true;
+    try {
+      await refresh();
+      forgive();
+    } catch (error) { complain(error); }
+    busy = false;
+    if (missed) { missed = false; soon(); }
+  }
+
+  function soon() {
+    due ||= setTimeout(() => { due = 0; run(); }, CALM_MS);
+  }
+
+  function open() {
+    const asked = new URLSearchParams({ ...(job ? { job } : {}), ...(last ? { after: last } : {}) });
+    stream = new EventSource(`/api/v1/events?${asked}`);
+    stream.onopen = () => { say("live"); run(); };
+    stream.onmessage = (event) => { last = event.lastEventId; soon(); };
+    stream.onerror = broken;
+  }
+
+  // A browser reconnects by itself, with Last-Event-ID, unless it was answered with an error.
+  function broken() {
+    say("reconnecting");
+    if (stream.readyState !== EventSource.CLOSED) return;
+    stream = null;
+    setTimeout(async () => {
+      await checked();
+      if (!stream && !document.hidden) open();
+    }, AGAIN_MS);
+  }
+
+  async function checked() {
+    try {
+      if ((await get("/api/v1/session")).role === null) toLogin();
+    } catch { /* nobody answers yet */ }
+  }
+
+  // A browser has six connections for a server: pages that nobody looks at leave theirs to others.
+  function looked() {
+    if (document.hidden) {
+      stream?.close();
+      stream = null;
+      say("paused");
+    } else if (!stream) open();
+  }
+
+  document.addEventListener("visibilitychange", looked);
+  setInterval(checked, SESSION_MS);
+  looked();
+  run();
+}

@@ -1,0 +1,44 @@
+// What the workers of a job print, as they print it.
+import { get, jobPath } from "./api.js";
+import { el } from "./dom.js";
+
+const WAIT_S = 20, MOST_LINES = 2000, AGAIN_MS = 1000;
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+export function logs(job) {
+  const text = el("pre", { class: "log", tabindex: 0, role: "log", "aria-live": "off", "aria-label": `Logs of ${job}` });
+  const state = el("p", { class: "soft" }, "waiting for the first line");
+  let next = "", over = false, asking = null;
+
+  function add(lines) {
+    const low = text.scrollHeight - text.scrollTop - text.clientHeight < 30;
+    text.append(...lines.map(({ attempt, rank, line }) =>
+      el("span", {}, el("b", {}, `${attempt}/${rank} `), `${line}\n`)));
+    while (text.childElementCount > MOST_LINES) text.firstElementChild.remove();
+    if (low) text.scrollTop = text.scrollHeight;
+  }
+
+  async function run() {
+    while (!over && !document.hidden) {
+      asking = new AbortController();
+      try {
+        const asked = new URLSearchParams({ after: next, wait: WAIT_S, follow: true });
+        const found = await get(`${jobPath(job)}/logs?${asked}`, { signal: asking.signal });
+        add(found.lines);
+        ({ next, over } = found);
+        state.textContent = over ? "The job is over." : "Follows; each line begins with attempt and rank of its worker.";
+      } catch {
+        if (!document.hidden) await pause(AGAIN_MS);
+      }
+    }
+    asking = null;
+  }
+
+  // Who does not look leaves the connection to others.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) asking?.abort();
+    else if (!asking) run();
+  });
+  run();
+  return { box: el("div", {}, state, text) };
+}

@@ -1,0 +1,98 @@
+// One job: where it stands, why, four pictures, what was decided, and what its workers print.
+import { ask, complain, get, jobPath } from "./api.js";
+import { chart } from "./chart.js";
+import { el, facts, place } from "./dom.js";
+import { follow } from "./live.js";
+import { logs } from "./logs.js";
+import { pictures } from "./pictures.js";
+import { blocks, hours, isGoing, percent, pill, progress, saving, usd, work } from "./words.js";
+
+const name = decodeURIComponent(location.pathname.split("/")[2]);
+
+function standing(job, course, bill) {
+  const money = saving(job, bill);
+  const late = course.projected_hours !== null && job.deadline_hours !== null && course.projected_hours > job.deadline_hours;
+  return facts([
+    ["done", el("span", {}, progress(job)), `${work(job.progress_gpu_hours)} of ${work(job.work_gpu_hours)}`],
+    ["time", hours(job.hours), job.deadline_hours === null ? "no deadline" : `of ${hours(job.deadline_hours)}`],
+    ["projected finish", course.projected_hours === null ? "–" : hours(course.projected_hours),
+      course.projected_hours === null ? "" : late ? "at its pace so far: too late, so on-demand GPUs will be rented" : "at its pace so far"],
+    ["GPUs held", el("span", {}, blocks(job.spot_gpus, job.on_demand_gpus)), `in ${job.pool ?? job.home_pool}`],
+    ["spent", usd(job.cost_usd), `${usd(job.spot_usd)} spot + ${usd(job.on_demand_usd)} on demand`],
+    ["on demand alone", usd(money.alone), money.alone === null ? "not known yet" : "for the work that is done"],
+    ["clairvoyant", usd(bill?.clairvoyant_usd), "the least possible for the whole job"],
+    ["saved", percent(money.saved), "against on demand alone"],
+    ["preempted", String(job.preemptions), `${job.restarts} restarts, ${job.failures} failures, ${work(job.lost_gpu_hours)} lost`],
+    ["policy", job.policy, job.class ? `class ${job.class}` : ""],
+  ]);
+}
+
+const ACTORS = { engine: "Slacktide", market: "market", user: "user", worker: "worker" };
+
+function happening(event) {
+  return el("li", { "data-key": event.seq, class: event.kind },
+    el("span", { class: "when" }, hours(event.elapsed_hours)), el("span", { class: "actor" }, ACTORS[event.actor] ?? event.actor),
+    el("span", {}, event.says, event.because ? el("small", {}, `Because ${event.because}.`) : null));
+}
+
+function happened(list, events) {
+  const known = new Map([...list.children].map((row) => [row.dataset.key, row]));
+  place(list, events.toReversed().map((event) => known.get(String(event.seq)) ?? happening(event)));
+}
+
+function buttons(me, problem) {
+  if (me.role !== "submit") return { box: el("span", { class: "soft" }, "This token may only look."), show() {} };
+  const act = (verb, asks) => async () => {
+    if (!confirm(asks)) return;
+    try {
+      await ask("POST", `${jobPath(name)}/${verb}`, { body: verb === "preempt" ? {} : undefined });
+    } catch (error) { problem(error); }
+  };
+  const both = [
+    el("button", { type: "button", click: act("preempt", `Take all spot GPUs from ${name}, as the market would?`) }, "Preempt"),
+    el("button", { type: "button", class: "bad", click: act("cancel", `Cancel ${name}? It cannot be resumed.`) }, "Cancel"),
+  ];
+  return { box: el("span", { class: "tools" }, both), show: (going) => both.forEach((one) => { one.disabled = !going; }) };
+}
+
+export async function show(main, me) {
+  document.title = `${name} · Slacktide`;
+  const state = el("span", { class: "states" }), act = buttons(me, complain), top = el("dl", { class: "facts" });
+  const why = el("ul", { class: "why" }), drawings = el("div", { class: "charts" });
+  const list = el("ol", { class: "story" }), file = el("pre"), printed = logs(name);
+  main.append(el("div", { class: "title" }, el("h1", {}, name), state, act.box), top,
+    el("h2", {}, "Why it holds what it holds"), why, el("h2", {}, "Course"), drawings,
+    el("h2", {}, "Decisions and events"), el("p", { class: "soft" }, "The newest first, by the job’s own clock."),
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Decisions and events" }, list),
+    el("h2", {}, "Logs"), printed.box, el("details", {}, el("summary", {}, "Job file"), file));
+  let charts = null, bill = null, billed = "";
+
+  async function compare(job, draw) {
+    const mark = `${isGoing(job.status)} ${job.progress_gpu_hours > 0}`;
+    if (mark === billed) return;
+    billed = mark;
+    bill = await get(`${jobPath(name)}/cost`).catch(() => bill);
+    draw();
+  }
+
+  follow(async () => {
+    const [job, course, reasons] = await Promise.all(
+      [jobPath(name), `${jobPath(name)}/course`, `${jobPath(name)}/why`].map((path) => get(path)));
+    const draw = () => {
+      top.replaceChildren(...standing(job, course, bill));
+      const specs = pictures(job, course, bill);
+      if (charts) specs.forEach((spec, at) => charts[at].update(spec));
+      else {
+        charts = specs.map(chart);
+        drawings.append(...charts.map((one) => one.figure));
+      }
+    };
+    state.replaceChildren(pill(job.status), " ", isGoing(job.status) ? pill(job.health) : "");
+    act.show(isGoing(job.status));
+    why.replaceChildren(...reasons.why.map((one) => el("li", {}, one)));
+    file.textContent = job.text;
+    happened(list, course.happenings);
+    draw();
+    compare(job, draw);
+  }, name);
+}

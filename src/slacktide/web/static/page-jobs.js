@@ -1,0 +1,74 @@
+// All jobs, the newest first.
+import { get } from "./api.js";
+import { beside, learn } from "./beside.js";
+import { el, facts, rows, table } from "./dom.js";
+import { follow } from "./live.js";
+import { blocks, count, hours, isGoing, percent, pill, progress, saving, usd } from "./words.js";
+
+const MOST = 200;
+const COLUMNS = [
+  { name: "job" }, { name: "state" }, { name: "outlook" }, { name: "done" }, { name: "time" }, { name: "GPUs held" },
+  { name: "spent", right: true },
+  { name: "on demand", right: true, says: "what the work that is done would have cost on demand alone" },
+  { name: "clairvoyant", right: true, says: "the least anybody could have paid who knew the market in advance" },
+  { name: "saved", right: true, says: "against on demand alone" },
+  { name: "preempted", right: true },
+];
+
+function cells({ job, money, best }) {
+  const within = job.deadline_hours === null ? "" : ` of ${hours(job.deadline_hours)}`;
+  return [
+    [el("a", { href: `/jobs/${encodeURIComponent(job.name)}` }, job.name)],
+    [pill(job.status)], isGoing(job.status) ? [pill(job.health)] : "", progress(job),
+    `${hours(job.hours)}${within}`, blocks(job.spot_gpus, job.on_demand_gpus),
+    usd(job.cost_usd), usd(money.alone), usd(best), percent(money.saved), String(job.preemptions),
+  ];
+}
+
+const item = (job) => {
+  const other = beside(job);
+  return { job, money: saving(job, other), best: job.status === "succeeded" ? other?.clairvoyant_usd ?? null : null };
+};
+
+function summary(items) {
+  const going = items.filter(({ job }) => isGoing(job.status));
+  const compared = items.filter(({ money }) => money.alone !== null);
+  const sum = (list, of) => list.reduce((total, one) => total + of(one), 0);
+  const alone = sum(compared, (one) => one.money.alone), paid = sum(compared, (one) => one.job.cost_usd);
+  return facts([
+    ["under way", count(going.length, "job")],
+    ["GPUs held", String(sum(going, ({ job }) => job.spot_gpus + job.on_demand_gpus))],
+    ["spent", usd(sum(items, ({ job }) => job.cost_usd)), `by ${count(items.length, "job")}`],
+    ["saved", alone ? usd(alone - paid) : "–", alone ? `${percent(1 - paid / alone)} of what on demand alone would have cost` : "nothing to compare with yet"],
+  ]);
+}
+
+export async function show(main) {
+  const shown = table("Jobs", COLUMNS), top = el("dl", { class: "facts" }), more = el("p", { class: "soft" });
+  const find = el("input", { type: "search", id: "find", placeholder: "name", input: () => draw() });
+  const which = el("select", { id: "which", change: () => draw() },
+    [["", "all"], ["going", "under way"], ["over", "ended"], ["trouble", "at risk or late"]].map(([value, name]) => el("option", { value }, name)));
+  main.append(el("h1", {}, "Jobs"), top,
+    el("p", { class: "tools" }, el("label", { for: "find" }, "Find"), find, el("label", { for: "which" }, "Show"), which),
+    shown.box, more);
+  shown.box.classList.add("cards");
+  let jobs = [];
+
+  const wanted = ({ job }) => job.name.includes(find.value) && {
+    "": true, going: isGoing(job.status), over: !isGoing(job.status),
+    trouble: isGoing(job.status) && !["on-time", "measuring"].includes(job.health),
+  }[which.value];
+
+  function draw() {
+    const items = jobs.map(item);
+    top.replaceChildren(...summary(items));
+    rows(shown, items.filter(wanted), ({ job }) => job.name, cells, jobs.length ? "no such job" : "no jobs yet");
+  }
+
+  follow(async () => {
+    jobs = (await get(`/api/v1/jobs?limit=${MOST}`)).jobs.reverse();
+    more.textContent = jobs.length === MOST ? `The newest ${MOST} jobs; the command line lists them all.` : "";
+    draw();
+    learn(jobs, draw);
+  });
+}

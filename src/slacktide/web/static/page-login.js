@@ -1,0 +1,33 @@
+// The login: a token becomes a session, whose cookie scripts cannot read.
+import { ask, complain, forgive, get } from "./api.js";
+import { el } from "./dom.js";
+
+// Only ever to a page of this server.
+function wanted() {
+  const next = new URL(new URLSearchParams(location.search).get("next") ?? "/", location.origin);
+  return next.origin === location.origin && next.pathname !== "/login" ? next.pathname + next.search : "/";
+}
+
+export async function show(main) {
+  const token = el("input", { id: "token", type: "password", name: "token", autocomplete: "current-password",
+    required: true, spellcheck: "false", placeholder: "name:secret" });
+  const enter = async (event) => {
+    event.preventDefault();
+    try {
+      await ask("POST", "/api/v1/session", { body: { token: token.value.trim() } });
+      forgive();
+      location.assign(wanted());
+    } catch (error) {
+      complain(error);
+      token.select();
+    }
+  };
+  main.append(el("form", { class: "card narrow", submit: enter },
+    el("input", { type: "text", autocomplete: "username", hidden: true, value: "token" }),
+    el("h1", {}, "Log in"),
+    el("p", {}, el("label", { for: "token" }, "Token")), token,
+    el("p", { class: "soft" }, "The operator of this server makes one with ", el("code", {}, "slacktide token add NAME"), "."),
+    el("p", {}, el("button", { class: "main" }, "Log in"))));
+  token.focus();
+  if ((await get("/api/v1/session")).role !== null) location.replace(wanted());
+}

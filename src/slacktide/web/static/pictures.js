@@ -1,0 +1,52 @@
+// What the pictures of a job show, made from its course.
+import { price } from "./words.js";
+
+const gpus = (value) => String(Math.round(value * 10) / 10);
+
+function series(points, end, name, look, of, stepped = true) {
+  const drawn = points.map((point) => [point.hours, of(point)]);
+  const last = drawn.at(-1);
+  if (last && end > last[0]) drawn.push([end, last[1]]);
+  return { name, look, stepped, points: drawn };
+}
+
+function held(course) {
+  const line = (name, look, of) => series(course.points, course.hours, name, look, of);
+  return { title: "GPUs held and offered", format: gpus, whole: true, series: [
+    line("spot offered", "offered", (point) => point.offered_spot_gpus),
+    line("spot held", "spot", (point) => point.spot_gpus),
+    line("on demand held", "demand", (point) => point.on_demand_gpus)] };
+}
+
+function done(job, course) {
+  const last = course.points.at(-1), all = job.work_gpu_hours;
+  const found = [series(course.points, 0, "done", "done", (point) => point.progress_gpu_hours, false)];
+  if (job.deadline_hours !== null)
+    found.push({ name: "even pace to the deadline", look: "even", points: [[0, 0], [job.deadline_hours, all]] });
+  if (course.projected_hours !== null && last)
+    found.push({ name: "projected", look: "ahead", points: [[last.hours, last.progress_gpu_hours], [course.projected_hours, all]] });
+  const marks = job.deadline_hours === null ? [] : [{ hour: job.deadline_hours, name: "deadline" }];
+  return { title: "Work done, GPU-hours", format: gpus, most: all, series: found, marks };
+}
+
+const POOLS = ["spot", "second", "third", "fourth"];
+
+function prices(course) {
+  const names = [...new Set(course.points.map((point) => point.pool))].slice(0, POOLS.length);
+  const spot = names.map((pool, at) => series(course.points, course.hours, `spot in ${pool}`, POOLS[at],
+    (point) => (point.pool === pool ? point.spot_usd_per_gpu_hour : null)));
+  const demand = series(course.points, course.hours, "on demand", "demand", (point) => point.on_demand_usd_per_gpu_hour);
+  return { title: "Price of a GPU-hour", format: price, series: [...spot, demand] };
+}
+
+function spent(job, course, bill) {
+  const found = [series(course.points, 0, "spent", "done", (point) => point.cost_usd, false)];
+  const last = course.points.at(-1);
+  const flat = (name, look, value) => found.push({ name, look, points: [[0, value], [Math.max(course.hours, last?.hours ?? 0), value]] });
+  if (bill?.on_demand_alone_usd) flat("whole job on demand", "demand", bill.on_demand_alone_usd);
+  if (bill?.clairvoyant_usd) flat("whole job, clairvoyant", "even", bill.clairvoyant_usd);
+  return { title: "Money spent", format: price, series: found };
+}
+
+export const pictures = (job, course, bill) =>
+  [held(course), done(job, course), prices(course), spent(job, course, bill)];

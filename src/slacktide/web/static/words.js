@@ -1,0 +1,75 @@
+// Numbers and states as people say them: the same words as the command line's.
+import { el } from "./dom.js";
+
+const MONEY = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD" });
+const STATES = { budget_exhausted: "out of money", deadline_missed: "late" };
+const GOING = ["pending", "starting", "running", "recovering", "cancelling", "blocked", "released", "unattended"];
+const SIGNS = {
+  succeeded: "✓", failed: "✕", cancelled: "⊘", budget_exhausted: "$", deadline_missed: "✕",
+  running: "▶", starting: "▷", pending: "…", recovering: "↻", cancelling: "⊘", blocked: "■", released: "□",
+  unattended: "?", "on-time": "✓", "at-risk": "!", late: "✕", "late-expected": "✕", measuring: "…",
+};
+const MOODS = {
+  succeeded: "good", "on-time": "good", running: "plain", failed: "bad", deadline_missed: "bad", late: "bad",
+  "late-expected": "bad", "at-risk": "warn", blocked: "warn", unattended: "warn", budget_exhausted: "warn",
+};
+
+export const isGoing = (status) => GOING.includes(status);
+export const usd = (amount) => (amount === null || amount === undefined ? "–" : MONEY.format(amount));
+// Money on an axis whose ticks are so far apart.
+export const price = (amount, size = 0) => (size >= 1 ? `$${Math.round(amount).toLocaleString("en-US")}` : usd(amount));
+export const percent = (share) =>
+  share === null || share === undefined || !Number.isFinite(share) ? "–" : `${Math.round(100 * share)} %`;
+export const count = (number, noun) => `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;
+export const work = (amount) => `${amount.toLocaleString("en-US", { maximumFractionDigits: amount < 1 ? 3 : 1 })} GPU-hours`;
+
+// 11h20m: whole hours from two days up, whole minutes from ten minutes up.
+export function hours(amount) {
+  if (amount === null || amount === undefined || !Number.isFinite(amount)) return "–";
+  const sign = amount < 0 ? "−" : "", size = Math.abs(amount);
+  const grain = size >= 48 ? 3600 : size >= 1 / 6 ? 60 : 1;
+  let left = Math.round((size * 3600) / grain) * grain, said = "";
+  for (const [seconds, unit] of [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]]) {
+    const whole = Math.floor(left / seconds);
+    if (whole) said += `${whole}${unit}`;
+    left -= whole * seconds;
+  }
+  return sign + (said || "0s");
+}
+
+export function holding(spot, onDemand) {
+  const parts = [spot ? `${spot} spot` : null, onDemand ? `${onDemand} on demand` : null].filter(Boolean);
+  return parts.join(" + ") || "nothing";
+}
+
+// A state or an outlook: a sign and a word, so that colour is never all there is.
+export function pill(word) {
+  return el("span", { class: `pill ${MOODS[word] ?? "plain"}` },
+    el("span", { "aria-hidden": "true" }, SIGNS[word] ?? "·"), ` ${STATES[word] ?? word}`);
+}
+
+// GPUs as blocks, spot full and on demand hollow, with the words beside them.
+export function blocks(spot, onDemand) {
+  const shown = [...Array(Math.min(spot, 16)).fill("spot"), ...Array(Math.min(onDemand, 16)).fill("demand")];
+  return [el("span", { class: "blocks", "aria-hidden": "true" }, shown.map((kind) => el("i", { class: kind }))),
+    el("span", {}, holding(spot, onDemand))];
+}
+
+export function progress(job) {
+  const share = job.work_gpu_hours > 0 ? job.progress_gpu_hours / job.work_gpu_hours : 0;
+  const said = `${job.progress_estimated ? "~" : ""}${percent(share)}`;
+  return [el("progress", { max: 1, value: Math.min(1, share), "aria-label": "work done" }), ` ${said}`];
+}
+
+const IN_VAIN = ["failed", "cancelled", "budget_exhausted"];
+
+// What the work that is done would have cost on demand alone, where that is known, and what was saved. Work that
+// nobody has anything of saved nothing.
+export function saving(job, beside) {
+  const share = job.work_gpu_hours > 0 ? Math.min(1, job.progress_gpu_hours / job.work_gpu_hours) : 0;
+  if (!beside?.on_demand_alone_usd || share < 0.02 || IN_VAIN.includes(job.status)) return { alone: null, saved: null };
+  const alone = beside.on_demand_alone_usd * share;
+  return { alone, saved: 1 - job.cost_usd / alone };
+}
+
+export const utc = (text) => (text ? text.replace("T", " ").replace(/(:\d\d)(\.\d+)?(Z|\+00:00)$/, "$1 UTC") : "–");
