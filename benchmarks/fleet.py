@@ -175,9 +175,9 @@ class Timed:
 
 def speed() -> None:
     """Print what a month and a decision about many jobs cost in CPU time."""
-    run_fleet(month(1, 9_000.0, jobs=200), ShadowPrices())
+    run_fleet(month(1, 75_000.0, jobs=200), ShadowPrices())
     began = time.process_time()
-    run_fleet(month(1, 9_000.0), ShadowPrices())
+    run_fleet(month(1, 75_000.0), ShadowPrices())
     print(f"  a month of 4,000 jobs: {time.process_time() - began:.1f} CPU s (aim 60)", flush=True)
     timed = Timed(ShadowPrices(reserve=True))
     run_fleet(month(2, 2_500.0, jobs=16_000), timed, stop_hours=120.0)

@@ -19,6 +19,9 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(_number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL)
 
 
+os.environ["SLACKTIDE_CONFIG"] = os.devnull  # the settings of whoever runs the tests are no part of them
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real traces; tests that need it are skipped where it is not."""

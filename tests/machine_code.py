@@ -2,9 +2,10 @@
 
     python -m tests.machine_code
 
-It runs what compiles for long, in three processes: every policy in batch and plainly, with and without the
-guard and checkpoints, a plan, what one who knows the market would pay, budgets and streams; every allocator
-of a fleet and the bound below it. What it prints is the time; what fails here fails in its test.
+It runs what compiles for long, in two processes: every policy in batch and plainly, with and without the
+guard and checkpoints, a plan, what one who knows the market would pay; every allocator of a fleet and the
+bound below it, jobs in two pools, budgets and streams. What both processes need is made by the first before
+the second comes to it. What it prints is the time; what fails here fails in its test.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ FEW_CASES = 3
 """Cases of a fleet in which its kernels meet all the types that they are compiled for."""
 UNSAVED = "uniform-progress,on-demand,maximal-spot,stochastic-horizon"
 """The policies that tests run in batch without checkpoints."""
-PARTS = ("guarded", "plain", "fleets")
+PARTS = ("jobs", "fleets")
 
 
 def main() -> None:
@@ -54,31 +55,32 @@ def make(part: str) -> None:
         os.environ["SLACKTIDE_HOME"] = name
         os.chdir(folder)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            {"guarded": guarded, "plain": plain, "fleets": fleets}[part](folder)
+            {"jobs": jobs, "fleets": fleets}[part](folder)
 
 
-def guarded(folder: Path) -> None:
-    """Run jobs with a deadline that must be kept, in one pool and in two, and what the fuzz runs first."""
-    from campaigns.fuzz.worker import called, warm
+def jobs(folder: Path) -> None:
+    """Run jobs with a deadline that must be kept, jobs that may be late, and jobs that save nothing."""
+    from campaigns.fuzz.worker import called
     from slacktide.policy.base import policies
 
     called(("plan", str(EXAMPLE)))
     batches(folder, "hard", SAVES, ",".join(policies))
-    called(("backtest", str(EXAMPLE), "--starts", "1"))
-    over_pools()
-    with contextlib.suppress(Exception):
-        warm(folder)
-
-
-def plain(folder: Path) -> None:
-    """Run jobs that may be late, and jobs that save nothing."""
-    from slacktide.policy.base import policies
-
     batches(folder, "soft", SAVES + SOFT, ",".join(policies))
     batches(folder, "unsaved", "", UNSAVED)
 
 
-def fleets(_: Path) -> None:
+def fleets(folder: Path) -> None:
+    """Run fleets on a market, and then jobs in two pools and what the fuzz runs first."""
+    from campaigns.fuzz.worker import called, warm
+
+    on_a_market()
+    over_pools()
+    called(("backtest", str(EXAMPLE), "--starts", "1"))
+    with contextlib.suppress(Exception):
+        warm(folder)
+
+
+def on_a_market() -> None:
     """Run two days of a team under an allocator, with the bound below it, and every one in small cases."""
     import numpy as np
 

@@ -51,6 +51,10 @@ def is_compilable(thing: object) -> bool:
 
 
 _done: dict[tuple[Any, ...], Any] = {}
+_recipes: dict[int, tuple[Callable[..., Any], dict[str, Any]]] = {}
+"""What a compiled twin was made of, by its id; twins are kept in `_done`, so no id is used again."""
+WITHIN = "__within"
+"""Marks the name of a twin that only compiled code calls."""
 
 
 def compiled(fn: Function, **bound: Callable[..., Any]) -> Function:
@@ -62,15 +66,27 @@ def compiled(fn: Function, **bound: Callable[..., Any]) -> Function:
     """
     if not is_compilable(fn):
         raise TypeError(f"{fn!r} must be marked @compilable")
-    twins = {name: thing if not is_compilable(thing) else compiled(thing) for name, thing in bound.items()}
-    key = (fn, *sorted((name, id(thing)) for name, thing in twins.items()))
-    if key not in _done:
-        _done[key] = _jit(_rebound(fn, twins))
-    twin: Function = _done[key]
+    twin: Function = _twin(fn, bound, within=False)
     return twin
 
 
-def _rebound(fn: Callable[..., Any], twins: dict[str, Any]) -> types.FunctionType:
+def _twin(fn: Callable[..., Any], bound: dict[str, Any], *, within: bool) -> Any:
+    """Return the twin that Python calls, or the one that is called within compiled code."""
+    twins = {name: _within(thing) for name, thing in bound.items()}
+    key = (fn, within, *sorted((name, id(thing)) for name, thing in twins.items()))
+    if key not in _done:
+        _done[key] = made = _jit(_rebound(fn, twins, WITHIN if within else ""), within)
+        _recipes[id(made)] = (fn, bound)
+    return _done[key]
+
+
+def _within(thing: Any) -> Any:
+    """Return the twin for compiled callers of a marked function or of a result of `compiled`."""
+    fn, bound = (thing, {}) if is_compilable(thing) else _recipes.get(id(thing), (None, {}))
+    return thing if fn is None else _twin(fn, bound, within=True)
+
+
+def _rebound(fn: Callable[..., Any], twins: dict[str, Any], mark: str) -> types.FunctionType:
     """Copy a function so that the marked functions it calls are compiled ones."""
     assert isinstance(fn, types.FunctionType)
     scope = dict(fn.__globals__)
@@ -80,27 +96,33 @@ def _rebound(fn: Callable[..., Any], twins: dict[str, Any]) -> types.FunctionTyp
         if name in twins:
             scope[name] = twins[name]
         elif is_compilable(scope.get(name)):
-            scope[name] = compiled(scope[name])
+            scope[name] = _within(scope[name])
     copy = types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__, fn.__closure__)
     # Numba files machine code under the qualified name: one loop bound to two rules needs two.
     suffix = "".join(f"__{name}_{twin.py_func.__qualname__}" for name, twin in sorted(twins.items()))
-    copy.__qualname__ = fn.__qualname__ + suffix
+    copy.__qualname__ = fn.__qualname__ + suffix + mark
     copy.__module__ = fn.__module__
     copy.__dict__.update(fn.__dict__)
     return copy
 
 
-def _jit(fn: types.FunctionType) -> Any:
+def _jit(fn: types.FunctionType, within: bool) -> Any:
+    """Have Numba compile a function when it is first called.
+
+    Numba also makes code by which Python may call it, and C. For named tuples of many arrays that takes up to
+    a third of the time, and most functions are only called by other compiled ones.
+    """
     import numba
 
     config: Any = numba.config
     kept = config.CACHE_DIR
     config.CACHE_DIR = str(cache_dir())
+    # LLVM does the copying. Numba could (`inline="always"`), but types a body anew for every copy of it:
+    # the loops of further rules compile in 3 s and not 8, and all run within 0.97 to 1.07 of the time.
+    options: dict[str, Any] = {"forceinline": getattr(fn, "__inlined__", False)}
+    options |= {"no_cpython_wrapper": within, "no_cfunc_wrapper": True}
     try:
-        # LLVM does the copying. Numba could (`inline="always"`), but types a body anew for every copy of it:
-        # the loops of further rules compile in 3 s and not 8, and all run within 0.97 to 1.07 of the time.
-        forceinline = getattr(fn, "__inlined__", False)
-        return numba.njit(cache=True, error_model="numpy", forceinline=forceinline)(fn)
+        return numba.njit(cache=True, error_model="numpy", **options)(fn)
     finally:
         config.CACHE_DIR = kept
 

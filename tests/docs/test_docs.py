@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import click
 import pytest
 
 from slacktide.allocate.base import allocators
+from slacktide.app.config.keys import KEYS
 from slacktide.backend.base import backends
 from slacktide.checks import provider_trial
 from slacktide.cli import run, slacktide
@@ -26,7 +28,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*
 
 FEWER = {"2000": "200", "every:2h": "every:12h"}
 """Counts of jobs and starts that a page names, and fewer, which go the same ways in less time."""
-SMALLER = {"pools=6&days=14": "pools=3&days=7", "pools=3&days=14": "pools=2&days=7"}
+SMALLER = {"pools=6&days=14": "pools=2&days=4", "pools=3&days=14": "pools=2&days=4"}
 """Markets of an example, and smaller ones; a job over many pools takes time by the square of their number."""
 
 
@@ -92,6 +94,30 @@ def test_howto_for_running_runs(sandbox: Path, monkeypatch: pytest.MonkeyPatch) 
     (sandbox / "hello.yaml").write_text(blocks(page, "yaml")[0], encoding="utf-8")
     follow(page)
     assert {"run.png", "run.html"} <= {path.name for path in sandbox.iterdir()}
+
+
+def test_howto_for_operators_backs_up_a_journal(sandbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = sandbox / "journal.db"
+    shutil.copy(ROOT / "tests/golden/journals/finished.db", journal)
+    monkeypatch.setenv("SLACKTIDE_JOURNAL", str(journal))
+    exec(compile(blocks(ROOT / "docs/howto/operate.md", "python")[0], "operate.md", "exec"), {})
+    for path in sandbox.glob("journal.db*"):
+        if path.suffix != ".backup":
+            path.unlink()
+    (sandbox / "journal.db.backup").rename(journal)
+    assert run(["cost"]) == 0
+
+
+def test_howto_for_settings_runs(sandbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACKTIDE_CONFIG", str(sandbox / "config.toml"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(sandbox / "data"))
+    page = ROOT / "docs/howto/config.md"
+    follow(page)
+    assert "every:4h" in (sandbox / "config.toml").read_text(encoding="utf-8")
+    (sandbox / "config.toml").write_text(blocks(page, "toml")[0], encoding="utf-8")
+    assert run(["config"]) == 0
+    for key in KEYS:
+        assert f"`{key}`" in page.read_text(encoding="utf-8"), key
 
 
 def test_howto_for_streams_runs(sandbox: Path) -> None:
@@ -196,6 +222,8 @@ def reference() -> str:
         "`NO_COLOR` turns colours off.\n",
         "Machine code is kept in `~/.cache/slacktide`, or where `SLACKTIDE_CACHE` points; it may be deleted "
         "at any time.\n",
+        "`slacktide --profile NAME COMMAND ...` uses a profile of your [settings](../howto/config.md); "
+        "`SLACKTIDE_PROFILE` does so for every command.\n",
     ]
     context = click.Context(
         slacktide, info_name="slacktide", terminal_width=100, **slacktide.context_settings

@@ -74,6 +74,8 @@ def test_a_job_goes_from_the_client_to_its_end(
         ["logs", "greeting"],
         ["cost"],
         ["cost", "-o", "json"],
+        ["cost", "--by", "owner,month", "-o", "csv"],
+        ["jobs", "--state", "succeeded", "--since", "1d", "--limit", "5"],
     ]
     for command in same:
         far = run(command), capsys.readouterr().out

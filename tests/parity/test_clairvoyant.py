@@ -26,9 +26,10 @@ from slacktide.solve.slotted import Slotted, live_slot, slotted
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.types import Allocation, Job, JobState, Quote
 from tests.oracles import milp
+from tests.parts_of_effort import examples
 
 BATCHES = 11
-PER_BATCH = 30
+PER_BATCH = examples(30)
 MOST_PLANS = 60_000
 """Above this many plans an instance is not enumerated."""
 

@@ -20,9 +20,10 @@ from slacktide.tariff import Meter, tariff_of
 from slacktide.types import Job, JobState, Quote
 from tests.oracles import window_milp
 from tests.oracles.window_milp import Window
+from tests.parts_of_effort import examples
 
 BATCHES = 10
-PER_BATCH = 40
+PER_BATCH = examples(40)
 MOST_PLANS = 4_000
 """Above this many plans a window is not enumerated."""
 
@@ -167,7 +168,7 @@ def test_kernel_finds_what_highs_finds(batch: int) -> None:
 
 
 def test_highs_finds_what_enumeration_finds() -> None:
-    for seed in range(20_000, 20_060):
+    for seed in range(20_000, 20_000 + examples(60)):
         window = draw(seed)
         plans = all_plans(window)
         if plans is not None:

@@ -24,6 +24,7 @@ from slacktide.events import KINDS, Decided, Event
 from slacktide.store.codec import FORM, KIND, PRESENT_FORM, decode, encode, plain, text
 from slacktide.store.memory import MemoryStore
 from slacktide.types import JobState, Quote
+from tests.parts_of_effort import examples
 
 TEXTS = st.text(st.characters(codec="utf-8") | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF))
 PLAIN: dict[Any, st.SearchStrategy[Any]] = {
@@ -147,7 +148,7 @@ def _deeper(draw: st.DrawFn, old: Any, odd: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_just_what_comes_back_is_accepted(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(oddly_filled(kind))
@@ -166,7 +167,7 @@ def test_just_what_comes_back_is_accepted(kind: type[Event], data: st.DataObject
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_any_event_comes_back_the_same(kind: type[Event], data: st.DataObject) -> None:
     event: Event = data.draw(values(kind))

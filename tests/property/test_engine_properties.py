@@ -19,10 +19,11 @@ from slacktide.engine.world import World
 from slacktide.events import Event
 from slacktide.ledger import bill
 from slacktide.market.base import Market
+from tests.parts_of_effort import examples
 
 
 @given(lane=lanes(), moments=looks())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_an_engine_that_looks_at_any_moments_is_the_back_test(lane: Lane, moments: list[float]) -> None:
     setting = setting_for(Market((lane.pool,)), lane.pool, None)
     told = plain.run(lane.job, lane.pool, lane.policy, start=0, setting=setting)
@@ -41,7 +42,7 @@ def test_an_engine_that_looks_at_any_moments_is_the_back_test(lane: Lane, moment
 
 
 @given(lane=lanes(), moments=looks(), asked=requests)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_bill_audit_and_recount_agree(lane: Lane, moments: list[float], asked: dict[int, Event]) -> None:
     driven = Driven(lane, moments, asked)
     track, stretches = driven.track, driven.stretches

@@ -19,6 +19,7 @@ from slacktide.market.series import resample
 from slacktide.market.source import open_market
 from slacktide.market.synthetic import synthesize
 from slacktide.market.table import read_table, write_table
+from tests.parts_of_effort import examples
 
 PRICES = st.floats(0, 1e6, allow_nan=False)
 MINUTES = st.sampled_from([1, 2, 3, 5, 7, 10, 15, 30, 45, 60, 90])
@@ -132,7 +133,7 @@ def assert_read_or_refused(path: Path) -> None:
     assert refusal is None or str(path) in refusal
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.binary(max_size=200), st.sampled_from(["m.csv", "m.csv.gz", "m.parquet", "m.json", "m"]))
 def test_no_bytes_make_a_traceback(data: bytes, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -16,6 +16,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
 from slacktide.site.spot import Claim, Spot
 from slacktide.types import Job, JobState
+from tests.parts_of_effort import examples
 
 
 def check(site: dict[str, Lane], *, steps_per_slot: int = 1) -> None:
@@ -32,7 +33,7 @@ def check(site: dict[str, Lane], *, steps_per_slot: int = 1) -> None:
 
 
 @given(site=sites(POLICIES, 1, 1))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_a_job_handed_in_anywhere_inside_a_slot_is_in_time(site: dict[str, Lane]) -> None:
     check(site)
 
@@ -44,7 +45,7 @@ def test_so_is_one_whose_policy_plans_to_the_deadline(site: dict[str, Lane]) -> 
 
 
 @given(site=sites(POLICIES, 2, 5), steps=st.sampled_from([1, 3]))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_jobs_that_share_a_market_are_in_time_and_spot_is_never_oversold(
     site: dict[str, Lane], steps: int
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from slacktide.checkpoints.url import open_store
 from slacktide.checkpoints.vault import Fenced, Vault
+from tests.parts_of_effort import examples
 
 
 class Killed(BaseException):
@@ -79,7 +80,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(steps=steps, keep=st.integers(1, 2), kept_s=st.sampled_from([0.0, 3600.0]))
 def test_what_is_loaded_was_saved_and_is_not_older_than_acknowledged(
     steps: list[tuple[int, str, int]], keep: int, kept_s: float

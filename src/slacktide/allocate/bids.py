@@ -86,10 +86,10 @@ def find_ways(
     for job in range(len(lives.kind)):
         deadline = lives.deadline_hours[job]
         hard = is_hard(lives, job)
-        due = deadline < np.inf and (hard or now < deadline)
+        due = hard or (now < deadline < np.inf and is_worth_it(kinds, lives, tables, tuning, now, job))
         far = not hard or is_far(kinds, lives, job, now + hours)
         idle_safe = far or is_safe(kinds, lives, job, now, hours, lives.pool[job], 0, 0)
-        hour = hour_usd(lives, job, now, tuning.hour_usd)
+        hour = hour_usd(kinds, lives, tables, tuning, now, job)
         if due:
             _due_without(kinds, lives, prices, tables, tuning, now, hours, ways, job, far, idle_safe)
         else:
@@ -98,11 +98,44 @@ def find_ways(
 
 
 @compilable
-def hour_usd(lives: Lives, job: int, now: float, usual_usd: float) -> float:
-    """Return what an hour of a job's time is worth: after a soft deadline, what its result loses."""
-    if lives.deadline_hours[job] <= now < lives.worthless_hours[job]:
-        return float(lives.value_usd[job] / (lives.worthless_hours[job] - lives.deadline_hours[job]))
-    return float(usual_usd * lives.weight[job])
+def is_worth_it(kinds: Kinds, lives: Lives, tables: CostTables, tuning: Tuning, now: float, job: int) -> bool:
+    """Whether to be in time for a soft deadline costs no more than to take spot as it comes and be late."""
+    row, work, deadline = tuning.row[job], work_left(kinds, lives, job), lives.deadline_hours[job]
+    in_time = due_usd(tables, tables.due_idle_usd[row], row, (deadline - now) / tables.step_hours, work)
+    restart = kinds.restart_hours[lives.kind[job]]
+    for way in range(len(tables.widths)):
+        rate = tables.rate[row, way]
+        if rate <= 0.0:
+            continue
+        run = restart + work / rate
+        paid = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
+        paid += restart * tuning.table_usd * tables.widths[way] - tuning.hour_usd * work / rate
+        late = now + 1.0 / tuning.offer_rate + run - deadline
+        lost = late / (lives.worthless_hours[job] - deadline)
+        if paid + lives.value_usd[job] * min(max(lost, 0.0), 1.0) < in_time:
+            return False
+    return True
+
+
+@compilable
+def hour_usd(kinds: Kinds, lives: Lives, tables: CostTables, tuning: Tuning, now: float, job: int) -> float:
+    """Return what an hour of a job's time is worth: after a soft deadline, what its result loses.
+
+    Where on demand for the rest of the work would cost more than the result is still worth, no more than of
+    any other job.
+    """
+    deadline, worthless = lives.deadline_hours[job], lives.worthless_hours[job]
+    usual = tuning.hour_usd * lives.weight[job]
+    if deadline <= now < worthless:
+        row, work = tuning.row[job], work_left(kinds, lives, job)
+        extra, gpu_hours = tuning.table_on_demand_usd - tuning.table_usd, np.inf
+        for way in range(len(tables.widths)):
+            if tables.rate[row, way] > 0.0:
+                gpu_hours = min(gpu_hours, work * tables.widths[way] / tables.rate[row, way])
+        lost = lives.value_usd[job] / (worthless - deadline)
+        if extra * gpu_hours <= lost * (worthless - now):
+            return float(lost)
+    return float(usual)
 
 
 @compilable

@@ -110,14 +110,29 @@ def keep_to_budget(
         pool, gpus = lives.pool[job], 0
         if ways.forced[job]:
             pool, gpus = ways.without_pool[job], ways.without_gpus[job]
-        pays, keeps = needs(kinds, lives, prices, now, hours, slot_hours, job, pool, 0, gpus)
-        if pays + keeps < paid[job] + kept[job]:
-            paid[job], kept[job] = pays, keeps
-            held.pool[job], held.spot_gpus[job], held.on_demand_gpus[job] = pool, 0, gpus
-            held.why[job] = RESCUE if gpus > 0 else NO_MONEY
+        _take_if_cheaper(kinds, lives, prices, now, hours, slot_hours, job, pool, gpus, paid, kept, held)
+        if lives.on_demand_gpus[job] > 0 and not ways.forced[job]:
+            # What was kept for a job on its way on demand is what it costs to go on like that.
+            _take_if_cheaper(
+                kinds, lives, prices, now, hours, slot_hours, job, lives.pool[job], lives.on_demand_gpus[job],
+                paid, kept, held,
+            )  # fmt: skip
     if paid.sum() + kept.sum() > left_usd:
         _cover_some(kinds, lives, left_usd, paid, kept, held)
     return float(kept.sum())
+
+
+@compilable
+def _take_if_cheaper(
+    kinds: Kinds, lives: Lives, prices: Prices, now: float, hours: float, slot_hours: float, job: int,
+    pool: int, gpus: int, paid: Floats, kept: Floats, held: Held,
+) -> None:  # fmt: skip
+    """Give a job on-demand GPUs of a pool, or none, if less money is needed for it like that."""
+    pays, keeps = needs(kinds, lives, prices, now, hours, slot_hours, job, pool, 0, gpus)
+    if pays + keeps < paid[job] + kept[job]:
+        paid[job], kept[job] = pays, keeps
+        held.pool[job], held.spot_gpus[job], held.on_demand_gpus[job] = pool, 0, gpus
+        held.why[job] = RESCUE if gpus > 0 else NO_MONEY
 
 
 @compilable

@@ -13,7 +13,7 @@ from slacktide.allocate.base import allocators
 from slacktide.allocate.beliefs import Beliefs, loss_rate
 from slacktide.allocate.bids import Tuning, Ways, clear, find_ways, gain_usd
 from slacktide.allocate.cost_tables import CostTables, Market, TableBook
-from slacktide.allocate.pacing import Pacing
+from slacktide.allocate.pacing import Pacing, Promised
 from slacktide.allocate.promises import can_be_rescued, is_hard
 from slacktide.allocate.quota import (
     Windows,
@@ -40,13 +40,15 @@ from slacktide.allocate.site_rules import site_of
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.compiled import compiled
-from slacktide.deciding import BUDGET_SHORT, FleetView, Refusal, SiteView, Standing, Wanted
+from slacktide.deciding import BUDGET_SHORT, FleetView, OldMemory, Refusal, SiteView, Standing, Wanted
 from slacktide.errors import InputError
 from slacktide.physics import finish_in
 from slacktide.site.kinds import state_of, terms_of, work_of
 from slacktide.types import UNLIMITED_GPUS, Reason
 from slacktide.units import format_duration, format_usd
 
+FORM = 2
+"""Of what it writes down."""
 TABLE_HOURS = 2.0
 """How often it is worked out anew what jobs will cost."""
 RULES = {
@@ -90,7 +92,7 @@ class ShadowPrices:
 
     def begin(self, fleet: Fleet | None) -> PricesRun:
         """Start to learn."""
-        return PricesRun(self)
+        return PricesRun(self, Pacing(Promised.of(fleet)))
 
 
 @dataclass(slots=True)
@@ -273,6 +275,7 @@ class PricesRun:
     def remember(self) -> Mapping[str, Any]:
         """Return all that it knows as JSON values."""
         return {
+            "form": FORM,
             "pacing": self.pacing.remember(),
             "beliefs": self.beliefs.remember(),
             "slot": self.slot,
@@ -283,8 +286,13 @@ class PricesRun:
         }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Know what was written down, and nothing else."""
-        self.pacing = Pacing.recalled(memory["pacing"])
+        """Know what was written down, and nothing else; raises OldMemory for what another version wrote."""
+        if memory.get("form") != FORM:
+            raise OldMemory(
+                f"what shadow-prices wrote down must be of form {FORM}, got {memory.get('form', 1)}, which "
+                "another version wrote; it begins to learn anew"
+            )
+        self.pacing = self.pacing.recalled(memory["pacing"])
         self.beliefs = Beliefs.recalled(memory["beliefs"])
         self.slot, self.next_table_slot = memory["slot"], memory["next_table_slot"]
         self.hour_usd = math.nan if memory["hour_usd"] is None else memory["hour_usd"]

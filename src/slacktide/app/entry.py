@@ -157,8 +157,8 @@ def _member(told: Submitted, fleet: FleetText, policy: Spec | None) -> Submitted
 
 
 def _market_options(market: MarketSpec, written: str | None, site: SiteOpened | None) -> dict[str, Any]:
-    """Return what to open the market with: what is named, else that of the other jobs, else the default."""
+    """Return what to open the market with: what is named, else that of the other jobs, else the usual."""
     named, options = market.source or written, market.options()
     if site is not None:
         return same_market(site, {**({"spec": whole_spec(absolute(named))} if named else {}), **options})
-    return {"spec": whole_spec(absolute(named or DEFAULT_MARKET)), **options}
+    return {"spec": whole_spec(absolute(named or market.usual or DEFAULT_MARKET)), **options}

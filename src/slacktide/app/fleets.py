@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from slacktide.allocate.base import allocators
@@ -14,11 +14,11 @@ from slacktide.backtesting.fleet.compare import Progress, compare_fleet
 from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.templates import Template, load_gpus
+from slacktide.jobfile.fleet import FleetFile
 from slacktide.jobfile.fleet_jobs import FleetJob
 from slacktide.market.base import Market
 from slacktide.register import Spec
 from slacktide.results.fleet_comparison import FleetComparison, FleetMonth, JobFacts
-from slacktide.types import UNLIMITED_GPUS
 
 ON_A_MARKET: tuple[str, ...] = (
     "shadow-prices",
@@ -57,7 +57,7 @@ def simulate_fleet(
     """
     market = question.open_market()
     arrivals = arrivals_of(question, market)
-    scene = fleet_scene(arrivals, question.file.templates, market, question.file.on_demand_gpus)
+    scene = fleet_scene(arrivals, question.file, market)
     policies = question.policies or usual_policies(question.file.policy)
     allowance = scene.allowance
     found = compare_fleet(
@@ -84,16 +84,22 @@ def simulate_fleet(
     )
 
 
-def fleet_scene(
-    arrivals: Arrivals, templates: Sequence[Template], market: Market, on_demand_gpus: int = UNLIMITED_GPUS
-) -> FleetScene:
+def fleet_scene(arrivals: Arrivals, file: FleetFile, market: Market) -> FleetScene:
     """Set jobs of a fleet on their market, which begins anew where it is too short for them."""
-    members = tuple(_member(job, templates[job.kind], number) for number, job in enumerate(arrivals.jobs, 1))
+    members = tuple(
+        _member(job, file.templates[job.kind], number) for number, job in enumerate(arrivals.jobs, 1)
+    )
     home = market.pools[0]
     left_hours = (len(home) - arrivals.start) * home.slot_hours
     again = left_hours < members[-1].submitted_hours + DRAIN_HOURS
     return FleetScene(
-        market, members, arrivals.allowance, arrivals.start, again, on_demand_gpus=on_demand_gpus
+        market,
+        members,
+        arrivals.allowance,
+        arrivals.start,
+        again,
+        fleet=file.fleet,
+        on_demand_gpus=file.on_demand_gpus,
     )
 
 

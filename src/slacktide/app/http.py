@@ -50,7 +50,8 @@ class Client:
         self._parts, self.url = parts, url
         self._token = os.environ.get(TOKEN, "") if token is None else token
         if not self._token:
-            raise InputError(f"a server must be used with a token, got none; set {TOKEN} to NAME:SECRET")
+            must = "a server must be used with a token, got none"
+            raise InputError(f"{must}; set {TOKEN} to NAME:SECRET, or token in your settings")
 
     def get(self, path: str, **query: object) -> Any:
         """Ask for something; it is asked again while the server cannot be reached."""

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import NamedTuple
 
 from slacktide.engine.world import NOTHING, Holding, Track, World
+from slacktide.errors import SlacktideError
+from slacktide.events import Submitted
 from slacktide.jobfile import parse_job
 from slacktide.report.sentences import policy_name
 from slacktide.results.status import JobStatus
 from slacktide.types import TIME_TOLERANCE_HOURS
 
+OWNER = "owner"
+"""The key of a job file; where the word is not in it, the file need not be read."""
+KEPT_FILES = 4096
+"""Job files of which is remembered whose they are."""
 UNATTENDED = "unattended"
 """The state of a job whose controller is gone without a word."""
 BLOCKED = "blocked"
@@ -39,6 +47,8 @@ def listed(track: Track, world: World, *, in_charge: bool) -> JobStatus:
         blocked=track.blocked or None,
         pool=track.paid_pool if track.submitted.pools and track.order is not None else None,
         moves=track.moves,
+        owner=owner_of(track.submitted),
+        job_class=class_of(track.submitted),
     )
 
 
@@ -80,6 +90,35 @@ def elapsed_hours(track: Track, now_hours: float) -> float:
     """Return how long a job has been under way, or was."""
     end = now_hours if track.ended is None else track.ended.at_hours
     return max(0.0, end - track.began_hours)
+
+
+def owner_of(submitted: Submitted) -> str:
+    """Return whom a job's file names as its owner; empty: nobody."""
+    return _written(submitted.text, submitted.path).owner if OWNER in submitted.text else ""
+
+
+def class_of(submitted: Submitted) -> str:
+    """Return the class of a job in a fleet; empty: none. In journals of before only its file says so."""
+    if submitted.fleet_class or not submitted.fleet:
+        return submitted.fleet_class
+    return _written(submitted.text, submitted.path).job_class
+
+
+class _Written(NamedTuple):
+    """What is asked again and again of a job's file."""
+
+    owner: str = ""
+    job_class: str = ""
+
+
+@lru_cache(maxsize=KEPT_FILES)
+def _written(text: str, path: str) -> _Written:
+    """Read a job's file, once: a list of jobs is asked for many times a second."""
+    try:
+        file = parse_job(text, path=path, now=datetime.now(UTC))
+    except SlacktideError:  # another version took it in: whose it is cannot be said any more
+        return _Written()
+    return _Written(file.owner, file.fleet_class or "")
 
 
 def task_of(track: Track) -> tuple[float, float]:

@@ -17,6 +17,8 @@ class MarketSpec:
 
     source: str | None = None
     """A file, `synthetic:PROFILE`, or `feed:FILE` for one that is still being written."""
+    usual: str | None = None
+    """The market of jobs that name none, as the user's settings say."""
     pool: str | None = None
     """Only this pool of it."""
     slot_hours: float | None = None
@@ -30,14 +32,18 @@ class MarketSpec:
 
     def options(self) -> dict[str, str | float]:
         """Return what was said about how to read the source, by the names that readers of markets use."""
-        names = [one.name for one in fields(self) if one.name not in ("source", "pool", "start")]
+        names = [one.name for one in fields(self) if one.name not in ("source", "usual", "pool", "start")]
         said = {name: getattr(self, name) for name in names}
         return {name: value for name, value in said.items() if value is not None}
 
+    def named(self, written: str | None) -> str | None:
+        """Return the market that is named here, else the one written in a job file, else the usual one."""
+        return self.source or written or self.usual
+
     def open(self, written: str | None = None) -> Market:
-        """Open the market that is named here, else the one written in a job file, else the default."""
+        """Open the market that is named here or in a job file, else the usual one, else the default."""
         return open_market(
-            self.source or written or DEFAULT_MARKET,
+            self.named(written) or DEFAULT_MARKET,
             slot_hours=self.slot_hours,
             gaps=self.gaps or "hold",
             spot_usd=self.spot_usd,

@@ -71,19 +71,19 @@ def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobP
 
 def asked_start(request: PlanRequest, written: str | None) -> int | None:
     """Return the slot in which the job is to begin, if anybody said so."""
-    return AT_THE_END if is_feed(request.market.source or written or "") else request.market.start
+    return AT_THE_END if is_feed(request.market.named(written) or "") else request.market.start
 
 
 def market_for(request: PlanRequest, written: str | None) -> Market:
     """Open the market of a plan, with what the journal saw of its spot and a warning of old prices."""
     market = with_spot_seen(planned_on(request.market, written).open(written), request.journal)
-    named = request.market.source or written or ""
+    named = request.market.named(written) or ""
     return with_age(market, feed_path(named), datetime.now(UTC)) if is_feed(named) else market
 
 
 def planned_on(market: MarketSpec, written: str | None) -> MarketSpec:
     """Return the market that a plan can be made on: of one that is being written, the past it has so far."""
-    named = market.source or written or ""
+    named = market.named(written) or ""
     return dataclasses.replace(market, source=feed_path(named)) if is_feed(named) else market
 
 

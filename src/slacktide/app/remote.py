@@ -187,9 +187,9 @@ def _told(row: Mapping[str, Any], known: dict[str, Submitted]) -> Told:
     return Told(Record(row["seq"], datetime.fromisoformat(row["time_utc"]), event), known.get(event.job))
 
 
-def open_server(url: str) -> RemoteJournal:
-    """Use the journal of a server; the token is taken from the environment."""
-    return RemoteJournal(Client(url))
+def open_server(url: str, token: str | None = None) -> RemoteJournal:
+    """Use the journal of a server; the token is taken from the environment unless it is given."""
+    return RemoteJournal(Client(url, token))
 
 
 AnyJournal = Journal | RemoteJournal

@@ -22,9 +22,12 @@ COMMANDS = {
     "budget": "Compute how wide each class of a fleet should run, and what the next dollar would buy.",
     "cancel": "Cancel a job.",
     "cluster": "Start, show and end a local Ray cluster, to try Slacktide on several machines.",
+    "completion": "Print or install the script that completes commands and options in a shell.",
+    "config": "Show every setting and where it comes from, or set one.",
     "controller": "Run the jobs submitted to a journal, until told to stop.",
     "cost": "Print and audit the bill of a job or of a whole journal.",
     "demo": "Train a real job on a replayed spot market, in about a minute.",
+    "doctor": "Look for what Slacktide needs on this machine; say how to get what is missing.",
     "events": "Show what happened to a job, who did it and why.",
     "examples": "List the examples that ship with Slacktide, or copy one.",
     "fleet": "Make a fleet file from a table of past jobs.",
@@ -53,6 +56,8 @@ MODULES = {"run": "run_jobs"}
 """Where a command is not in the module of its name: `run` is a function of this package."""
 
 
+ARGUMENTS = "slacktide.arguments"
+"""Under which a context keeps all that follows the name of the program."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What is said when output goes into a file that cannot grow any more."""
 
@@ -79,6 +84,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             ctx.fail(unknown_name("a command", args[0], self.list_commands(ctx)))
+        ctx.meta[ARGUMENTS] = args
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -105,8 +111,15 @@ def _plugin(name: str) -> click.Command | None:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(None, "-V", "--version", package_name="slacktide", message="slacktide %(version)s")
-def slacktide() -> None:
+@click.option(
+    "--profile", envvar="SLACKTIDE_PROFILE", metavar="NAME", help="Use this profile of your settings files."
+)
+@click.pass_context
+def slacktide(context: click.Context, profile: str | None) -> None:
     """Rent GPUs for training jobs: spot or on demand, in time for a deadline, at the least cost."""
+    from slacktide.cli.defaults import prepare
+
+    prepare(context, profile, context.meta.get(ARGUMENTS, []))
 
 
 def main(args: list[str] | None = None) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,13 +13,29 @@ from slacktide.cli.journals import NOBODY, opened, place_options
 from slacktide.cli.output import is_terminal, say
 
 if TYPE_CHECKING:
+    from slacktide.app.job_filter import JobFilter
     from slacktide.app.remote import AnyJournal
+
+NONE_OF_THEM = "no job of this kind"
+"""What is said where there are jobs, but none that was asked for."""
 
 
 @click.command()
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    help="In this state; `active`: not ended. Repeatable.",
+)
+@click.option("--class", "job_class", metavar="CLASS", help="Of this class of a fleet.")
+@click.option("--owner", metavar="NAME", help="Of this owner, as the job file names it.")
+@click.option("--since", metavar="TIME", help="Submitted since: 2d, or 2026-01-31.")
+@click.option("--late", is_flag=True, help="Late, or expected to be.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The newest N of these.")
 @place_options
 @common.output_option("table", "json")
-def jobs(journal: str | None, server: str | None, output: str) -> None:
+def jobs(journal: str | None, server: str | None, output: str, **given: Any) -> None:
     """List the jobs of a journal, as of its last event, with one word for where each stands.
 
     A job that is under way is `late` or `at-risk` where its deadline is, and otherwise in time. It is
@@ -30,14 +47,16 @@ def jobs(journal: str | None, server: str | None, output: str) -> None:
     from slacktide.report import jobs as report
     from slacktide.report.grid import as_rich
 
+    wanted = _filter(given)
     with opened(journal, server) as read:
-        listed = read.jobs()
+        every = read.jobs()
+        listed = wanted.kept(every)
         if output == "json":
             common.echo_json({"jobs": [report.as_json(one) for one in listed]})
         elif is_terminal() and listed:
             common.show(as_rich(report.table_of(listed), caption=report.note(listed)))
         else:
-            say(report.text(listed))
+            say(report.text(listed) if listed or not every else NONE_OF_THEM)
         for one in listed:
             if one.blocked:
                 say(_wrapped(f"{one.name} is blocked: {one.blocked}"), err=True)
@@ -45,6 +64,20 @@ def jobs(journal: str | None, server: str | None, output: str) -> None:
         alone = [one.name for one in listed if one.status == UNATTENDED]
     if alone:
         click.echo(f"workers of {', '.join(alone)} may still run without a controller", err=True)
+
+
+def _filter(given: Mapping[str, Any]) -> JobFilter:
+    """Return what the options of the command want of a job."""
+    from slacktide.app.job_filter import JobFilter, parse_since
+
+    return JobFilter(
+        states=given["states"],
+        job_class=given["job_class"],
+        owner=given["owner"],
+        since=None if given["since"] is None else parse_since(given["since"]),
+        late=given["late"],
+        most=given["limit"],
+    )
 
 
 def _say_what_waits(journal: AnyJournal) -> None:

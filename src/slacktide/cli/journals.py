@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from slacktide.cli.defaults import token_of
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.remote import AnyJournal
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+STRENGTH = (
+    click.core.ParameterSource.COMMANDLINE,
+    click.core.ParameterSource.ENVIRONMENT,
+    click.core.ParameterSource.DEFAULT_MAP,
+    click.core.ParameterSource.DEFAULT,
+)
+"""Where an option may come from, the strongest first."""
 
 NOBODY = "no controller is running on this journal"
 
@@ -25,7 +34,7 @@ def journal_option(command: Command) -> Command:
         type=click.Path(),
         envvar="SLACKTIDE_JOURNAL",
         metavar="PATH",
-        help="The journal; default: $SLACKTIDE_JOURNAL, or your own.",
+        help="The journal; default: $SLACKTIDE_JOURNAL, your settings, or your own.",
     )(command)
 
 
@@ -36,24 +45,24 @@ def place_options(command: Command) -> Command:
             "--server",
             envvar="SLACKTIDE_SERVER",
             metavar="URL",
-            help="The server of the journal; default: $SLACKTIDE_SERVER. The token is in $SLACKTIDE_TOKEN.",
+            help="The server of the journal; default: $SLACKTIDE_SERVER, or your settings, which "
+            "also give the token unless $SLACKTIDE_TOKEN does.",
         )(command)
     )
 
 
 def is_remote(server: str | None) -> bool:
-    """Whether a server is meant, and no journal: one that is named on the command line comes first."""
+    """Whether a server is meant, and no journal: the one that comes from the stronger source.
+
+    Where both do, from the environment or settings files, it is the server.
+    """
     if not server:
         return False
     context = click.get_current_context()
-    named = [
-        name
-        for name in ("journal", "server")
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    ]
-    if len(named) > 1:
+    by_journal, by_server = (context.get_parameter_source(name) for name in ("journal", "server"))
+    if by_journal is by_server is click.core.ParameterSource.COMMANDLINE:
         raise InputError("--journal and --server must not be given together, got both")
-    return named != ["journal"]
+    return STRENGTH.index(by_server) <= STRENGTH.index(by_journal)
 
 
 def journal_path(given: str | None) -> Path:
@@ -68,7 +77,7 @@ def opened(given: str | None, server: str | None = None, *, create: bool = False
     if is_remote(server):
         from slacktide.app.remote import open_server
 
-        return open_server(str(server))
+        return open_server(str(server), token_of(str(server)))
     from slacktide.app.journal import open_journal
 
     return open_journal(given or None, create=create)

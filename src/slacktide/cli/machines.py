@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli import options as common
+from slacktide.cli.defaults import token_of
 from slacktide.cli.journals import is_remote, place_options
 from slacktide.cli.output import say
 from slacktide.errors import InputError
@@ -86,7 +87,7 @@ def _of_server(url: str, output: str, more: str | bool) -> None:
         raise InputError(
             "with --server machines can only be listed, got another option; use it on the server"
         )
-    listed = open_server(url).machines()
+    listed = open_server(url, token_of(url)).machines()
     if output == "json":
         common.echo_json({"machines": [report.as_json(one) for one in listed]})
     else:

@@ -160,8 +160,14 @@ def market_spec(given: Mapping[str, Any]) -> MarketSpec:
     """Return the market that the options of a command name."""
     from slacktide.app.market import MarketSpec
 
+    context = click.get_current_context(silent=True)
+    by = None if context is None else context.get_parameter_source("market")
+    source, usual = given["market"], None
+    if by is click.core.ParameterSource.DEFAULT_MAP:  # a job file comes before settings
+        source, usual = None, source
     return MarketSpec(
-        source=given["market"],
+        source=source,
+        usual=usual,
         pool=given["pool"],
         slot_hours=given["slot_hours"],
         gaps=given["gaps"],

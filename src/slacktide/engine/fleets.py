@@ -236,7 +236,7 @@ def open_fleet(submitted: Submitted) -> FleetRun:
     """Return the fleet that a job is of, its allocator at the beginning; raises InputError."""
     file = parse_fleet(submitted.fleet, path=submitted.fleet_path)
     made = allocators.make(json.loads(submitted.policy))
-    fleet = _classes(file)
+    fleet = file.fleet
     names = {one.name: index for index, one in enumerate(file.classes)}
     run = FleetRun(fleet, begin(made, fleet), allocators.name_of(made), names)
     if shares_market(file, made):
@@ -245,19 +245,6 @@ def open_fleet(submitted: Submitted) -> FleetRun:
         run.on_demand_gpus = file.on_demand_gpus
         run.templates = {one.name: one for one in file.templates}
     return run
-
-
-def _classes(file: FleetFile) -> Fleet | None:
-    settings = file.stream
-    if not file.classes:
-        return None
-    return Fleet(
-        file.classes,
-        file.budget_gpus,
-        node_gpus=settings.node_gpus,
-        provisioning_hours=settings.provisioning_hours,
-        idle_grace_hours=settings.idle_grace_hours,
-    )
 
 
 def shares_market(file: FleetFile, allocator: AnyAllocator) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobClass
+from slacktide.budget.fleet import Fleet
 from slacktide.budget.templates import Template
 from slacktide.errors import FileError, InputError, shown
 from slacktide.jobfile import keys
@@ -52,6 +53,19 @@ class FleetFile:
     policy: Spec | None = None
     """The allocator that decides for the jobs of the fleet, as written; None where the file names none."""
     path: str = "<text>"
+
+    @property
+    def fleet(self) -> Fleet | None:
+        """What an allocator may know from the start; None where there are no classes."""
+        if not self.classes:
+            return None
+        return Fleet(
+            self.classes,
+            self.budget_gpus,
+            node_gpus=self.stream.node_gpus,
+            provisioning_hours=self.stream.provisioning_hours,
+            idle_grace_hours=self.stream.idle_grace_hours,
+        )
 
 
 def read_fleet_file(path: str | Path) -> FleetFile:

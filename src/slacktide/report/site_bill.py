@@ -35,10 +35,10 @@ def as_json(site: SiteBill) -> dict[str, Any]:
     own = [one for one in site.payers if not one.payer]
     return {
         "jobs": [
-            {"job": one.payer, "status": one.status, **_amounts(one.bill)} for one in site.payers if one.payer
+            {"job": one.payer, "status": one.status, **amounts(one.bill)} for one in site.payers if one.payer
         ],
-        "site": _amounts(own[0].bill) if own else None,
-        "total": _amounts(site.total),
+        "site": amounts(own[0].bill) if own else None,
+        "total": amounts(site.total),
         "audit": {**audit_json(site.audit), "oversold": list(site.audit.oversold)},
     }
 
@@ -52,7 +52,8 @@ def _row(name: str, status: str, bill: ledger.Bill) -> tuple[str, ...]:
     return (name, status, *hours, cents(bill.spot_usd), cents(bill.on_demand_usd), cents(bill.cost_usd))
 
 
-def _amounts(bill: ledger.Bill) -> dict[str, float]:
+def amounts(bill: ledger.Bill) -> dict[str, float]:
+    """Return what a bill comes to under its documented keys."""
     return {
         "cost_usd": bill.cost_usd,
         "spot_usd": bill.spot_usd,

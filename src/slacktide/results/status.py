@@ -32,3 +32,7 @@ class JobStatus:
     """Where a job that may move is, or is to be; None for one that stays in its pool."""
     moves: int = 0
     """How often it moved."""
+    owner: str = ""
+    """Whom its file names as the one it is for; empty: nobody."""
+    job_class: str = ""
+    """Its class in a fleet; empty: none."""

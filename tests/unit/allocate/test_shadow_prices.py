@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from slacktide.allocate.shadow_prices import PricesRun, ShadowPrices
 from slacktide.backtesting.fleet.run import run_fleet
 from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.budget.allowance import Allowance
-from slacktide.deciding import FleetView
+from slacktide.budget.classes import JobClass
+from slacktide.budget.fleet import Fleet
+from slacktide.deciding import FleetView, OldMemory
 from slacktide.errors import InputError
 from slacktide.market.base import Market as Pools
 from slacktide.market.base import Pool
@@ -183,13 +186,46 @@ def test_an_hour_is_worth_more_where_there_is_more_money() -> None:
 
 def test_the_curve_of_prices_is_its_own_inverse() -> None:
     curve = Curve(2.0, 10.0)
-    for usd in (2.5, 4.0, 7.0, 9.0):
+    for usd in (2.4, 4.0, 7.0, 9.0):
         assert curve.usd(curve.log_hour_usd(usd)) == pytest.approx(usd)
 
 
 def test_pacing_can_be_written_down_before_it_has_seen_anything() -> None:
-    again = Pacing.recalled(json.loads(json.dumps(Pacing().remember())))
+    again = Pacing().recalled(json.loads(json.dumps(Pacing().remember())))
     assert math.isnan(again.log_hour_usd)
+
+
+def test_a_fleet_file_that_promises_more_work_makes_an_hour_worth_less() -> None:
+    """Before jobs have come, the price goes by what the classes of the file bring."""
+    where = busy(3, 2000.0)
+    job = where.members[0].template
+    means = []
+    for arrivals in (0.5, 50.0):
+        fleet = Fleet((JobClass(replace(job, deadline_hours=math.inf), arrivals),))
+        found = run_fleet(replace(where, fleet=fleet), ShadowPrices())
+        means.append(float(np.nanmean(found.moments.usd_per_job_hour[:24])))
+    assert means[1] < means[0]
+
+
+@pytest.mark.parametrize(("value_usd", "in_time"), [(5.0, False), (500.0, True)])
+def test_a_soft_deadline_is_met_only_where_that_costs_less_than_it_is_worth(
+    value_usd: float, in_time: bool
+) -> None:
+    gpus = np.where(np.arange(400) < 20, 0, 8)  # no spot for ten hours
+    pools = Pools((Pool("zone", 0.5, np.full(400, 1.0), np.full(400, 5.0), gpus),))
+    job = Job(
+        work_gpu_hours=8.0, widths=(1, 2, 4), restart_hours=0.05, deadline_hours=6.0, value_usd=value_usd,
+        worthless_after_hours=12.0,
+    )  # fmt: skip
+    where = FleetScene(pools, (Member(0.0, job, patience_hours=50.0),), Allowance(1000.0, 100.0), again=True)
+    found = run_fleet(where, ShadowPrices(hour_usd=0.5))
+    assert (found.response_hours[0] <= 6.0) == in_time
+    assert (found.cost_usd[0] < 12.0) == (not in_time)
+
+
+def test_memory_of_another_form_is_refused_with_a_sentence() -> None:
+    with pytest.raises(OldMemory, match="must be of form 2, got 1"):
+        PricesRun(ShadowPrices()).recall({"pacing": {}})
 
 
 @pytest.mark.parametrize(

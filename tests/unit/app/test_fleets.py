@@ -68,7 +68,7 @@ def test_jobs_are_drawn_from_the_classes_over_one_period(tmp_path: Path) -> None
     assert {(job.kind, job.work_gpu_hours) for job in drawn.jobs} == {(0, 3), (1, 6)}
     assert drawn.jobs[-1].submitted_hours < drawn.hours == 744
     assert len(arrivals(tmp_path, past=None, count=7).jobs) == 7
-    scene = fleet_scene(drawn, question(tmp_path).file.templates, question(tmp_path).open_market())
+    scene = fleet_scene(drawn, question(tmp_path).file, question(tmp_path).open_market())
     assert {member.due_hours for member in scene.members} == {8, np.inf}
 
 
@@ -108,7 +108,7 @@ def test_a_market_that_is_too_short_begins_anew(found: FleetComparison, tmp_path
     assert not found.month.again
     asked = question(tmp_path, periods=2.0)
     market = asked.open_market()
-    assert fleet_scene(arrivals_of(asked, market), asked.file.templates, market).again
+    assert fleet_scene(arrivals_of(asked, market), asked.file, market).again
 
 
 def test_the_first_that_is_not_tuned_says_what_is_spent(found: FleetComparison) -> None:

@@ -19,6 +19,7 @@ from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.uniform_progress import UniformProgress
 from slacktide.site.moment import PoolView
 from slacktide.types import Allocation, Job, JobState, Quote, Sighting
+from tests.parts_of_effort import examples
 
 JOB = Job(work_gpu_hours=40.0, deadline_hours=20.0, widths=(1, 2, 3, 4), restart_hours=0.1)
 CHEAP, NONE = Quote(0.5, 2.0, 4), Quote(0.5, 2.0, 0)
@@ -161,7 +162,7 @@ def test_a_plan_is_only_followed_while_the_commitment_lasts() -> None:
     ids=str,
 )
 def test_other_parameters_keep_the_contract_too(policy: Policy) -> None:
-    check_policy(policy, examples=8, seed=3)
+    check_policy(policy, examples=examples(8), seed=3)
 
 
 def test_knowing_the_next_slots_beats_uniform_progress() -> None:

@@ -57,9 +57,14 @@ def read(text: str) -> Reader:
     return reader
 
 
-def test_page_of_every_back_test_is_well_formed_and_alone(odd: Comparison) -> None:
-    text = page(odd)
-    reader = read(text)
+@pytest.fixture(scope="module")
+def odd_page(odd: Comparison) -> str:
+    """The page of each odd back-test, drawn once for all who look at it."""
+    return page(odd)
+
+
+def test_page_of_every_back_test_is_well_formed_and_alone(odd: Comparison, odd_page: str) -> None:
+    text, reader = odd_page, read(odd_page)
     assert not reader.tags & {"script", "link", "img", "iframe", "object", "i"}
     assert not [name for name, _ in reader.attributes if name.startswith("on") or name == "src"]
     assert all(value.startswith("#") for name, value in reader.attributes if name.endswith("href"))
@@ -88,9 +93,9 @@ def test_page_tells_question_verdict_and_assumptions(comparison: Comparison) -> 
         assert run.decisions[0].reason.rule in text
 
 
-def test_late_runs_are_pointed_out(odd: Comparison) -> None:
+def test_late_runs_are_pointed_out(odd: Comparison, odd_page: str) -> None:
     late = any(not run.on_time for run in odd.runs)
-    assert ('<span class="late">' in page(odd)) == late
+    assert ('<span class="late">' in odd_page) == late
 
 
 def test_report_is_written_whole_into_a_new_folder(comparison: Comparison, tmp_path: Path) -> None:
