@@ -13,6 +13,7 @@ from slacktide.backtesting.fleet.bound import fleet_bound
 from slacktide.backtesting.fleet.compare import Progress, compare_fleet
 from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.budget.allowance import Allowance
+from slacktide.budget.fleet import Fleet
 from slacktide.budget.templates import Template, load_gpus
 from slacktide.jobfile.fleet import FleetFile
 from slacktide.jobfile.fleet_jobs import FleetJob
@@ -98,9 +99,17 @@ def fleet_scene(arrivals: Arrivals, file: FleetFile, market: Market) -> FleetSce
         arrivals.allowance,
         arrivals.start,
         again,
-        fleet=file.fleet,
+        fleet=_as_they_come(file.fleet, arrivals),
         on_demand_gpus=file.on_demand_gpus,
     )
+
+
+def _as_they_come(fleet: Fleet | None, arrivals: Arrivals) -> Fleet | None:
+    """Return a fleet with its classes in the order in which their first jobs come; the others after them."""
+    if fleet is None:
+        return None
+    order = dict.fromkeys([*(job.kind for job in arrivals.jobs), *range(len(fleet.classes))])
+    return replace(fleet, classes=tuple(fleet.classes[kind] for kind in order))
 
 
 def change_usd(budget_usd: float) -> float:

@@ -46,7 +46,7 @@ def site_view(
     )
     return FleetView(
         now_hours=hours,
-        fleet=None,
+        fleet=run.fleet,
         jobs=_columns(engine, asks, kinds, lives),
         due=range(len(asks)),
         ready_gpus=gpus,

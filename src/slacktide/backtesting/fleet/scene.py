@@ -122,7 +122,7 @@ class FleetScene:
     gpu: str = ANY_GPU
     """The GPU type of jobs that name none."""
     fleet: Fleet | None = None
-    """The classes of the fleet, where it has any: what its allocator is told at the beginning."""
+    """The classes of the fleet, where it has any, in the order in which their first jobs come."""
     on_demand_gpus: int = UNLIMITED_GPUS
     """How many on-demand GPUs all jobs may hold at a time."""
 

@@ -95,7 +95,7 @@ class View:
         gpus = int(jobs.gpus.sum())
         return FleetView(
             now_hours=now_hours,
-            fleet=None,
+            fleet=scene.fleet,
             jobs=self._columns(ids, jobs),
             due=range(len(ids)),
             ready_gpus=gpus,
