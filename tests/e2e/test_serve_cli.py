@@ -99,8 +99,26 @@ def test_a_stream_goes_on_after_a_restart(server: Server, journal: Path) -> None
 
 
 def test_no_submission_is_lost_or_doubled_by_kills(journal: Path) -> None:
-    server = Server(journal, "--backend", "replay", "--speed", "36000")
+    server = Server(journal, "--backend", "replay", "--speed", "600")
     draw, clients = random.Random(3), [Submitter(server, f"client{number}") for number in range(3)]
+    try:
+        _kill_under_load(server, clients, draw)
+        wait_until(lambda: not world_of(journal).requests.waiting)
+    finally:
+        ended = server.stop()
+    accepted = {key: job for client in clients for key, job in client.accepted.items()}
+    assert ended == 0
+    with SqliteStore(journal, create=False) as store:
+        events = [record.event for record in store.read()]
+    jobs = {event.key: event.job for event in events if isinstance(event, Submitted)}
+    assert len(jobs) == sum(isinstance(event, Submitted) for event in events), "none is doubled"
+    asked = {event.key for event in events if isinstance(event, SubmissionAsked)}
+    assert set(accepted) <= asked
+    assert set(accepted) <= set(jobs), "none that was accepted is lost"
+    assert all(job in (None, jobs[key]) for key, job in accepted.items())
+
+
+def _kill_under_load(server: Server, clients: list[Submitter], draw: random.Random) -> None:
     server.start()
     for client in clients:
         client.start()
@@ -115,17 +133,6 @@ def test_no_submission_is_lost_or_doubled_by_kills(journal: Path) -> None:
             client.enough()
         for client in clients:
             client.join()
-    accepted = {key: job for client in clients for key, job in client.accepted.items()}
-    wait_until(lambda: not world_of(journal).requests.waiting)
-    assert server.stop() == 0
-    with SqliteStore(journal, create=False) as store:
-        events = [record.event for record in store.read()]
-    jobs = {event.key: event.job for event in events if isinstance(event, Submitted)}
-    assert len(jobs) == sum(isinstance(event, Submitted) for event in events), "none is doubled"
-    asked = {event.key for event in events if isinstance(event, SubmissionAsked)}
-    assert set(accepted) <= asked
-    assert set(accepted) <= set(jobs), "none that was accepted is lost"
-    assert all(job in (None, jobs[key]) for key, job in accepted.items())
 
 
 def _accepted(clients: list[Submitter]) -> int:

@@ -16,6 +16,7 @@ from slacktide.app.tokens import Role
 from slacktide.errors import InputError, shown
 
 Handler = Callable[[Request], Awaitable[Response]]
+JOB = "/api/v1/jobs/{job}"
 MOST_WAIT_S = 60.0
 SMALL = 10**12
 

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.types import Receive, Scope, Send
 
 from slacktide.api import forms
-from slacktide.api.endpoints import Endpoint, Param, number, truth, who_asks, whole
+from slacktide.api.endpoints import JOB, Endpoint, Param, number, truth, who_asks, whole
 from slacktide.api.hub import document
 from slacktide.api.metrics import family, world_lines
 from slacktide.api.service import Service
@@ -28,7 +28,6 @@ from slacktide.results.status import JobStatus
 MOST_EVENTS = 1000
 LOGS_WAIT_S = 30.0
 STREAM = "text/event-stream"
-JOB = "/api/v1/jobs/{job}"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 FORM = Param(
     "form", "string", "`journal`: events exactly as the journal holds them; otherwise as documented."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import secrets
 import threading
@@ -12,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from slacktide.app.tokens import digest, hidden_beside
 from slacktide.errors import FileError
 from slacktide.files import keep_from_others, write_private
 from slacktide.store.json_scalars import Misfit
 from slacktide.store.json_types import form
-from slacktide.store.real_path import real_path
 
 COOKIE = "slacktide_session"
 LASTING_S = 12 * 3600.0
@@ -47,19 +46,19 @@ class Sessions:
         found = secrets.token_urlsafe(32)
         with self._lock:
             self._tidy()
-            self._open[_digest(found)] = Session(name, token, self._clock() + LASTING_S)
+            self._open[digest(found)] = Session(name, token, self._clock() + LASTING_S)
             self._write()
         return found
 
     def of(self, found: str) -> Session | None:
         """Return the session of an id; None where there is none, or no more."""
-        session = self._open.get(_digest(found))
+        session = self._open.get(digest(found))
         return None if session is None or session.until_s <= self._clock() else session
 
     def close(self, found: str) -> None:
         """End a session."""
         with self._lock:
-            if self._open.pop(_digest(found), None) is not None:
+            if self._open.pop(digest(found), None) is not None:
                 self._write()
 
     def _tidy(self) -> None:
@@ -78,9 +77,8 @@ class Sessions:
 
 
 def sessions_of(journal: Path) -> Sessions:
-    """Return the sessions of a journal's server: a hidden file beside the journal."""
-    place = real_path(journal)
-    return Sessions(file=place.with_name(f".{place.name}.sessions"))
+    """Return the sessions of a journal's server."""
+    return Sessions(file=hidden_beside(journal, "sessions"))
 
 
 def _read(file: Path) -> dict[str, Session]:
@@ -91,8 +89,3 @@ def _read(file: Path) -> dict[str, Session]:
     except (OSError, ValueError, Misfit, RecursionError):
         return {}
     return found
-
-
-def _digest(found: str) -> str:
-    """Return what a session is kept under: memory or a file that leaks tells no cookie."""
-    return hashlib.sha256(found.encode("utf-8", "surrogatepass")).hexdigest()

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from slacktide.api import forms
-from slacktide.api.endpoints import MOST_WAIT_S, Endpoint, Param, body_of, number, who_asks
+from slacktide.api.endpoints import JOB, MOST_WAIT_S, Endpoint, Param, body_of, number, who_asks
 from slacktide.api.gate import error_body
 from slacktide.api.service import Service
 from slacktide.api.sessions import COOKIE, LASTING_S
@@ -21,7 +21,6 @@ from slacktide.app.uploads import SubmitRequest
 from slacktide.errors import InputError
 from slacktide.report.wire import values
 
-JOB = "/api/v1/jobs/{job}"
 SESSION = "/api/v1/session"
 WAIT_S = 20.0
 """How long an answer to a submission is waited for unless the caller says otherwise."""

@@ -74,7 +74,7 @@ class Tokens:
         made = Token(
             name=name,
             role="submit" if role == "submit" else "read",
-            sha256=_digest(secret),
+            sha256=digest(secret),
             made_utc=now.isoformat(),
             expires_utc=None if lasting is None else (now + lasting).isoformat(),
         )
@@ -92,8 +92,8 @@ class Tokens:
         """Return the token that `name:secret` is; None for one that is wrong, revoked or expired."""
         name, _, secret = given.partition(":")
         token = self.named(name)
-        known = _digest("") if token is None else token.sha256
-        same = hmac.compare_digest(_digest(secret), known)  # asked either way, so that it takes as long
+        known = digest("") if token is None else token.sha256
+        same = hmac.compare_digest(digest(secret), known)  # asked either way, so that it takes as long
         return token if same and secret else None
 
     def named(self, name: str) -> Token | None:
@@ -125,12 +125,18 @@ class Tokens:
 
 
 def tokens_of(journal: Path) -> Tokens:
-    """Return the tokens of a journal's server: a hidden file beside the journal."""
+    """Return the tokens of a journal's server."""
+    return Tokens(hidden_beside(journal, "tokens"))
+
+
+def hidden_beside(journal: Path, what: str) -> Path:
+    """Return the path of a hidden file beside a journal, in which its server keeps something."""
     place = real_path(journal)
-    return Tokens(place.with_name(f".{place.name}.tokens"))
+    return place.with_name(f".{place.name}.{what}")
 
 
-def _digest(secret: str) -> str:
+def digest(secret: str) -> str:
+    """Return what a secret is kept under: memory or a file that leaks does not tell it."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 

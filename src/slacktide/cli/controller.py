@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
 from slacktide.cli.output import say
-from slacktide.cli.run_options import controller_options, run_options_of, setup_of
+from slacktide.cli.run_options import run_options_of, setup_of, staying_options
 
 if TYPE_CHECKING:
     from slacktide.app.controller import Controller
@@ -18,16 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@common.market_options
-@common.policy_option("The policy for jobs submitted without one")
-@click.option(
-    "--fleet",
-    type=click.Path(),
-    metavar="FLEET",
-    help="The fleet file of jobs that name a class; of all jobs where it is on a market.",
-)
-@click.option("--start", type=int, metavar="SLOT", help="The market slot to start in; default: a late one.")
-@controller_options
+@staying_options
 @journal_option
 def controller(**given: Any) -> int:
     """Run the jobs submitted to a journal, until Ctrl-C, SIGTERM or a closed terminal.

@@ -58,6 +58,22 @@ def controller_options(command: common.Command) -> common.Command:
     return command
 
 
+def staying_options(command: common.Command) -> common.Command:
+    """Add the options of a controller that runs what is submitted until it is told to stop."""
+    command = controller_options(command)
+    command = click.option(
+        "--start", type=int, metavar="SLOT", help="The market slot to start in; default: a late one."
+    )(command)
+    command = click.option(
+        "--fleet",
+        type=click.Path(),
+        metavar="FLEET",
+        help="The fleet file of jobs that name a class; of all jobs where it is on a market.",
+    )(command)
+    command = common.policy_option("The policy for jobs submitted without one")(command)
+    return common.market_options(command)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunOptions:
     """How jobs are to be run."""

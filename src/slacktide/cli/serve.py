@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from slacktide.cli import options as common
 from slacktide.cli.journals import journal_option, journal_path
 from slacktide.cli.output import say
-from slacktide.cli.run_options import controller_options, run_options_of, setup_of
+from slacktide.cli.run_options import run_options_of, setup_of, staying_options
 from slacktide.errors import InputError
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -31,16 +30,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     "--rate", type=click.FloatRange(min=1), default=200.0, show_default=True, metavar="N",
     help="Requests a second that each token may send.",
 )  # fmt: skip
-@common.market_options
-@common.policy_option("The policy for jobs submitted without one")
-@click.option(
-    "--fleet",
-    type=click.Path(),
-    metavar="FLEET",
-    help="The fleet file of jobs that name a class; of all jobs where it is on a market.",
-)
-@click.option("--start", type=int, metavar="SLOT", help="The market slot to start in; default: a late one.")
-@controller_options
+@staying_options
 @journal_option
 def serve(**given: Any) -> None:
     """Run the jobs of a journal and answer HTTP requests, until Ctrl-C or SIGTERM.
