@@ -42,7 +42,7 @@ def ended(status: Any, finish_hours: float = math.inf) -> events.Ended:
 
 
 def lived(to_hours: float, usd: float, total_usd: float = 0.0) -> events.Lived:
-    stretch = Stretch("train", "work", 0, to_hours - 0.5, to_hours, 0.5, "a", Quote(1.0, 2.0, 8), 0, 1)
+    stretch = Stretch("train", "work", 0, to_hours - 0.5, to_hours, 0.5, "a", 0, 1, Quote(1.0, 2.0, 8))
     return events.Lived(
         job="train", at_hours=to_hours, priced=Priced(stretch, Charge(usd=usd)),
         state=JobState(cost_usd=total_usd),
