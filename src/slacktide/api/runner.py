@@ -76,7 +76,8 @@ class Runner:
                             self._say(line)
 
                 self.ready.set()
-                running.run(staying=True, show=show, stopping=self._stop.is_set, complain=self._complain)
+                stopping, complain, tell = self._stop.is_set, self._complain, self._say
+                running.run(staying=True, show=show, stopping=stopping, complain=complain, tell=tell)
                 self.left = tuple(running.journal.unfinished())
         except BaseException as error:
             self.error = error

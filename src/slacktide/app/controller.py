@@ -147,12 +147,13 @@ class Controller:
         show: Callable[[float], None] = lambda now_hours: None,
         stopping: Callable[[], bool] = lambda: False,
         complain: Callable[[BackendError], None] = lambda error: None,
+        tell: Callable[[str], None] = lambda line: None,
         poll_s: float = POLL_S,
     ) -> None:
         """Run, and answer requests, until every job has ended; `staying`: until `stopping` says so.
 
         Once `stopping` says so, everything is let go. `complain` hears of trouble with the disk or the
-        machine that may pass by itself.
+        machine that may pass by itself, `tell` of hooks for alerts.
         """
 
         def between() -> None:
@@ -164,7 +165,7 @@ class Controller:
             if staying:
                 self._learn_in_quiet()
             self._retry_sometimes()
-            self._alert(complain)
+            self._alert(tell)
 
         live(
             self.engine, self.clock, between=between, over=lambda: not staying, show=show, stopping=stopping,
@@ -226,12 +227,12 @@ class Controller:
             self._retry_at = time.monotonic() + RETRY_S
             self.engine.retry()
 
-    def _alert(self, complain: Callable[[BackendError], None]) -> None:
-        """Let alerts know that there may be something new, and hand on what is wrong with hooks."""
+    def _alert(self, tell: Callable[[str], None]) -> None:
+        """Let alerts know that there may be something new, and hand on what is to be said of hooks."""
         if self._alerting is not None:
             self._alerting.heard(self.world.seq)
-            for trouble in self._alerting.said():
-                complain(BackendError(trouble))
+            for line in self._alerting.said():
+                tell(f"alerts: {line}")
 
     def _learn_in_quiet(self) -> None:
         """Learn when nothing is held and all was shown, because it takes a while."""

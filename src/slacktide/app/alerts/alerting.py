@@ -21,6 +21,7 @@ from slacktide.app.alerts.hook import AlertsFile, Hook
 from slacktide.app.alerts.outbox import HookStatus, Outbox
 from slacktide.app.alerts.sending import Sender, send
 from slacktide.app.alerts.teller import Teller
+from slacktide.engine.blocked_jobs import said
 from slacktide.errors import SlacktideError
 from slacktide.store.sqlite import SqliteStore
 
@@ -93,9 +94,9 @@ class Alerting:
                 self._look(begun)
                 begun = begun or self._begin()
                 troubled = False
-            except SlacktideError as error:
+            except Exception as error:  # an alert that cannot be made must not end all others unseen
                 if not troubled:
-                    self._said.put(f"alerts must be found and kept, got: {error}; it is tried again")
+                    self._said.put(f"they must be found and kept, got: {said(error)}; it is tried again")
                 troubled = True
                 self._read_again()
             if stopping:
@@ -136,9 +137,11 @@ class Alerting:
             last, number = self._told_all.is_set(), self._round
             try:
                 wait_s, troubled = courier.step(), False
-            except SlacktideError as error:
+            except Exception as error:  # whatever it is, the hook goes on where it was
                 if not troubled:
-                    self._said.put(f"hook {hook.name} must be able to note what it sent, got: {error}")
+                    self._said.put(
+                        f"hook {hook.name} must be able to go on, got: {said(error)}; it is tried again"
+                    )
                 wait_s, troubled = RETRY_S, True
             if wait_s == 0.0:
                 continue

@@ -41,7 +41,7 @@ class Hook:
         """Whether it is to be told."""
         if alert.kind == TEST:
             return True
-        of_job = not self.jobs or any(fnmatchcase(alert.job, pattern) for pattern in self.jobs)
+        of_job = not self.jobs or any(fnmatchcase(alert.job, one) for one in self.jobs if alert.job)
         of_owner = not self.owners or alert.owner in self.owners
         return alert.kind in self.on and of_job and of_owner
 

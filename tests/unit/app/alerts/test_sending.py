@@ -6,11 +6,15 @@ import hashlib
 import hmac
 import json
 import os
+import shutil
 import socket
+import ssl
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +120,40 @@ def test_no_answer_at_all_is_no_https() -> None:
         answer = post(target, "1", b"{}", b"", private=True)
     assert not answer.accepted
     assert "hush" not in answer.said
+
+
+@pytest.fixture
+def certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A certificate for receiver.example and its key in one file, which this process trusts."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    path = tmp_path / "pair.pem"
+    asked = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=receiver.example"
+    names = ["-addext", "subjectAltName=DNS:receiver.example", "-keyout", str(path), "-out", f"{path}.cert"]
+    subprocess.run(["openssl", *asked.split(), *names], check=True, capture_output=True)
+    path.write_bytes(path.read_bytes() + Path(f"{path}.cert").read_bytes())
+    monkeypatch.setenv("SSL_CERT_FILE", f"{path}.cert")
+    return path
+
+
+def test_a_certificate_must_be_for_the_name_whatever_the_address(certified: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certified)
+    with receiver() as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        port = server.server_address[1]
+
+        def here(*asked: Any, **options: Any) -> list[tuple[Any, ...]]:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+        said = [
+            post(parse_target(f"https://{name}:{port}/"), "1", b"{}", b"", private=True, resolver=here).said
+            for name in ("receiver.example", "other.example", "127.0.0.1")
+        ]
+    assert said[0] == "HTTP 200 OK"
+    for one in said[1:]:
+        assert one.startswith("its certificate is not valid: ")
+    assert len(server.came) == 1
 
 
 SHOWING = """
