@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from slacktide.app.fleet_money import placed
-from slacktide.budget.allowance import Allowance, Period, Spending
+from slacktide.budget.allowance import Allowance, Spending
 from slacktide.errors import SlacktideError
 from slacktide.events import Lived, SiteOpened, Submitted
 from slacktide.jobfile.fleet import parse_fleet
@@ -22,7 +23,7 @@ from slacktide.units import format_usd
 LEVELS = (0.5, 0.8, 1.0)
 KEPT_FLEETS = 64
 KEPT_TIMES = 2048
-"""Times of spending that are kept before those of earlier periods are dropped."""
+"""Times of spending that are kept before old ones are dropped."""
 
 
 class Passed(NamedTuple):
@@ -48,7 +49,7 @@ class WatchedFleet:
     """When its clock stood at 0, on the market's."""
     spending: Spending = field(default_factory=Spending)
     told: dict[str, float] = field(default_factory=dict)
-    """When each level was told last, where the budget is renewed all the time."""
+    """When each level was told last, in hours of its clock."""
 
     @classmethod
     def of(cls, first: Submitted) -> Self:
@@ -56,8 +57,11 @@ class WatchedFleet:
         origin = first.at_hours if first.origin_hours is None else first.origin_hours
         return cls(Path(first.fleet_path).name or "a fleet file", first.fleet, first.fleet_path, origin)
 
-    def paid(self, event: Lived, site: SiteOpened | None) -> Passed | None:
-        """Take in what a stretch cost; return the level that was passed with it, if one was."""
+    def paid(self, event: Lived, site: SiteOpened | None, others: Iterable[Self] = ()) -> Passed | None:
+        """Take in what a stretch cost; return the level that was passed with it, if one was.
+
+        `others` are fleets of the same file as it was before it was changed: what they spent is spent, too.
+        """
         stretch, usd = event.priced.stretch, event.priced.charge.usd
         written = _allowance(self.text, self.path)
         if written is None:
@@ -65,38 +69,33 @@ class WatchedFleet:
         allowance = placed(written, self.origin_hours, site)
         # What ends just when a budget is renewed was spent before.
         now = stretch.to_hours - self.origin_hours - 2 * TIME_TOLERANCE_HOURS
-        period = allowance.period(now)
-        before = self._spent_usd(period)
+        period, rolled = allowance.period(now), now - allowance.period_hours
+        # Periods of one length begin anew with a changed file; what was spent in the length of one counts.
+        since = rolled if allowance.renewal == "fixed" else period.since_hours
+        before = sum(other.spending.since(self.origin_hours + since) for other in others)
+        before += self.spending.since(self.origin_hours + period.since_hours)
         self.spending.add(stretch.to_hours, usd)
-        spent = self._spent_usd(period)
-        self._forget(period)
-        level = crossed(before, spent, period.budget_usd)
-        if level is None or not self._may_tell(level, now, allowance):
+        self._forget(self.origin_hours + min(rolled, period.since_hours))
+        level = crossed(before, before + usd, period.budget_usd)
+        if level is None or not self._may_tell(level, now, since=max(rolled, period.since_hours)):
             return None
         left = period.until_hours - now
-        return Passed(level, spent, period.budget_usd, left if math.isfinite(left) else None)
+        return Passed(level, before + usd, period.budget_usd, left if math.isfinite(left) else None)
 
-    def _may_tell(self, level: float, now_hours: float, allowance: Allowance) -> bool:
-        """Whether a level was not told in this period.
+    def _may_tell(self, level: float, now_hours: float, *, since: float) -> bool:
+        """Whether a level was not told since then.
 
-        In a period with a beginning, spending only grows and passes a level once; in the hours up to now it
-        falls, too, and may pass one again and again.
+        What was spent in the hours up to now also falls, and may pass a level again and again.
         """
-        if allowance.renewal != "rolling":
-            return True
-        last = self.told.get(str(level), -math.inf)
-        if now_hours - last >= allowance.period_hours:
-            self.told[str(level)] = now_hours
-            return True
-        return False
+        if self.told.get(str(level), -math.inf) > since:
+            return False
+        self.told[str(level)] = now_hours
+        return True
 
-    def _spent_usd(self, period: Period) -> float:
-        return self.spending.since(self.origin_hours + period.since_hours)
-
-    def _forget(self, period: Period) -> None:
-        """Drop what was spent before the period, once that is much."""
+    def _forget(self, before_hours: float) -> None:
+        """Drop what was spent before a moment, once that is much."""
         hours, sums = self.spending.hours, self.spending.sums_usd
-        first = bisect_right(hours, self.origin_hours + period.since_hours - TIME_TOLERANCE_HOURS)
+        first = bisect_right(hours, before_hours - TIME_TOLERANCE_HOURS)
         if len(hours) > KEPT_TIMES and first:
             base = sums[first - 1]
             self.spending = Spending(hours[first:], [total - base for total in sums[first:]])

@@ -152,7 +152,8 @@ class Watch:
             yield from self._fleet_paid(record, event, self.fleets[job.fleet])
 
     def _fleet_paid(self, record: Record, event: Lived, fleet: WatchedFleet) -> Iterator[Alert]:
-        passed = fleet.paid(event, self.site)
+        others = [other for other in self.fleets.values() if other is not fleet and other.path == fleet.path]
+        passed = fleet.paid(event, self.site, others if fleet.path else ())
         if passed is None:
             return
         who = f"the fleet of {words.plain(fleet.name, 60)}"

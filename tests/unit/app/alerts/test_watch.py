@@ -141,6 +141,14 @@ def test_a_budget_that_is_always_renewed_is_told_once_in_its_length() -> None:
         assert (passed is None) == (day > 1)
 
 
+def test_what_was_spent_before_a_fleet_file_was_changed_counts() -> None:
+    site = events.SiteOpened(at_hours=0.0, market="{}", start_utc="2026-01-01T00:00:00+00:00")
+    changed = submitted(fleet=FLEET.replace("100", "200"))
+    found = told(site, submitted(fleet=FLEET), lived(1.0, 49.0), changed, lived(2.0, 50.0), lived(3.0, 2.0))
+    assert [(alert.seq, alert.details["share"]) for alert in found] == [(6, 0.5)]
+    assert found[0].details["spent_usd"] == 101.0
+
+
 def test_what_was_spent_in_earlier_periods_is_dropped() -> None:
     fleet = WatchedFleet.of(submitted(fleet=FLEET))
     for hour in range(3 * KEPT_TIMES):
