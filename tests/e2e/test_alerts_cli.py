@@ -29,10 +29,10 @@ name: {name}
 run: "true"
 resources: {{accelerators: "H100:1..2"}}
 work: 1 gpu-hours
-deadline: 12h
+deadline: 100h
 policy: on-demand
 """
-FAILS = DONE.replace('run: "true"', 'run: "sleep 0.2; exit 3"')
+FAILS = DONE.replace('run: "true"', "run: 'while [ ! -e {go} ]; do sleep 0.1; done; exit 3'")
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def kinds(server: Receiver) -> dict[str, str]:
 
 
 def submit(server: Server, text: str, name: str) -> None:
-    body = {"text": text.format(name=name), "name": f"{name}.yaml"}
+    body = {"text": text, "name": f"{name}.yaml"}
     assert server.ask("POST", "/api/v1/jobs?wait=60", body, idempotency_key=name)[0] == 201
 
 
@@ -80,16 +80,17 @@ def test_alerts_come_signed_over_failures_and_kills(
     journal: Path, alerts: tuple[Path, Receiver], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path, there = alerts
-    server = Server(journal, "--speed", "3600", "--start", "0", "--alerts", str(path))
+    server = Server(journal, "--speed", "60", "--start", "0", "--alerts", str(path))
     try:
         server.start()
-        submit(server, FAILS, "second")
-        submit(server, DONE, "first")
+        submit(server, FAILS.format(name="second", go=tmp_path / "go"), "second")
+        submit(server, DONE.format(name="first"), "first")
         wait_until(lambda: "done" in kinds(there))
         server.kill()  # while the webhook, which failed, is about to be tried again
         with SqliteStore(journal) as store:  # as if it had been killed just after it wrote this
             at_hours = read_world(store).now_hours
             store.append([HealthChanged(job="second", at_hours=at_hours, health="at-risk")])
+        (tmp_path / "go").touch()
         server.start()
         wait_until(lambda: set(kinds(there)) == {"done", "at-risk", "failed"})
         wait_until(lambda: 'slacktide_alerts_sent_total{hook="ops"} 3' in metrics(server))
