@@ -92,6 +92,14 @@ def test_history_is_not_told_and_what_comes_is(journal: Path) -> None:
     assert post.came == [("ops", "new")]
 
 
+def test_where_hooks_begin_is_on_the_disk_before_they_do(journal: Path) -> None:
+    with Alerting(journal, alerts(journal), sender=Post()) as running:
+        until(lambda: bool(running.statuses()))
+        kept = running._outbox.watched()  # all that is left if it is killed now
+        assert kept is not None
+        assert kept.seq == 2
+
+
 def test_what_nobody_takes_is_sent_by_the_next_controller(journal: Path) -> None:
     deaf = Post(*[Answer(False, "HTTP 500")] * 99)
     with Alerting(journal, alerts(journal), sender=deaf) as running:
