@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -106,6 +107,21 @@ def test_howto_for_operators_backs_up_a_journal(sandbox: Path, monkeypatch: pyte
             path.unlink()
     (sandbox / "journal.db.backup").rename(journal)
     assert run(["cost"]) == 0
+
+
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the command of SQLite is not installed")
+def test_the_backup_script_of_operators_copies_a_journal_and_what_is_beside_it(sandbox: Path) -> None:
+    script = next(block for block in blocks(ROOT / "docs/howto/operate.md", "sh") if block.startswith("#!"))
+    state = sandbox / "state"
+    state.mkdir()
+    shutil.copy(ROOT / "tests/golden/journals/finished.db", state / "journal.db")
+    (state / ".journal.db.tokens").write_text("digests")
+    done = subprocess.run(
+        ["/bin/sh", "-s", str(state), "backups"], input=script, capture_output=True, text=True, check=True
+    )
+    made = Path(done.stdout.strip())
+    assert {path.name for path in made.iterdir()} == {"journal.db", ".journal.db.tokens"}
+    assert run(["cost", "--journal", str(made / "journal.db")]) == 0
 
 
 def test_howto_for_settings_runs(sandbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
