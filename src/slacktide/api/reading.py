@@ -352,6 +352,7 @@ class Reading:
                 "id": world.id,
                 "seq": world.seq,
                 "now_hours": runner.now_hours(),
+                "speed": None if world.clock is None else world.clock.speed,
                 "in_charge": in_charge,
                 "backend": world.backend,
                 "unfinished": list(world.unended),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +25,7 @@ from slacktide.engine.launch_spec import secrets_of
 from slacktide.errors import InputError
 from slacktide.events import Ended, Record, Submitted
 from slacktide.jobfile.job import read_job_file
+from slacktide.results.bill import Bill
 from slacktide.results.machines import MachineStatus
 from slacktide.results.status import JobStatus
 from slacktide.store import codec
@@ -91,11 +94,11 @@ class RemoteJournal:
         """Return every job that has not ended; their files are known to the server."""
         return dict.fromkeys(self._journal()["unfinished"], "")
 
-    def events(self, job: str | None = None, *, follow: bool = False) -> Iterator[Told]:
-        """Tell what happened, to one job or to all; `follow` goes on until that job has ended."""
+    def events(self, job: str | None = None, *, follow: bool = False, after: int = 0) -> Iterator[Told]:
+        """Tell what happened after an event, to one job or to all; `follow`: until that job has ended."""
         known: dict[str, Submitted] = {}
-        after, over = 0, False
-        for row in self._pages("/api/v1/events" if job is None else f"{JOBS}/{quote(job)}/events"):
+        over = False
+        for row in self._pages("/api/v1/events" if job is None else f"{JOBS}/{quote(job)}/events", after):
             told = _told(row, known)
             after, over = told.record.seq, over or isinstance(told.record.event, Ended)
             yield told
@@ -135,6 +138,24 @@ class RemoteJournal:
         text, notes = found.pop("text"), tuple(found.pop("notes"))
         return CostTold(found, text, notes, found["audit"]["clean"])
 
+    def bill(self, job: str) -> Bill:
+        """Return the bill of a job, beside what others would have paid."""
+        return read_bill(self.cost_told(job).document)
+
+    def job(self, job: str) -> dict[str, Any]:
+        """Return one job with all that a list has no room for, under the documented keys."""
+        found: dict[str, Any] = self._client.get(f"{JOBS}/{quote(job)}")
+        return found
+
+    def course(self, job: str) -> dict[str, Any]:
+        """Return the course of a job so far, under the documented keys."""
+        found: dict[str, Any] = self._client.get(f"{JOBS}/{quote(job)}/course")
+        return found
+
+    def speed(self) -> float:
+        """Return how many times as fast as real time the server's clock runs."""
+        return float(self._journal()["speed"] or 1.0)
+
     def machines(self) -> list[MachineStatus]:
         """List what is rented."""
         return [MachineStatus(**row) for row in self._client.get("/api/v1/machines")["machines"]]
@@ -142,12 +163,12 @@ class RemoteJournal:
     def _journal(self) -> Any:
         return self._client.get("/api/v1/journal")
 
-    def _pages(self, path: str) -> Iterator[dict[str, Any]]:
-        after: int | None = 0
-        while after is not None:
-            page = self._client.get(path, after=after, form="journal")
+    def _pages(self, path: str, after: int) -> Iterator[dict[str, Any]]:
+        place: int | None = after
+        while place is not None:
+            page = self._client.get(path, after=place, form="journal")
             yield from page["events"]
-            after = page["next"]
+            place = page["next"]
 
     def _uploaded(self, submission: Submission) -> str:
         """Send the working folder, unless the server has it, and return its digest."""
@@ -178,6 +199,14 @@ def _sent(submission: Submission) -> dict[str, Any]:
         "pool": submission.market.pool,
         "sight": submission.sight,
     }
+
+
+def read_bill(document: Mapping[str, Any]) -> Bill:
+    """Return a bill from its documented keys; what never came, or has no end, is null there."""
+    known = {field.name: document[field.name] for field in fields(Bill) if field.name in document}
+    endless = {name: math.inf for name in ("finish_hours", "deadline_hours") if known[name] is None}
+    gone = known["on_demand_alone_usd"] is None and known["clairvoyant_usd"] is None
+    return Bill(**{**known, **endless, "pools": tuple(known.get("pools", ())), "market_gone": gone})
 
 
 def _told(row: Mapping[str, Any], known: dict[str, Submitted]) -> Told:

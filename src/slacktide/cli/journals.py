@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +12,7 @@ from slacktide.cli.defaults import token_of
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
-    from slacktide.app.remote import AnyJournal
+    from slacktide.app.remote import AnyJournal, RemoteJournal
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -75,12 +75,29 @@ def journal_path(given: str | None) -> Path:
 def opened(given: str | None, server: str | None = None, *, create: bool = False) -> AnyJournal:
     """Open the journal that was named, or the server; raises InputError when there is none."""
     if is_remote(server):
-        from slacktide.app.remote import open_server
-
-        return open_server(str(server), token_of(str(server)))
+        return remote(str(server))
     from slacktide.app.journal import open_journal
 
     return open_journal(given or None, create=create)
+
+
+def remote(server: str) -> RemoteJournal:
+    """Use the journal of a server, with the token that the environment or the settings have for it."""
+    from slacktide.app.remote import open_server
+
+    return open_server(server, token_of(server))
+
+
+def check_left_to_server(names: Sequence[str]) -> None:
+    """Raise InputError where one of these options is on the command line: a server chooses for itself."""
+    context = click.get_current_context()
+    options = {one.name: one.opts[-1] for one in context.command.params}
+    for name in names:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise InputError(
+                f"{options[name]} must be left to the server, got it with a server; leave it out, or name "
+                "a journal of your own with --journal"
+            )
 
 
 def say_who_acts(journal: AnyJournal) -> None:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from slacktide.app.journal import Journal
     from slacktide.results.bill import Bill
 
+FAILED, NOT_FINISHED, CANCELLED = 100, 101, 103
+CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled": CANCELLED}
+"""What a job's end is to a shell; any other is of a job that did not finish."""
+
 
 class Pictures(NamedTuple):
     """The page and the picture of a run that were asked for."""
@@ -61,3 +65,9 @@ def _named(path: str, job: str) -> Path:
 def _written(path: Path, write: Callable[[Path], object]) -> None:
     write(path)
     click.echo(f"wrote {path}", err=True)
+
+
+def exit_code(statuses: Sequence[str]) -> int:
+    """Return what the states of jobs are to a shell: the worst of them."""
+    codes = {CODES.get(status, NOT_FINISHED) for status in statuses}
+    return next((code for code in (FAILED, NOT_FINISHED, CANCELLED) if code in codes), 0)
