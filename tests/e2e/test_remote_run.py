@@ -56,6 +56,12 @@ def test_a_run_on_a_server_is_shown_and_billed_here(
     (bill,) = json.loads(told.out)["jobs"]
     assert (bill["job"], bill["status"]) == ("short-2", "succeeded")
     assert "the job succeeded" in told.err
+    assert (
+        run(["cost", "short", "--report", str(tmp_path / "r.html"), "--plot", str(tmp_path / "p.svg")]) == 0
+    )
+    assert (tmp_path / "r.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert "<svg" in (tmp_path / "p.svg").read_text(encoding="utf-8")
+    capsys.readouterr()
     assert run(["run", job_file(tmp_path / "mine", "'false'")]) == 100
     refused = {
         ("--backend", "local"),
@@ -67,6 +73,36 @@ def test_a_run_on_a_server_is_shown_and_billed_here(
     for option, value in refused:
         assert run(["run", path, option, value]) == 2
         assert "must be left to the server" in capsys.readouterr().err
+
+
+def test_plans_and_back_tests_of_a_server_are_those_made_here(
+    server: Server, journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(job_file(tmp_path / "mine", "'true'"))
+    market = "market: synthetic:h100?days=4&slot=30m&seed=2\n"
+    path.write_text(path.read_text(encoding="utf-8").replace("300h", "6h") + market, encoding="utf-8")
+    page, picture = tmp_path / "page.html", tmp_path / "picture.png"
+    backtest = ["backtest", str(path), "--starts", "3", "--policy", "on-demand,uniform-progress"]
+    for command in (
+        ["plan", str(path), "-o", "json"],
+        ["plan", str(path)],
+        [*backtest, "-o", "csv"],
+        [*backtest, "-v"],
+    ):
+        far = run([*command, "--server", server.url]), capsys.readouterr().out
+        own = [] if command[0] == "backtest" else ["--journal", str(journal)]
+        assert far == (run([*command, *own]), capsys.readouterr().out), command
+        assert far[0] == 0
+    files = ["--report", str(page), "--plot", str(picture), "--server", server.url]
+    assert run([*backtest, *files]) == 0
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    path.write_text(path.read_text(encoding="utf-8").replace("6h", "30m"), encoding="utf-8")
+    assert run(["plan", str(path)]) == 3
+    assert run(["run", str(path)]) == 3
+    assert run(["plan", str(path), "--slot", "5m"]) == 2
+    assert run(["plan", str(path), "--market", "trace.csv"]) == 2
+    assert "must leave its market to the server" in capsys.readouterr().err
 
 
 def test_ctrl_c_cancels_the_job_on_the_server(server: Server, tmp_path: Path) -> None:

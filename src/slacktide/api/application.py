@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,8 +15,8 @@ from starlette.types import ASGIApp
 
 from slacktide.api.asking import AskedError
 from slacktide.api.endpoints import Endpoint, Handler, who_asks
-from slacktide.api.gate import Gate, error_body, refused
-from slacktide.api.limits import TooMuchError
+from slacktide.api.gate import Gate, refused
+from slacktide.api.mistakes import told
 from slacktide.api.openapi import described
 from slacktide.api.reading import Reading
 from slacktide.api.service import Service, pumping
@@ -41,7 +40,7 @@ def make_app(service: Service, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
         return JSONResponse(document)
 
     async def met(request: Request, error: Exception) -> Response:
-        return _told(service, error)
+        return told(service, error)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -83,18 +82,3 @@ async def _not_found(request: Request, error: Exception) -> Response:
     answer = refused(error.status_code, said.get(error.status_code, error.detail))
     answer.headers.update(error.headers or {})
     return answer
-
-
-def _told(service: Service, error: Exception) -> Response:
-    told: dict[str, Any]
-    if isinstance(error, AskedError):
-        told = error.told
-        kind, message, exit_code, status = (told[key] for key in ("kind", "message", "exit_code", "status"))
-    elif isinstance(error, SlacktideError):
-        kind, message = type(error).__name__, str(error)
-        exit_code, status = error.exit_code, error.http_status
-    else:
-        kind, message, exit_code, status = "InternalError", "something went wrong here", 1, 500
-        service.say(f"internal error: {type(error).__name__}")
-    headers = {"retry-after": "1"} if isinstance(error, TooMuchError) else None
-    return JSONResponse(error_body(kind, service.without_paths(message), exit_code), status, headers)

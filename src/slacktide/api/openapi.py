@@ -85,8 +85,10 @@ def _operation(one: Endpoint, schemas: Schemas) -> dict[str, Any]:
 def _answer(one: Endpoint, schemas: Schemas) -> dict[str, Any]:
     if one.answer is None:
         return {"description": one.says}
-    content: dict[str, Any] = {one.media: {"schema": schemas.of(one.answer)}}
-    if one.path == "/api/v1/events":
+    media = (one.media,) if isinstance(one.media, str) else one.media
+    schema = {"type": "string", "format": "binary"} if one.answer is bytes else schemas.of(one.answer)
+    content: dict[str, Any] = {kind: {"schema": schema} for kind in media}
+    if one.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
     return {"description": one.says, "content": content}
 

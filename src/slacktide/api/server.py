@@ -28,7 +28,7 @@ from slacktide.api.runner import Runner
 from slacktide.api.service import Service
 from slacktide.api.sessions import sessions_of
 from slacktide.app.controller import Setup
-from slacktide.app.questions import Setting
+from slacktide.app.question_forms import Setting
 from slacktide.app.tokens import Tokens
 from slacktide.errors import BackendError, InputError, shown
 from slacktide.web.pages import pages

@@ -8,7 +8,7 @@ import math
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -16,9 +16,10 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 from slacktide.app.cost_report import CostTold
-from slacktide.app.http import Client, ServerError
+from slacktide.app.http import Client, Hear, ServerError, nobody_hears
 from slacktide.app.journal import Journal, Told
 from slacktide.app.logs import LogLine
+from slacktide.app.question_forms import BacktestQuestion, PlanQuestion
 from slacktide.app.submission import Submission
 from slacktide.backend.machines.pack import zipped
 from slacktide.engine.launch_spec import secrets_of
@@ -134,13 +135,31 @@ class RemoteJournal:
     def cost_told(self, job: str | None = None) -> CostTold:
         """Return the bill of a job, or of the whole journal, as it is told."""
         path = "/api/v1/cost" if job is None else f"{JOBS}/{quote(job)}/cost"
-        found = self._client.get(path, text="true")
+        found = self._client.ask("GET", path, text="true")
         text, notes = found.pop("text"), tuple(found.pop("notes"))
         return CostTold(found, text, notes, found["audit"]["clean"])
 
     def bill(self, job: str) -> Bill:
         """Return the bill of a job, beside what others would have paid."""
         return read_bill(self.cost_told(job).document)
+
+    def plan(self, question: PlanQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
+        """Have a job planned on the server's market; what else it wants of the answer is under `made`."""
+        found: dict[str, Any] = self._client.ask("POST", "/api/v1/plan", asdict(question), hear)
+        return found
+
+    def backtest(self, question: BacktestQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
+        """Have policies tried for a job on past market data; the same of `made`."""
+        found: dict[str, Any] = self._client.ask("POST", "/api/v1/backtest", asdict(question), hear)
+        return found
+
+    def page(self, job: str) -> bytes:
+        """Return the run of a job as an HTML page."""
+        return self._client.file(f"{JOBS}/{quote(job)}/report")
+
+    def picture(self, job: str, form: str) -> bytes:
+        """Return the run of a job as a picture: png, svg or pdf."""
+        return self._client.file(f"{JOBS}/{quote(job)}/plot", form=form)
 
     def job(self, job: str) -> dict[str, Any]:
         """Return one job with all that a list has no room for, under the documented keys."""

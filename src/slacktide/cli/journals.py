@@ -38,27 +38,33 @@ def journal_option(command: Command) -> Command:
     )(command)
 
 
+def server_option(command: Command) -> Command:
+    """Add `--server`, which says that a server is meant."""
+    return click.option(
+        "--server",
+        envvar="SLACKTIDE_SERVER",
+        metavar="URL",
+        help="The server of the journal; default: $SLACKTIDE_SERVER, or your settings, which "
+        "also give the token unless $SLACKTIDE_TOKEN does.",
+    )(command)
+
+
 def place_options(command: Command) -> Command:
     """Add `--journal` and `--server`, one of which says which journal is meant."""
-    return journal_option(
-        click.option(
-            "--server",
-            envvar="SLACKTIDE_SERVER",
-            metavar="URL",
-            help="The server of the journal; default: $SLACKTIDE_SERVER, or your settings, which "
-            "also give the token unless $SLACKTIDE_TOKEN does.",
-        )(command)
-    )
+    return journal_option(server_option(command))
 
 
 def is_remote(server: str | None) -> bool:
     """Whether a server is meant, and no journal: the one that comes from the stronger source.
 
-    Where both do, from the environment or settings files, it is the server.
+    Where both do, from the environment or settings files, it is the server. A command that needs no journal
+    means a server only where the command line names one.
     """
     if not server:
         return False
     context = click.get_current_context()
+    if "journal" not in context.params:
+        return context.get_parameter_source("server") is click.core.ParameterSource.COMMANDLINE
     by_journal, by_server = (context.get_parameter_source(name) for name in ("journal", "server"))
     if by_journal is by_server is click.core.ParameterSource.COMMANDLINE:
         raise InputError("--journal and --server must not be given together, got both")

@@ -7,10 +7,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
+import click
+
+from slacktide.cli import confirm
 from slacktide.cli import options as common
 from slacktide.cli.journals import check_left_to_server, remote
 from slacktide.cli.output import say
-from slacktide.cli.run_report import exit_code, print_bills
+from slacktide.cli.remote_answers import plan_question, plan_told
+from slacktide.cli.run_report import CANCELLED, Pictures, exit_code, fetch_pictures, print_bills
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,11 +52,26 @@ def run_on_server(paths: Sequence[str], given: Mapping[str, Any]) -> int:
         raise InputError("at least one job must be given, got none; name a job file")
     wanted = [_submission(path, given) for path in paths]
     with remote(given["server"]) as journal:
+        if not _agreed(journal, wanted, given):
+            click.echo("nothing was started", err=True)
+            return CANCELLED
         jobs = submit_all(journal, wanted)
         screen = screen_for(sys.stderr if given["output"] == "json" else sys.stdout)
         with Stopping(given["on_hangup"]) as stop, steady_output(), screen:
             View(RemoteRun(journal, jobs), screen, stop).show()
         return _settle(journal, jobs, given)
+
+
+def _agreed(journal: RemoteJournal, wanted: Sequence[Submission], given: Mapping[str, Any]) -> bool:
+    """Show plans and ask, where there is somebody to ask; else refuse jobs whose plan would be refused."""
+    if given["yes"] or not confirm.is_terminal():
+        for one in wanted:
+            if one.file.job.max_cost_usd is not None:
+                journal.plan(plan_question(one.file.path, given, check=True))
+        return True
+    for one in wanted:
+        click.echo(f"{plan_told(journal, one.file.path, given)}\n")
+    return click.confirm("Begin?")
 
 
 def _submission(path: str, given: Mapping[str, Any]) -> Submission:
@@ -111,6 +130,9 @@ def _settle(journal: RemoteJournal, jobs: Sequence[str], given: Mapping[str, Any
         bills = [journal.bill(job) for job in jobs]
     with unless_nobody_reads():
         print_bills(bills, given["output"])
+    for job in jobs:
+        pictures = Pictures(given["report"], given["plot"])
+        fetch_pictures(journal, job, pictures, job if len(jobs) > 1 else "")
     left = [bill.job for bill in bills if bill.status not in get_args(Status)]
     if left:
         say(f"not ended: {', '.join(left)}; the server goes on with them", err=True)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from slacktide.app.http import ServerError
 from slacktide.cli import options as common
 from slacktide.cli.output import say
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.journal import Journal
+    from slacktide.app.remote import RemoteJournal
     from slacktide.results.bill import Bill
 
 FAILED, NOT_FINISHED, CANCELLED = 100, 101, 103
@@ -55,6 +57,22 @@ def write_pictures(journal: Journal, bill: Bill, wanted: Pictures, several: str 
         from slacktide.report.pages.run import write_page
 
         _written(_named(wanted.report, several), lambda path: write_page(told.runs, bill, told.events, path))
+
+
+def fetch_pictures(journal: RemoteJournal, job: str, wanted: Pictures, several: str = "") -> None:
+    """Have a server make the page and the picture that were asked for, and write them here."""
+    try:
+        if wanted.plot is not None:
+            path = _named(wanted.plot, several)
+            picture = journal.picture(job, path.suffix.removeprefix(".").lower())
+            _written(path, lambda path: path.write_bytes(picture))
+        if wanted.report is not None:
+            page = journal.page(job)
+            _written(_named(wanted.report, several), lambda path: path.write_bytes(page))
+    except ServerError as error:
+        if error.exit_code != InputError.exit_code:
+            raise
+        click.echo(f"no plot: {error}", err=True)
 
 
 def _named(path: str, job: str) -> Path:
