@@ -30,6 +30,7 @@ from slacktide.api.sessions import sessions_of
 from slacktide.app.controller import Setup
 from slacktide.app.question_forms import Setting
 from slacktide.app.tokens import Tokens
+from slacktide.app.upload_history import KEPT_DAYS
 from slacktide.errors import BackendError, InputError, shown
 from slacktide.web.pages import pages
 
@@ -58,6 +59,8 @@ class Address:
     behind_proxy: bool = False
     """Whether a proxy on this machine or network does TLS."""
     rate_per_s: float = field(default=200.0)
+    keep_days: float = KEPT_DAYS
+    """How long files of jobs that came over the network are kept after their end."""
 
     def check(self) -> None:
         """Raise InputError where it would be reached from elsewhere without TLS."""
@@ -143,7 +146,7 @@ async def _serving(
     listening: socket.socket,
     say: Callable[[str], None],
 ) -> None:
-    desk = Desk(journal)
+    desk = Desk(journal, address.keep_days)
     await desk.run(desk.fold)
     hub = Hub(lambda after, job, most: desk.run(desk.page, after, job, most))
     keeper = Doorkeeper(

@@ -20,9 +20,12 @@ from slacktide.api.limits import Slots
 from slacktide.api.metrics import Counts
 from slacktide.api.runner import Runner, is_writable
 from slacktide.engine.requests import Answer
+from slacktide.errors import SlacktideError
 
 PUMP_S = 0.1
 """How often the journal is read on for listeners and for those who wait."""
+TIDY_S = 600.0
+"""How often files that no job needs any more are removed."""
 DISK_S = 5.0
 """How long it is taken as known that the disk takes more."""
 LISTENERS, LISTENERS_EACH = 64, 32
@@ -50,6 +53,13 @@ class Service:
                 if news or seq > self.hub.seq:
                     self.hub.tell(news, seq)
             await asyncio.sleep(PUMP_S)
+
+    async def tidy(self) -> None:
+        """Remove files that no job needs any more, again and again."""
+        while True:
+            with contextlib.suppress(OSError, SlacktideError):
+                await self.desk.run(self.desk.tidy)
+            await asyncio.sleep(TIDY_S)
 
     async def answered(self, key: str, wait_s: float) -> Answer | None:
         """Wait for the answer to a request, at most so long; None where it did not come."""
@@ -87,12 +97,12 @@ def _folders(journal: Path) -> list[str]:
 @contextlib.asynccontextmanager
 async def pumping(service: Service) -> AsyncIterator[None]:
     """Read the journal on while the block runs."""
-    task = asyncio.create_task(service.pump())
+    tasks = [asyncio.create_task(service.pump()), asyncio.create_task(service.tidy())]
     try:
         yield
     finally:
         service.hub.close()
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await service.asker.close()

@@ -26,10 +26,12 @@ from slacktide.engine.launch_spec import secrets_of
 from slacktide.errors import InputError
 from slacktide.events import Ended, Record, Submitted
 from slacktide.jobfile.job import read_job_file
+from slacktide.jobfile.redact import without_secrets
 from slacktide.results.bill import Bill
 from slacktide.results.machines import MachineStatus
 from slacktide.results.status import JobStatus
 from slacktide.store import codec
+from slacktide.yaml_tree import read_text
 
 WAIT_S = 20
 JOBS = "/api/v1/jobs"
@@ -218,6 +220,11 @@ def _sent(submission: Submission) -> dict[str, Any]:
         "pool": submission.market.pool,
         "sight": submission.sight,
     }
+
+
+def text_to_send(path: str) -> str:
+    """Return a job file as it is sent with a question: nobody needs the values of its secrets for that."""
+    return without_secrets(read_text(path))
 
 
 def read_bill(document: Mapping[str, Any]) -> Bill:

@@ -6,6 +6,7 @@ the journal: nothing in it may make the server read a file, a variable or a modu
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import io
@@ -14,6 +15,7 @@ import os
 import re
 import shutil
 import stat
+import threading
 import time
 import zipfile
 import zlib
@@ -41,6 +43,7 @@ MOST_KEPT_BYTES = 20 * MOST_BYTES
 KEPT_S = 24 * 3600.0
 """How long a working folder may wait for its submission."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_FOLDER = re.compile(r"[0-9a-f]{24}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -73,6 +76,8 @@ class Uploads:
         """Name the folder of a journal's runs; nothing is made before the first upload."""
         self.folder = runs / UPLOADS
         self._zips = self.folder / ".zips"
+        self._lock = threading.Lock()
+        """Held while a folder is taken for a job, or taken away."""
 
     def has(self, digest: str) -> bool:
         """Whether a zipped folder of this digest is here."""
@@ -128,7 +133,8 @@ class Uploads:
 
     def _lay_out(self, folder: Path, file: JobFile, request: SubmitRequest) -> None:
         """Make the folder of a job, whole or not at all."""
-        if folder.is_dir():
+        with self._lock, contextlib.suppress(FileNotFoundError):
+            os.utime(folder)  # it is new again, so that nobody takes it for one that was left behind
             return
         draft = folder.with_name(f".{folder.name}-{os.urandom(4).hex()}")
         try:
@@ -150,6 +156,38 @@ class Uploads:
                 )
             unpack(self._zip(request.workdir).read_bytes(), folder / (file.workdir or "."))
         write_private(folder / request.name, without_secrets(request.text).encode())
+
+    def folders(self) -> list[str]:
+        """List the folders of jobs, whatever became of them."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(one.name for one in self.folder.iterdir() if _FOLDER.fullmatch(one.name))
+
+    def age_s(self, folder: str, now_s: float) -> float:
+        """Return how long ago a folder was made, or asked for again; no time for one that is gone."""
+        try:
+            return now_s - (self.folder / folder).stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+    def remove(self, folder: str, older_than_s: float, now_s: float) -> None:
+        """Remove a folder of a job, unless somebody just asked for it again.
+
+        It is renamed first: what is left of it after a kill is removed by `sweep`.
+        """
+        gone = self.folder / f".gone-{folder}-{os.urandom(4).hex()}"
+        with self._lock:
+            if self.age_s(folder, now_s) <= older_than_s:
+                return
+            os.rename(self.folder / folder, gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def sweep(self, now_s: float) -> None:
+        """Remove what a kill left half made or half removed, and zips that nobody came back for."""
+        self.tidy(now_s)
+        for one in self.folder.glob(".*-*") if self.folder.is_dir() else ():
+            if one.name.startswith(".gone-") or self.age_s(one.name, now_s) > KEPT_S:
+                shutil.rmtree(one, ignore_errors=True)
 
     def drop(self, key: str) -> None:
         """Remove the folder of a job that was not taken in."""

@@ -89,12 +89,10 @@ def _backtest_question(job: str, given: Mapping[str, Any], wants: Sequence[Any])
 
 def _about(job: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the job file as it is sent, without values of secrets, and the market that is named for it."""
-    from slacktide.jobfile.redact import without_secrets
-    from slacktide.yaml_tree import read_text
+    from slacktide.app.remote import text_to_send
 
     market = common.market_spec(given)
-    text = without_secrets(read_text(job))
-    return {"text": text, "name": Path(job).name, "market": market.source, "pool": market.pool}
+    return {"text": text_to_send(job), "name": Path(job).name, "market": market.source, "pool": market.pool}
 
 
 def _written(policy: object) -> str | None:
