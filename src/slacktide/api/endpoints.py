@@ -29,6 +29,8 @@ class Param(NamedTuple):
     says: str
     least: float | None = None
     most: float | None = None
+    among: tuple[str, ...] = ()
+    """The words that it may be; none: any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

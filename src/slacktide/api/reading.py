@@ -41,7 +41,10 @@ ALONE = (
 )
 """What a page of a report may do: show itself."""
 FORM = Param(
-    "form", "string", "`journal`: events exactly as the journal holds them; otherwise as documented."
+    "form",
+    "string",
+    "`journal`: events exactly as the journal holds them; otherwise as documented.",
+    among=("documented", "journal"),
 )
 AFTER = Param("after", "integer", "Only events with a higher number.", 0)
 LIMIT = Param("limit", "integer", "At most this many.", 1, MOST_EVENTS)
@@ -70,7 +73,7 @@ class Reading:
         """Yield every address."""
         filters = (
             Param("state", "string", "Only jobs in this state, such as running; `active`: not ended."),
-            Param("health", "string", "Only on-time, at-risk or late ones."),
+            Param("health", "string", "Only on-time, at-risk or late ones.", among=get_args(Health)),
             Param("name", "string", "Only jobs whose name begins so."),
             Param("limit", "integer", "Only the newest ones.", 1, 10**6),
         )
@@ -147,7 +150,7 @@ class Reading:
             handler=self.plot,
             answer=bytes,
             media=tuple(PICTURES.values()),
-            query=(Param("form", "string", "`png` (usual), `svg` or `pdf`."),),
+            query=(Param("form", "string", "`png` (usual), `svg` or `pdf`.", among=tuple(PICTURES)),),
             timed=False,
             says="Show the run of a job as a picture.",
         )
