@@ -43,6 +43,8 @@ class Service:
     say: Callable[[str], None]
     counts: Counts = field(default_factory=Counts)
     listeners: Slots = field(default_factory=lambda: Slots(LISTENERS, LISTENERS_EACH, "listeners"))
+    warm_after_s: float | None = None
+    """How long after its start the server has machine code made; None: never."""
     _disk: tuple[float, bool] = (float("-inf"), True)
 
     async def pump(self) -> None:
@@ -60,6 +62,26 @@ class Service:
             with contextlib.suppress(OSError, SlacktideError):
                 await self.desk.run(self.desk.tidy)
             await asyncio.sleep(TIDY_S)
+
+    async def warm_up(self) -> None:
+        """Have the machine code of costly questions made beside the server, at low priority.
+
+        The process reads our pipe, so that it ends with us, however we end.
+        """
+        if self.warm_after_s is None:
+            return
+        await asyncio.sleep(self.warm_after_s)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "slacktide.app.warm_questions",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
 
     async def answered(self, key: str, wait_s: float) -> Answer | None:
         """Wait for the answer to a request, at most so long; None where it did not come."""
@@ -97,7 +119,7 @@ def _folders(journal: Path) -> list[str]:
 @contextlib.asynccontextmanager
 async def pumping(service: Service) -> AsyncIterator[None]:
     """Read the journal on while the block runs."""
-    tasks = [asyncio.create_task(service.pump()), asyncio.create_task(service.tidy())]
+    tasks = [asyncio.create_task(each) for each in (service.pump(), service.tidy(), service.warm_up())]
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -150,3 +151,18 @@ def test_the_page_of_a_run_shows_itself_and_runs_nothing(house: House) -> None:
     assert (picture.status, picture.headers["content-type"]) == (200, "image/svg+xml")
     assert house.ask("GET", f"/api/v1/jobs/{job}/plot?form=bmp").status == 400
     assert house.ask("GET", "/api/v1/jobs/nobody/report").status == 404
+
+
+def test_machine_code_is_made_by_a_process_that_ends_with_the_server(house: House) -> None:
+    from slacktide.app import warm_questions
+
+    async def begun_and_left() -> None:
+        house.service.warm_after_s = 0.0
+        begun = asyncio.ensure_future(house.service.warm_up())
+        await asyncio.sleep(0.3)
+        begun.cancel()
+        await asyncio.wait([begun])
+
+    asyncio.run(begun_and_left())
+    code = f"from {warm_questions.__name__} import end_with_input; end_with_input(); raise SystemExit(1)"
+    assert subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, check=False).returncode == 0
