@@ -41,7 +41,7 @@ def be(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Be:
     monkeypatch.delenv("SLACKTIDE_JOURNAL")
     monkeypatch.delenv("SLACKTIDE_CONFIG")
     for name, role in (("ann", "submit"), ("bob", "submit"), ("eve", "read")):
-        token = tokens_of(server.journal).add(name, role)  # type: ignore[arg-type]
+        token = tokens_of(server.journal).add(name, role)
         settings = tmp_path / name / "config" / "slacktide"
         settings.mkdir(parents=True)
         (settings / "config.toml").write_text(

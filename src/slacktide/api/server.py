@@ -150,7 +150,7 @@ async def _serving(
     listening: socket.socket,
     say: Callable[[str], None],
 ) -> None:
-    desk = Desk(journal, address.keep_days)
+    desk = Desk(journal, address.keep_days, setup.defaults.fleet)
     await desk.run(desk.fold)
     hub = Hub(lambda after, job, most: desk.run(desk.page, after, job, most))
     keeper = Doorkeeper(

@@ -20,12 +20,12 @@ from slacktide.app.http import Client, Hear, ServerError, nobody_hears
 from slacktide.app.journal import Journal, Told
 from slacktide.app.logs import LogLine
 from slacktide.app.question_forms import BacktestQuestion, PlanQuestion
-from slacktide.app.submission import Submission
+from slacktide.app.submission import Submission, checkable
 from slacktide.backend.machines.pack import zipped
 from slacktide.engine.launch_spec import secrets_of
 from slacktide.errors import InputError
 from slacktide.events import Ended, Record, Submitted
-from slacktide.jobfile.job import read_job_file
+from slacktide.jobfile.job import parse_job
 from slacktide.jobfile.redact import without_secrets
 from slacktide.results.bill import Bill
 from slacktide.results.machines import MachineStatus
@@ -66,7 +66,7 @@ class RemoteJournal:
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
         """Send a job with all that it needs of this machine, and return the key of the request."""
         key = submission.key or secrets.token_hex(8)
-        body = {**_sent(submission), "job_class": job_class, "workdir": self._uploaded(submission)}
+        body = {**_sent(submission, job_class), "job_class": job_class, "workdir": self._uploaded(submission)}
         self._client.post(f"{JOBS}?wait=0", body, {"idempotency-key": key}, again=True)
         return key
 
@@ -205,9 +205,9 @@ class RemoteJournal:
         return digest
 
 
-def _sent(submission: Submission) -> dict[str, Any]:
+def _sent(submission: Submission, job_class: str) -> dict[str, Any]:
     """Return a job as it is sent: values of variables and secrets are looked up here."""
-    file = read_job_file(submission.file.path)
+    file = parse_job(checkable(read_text(submission.file.path), job_class), path=submission.file.path)
     if submission.market.source or submission.fleet:
         raise InputError("a job for a server must leave its market and fleet to the server, got one")
     values = secrets_of(file, submission.envs)

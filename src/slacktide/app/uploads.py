@@ -24,15 +24,15 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from slacktide.app.market import MarketSpec
-from slacktide.app.submission import Submission, check_runnable
+from slacktide.app.submission import FleetText, Submission, check_runnable
 from slacktide.backend.machines.pack import MOST_BYTES
 from slacktide.engine.launch_spec import UPLOADS
-from slacktide.errors import BackendError, InputError, shown
+from slacktide.errors import BackendError, InputError, SlacktideError, shown
 from slacktide.events import Sight
 from slacktide.files import make_private_folder, write_private
 from slacktide.jobfile.foreign import code_named
 from slacktide.jobfile.job import JobFile, parse_job
-from slacktide.jobfile.redact import without_secrets
+from slacktide.jobfile.redact import with_class, without_secrets
 from slacktide.own_class import Spec, is_place
 
 SYNTHETIC = "synthetic"
@@ -72,12 +72,20 @@ class SubmitRequest:
 class Uploads:
     """Keeps working folders that were sent, and makes a folder of its own for every job that comes."""
 
-    def __init__(self, runs: Path) -> None:
-        """Name the folder of a journal's runs; nothing is made before the first upload."""
+    def __init__(self, runs: Path, fleet: FleetText | None = None) -> None:
+        """Name the folder of a journal's runs, made with the first upload, and the server's fleet."""
+        self._fleet = fleet
         self.folder = runs / UPLOADS
         self._zips = self.folder / ".zips"
         self._lock = threading.Lock()
         """Held while a folder is taken for a job, or taken away."""
+
+    def is_same(self, request: SubmitRequest, text: str) -> bool:
+        """Whether a text of the journal is that of a request, as it was asked or as it was taken in."""
+        asked = dataclasses.replace(request, text=without_secrets(request.text))
+        with contextlib.suppress(SlacktideError):
+            return text in (asked.text, whole_text(asked, None), whole_text(asked, self._fleet))
+        return False
 
     def has(self, digest: str) -> bool:
         """Whether a zipped folder of this digest is here."""
@@ -115,7 +123,7 @@ class Uploads:
         Asked again with the same key it is the same folder. Raises InputError or InfeasibleError for a job
         that cannot be run, or that asks for what is not its user's.
         """
-        file = checked(request)
+        file = checked(request, self._fleet)
         folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:24]
         self._lay_out(folder, file, request)
         path = str(folder / request.name)
@@ -199,13 +207,20 @@ class Uploads:
         return self._zips / digest
 
 
-def checked(request: SubmitRequest) -> JobFile:
+def whole_text(request: SubmitRequest, fleet: FleetText | None) -> str:
+    """Return a job file as the controller will read it: with the class of the request, and what that says."""
+    text = with_class(request.text, request.job_class) if request.job_class else request.text
+    return text if fleet is None else fleet.completed(text)
+
+
+def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
     """Read a job file of somebody else; raises InputError where it asks for what is not theirs."""
     if not _NAME.fullmatch(request.name):
         raise InputError(
             f"the name of a job file must be letters, digits, dots and dashes, got {shown(request.name)}"
         )
-    file = parsed(request.text, request.name)
+    check_policy(code_named(request.text, request.name))  # and that it is YAML at all
+    file = parsed(whole_text(request, fleet), request.name)
     check_runnable(file)
     check_policy(request.policy)
     _check_workdir(file)
