@@ -16,10 +16,10 @@ import pytest
 
 from slacktide.allocate.base import allocators
 from slacktide.app.config.keys import KEYS
+from slacktide.app.registers import NOT_FOR_FILES
 from slacktide.backend.base import backends
 from slacktide.checks import provider_trial
 from slacktide.cli import run, slacktide
-from slacktide.cli.providers import OURS
 from slacktide.feeds.base import feeds
 from slacktide.jobfile.machines import MACHINE_KEYS
 from slacktide.provider.base import providers
@@ -194,7 +194,7 @@ def test_every_feed_is_documented() -> None:
 def test_every_provider_and_its_settings_are_documented() -> None:
     page = (ROOT / "docs/reference/machines-file.md").read_text(encoding="utf-8")
     for name in providers:
-        for word in (name, *(key for key in providers.parameters(name) if key not in OURS)):
+        for word in (name, *(key for key in providers.parameters(name) if key not in NOT_FOR_FILES)):
             assert f"`{word}`" in page, word
     for key in MACHINE_KEYS:
         assert f"| `{key}` |" in page, key
