@@ -12,9 +12,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.types import Receive, Scope, Send
 
 from slacktide.api import forms
+from slacktide.api.encoding import answered, encoded, encoded_list
 from slacktide.api.endpoints import JOB, Endpoint, Param, number, truth, who_asks, whole
 from slacktide.api.hub import document
 from slacktide.api.metrics import family, world_lines
+from slacktide.api.rows import Row
 from slacktide.api.service import Service
 from slacktide.app import requests
 from slacktide.app.fleet_money import fleets
@@ -23,8 +25,9 @@ from slacktide.app.market_now import MOST_SLOTS
 from slacktide.errors import InputError, UnknownNameError, shown
 from slacktide.events import Health
 from slacktide.report.wire import values
-from slacktide.results.status import JobStatus
 
+ACTIVE = "active"
+"""The state of every job that has not ended."""
 MOST_EVENTS = 1000
 LOGS_WAIT_S = 30.0
 STREAM = "text/event-stream"
@@ -200,21 +203,21 @@ class Reading:
         if health is not None and health not in get_args(Health):
             raise UnknownNameError("a health", health, get_args(Health))
 
-        def keep(one: JobStatus) -> bool:
-            is_state = (
-                state is None or one.status == state or (state == "active" and self._is_active(one.name))
-            )
-            return is_state and health in (None, one.health) and one.name.startswith(name)
+        most, active = whole(request, "limit", None, 1, 10**6), state == ACTIVE
 
-        rows = await self._desk.run(self._desk.jobs, keep, whole(request, "limit", None, 1, 10**6))
-        return JSONResponse({"jobs": rows})
+        def keep(one: Row) -> bool:
+            is_state = active or state in (None, one["status"])
+            return is_state and health in (None, one["health"]) and one["name"].startswith(name)
 
-    def _is_active(self, job: str) -> bool:
-        return job in self._desk.fold().unended
+        def rows() -> bytes:
+            return encoded_list("jobs", self._desk.jobs(keep, most, active=active))
+
+        return answered(await self._desk.run(rows))
 
     async def job(self, request: Request) -> Response:
         """Show one job."""
-        return JSONResponse(await self._desk.run(self._desk.job, request.path_params["job"]))
+        job = request.path_params["job"]
+        return answered(await self._desk.run(lambda: encoded(self._desk.job(job))))
 
     async def logs(self, request: Request) -> Response:
         """Show what workers printed."""
@@ -255,12 +258,12 @@ class Reading:
         assert most is not None
         exact = _is_exact(request)
 
-        def page() -> dict[str, Any]:
+        def page() -> bytes:
             found = self._desk.page(after, job, most)
             following = found[-1].record.seq if len(found) == most else None
-            return {"events": [document(told, exact) for told in found], "next": following}
+            return encoded_list("events", (document(told, exact) for told in found), next=following)
 
-        return JSONResponse(await self._desk.run(page))
+        return answered(await self._desk.run(page))
 
     async def why(self, request: Request) -> Response:
         """Say why a job holds what it holds."""
@@ -269,7 +272,8 @@ class Reading:
 
     async def course(self, request: Request) -> Response:
         """Show the course of a job."""
-        return JSONResponse(await self._desk.run(self._desk.course, request.path_params["job"]))
+        job = request.path_params["job"]
+        return answered(await self._desk.run(lambda: encoded(self._desk.course(job))))
 
     async def cost(self, request: Request) -> Response:
         """Show the bill of a job."""
