@@ -12,6 +12,10 @@ from slacktide.engine.ended_sums import Spent, spent_by
 from slacktide.engine.world import Track, World
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+STEP_BOUNDS_S = (
+    0.01, 0.025, 0.05, 0.055, 0.06, 0.065, 0.07, 0.08, 0.09, 0.1, 0.125, 0.15, 0.2, 0.25, 0.5, 1.0, 2.5
+)  # fmt: skip
+"""Finer where a step is usually: some milliseconds after the pause between two."""
 RECENT_HOURS = 24.0
 """A job is told apart until this long after its end, on the market's clock, and while it is among the last
 that ended; then only sums have it."""
@@ -20,22 +24,22 @@ that ended; then only sums have it."""
 class Histogram:
     """How often something took how long."""
 
-    def __init__(self, name: str, said: str) -> None:
-        self._name, self._said = name, said
+    def __init__(self, name: str, said: str, bounds_s: tuple[float, ...] = BOUNDS_S) -> None:
+        self._name, self._said, self._bounds_s = name, said, bounds_s
         self._took: Counter[int] = Counter()
         self._sum_s = 0.0
 
     def add(self, seconds: float) -> None:
         """Count one."""
-        self._took[bisect_left(BOUNDS_S, seconds)] += 1
+        self._took[bisect_left(self._bounds_s, seconds)] += 1
         self._sum_s += seconds
 
     def lines(self) -> Iterator[str]:
         """Yield it in Prometheus' text form."""
         yield f"# HELP {self._name} {self._said}"
         yield f"# TYPE {self._name} histogram"
-        sums = list(accumulate(self._took[place] for place in range(len(BOUNDS_S) + 1)))
-        for bound, total in zip((*map(str, BOUNDS_S), "+Inf"), sums, strict=True):
+        sums = list(accumulate(self._took[place] for place in range(len(self._bounds_s) + 1)))
+        for bound, total in zip((*map(str, self._bounds_s), "+Inf"), sums, strict=True):
             yield f'{self._name}_bucket{{le="{bound}"}} {total}'
         yield f"{self._name}_sum {self._sum_s:.6f}"
         yield f"{self._name}_count {sums[-1]}"

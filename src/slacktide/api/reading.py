@@ -16,6 +16,7 @@ from slacktide.api.encoding import answered, encoded, encoded_list
 from slacktide.api.endpoints import JOB, Endpoint, Param, number, truth, who_asks, whole
 from slacktide.api.hub import document
 from slacktide.api.metrics import family, world_lines
+from slacktide.api.pages import Pages
 from slacktide.api.rows import Row
 from slacktide.api.service import Service
 from slacktide.app import requests
@@ -57,6 +58,7 @@ class Reading:
 
     def __init__(self, service: Service) -> None:
         self._service, self._desk = service, service.desk
+        self._pages = Pages()
 
     def endpoints(self) -> Iterator[Endpoint]:
         """Yield every address."""
@@ -249,8 +251,9 @@ class Reading:
         after = int(last) if last is not None else whole(request, "after", self._service.hub.seq)
         assert after is not None
         exact, to_the_end = _is_exact(request), request.query_params.get("until") == "ended"
-        frames = self._service.hub.stream(after, job, exact, to_the_end)
-        return Listening(frames, self._service.listeners.one(who_asks(request).name))
+        who, keeper = who_asks(request), self._service.keeper
+        frames = self._service.hub.stream(after, job, exact, to_the_end, lambda: keeper.still_knows(who))
+        return Listening(frames, self._service.listeners.one(who.name))
 
     async def _page(self, request: Request, job: str | None) -> Response:
         after, most = whole(request, "after", 0), whole(request, "limit", MOST_EVENTS, 1, MOST_EVENTS)
@@ -260,10 +263,13 @@ class Reading:
 
         def page() -> bytes:
             found = self._desk.page(after, job, most)
-            following = found[-1].record.seq if len(found) == most else None
-            return encoded_list("events", (document(told, exact) for told in found), next=following)
+            is_full = len(found) == most
+            following = found[-1].record.seq if is_full else None
+            body = encoded_list("events", (document(told, exact) for told in found), next=following)
+            return self._pages.kept((after, job, most, exact), body) if is_full else body
 
-        return answered(await self._desk.run(page))
+        known = self._pages.known((after, job, most, exact))
+        return answered(await self._desk.run(page) if known is None else known)
 
     async def why(self, request: Request) -> Response:
         """Say why a job holds what it holds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import ssl
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +30,10 @@ class ServerError(SlacktideError):
         super().__init__(message)
         self.exit_code = exit_code
         self.http_status = http_status
+
+
+class UntrustedError(BackendError):
+    """A server could not show that it is the one that was meant."""
 
 
 class Frame(NamedTuple):
@@ -104,6 +109,8 @@ class Client:
             except ServerError as error:
                 if error.http_status != 429 or time.monotonic() > until:
                     raise
+            except UntrustedError:
+                raise  # which does not pass by itself
             except BackendError:
                 if time.monotonic() > until:
                     raise
@@ -117,6 +124,12 @@ class Client:
             connection.request(method, self._path(path), body, {**self._headers(), **(headers or {})})
             answer = connection.getresponse()
             return _check(answer.status, answer.read())
+        except ssl.SSLCertVerificationError as error:
+            raise UntrustedError(
+                f"the server {self.url} must have a certificate for this name from somebody whom this "
+                f"machine trusts, got one that is not: {error.verify_message}; name a file of those to trust "
+                "in SSL_CERT_FILE"
+            ) from error
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise BackendError(f"the server {self.url} must be reachable, got: {reason}") from error

@@ -128,9 +128,6 @@ class _Tracks(ValuesView[Track]):
     def __iter__(self) -> Iterator[Track]:
         return self._jobs.walk(list(self._jobs))
 
-    def __reversed__(self) -> Iterator[Track]:
-        return self._jobs.walk(list(reversed(self._jobs)))
-
 
 def _text(track: Track) -> str:
     return form(Track).text(form(Track).plain(track))

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from slacktide.api import hub
 from slacktide.api.gate import BODY_BYTES
 from slacktide.api.limits import Rate, Slots, TooMuchError
+from slacktide.api.reading import STREAM
 from slacktide.api.server import Address
 from slacktide.api.sessions import LASTING_S, Sessions, sessions_of
-from slacktide.app.tokens import tokens_of
+from slacktide.app.tokens import Token, tokens_of
 from slacktide.errors import FileError, InputError, UnknownNameError
 
-from .parts_of_api import JOB, House, called
+from .parts_of_api import JOB, House, called, scope_of
 
 JOBS, SESSION = "/api/v1/jobs", "/api/v1/session"
 
@@ -319,3 +323,64 @@ def test_other_protocols_are_not_spoken(house: House) -> None:
 
     asyncio.run(house.app({"type": "websocket", "path": "/", "headers": []}, nothing, nothing))  # type: ignore[arg-type]
     assert called is not None
+
+
+async def heard_until(house: House, headers: dict[str, str], end: Callable[[], object]) -> list[str]:
+    """Listen with these headers, do what is to end that once it began, and return what was heard."""
+    heard, begun, asked = list[str](), asyncio.Event(), [b""]
+
+    async def receive() -> dict[str, Any]:
+        if asked:
+            return {"type": "http.request", "body": asked.pop(), "more_body": False}
+        await asyncio.Event().wait()  # a listener that never leaves by itself
+        raise AssertionError
+
+    async def send(message: dict[str, Any]) -> None:
+        heard.append(message.get("body", b"").decode())
+        if "retry" in heard[-1]:
+            begun.set()
+
+    house.service.hub.tell([], house.service.hub.seq)  # its listeners are on this loop from now on
+    scope = scope_of("GET", "/api/v1/events", {"host": "localhost", "accept": STREAM, **headers})
+    listening = asyncio.create_task(house.app(scope, receive, send))
+    await begun.wait()
+    end()
+    await listening
+    return heard
+
+
+def test_a_stream_ends_soon_after_its_token_was_revoked(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "KNOWN_S", 0.01)
+    bearer = {"authorization": f"Bearer {house.reader}"}
+    asyncio.run(heard_until(house, bearer, lambda: tokens_of(house.path).revoke("bob")))
+    assert house.service.listeners.held == 0
+    again = {"authorization": f"Bearer {house.tokens.add('bob', 'read')}"}
+
+    def replace() -> None:  # another token of the same name is another one
+        tokens_of(house.path).revoke("bob")
+        tokens_of(house.path).add("bob", "read")
+
+    asyncio.run(heard_until(house, again, replace))
+
+
+def test_a_stream_ends_soon_after_its_token_is_over(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "KNOWN_S", 0.01)
+    short = {"authorization": f"Bearer {house.tokens.add('short', 'read', timedelta(hours=1))}"}
+    pass_time = monkeypatch.setattr
+    asyncio.run(heard_until(house, short, lambda: pass_time(Token, "is_over", lambda one: True)))
+
+
+def test_a_stream_ends_soon_after_its_session_was_closed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "KNOWN_S", 0.01)
+    cookie = cookie_of(house).partition(";")[0]
+    close = house.keeper.sessions.close
+    asyncio.run(heard_until(house, {"cookie": cookie}, lambda: close(cookie.partition("=")[2])))
+    cookie = cookie_of(house, house.reader).partition(";")[0]
+    asyncio.run(heard_until(house, {"cookie": cookie}, lambda: tokens_of(house.path).revoke("bob")))
+    cookie = cookie_of(house).partition(";")[0]
+    damage = house.tokens.path.write_text
+    asyncio.run(heard_until(house, {"cookie": cookie}, lambda: damage("{", encoding="utf-8")))
