@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import ipaddress
-import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -102,21 +100,12 @@ def test_a_client_that_trusts_the_certificate_is_served_and_nobody_else(
     assert "localhost" in said
     with pytest.raises((http.client.HTTPException, OSError)):
         _asked_without_tls(port or 0)
-    _sees_no_old_protocol("127.0.0.1", port or 0)
 
 
 def _asked_without_tls(port: int) -> None:
     plain = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     plain.request("GET", "/healthz")
     plain.getresponse()
-
-
-def _sees_no_old_protocol(host: str, port: int) -> None:
-    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
-    old.maximum_version = ssl.TLSVersion.TLSv1_1
-    with socket.create_connection((host, port), timeout=60) as raw, pytest.raises((ssl.SSLError, OSError)):
-        old.wrap_socket(raw, server_hostname=host)
 
 
 def test_a_certificate_that_is_over_is_refused(
