@@ -3,9 +3,9 @@
     make lock
 
 Change a version or add `name==version` there first, in plain text. What the pins need and do not name is
-added. The hashes are those of every file that the package's index lists, so the lock holds for every platform
-and Python. Nothing of where they were found is written. A file with the marks of a merge that failed is taken,
-too: of two versions of one package the newer one stays.
+added. The hashes are those of every file that the package's index lists, so the lock holds for all platforms
+and Pythons. Nothing of where they were found is written. A file with the marks of a merge that failed is
+taken, too: of two versions of one package the newer one stays.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import http.client
 import ipaddress
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -103,9 +104,9 @@ def test_a_client_that_trusts_the_certificate_is_served_and_nobody_else(
 
 
 def _asked_without_tls(port: int) -> None:
-    plain = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    plain.request("GET", "/healthz")
-    plain.getresponse()
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as plain:
+        plain.request("GET", "/healthz")
+        plain.getresponse()
 
 
 def test_a_certificate_that_is_over_is_refused(
@@ -140,9 +141,10 @@ class Proxy(BaseHTTPRequestHandler):
         kept = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
         # The test says from where it asks, as it has only one address.
         sent = {**kept, "x-forwarded-for": self.headers["x-from"], "x-forwarded-proto": "https"}
-        onward.request(self.command, self.path, body, sent)
-        answer = onward.getresponse()
-        raw = answer.read()
+        with closing(onward):
+            onward.request(self.command, self.path, body, sent)
+            answer = onward.getresponse()
+            raw = answer.read()
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in ("content-length", "connection", "transfer-encoding"):
@@ -159,11 +161,11 @@ def asked(
     port: int, method: str, path: str, body: str = "", **headers: str
 ) -> tuple[int, http.client.HTTPMessage, bytes]:
     """Ask through the proxy."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.request(method, path, body, {"host": NAME, "x-from": "203.0.113.7", **named})
-    answer = connection.getresponse()
-    return answer.status, answer.headers, answer.read()
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request(method, path, body, {"host": NAME, "x-from": "203.0.113.7", **named})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
 
 
 def test_behind_a_proxy_callers_are_told_apart_and_cookies_are_secure(

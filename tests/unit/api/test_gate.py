@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
-from slacktide.api import hub
+from slacktide.api import gate, hub, server
 from slacktide.api.gate import BODY_BYTES
 from slacktide.api.limits import Rate, Slots, TooMuchError
 from slacktide.api.reading import STREAM
@@ -384,3 +386,49 @@ def test_a_stream_ends_soon_after_its_session_was_closed(
     cookie = cookie_of(house).partition(";")[0]
     damage = house.tokens.path.write_text
     asyncio.run(heard_until(house, {"cookie": cookie}, lambda: damage("{", encoding="utf-8")))
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "BODY_S", 0.01)
+    heard = list[dict[str, Any]]()
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: dict[str, Any]) -> None:
+        heard.append(message)
+
+    headers = {"host": "localhost", "authorization": f"Bearer {house.submitter}"}
+    asyncio.run(house.app(scope_of("POST", JOBS, headers), receive, send))
+    assert heard[0]["status"] == 408
+
+
+def test_who_guesses_tokens_at_the_login_waits(house: House) -> None:
+    answers = [house.ask("POST", SESSION, {"token": "ann:wrong"}, token=None).status for _ in range(12)]
+    assert answers[0] == 401
+    assert answers[-1] == 429
+    assert house.ask("POST", SESSION, {"token": house.submitter}, token=None).status == 429
+
+
+def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEADERS_S", 0.01)
+
+    async def nobody(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError
+
+    async def silent() -> bytes:
+        config = uvicorn.Config(nobody, http=server.Protocol, log_level="critical")
+        config.load()
+        state = ServerState()
+        made = await asyncio.get_running_loop().create_server(
+            lambda: server.Protocol(config, state, {}), "127.0.0.1", 0
+        )
+        async with made:
+            reader, writer = await asyncio.open_connection(*made.sockets[0].getsockname())
+            writer.write(b"GET / HTTP/1.1\r\nHost: loc")
+            found = await reader.read()
+            writer.close()
+        return found
+
+    assert asyncio.run(silent()) == b""
