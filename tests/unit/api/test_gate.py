@@ -327,6 +327,11 @@ def test_other_protocols_are_not_spoken(house: House) -> None:
     assert called is not None
 
 
+async def asked_of(app: Any, scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Ask an application, as ASGI does it."""
+    await app(scope, receive, send)
+
+
 async def heard_until(house: House, headers: dict[str, str], end: Callable[[], object]) -> list[str]:
     """Listen with these headers, do what is to end that once it began, and return what was heard."""
     heard, begun, asked = list[str](), asyncio.Event(), [b""]
@@ -344,7 +349,7 @@ async def heard_until(house: House, headers: dict[str, str], end: Callable[[], o
 
     house.service.hub.tell([], house.service.hub.seq)  # its listeners are on this loop from now on
     scope = scope_of("GET", "/api/v1/events", {"host": "localhost", "accept": STREAM, **headers})
-    listening = asyncio.create_task(house.app(scope, receive, send))
+    listening = asyncio.ensure_future(asked_of(house.app, scope, receive, send))
     await begun.wait()
     end()
     await listening
@@ -400,7 +405,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(house: House, monkeypatch: 
         heard.append(message)
 
     headers = {"host": "localhost", "authorization": f"Bearer {house.submitter}"}
-    asyncio.run(house.app(scope_of("POST", JOBS, headers), receive, send))
+    asyncio.run(asked_of(house.app, scope_of("POST", JOBS, headers), receive, send))
     assert heard[0]["status"] == 408
 
 
