@@ -37,6 +37,8 @@ AIM_S = 0.050
 STEADY = 1.2
 """The memory after all jobs, as a share of that after a tenth of them."""
 POLL_S = 0.05
+CLIENT = "(before it asks, the client itself is late by)"
+"""What the machine adds to every time that is taken on it."""
 JOB = """\
 name: {name}
 run: "true"
@@ -204,7 +206,7 @@ def _loaded(server: _Server) -> dict[str, list[float]]:
     """Ask a hundred times a second, by turns and from four connections, and take the times."""
     for path in READS:
         server.ask(server.connection(), path.format(any=0))  # what is worked out once is worked out now
-    found: dict[str, list[float]] = {path: [] for path in READS}
+    found: dict[str, list[float]] = {path: [] for path in (CLIENT, *READS)}
     askers = [threading.Thread(target=_asking, args=(server, number, found)) for number in range(4)]
     for one in askers:
         one.start()
@@ -218,20 +220,20 @@ def _asking(server: _Server, first: int, found: dict[str, list[float]]) -> None:
     due, number = time.perf_counter() + first / PER_S, first  # by turns, not all at once
     while due < until:
         time.sleep(max(0.0, due - time.perf_counter()))
-        path = READS[number % len(READS)]
-        wanted, began = path.format(any=7919 * number % EVENTS), time.perf_counter()  # no page twice
-        server.ask(connection, wanted)
+        path, began = READS[number % len(READS)], time.perf_counter()
+        found[CLIENT].append(max(0.0, began - due))
+        server.ask(connection, path.format(any=7919 * (4 * number + first) % EVENTS))  # no page twice
         found[path].append(time.perf_counter() - began)
         due, number = due + 4 / PER_S, number + 1
 
 
 def _print_reads(found: dict[str, list[float]]) -> None:
-    count = sum(map(len, found.values()))
+    count = len(found[CLIENT])
     load = f"{count / SECONDS:.0f} requests/s, {LISTENERS} listeners, {RUNNING} jobs running"
     print(f"{load}; ms, aim p99 <= {1e3 * AIM_S:.0f}:")
     for path, times in found.items():
         p50, p99 = (1e3 * float(np.percentile(times, share)) for share in (50, 99))
-        missed = "" if p99 <= 1e3 * AIM_S else "  MISSED"
+        missed = "" if path == CLIENT or p99 <= 1e3 * AIM_S else "  MISSED"
         print(f"  p50 {p50:6.1f}  p99 {p99:6.1f}  n {len(times):4}  {path}{missed}")
 
 
