@@ -37,8 +37,8 @@ AIM_S = 0.050
 STEADY = 1.2
 """The memory after all jobs, as a share of that after a tenth of them."""
 POLL_S = 0.05
-CLIENT = "(before it asks, the client itself is late by)"
-"""What the machine adds to every time that is taken on it."""
+IDLE = "(a thread of the client that only sleeps wakes so late)"
+"""What the machine adds to times that are taken on it."""
 JOB = """\
 name: {name}
 run: "true"
@@ -206,12 +206,14 @@ def _loaded(server: _Server) -> dict[str, list[float]]:
     """Ask a hundred times a second, by turns and from four connections, and take the times."""
     for path in READS:
         server.ask(server.connection(), path.format(any=0))  # what is worked out once is worked out now
-    found: dict[str, list[float]] = {path: [] for path in (CLIENT, *READS)}
+    found: dict[str, list[float]] = {path: [] for path in (IDLE, *READS)}
     askers = [threading.Thread(target=_asking, args=(server, number, found)) for number in range(4)]
     for one in askers:
         one.start()
-    for one in askers:
-        one.join()
+    while any(one.is_alive() for one in askers):
+        began = time.perf_counter()
+        time.sleep(0.01)
+        found[IDLE].append(time.perf_counter() - began - 0.01)
     return found
 
 
@@ -221,19 +223,18 @@ def _asking(server: _Server, first: int, found: dict[str, list[float]]) -> None:
     while due < until:
         time.sleep(max(0.0, due - time.perf_counter()))
         path, began = READS[number % len(READS)], time.perf_counter()
-        found[CLIENT].append(max(0.0, began - due))
         server.ask(connection, path.format(any=7919 * (4 * number + first) % EVENTS))  # no page twice
         found[path].append(time.perf_counter() - began)
         due, number = due + 4 / PER_S, number + 1
 
 
 def _print_reads(found: dict[str, list[float]]) -> None:
-    count = len(found[CLIENT])
+    count = sum(len(found[path]) for path in READS)
     load = f"{count / SECONDS:.0f} requests/s, {LISTENERS} listeners, {RUNNING} jobs running"
     print(f"{load}; ms, aim p99 <= {1e3 * AIM_S:.0f}:")
     for path, times in found.items():
         p50, p99 = (1e3 * float(np.percentile(times, share)) for share in (50, 99))
-        missed = "" if path == CLIENT or p99 <= 1e3 * AIM_S else "  MISSED"
+        missed = "" if path == IDLE or p99 <= 1e3 * AIM_S else "  MISSED"
         print(f"  p50 {p50:6.1f}  p99 {p99:6.1f}  n {len(times):4}  {path}{missed}")
 
 
