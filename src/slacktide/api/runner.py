@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slacktide.api.metrics import STEP_BOUNDS_S, Histogram
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.controller import Controller, Setup
 from slacktide.errors import BackendError
 from slacktide.report.live.lines import Teller
@@ -33,6 +34,8 @@ class Runner:
             "slacktide_engine_step_gap_seconds", "Time between two steps of the engine.", STEP_BOUNDS_S
         )
         self.now_hours: Callable[[], float] = lambda: 0.0
+        self.hooks: Callable[[], list[HookStatus]] = list
+        """Where hooks for alerts stand."""
         self.left: tuple[str, ...] = ()
         """Jobs that had not ended when it stopped."""
 
@@ -61,6 +64,7 @@ class Runner:
         try:
             with Controller(self._journal, self._setup) as running:
                 self.now_hours, self.stepped_s = running.clock.hours, time.monotonic()
+                self.hooks = running.hooks
                 teller, seq = Teller(named=True), running.opened_seq
                 for job, began in running.began().items():
                     teller.know(job, began)
@@ -74,7 +78,8 @@ class Runner:
                             self._say(line)
 
                 self.ready.set()
-                running.run(staying=True, show=show, stopping=self._stop.is_set, complain=self._complain)
+                stopping, complain, tell = self._stop.is_set, self._complain, self._say
+                running.run(staying=True, show=show, stopping=stopping, complain=complain, tell=tell)
                 self.left = tuple(running.journal.unfinished())
         except BaseException as error:
             self.error = error

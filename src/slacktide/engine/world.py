@@ -25,9 +25,11 @@ from slacktide.events import (
     Joined,
     JournalMade,
     Kept,
+    Leaked,
     Learned,
     Lived,
     Opened,
+    Reclaimed,
     Record,
     Remembered,
     Rented,
@@ -101,7 +103,7 @@ class World:
             self.site = event
         elif isinstance(event, Submitted):
             self._submitted(event)
-        elif isinstance(event, Rented | Joined | Returned):
+        elif isinstance(event, Rented | Joined | Returned | Leaked | Reclaimed):
             self.tickets.hear(event)
         elif isinstance(event, ClusterSized | Kept | Remembered):
             if event.fleet in self.fleets:  # whoever reads the events of one job knows no fleets
