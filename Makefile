@@ -4,12 +4,13 @@ BIN := .venv/bin
 READY := .venv/.ready
 TORCH_READY := .venv/.ready-torch
 BROWSER_READY := .venv/.ready-browser
+LOCKER := uv==0.13.8
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # Bytecode is written when a module is first imported. To compile all that is installed takes longer than to
 # install it; and where nothing is written, every process compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test thorough check bench campaigns docs pictures dist clean
+.PHONY: help setup demo test thorough check bench campaigns docs pictures dist lock clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +21,7 @@ $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Slacktide needs Python 3.11 or newer, got " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11")'
 	@echo "setting up .venv (once, about a minute)"
 	@$(PYTHON) -m venv .venv
-	@$(PIP) -r requirements.lock
+	@$(PIP) --require-hashes -r requirements.lock
 	@$(PIP) --no-deps --editable .
 	@$(BIN)/python -c 'import matplotlib.pyplot, numba, pyarrow.parquet, rich.live, slacktide.app.controller, slacktide.cli'
 	@touch $(READY)
@@ -28,7 +29,7 @@ $(READY): pyproject.toml requirements.lock
 $(TORCH_READY): $(READY) requirements-torch.lock
 	@echo "adding PyTorch, transformers and Lightning for the tests of the examples that use them"
 	@echo "(once: 0.3 GB where pip is offered a build of PyTorch for CPUs, else 2.8 GB)"
-	@$(PIP) -r requirements.lock -r requirements-torch.lock \
+	@$(PIP) -r requirements-torch.lock \
 		&& touch $(TORCH_READY) || echo "they could not be installed: the tests of these examples will be skipped"
 	@test ! -e $(TORCH_READY) || $(BIN)/python -c 'import lightning.pytorch, torch, transformers'
 
@@ -70,6 +71,11 @@ pictures: $(READY)  ## draw the pictures of the documentation anew, by the comma
 
 dist: $(READY)  ## build a wheel and an sdist in dist/
 	$(BIN)/python -m build --no-isolation
+
+lock:  ## write the pins in requirements.lock again, each with the hashes of all its files
+	@$(PYTHON) -m venv .venv-lock
+	@.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check $(LOCKER)
+	@.venv-lock/bin/python -m tests.lock_pins; status=$$?; rm -rf .venv-lock; exit $$status
 
 clean:  ## remove what the other targets made
 	rm -rf .venv demo site build dist .mypy_cache .ruff_cache .pytest_cache

@@ -34,7 +34,11 @@ PER_S, SECONDS = 100.0, 30.0
 SUBMITTED = int(os.environ.get("SLACKTIDE_BENCH_JOBS", "10000"))
 AIM_S = 0.050
 """Of the slowest read in a hundred, and of what a step may be late."""
+STEADY = 1.2
+"""The memory after all jobs, as a share of that after a tenth of them."""
 POLL_S = 0.05
+IDLE = "(a thread of the client that only sleeps wakes so late)"
+"""What the machine adds to times that are taken on it."""
 JOB = """\
 name: {name}
 run: "true"
@@ -46,7 +50,7 @@ policy: uniform-progress
 READS = (
     "/api/v1/jobs", "/api/v1/jobs?state=active", "/api/v1/jobs/job-7", "/api/v1/jobs/job-7/why",
     "/api/v1/jobs/job-7/events?limit=100", "/api/v1/jobs/job-7/logs", "/api/v1/events?limit=100",
-    "/api/v1/events?after={middle}&limit=100", "/api/v1/journal", "/api/v1/fleet",
+    "/api/v1/events?after={any}&limit=100", "/api/v1/journal", "/api/v1/fleet",
     "/api/v1/markets?slots=100",    "/metrics", "/healthz",
 )  # fmt: skip
 
@@ -200,59 +204,72 @@ def _cold_why(server: _Server) -> None:
 
 def _loaded(server: _Server) -> dict[str, list[float]]:
     """Ask a hundred times a second, by turns and from four connections, and take the times."""
-    paths = [path.format(middle=EVENTS // 2) for path in READS]
-    for path in paths:
-        server.ask(server.connection(), path)  # what is worked out once is worked out now
-    found: dict[str, list[float]] = {path: [] for path in paths}
-    askers = [threading.Thread(target=_asking, args=(server, paths, number, found)) for number in range(4)]
+    for path in READS:
+        server.ask(server.connection(), path.format(any=0))  # what is worked out once is worked out now
+    found: dict[str, list[float]] = {path: [] for path in (IDLE, *READS)}
+    askers = [threading.Thread(target=_asking, args=(server, number, found)) for number in range(4)]
     for one in askers:
         one.start()
-    for one in askers:
-        one.join()
+    while any(one.is_alive() for one in askers):
+        began = time.perf_counter()
+        time.sleep(0.01)
+        found[IDLE].append(time.perf_counter() - began - 0.01)
     return found
 
 
-def _asking(server: _Server, paths: Sequence[str], first: int, found: dict[str, list[float]]) -> None:
+def _asking(server: _Server, first: int, found: dict[str, list[float]]) -> None:
     connection, until = server.connection(), time.perf_counter() + SECONDS
     due, number = time.perf_counter() + first / PER_S, first  # by turns, not all at once
     while due < until:
         time.sleep(max(0.0, due - time.perf_counter()))
-        path, began = paths[number % len(paths)], time.perf_counter()
-        server.ask(connection, path)
+        path, began = READS[number % len(READS)], time.perf_counter()
+        server.ask(connection, path.format(any=7919 * (4 * number + first) % EVENTS))  # no page twice
         found[path].append(time.perf_counter() - began)
         due, number = due + 4 / PER_S, number + 1
 
 
 def _print_reads(found: dict[str, list[float]]) -> None:
-    count = sum(map(len, found.values()))
+    count = sum(len(found[path]) for path in READS)
     load = f"{count / SECONDS:.0f} requests/s, {LISTENERS} listeners, {RUNNING} jobs running"
     print(f"{load}; ms, aim p99 <= {1e3 * AIM_S:.0f}:")
     for path, times in found.items():
         p50, p99 = (1e3 * float(np.percentile(times, share)) for share in (50, 99))
-        missed = "" if p99 <= 1e3 * AIM_S else "  MISSED"
+        missed = "" if path == IDLE or p99 <= 1e3 * AIM_S else "  MISSED"
         print(f"  p50 {p50:6.1f}  p99 {p99:6.1f}  n {len(times):4}  {path}{missed}")
 
 
 def _print_steps(quiet: dict[float, float], loud: dict[float, float]) -> None:
+    """Print how late steps were; what is late without requests, too, is the machine's doing."""
     for said, gaps in (("without requests", quiet), (f"at {PER_S:.0f} requests/s", loud)):
-        total, late = gaps[float("inf")], gaps[float("inf")] - gaps[0.1]
+        total, late = gaps[float("inf")], gaps[float("inf")] - gaps[POLL_S + AIM_S]
+        p50, p99, most = (_within_ms(gaps, share) for share in (0.5, 0.99, 1.0))
         print(
-            f"steps {said}: {total:.0f}, {late:.0f} later than {1e3 * (0.1 - POLL_S):.0f} ms after the usual "
-            f"{1e3 * POLL_S:.0f} ms ({100 * late / max(total, 1):.2f} %; aim 0)"
+            f"steps {said}: {total:.0f}, late by p50 <= {p50}, p99 <= {p99}, at most <= {most} ms; "
+            f"{late:.0f} by more than {1e3 * AIM_S:.0f} ms (aim 0)"
         )
 
 
+def _within_ms(gaps: dict[float, float], share: float) -> str:
+    """Return the bound within which a share of all steps came, after the pause that is meant."""
+    bound = next(bound for bound, count in gaps.items() if count >= share * gaps[float("inf")])
+    return f"{max(0.0, 1e3 * (bound - POLL_S)):.0f}"
+
+
 def _memory(server: _Server) -> None:
-    connection, sizes = server.connection(), [server.rss_mb()]
+    """Run many small jobs, and print the memory after the first tenth of them and after all."""
+    connection, sizes = server.connection(), {0: server.rss_mb()}
     began = time.perf_counter()
-    for number in range(SUBMITTED):
-        server.submit(connection, f"small-{number}", 0.01, 60 if number % 50 == 49 else 0)
-        if (number + 1) % (SUBMITTED // 4) == 0:
-            sizes.append(server.rss_mb())
-    words = ", ".join(f"{size:.0f}" for size in sizes)
-    more = 1024 * (sizes[-1] - sizes[1]) / (0.75 * SUBMITTED)
-    took = time.perf_counter() - began
-    print(f"{SUBMITTED:,} jobs in {took:.0f} s: {words} MB, {more:.1f} KB a job at the end")
+    for number in range(1, SUBMITTED + 1):
+        server.submit(connection, f"small-{number}", 0.01, 60 if number % 50 == 0 else 0)
+        if number % (SUBMITTED // 10) == 0:
+            sizes[number] = server.rss_mb()
+    first, last = sizes[SUBMITTED // 10], sizes[SUBMITTED]
+    words = ", ".join(f"{size:.0f}" for size in sizes.values())
+    print(
+        f"{SUBMITTED:,} jobs in {time.perf_counter() - began:.0f} s: {words} MB; {last / first:.2f} of what "
+        f"it was after {SUBMITTED // 10:,} (aim {STEADY}), {1024 * (last - first) / (0.9 * SUBMITTED):.2f} "
+        "KB a job (aim 1)"
+    )
 
 
 if __name__ == "__main__":

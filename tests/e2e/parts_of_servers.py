@@ -47,7 +47,7 @@ class Server:
                 stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
         wait_until(lambda: self._is_ready() or self._is_over())
-        found = re.search(r"ready on (http://\S+)", self.said)
+        found = re.search(r"ready on (https?://\S+)", self.said)
         assert found, self.said
         self.url = found[1]
         self._port = urlsplit(self.url).port or 0

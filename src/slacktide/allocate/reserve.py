@@ -84,7 +84,7 @@ def beginning_usd(
     pause = lives.pause_hours[job]
     if spot != lives.spot_gpus[job] or on_demand != lives.on_demand_gpus[job] or pool != lives.pool[job]:
         pause = kinds.restart_hours[lives.kind[job]]
-    return hourly * max(0.0, min(BEGUN_PAUSES * pause, renewed_hours) - hours)
+    return float(hourly * max(0.0, min(BEGUN_PAUSES * pause, renewed_hours) - hours))
 
 
 @compilable

@@ -11,9 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from slacktide.api.rows import Row, Rows
 from slacktide.app import requests
 from slacktide.app.course import Courses, drawn
 from slacktide.app.fold import Fold
@@ -25,11 +27,11 @@ from slacktide.app.stories import Stories
 from slacktide.app.submission import FleetText
 from slacktide.app.upload_history import KEPT_DAYS, UploadHistory
 from slacktide.app.uploads import KEPT_S, SubmitRequest, Uploads
+from slacktide.engine.jobs import AT_HAND
 from slacktide.engine.requests import Answer
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError
 from slacktide.events import Decided, Record, Submitted
-from slacktide.report import jobs as jobs_report
 from slacktide.report.reasons import because
 from slacktide.report.why import why as explain
 from slacktide.report.wire import events as events_wire
@@ -69,7 +71,7 @@ class Desk:
         self.journal = Journal(self.store, path, world=self.fold)
         self._stories, self._courses = Stories(self.store), Courses(self.store)
         self._telling = threading.Lock()
-        self._ended: dict[str, dict[str, Any]] = {}
+        self._rows = Rows()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reader")
         self._in_charge = (-math.inf, False)
 
@@ -108,34 +110,26 @@ class Desk:
         """Return what happened after an event, at most so much."""
         return list(self.journal.events(job, after=after, most=most))
 
-    def jobs(self, keep: Callable[[JobStatus], bool], most: int | None) -> list[dict[str, Any]]:
-        """List jobs, the newest `most` of those that are to be kept, in the order they came."""
+    def jobs(self, keep: Callable[[Row], bool], most: int | None, *, active: bool = False) -> list[Row]:
+        """List jobs, the newest `most` of those that are to be kept, in the order they came.
+
+        `active`: only those that have not ended.
+        """
         in_charge = self.in_charge
         with self.world() as world:
-            found: list[dict[str, Any]] = []
-            for track in reversed(world.jobs.values()):
-                row = self._row(track, world, in_charge)
-                if keep(row[0]):
-                    found.append(row[1])
-                if most is not None and len(found) == most:
-                    break
-        return found[::-1]
-
-    def _row(self, track: Track, world: World, in_charge: bool) -> tuple[JobStatus, dict[str, Any]]:
-        known = self._ended.get(track.job)
-        if known is None:
-            status = listed(track, world, in_charge=in_charge)
-            known = {"status": status, "row": jobs_report.as_json(status)}
-            if track.ended is not None:  # nothing more can happen to it
-                self._ended[track.job] = known
-        return known["status"], known["row"]
+            only = world.unended if active else None
+            rows = self._rows.at_hand(world, in_charge, only)
+            places = dict.fromkeys(world.unended, AT_HAND) if active else world.jobs.places.copy()
+        # What is packed does not change, so nobody need wait while it is unpacked.
+        kept = filter(keep, self._rows.newest_first(places, rows, world))
+        return [*islice(kept, most)][::-1]
 
     def job(self, job: str) -> dict[str, Any]:
         """Tell one job: its row, and what a list has no room for."""
         in_charge = self.in_charge
         with self.world() as world:
             track = requests.track_of(world, job)
-            return {**self._row(track, world, in_charge)[1], **_details(track)}
+            return {**self._rows.of(track, world, in_charge)[1], **_details(track)}
 
     def why(self, job: str) -> list[str]:
         """Say why a job holds what it holds."""
@@ -150,7 +144,8 @@ class Desk:
         in_charge = self.in_charge
         with self.world() as world:
             track = requests.track_of(world, job)
-            one, over, submitted = self._row(track, world, in_charge)[0], not track.active, track.submitted
+            one, _ = self._rows.of(track, world, in_charge)
+            over, submitted = not track.active, track.submitted
         with self._telling:
             course = self._courses.of(job)
             points, told = drawn(course, one.spot_gpus, one.on_demand_gpus, over=over), [*course.happenings]

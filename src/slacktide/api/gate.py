@@ -58,6 +58,8 @@ class Who(NamedTuple):
     role: Role | None = None
     session: str = ""
     """The id of the session, for one who came with a cookie."""
+    token: str = ""
+    """The digest of the token, for one who came with it."""
 
     def may(self, role: Role | None) -> bool:
         """Whether this one may do what needs a role: who may submit may also read."""
@@ -98,10 +100,20 @@ class Doorkeeper:
             if token is None:
                 self.failures.take(address)
                 return 401, "the token must be one of this server, got another, or one that is over"
-            who = Who(token.name, token.role)
+            who = Who(token.name, token.role, token=token.sha256)
         elif cookie:
             who = self._in_session(cookie)
         return self._admitted(scope, headers, who, address)
+
+    def still_knows(self, who: Who) -> bool:
+        """Whether one who was let in would be let in again: nothing was revoked, closed or is over."""
+        try:
+            if who.session:
+                return self._in_session(who.session).name == who.name
+            token = self.tokens.named(who.name)
+        except SlacktideError:  # without its tokens a server knows nobody
+            return False
+        return token is not None and token.sha256 == who.token
 
     def _in_session(self, cookie: str) -> Who:
         session = self.sessions.of(cookie)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
@@ -18,6 +19,8 @@ STREAM = "text/event-stream"
 KEPT = 4000
 """Of the last events that are kept at hand; who is further behind reads the journal."""
 PAGE = 500
+KNOWN_S = 1.0
+"""How often it is looked whether a listener may still listen."""
 STILL_HERE_S = 15.0
 """How often a listener hears something, so that a dead connection shows."""
 
@@ -93,11 +96,25 @@ class Hub:
             return False
         return True
 
-    async def stream(self, after: int, job: str | None, exact: bool, to_the_end: bool) -> AsyncIterator[str]:
-        """Yield what happens after an event, until the listener leaves, or the job has ended."""
+    async def stream(
+        self,
+        after: int,
+        job: str | None,
+        exact: bool,
+        to_the_end: bool,
+        may: Callable[[], bool] = lambda: True,
+    ) -> AsyncIterator[str]:
+        """Yield what happens after an event, until the listener leaves, or the job has ended.
+
+        It ends, too, soon after `may` says that nobody may listen any more.
+        """
         yield "retry: 1000\n\n"
-        over = False
+        over, looked_s, said_s = False, time.monotonic(), time.monotonic()
         while not self.closed:
+            if time.monotonic() - looked_s >= KNOWN_S:
+                looked_s = time.monotonic()
+                if not may():
+                    return
             frames = await self._since(after, job)
             if frames:
                 after = frames[-1].seq
@@ -108,7 +125,10 @@ class Hub:
             elif over and to_the_end:
                 yield "event: over\ndata: {}\n\n"
                 return
-            elif not await self.changed(max(after, self.seq), STILL_HERE_S):
+            elif await self.changed(max(after, self.seq), KNOWN_S):
+                continue
+            elif time.monotonic() - said_s >= STILL_HERE_S:
+                said_s = time.monotonic()
                 yield ": still here\n\n"
 
     async def _since(self, after: int, job: str | None) -> list[Frame]:

@@ -9,32 +9,38 @@ from itertools import accumulate
 
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.listing import elapsed_hours, held_by, status_of, task_of
+from slacktide.engine.ended_sums import Spent, spent_by
 from slacktide.engine.world import Track, World
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+STEP_BOUNDS_S = (
+    0.01, 0.025, 0.05, 0.055, 0.06, 0.065, 0.07, 0.08, 0.09, 0.1, 0.125, 0.15, 0.2, 0.25, 0.5, 1.0, 2.5
+)  # fmt: skip
+"""Finer where a step is usually: some milliseconds after the pause between two."""
 RECENT_HOURS = 24.0
-"""A job is told apart until this long after its end, on the market's clock; then only sums have it."""
+"""A job is told apart until this long after its end, on the market's clock, and while it is among the last
+that ended; then only sums have it."""
 
 
 class Histogram:
     """How often something took how long."""
 
-    def __init__(self, name: str, said: str) -> None:
-        self._name, self._said = name, said
+    def __init__(self, name: str, said: str, bounds_s: tuple[float, ...] = BOUNDS_S) -> None:
+        self._name, self._said, self._bounds_s = name, said, bounds_s
         self._took: Counter[int] = Counter()
         self._sum_s = 0.0
 
     def add(self, seconds: float) -> None:
         """Count one."""
-        self._took[bisect_left(BOUNDS_S, seconds)] += 1
+        self._took[bisect_left(self._bounds_s, seconds)] += 1
         self._sum_s += seconds
 
     def lines(self) -> Iterator[str]:
         """Yield it in Prometheus' text form."""
         yield f"# HELP {self._name} {self._said}"
         yield f"# TYPE {self._name} histogram"
-        sums = list(accumulate(self._took[place] for place in range(len(BOUNDS_S) + 1)))
-        for bound, total in zip((*map(str, BOUNDS_S), "+Inf"), sums, strict=True):
+        sums = list(accumulate(self._took[place] for place in range(len(self._bounds_s) + 1)))
+        for bound, total in zip((*map(str, self._bounds_s), "+Inf"), sums, strict=True):
             yield f'{self._name}_bucket{{le="{bound}"}} {total}'
         yield f"{self._name}_sum {self._sum_s:.6f}"
         yield f"{self._name}_count {sums[-1]}"
@@ -65,9 +71,10 @@ class Counts:
 
 def world_lines(world: World, *, in_charge: bool) -> Iterator[str]:
     """Yield the figures of a journal's jobs."""
-    tracks = list(world.jobs.values())
-    states = Counter(status_of(track, world, in_charge=in_charge) for track in tracks)
-    recent = [track for track in tracks if _is_recent(track, world)]
+    active = world.active
+    states = Counter(world.ended.states)
+    states.update(status_of(track, world, in_charge=in_charge) for track in active)
+    recent = [track for track in world.jobs.at_hand.values() if _is_recent(track, world)]
     yield from _family(
         "slacktide_jobs",
         "gauge",
@@ -75,16 +82,18 @@ def world_lines(world: World, *, in_charge: bool) -> Iterator[str]:
         (({"state": state}, count) for state, count in states.items()),
     )
     yield from _family("slacktide_events_total", "counter", "Events in the journal.", [({}, world.seq)])
-    yield from _family("slacktide_cost_usd_total", "counter", "What all jobs cost.", _totals(tracks, "usd"))
+    yield from _family(
+        "slacktide_cost_usd_total", "counter", "What all jobs cost.", _totals(world, active, "usd")
+    )
     yield from _family(
         "slacktide_gpu_seconds_total",
         "counter",
         "GPU time that all jobs held.",
-        _totals(tracks, "gpu_hours", 3600.0),
+        _totals(world, active, "gpu_hours", 3600.0),
     )
     yield from _family(
         "slacktide_job_cost_usd_total", "counter", "What a job cost.",
-        ((_labels(track, kind), usd) for track in recent for kind, usd in _amounts(track, "usd")),
+        ((_labels(track, kind), usd) for track in recent for kind, usd in _amounts(spent_by(track), "usd")),
     )  # fmt: skip
     yield from _family(
         "slacktide_job_gpus", "gauge", "GPUs that a job holds.",
@@ -127,9 +136,8 @@ def _labels(track: Track, kind: str) -> dict[str, str]:
     return {"job": track.job, "capacity_type": kind, "pool": track.paid_pool}
 
 
-def _amounts(track: Track, unit: str) -> tuple[tuple[str, float], ...]:
-    bill = track.bill
-    return ("spot", getattr(bill, f"spot_{unit}")), ("on-demand", getattr(bill, f"on_demand_{unit}"))
+def _amounts(spent: Spent, unit: str) -> tuple[tuple[str, float], ...]:
+    return ("spot", getattr(spent, f"spot_{unit}")), ("on-demand", getattr(spent, f"on_demand_{unit}"))
 
 
 def _held(track: Track) -> tuple[tuple[str, int], ...]:
@@ -138,12 +146,13 @@ def _held(track: Track) -> tuple[tuple[str, int], ...]:
 
 
 def _totals(
-    tracks: Iterable[Track], unit: str, times: float = 1.0
+    world: World, active: Iterable[Track], unit: str, times: float = 1.0
 ) -> Iterator[tuple[Mapping[str, str], float]]:
     sums: Counter[tuple[str, str]] = Counter()
-    for track in tracks:
-        for kind, amount in _amounts(track, unit):
-            sums[kind, track.submitted.pool] += amount  # type: ignore[assignment]
+    spent = [*world.ended.pools.items(), *((track.submitted.pool, spent_by(track)) for track in active)]
+    for pool, one in spent:
+        for kind, amount in _amounts(one, unit):
+            sums[kind, pool] += amount  # type: ignore[assignment]
     for (kind, pool), amount in sums.items():
         yield {"capacity_type": kind, "pool": pool}, amount * times
 

@@ -17,10 +17,13 @@ from starlette.types import Receive, Scope, Send
 from slacktide.api import forms
 from slacktide.api.asking import Place
 from slacktide.api.awaiting import awaited
+from slacktide.api.encoding import answered, encoded, encoded_list
 from slacktide.api.endpoints import JOB, Endpoint, Param, number, truth, who_asks, whole
 from slacktide.api.hub import STREAM, document
 from slacktide.api.metrics import family, hook_lines, world_lines
 from slacktide.api.mistakes import told as told_wrong
+from slacktide.api.pages import Pages
+from slacktide.api.rows import Row
 from slacktide.api.service import Service
 from slacktide.app import requests
 from slacktide.app.alerts.outbox import HookStatus
@@ -30,8 +33,9 @@ from slacktide.app.market_now import MOST_SLOTS
 from slacktide.errors import InputError, SlacktideError, UnknownNameError, shown
 from slacktide.events import Health
 from slacktide.report.wire import values
-from slacktide.results.status import JobStatus
 
+ACTIVE = "active"
+"""The state of every job that has not ended."""
 MOST_EVENTS = 1000
 LOGS_WAIT_S = 30.0
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -69,6 +73,7 @@ class Reading:
 
     def __init__(self, service: Service) -> None:
         self._service, self._desk = service, service.desk
+        self._pages = Pages()
 
     def endpoints(self) -> Iterator[Endpoint]:
         """Yield every address."""
@@ -237,21 +242,21 @@ class Reading:
         if health is not None and health not in get_args(Health):
             raise UnknownNameError("a health", health, get_args(Health))
 
-        def keep(one: JobStatus) -> bool:
-            is_state = (
-                state is None or one.status == state or (state == "active" and self._is_active(one.name))
-            )
-            return is_state and health in (None, one.health) and one.name.startswith(name)
+        most, active = whole(request, "limit", None, 1, 10**6), state == ACTIVE
 
-        rows = await self._desk.run(self._desk.jobs, keep, whole(request, "limit", None, 1, 10**6))
-        return JSONResponse({"jobs": rows})
+        def keep(one: Row) -> bool:
+            is_state = active or state in (None, one["status"])
+            return is_state and health in (None, one["health"]) and one["name"].startswith(name)
 
-    def _is_active(self, job: str) -> bool:
-        return job in self._desk.fold().unended
+        def rows() -> bytes:
+            return encoded_list("jobs", self._desk.jobs(keep, most, active=active))
+
+        return answered(await self._desk.run(rows))
 
     async def job(self, request: Request) -> Response:
         """Show one job."""
-        return JSONResponse(await self._desk.run(self._desk.job, request.path_params["job"]))
+        job = request.path_params["job"]
+        return answered(await self._desk.run(lambda: encoded(self._desk.job(job))))
 
     async def logs(self, request: Request) -> Response:
         """Show what workers printed."""
@@ -283,8 +288,9 @@ class Reading:
         after = int(last) if last is not None else whole(request, "after", self._service.hub.seq)
         assert after is not None
         exact, to_the_end = _is_exact(request), request.query_params.get("until") == "ended"
-        frames = self._service.hub.stream(after, job, exact, to_the_end)
-        return Listening(frames, self._service.listeners.one(who_asks(request).name))
+        who, keeper = who_asks(request), self._service.keeper
+        frames = self._service.hub.stream(after, job, exact, to_the_end, lambda: keeper.still_knows(who))
+        return Listening(frames, self._service.listeners.one(who.name))
 
     async def _page(self, request: Request, job: str | None) -> Response:
         after, most = whole(request, "after", 0), whole(request, "limit", MOST_EVENTS, 1, MOST_EVENTS)
@@ -292,12 +298,15 @@ class Reading:
         assert most is not None
         exact = _is_exact(request)
 
-        def page() -> dict[str, Any]:
+        def page() -> bytes:
             found = self._desk.page(after, job, most)
-            following = found[-1].record.seq if len(found) == most else None
-            return {"events": [document(told, exact) for told in found], "next": following}
+            is_full = len(found) == most
+            following = found[-1].record.seq if is_full else None
+            body = encoded_list("events", (document(told, exact) for told in found), next=following)
+            return self._pages.kept((after, job, most, exact), body) if is_full else body
 
-        return JSONResponse(await self._desk.run(page))
+        known = self._pages.known((after, job, most, exact))
+        return answered(await self._desk.run(page) if known is None else known)
 
     async def why(self, request: Request) -> Response:
         """Say why a job holds what it holds."""
@@ -306,7 +315,8 @@ class Reading:
 
     async def course(self, request: Request) -> Response:
         """Show the course of a job."""
-        return JSONResponse(await self._desk.run(self._desk.course, request.path_params["job"]))
+        job = request.path_params["job"]
+        return answered(await self._desk.run(lambda: encoded(self._desk.course(job))))
 
     async def cost(self, request: Request) -> Response:
         """Show the bill of a job."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from slacktide.api.metrics import Histogram
+from slacktide.api.metrics import STEP_BOUNDS_S, Histogram
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.controller import Controller, Setup
 from slacktide.errors import BackendError
@@ -30,7 +30,9 @@ class Runner:
         """What ended it, where that was not asked for."""
         self.steps, self.stepped_s = 0, 0.0
         """Steps so far, and when the last one ended, by the monotonic clock."""
-        self.gaps = Histogram("slacktide_engine_step_gap_seconds", "Time between two steps of the engine.")
+        self.gaps = Histogram(
+            "slacktide_engine_step_gap_seconds", "Time between two steps of the engine.", STEP_BOUNDS_S
+        )
         self.now_hours: Callable[[], float] = lambda: 0.0
         self.hooks: Callable[[], list[HookStatus]] = list
         """Where hooks for alerts stand."""

@@ -87,6 +87,8 @@ class Controller:
         self._learned = Saved(self._setup.learned or default_path(), fresh)
         self._values = values_of(self.path)
         self._seen_seq, self._learned_seq = 0, 0
+        self._lessons: frozenset[str] = frozenset()
+        """Jobs that had nothing to teach: those that were cancelled, failed, or outlived their market."""
         self._retry_at = 0.0
         self._alerting: Alerting | None = None
         self._stack = ExitStack()
@@ -243,9 +245,9 @@ class Controller:
 
     def _learn(self) -> None:
         """Let the learner know how its choices went."""
-        for track in self.world.jobs.values():
-            if track.ended is not None and track.submitted.learning and not track.learned:
-                learn_from(self.engine, track, self._learned)
+        for job in [job for job in self.world.unlearned if job not in self._lessons]:
+            learn_from(self.engine, self.world.jobs[job], self._learned)
+        self._lessons = frozenset(self.world.unlearned)
         self._learned_seq = self.world.seq
 
     def _backend_name(self, world: World, *, rents: bool) -> str:

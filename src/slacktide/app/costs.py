@@ -101,7 +101,7 @@ def machine_costs(told: Iterable[Record], until_utc: datetime | None = None) -> 
 
 def _pricing(world: World, told: Iterable[Record]) -> dict[str, Pricing]:
     sites = sites_of(told)
-    return {job: pricing_of(track.submitted, sites.get(job)) for job, track in world.jobs.items()}
+    return {track.job: pricing_of(track.submitted, sites.get(track.job)) for track in world.jobs.values()}
 
 
 class RunTold(NamedTuple):

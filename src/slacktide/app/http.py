@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import ssl
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +42,10 @@ class ServerError(SlacktideError):
         super().__init__(message)
         self.exit_code = exit_code
         self.http_status = http_status
+
+
+class UntrustedError(BackendError):
+    """A server could not show that it is the one that was meant."""
 
 
 class Frame(NamedTuple):
@@ -127,6 +132,8 @@ class Client:
             except ServerError as error:
                 if error.http_status not in BUSY or time.monotonic() > until:
                     raise
+            except UntrustedError:
+                raise  # which does not pass by itself
             except BackendError:
                 if time.monotonic() > until:
                     raise
@@ -176,6 +183,12 @@ class Client:
             connection.close()
 
     def _unreachable(self, error: Exception) -> BackendError:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return UntrustedError(
+                f"the server {self.url} must have a certificate for this name from somebody whom this "
+                f"machine trusts, got one that is not: {error.verify_message}; name a file of those to trust "
+                "in SSL_CERT_FILE"
+            )
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return BackendError(f"the server {self.url} must be reachable, got: {reason}")
 

@@ -49,7 +49,8 @@ def last_runs(journal: Path, name: str) -> LastRuns | None:
 def _measured(world: World, name: str) -> list[tuple[Track, Job]]:
     """Return the last runs of this name that succeeded and were measured, oldest first, with their jobs."""
     alike = re.compile(rf"{re.escape(name)}(-[0-9]+)?")
-    named = [track for track in world.jobs.values() if alike.fullmatch(track.job) and _was_measured(track)]
+    alike_jobs = world.jobs.walk([job for job in world.jobs if alike.fullmatch(job)])
+    named = [track for track in alike_jobs if _was_measured(track)]
     read = ((track, _file_of(track)) for track in named[-MOST_RUNS:])
     # A job that is called NAME-2 looks like the second run of NAME; its file says which it is.
     return [(track, job) for track, job in read if job is not None and job.name == name]

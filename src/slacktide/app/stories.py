@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from slacktide.events import Decided, Ended, Event, Preempted, Record, Resumed, Stalled, WorkerFailed
 from slacktide.report.why import NOT_ASKED
 from slacktide.store.base import Store
 
+MOST_JOBS = 256
+"""Stories that are remembered; the one that was not asked for the longest gives way."""
 TOLD = (Preempted, Resumed, WorkerFailed, Stalled, Ended)
 
 
@@ -77,11 +81,14 @@ class Stories:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._stories: dict[str, Story] = {}
+        self._stories: OrderedDict[str, Story] = OrderedDict()
 
     def events(self, job: str) -> list[Event]:
         """Return what the explanation of a job needs of its events, up to now."""
         story = self._stories.setdefault(job, Story())
+        self._stories.move_to_end(job)
+        while len(self._stories) > MOST_JOBS:
+            self._stories.popitem(last=False)
         for record in self._store.read(after=story.seq, job=job):
             story.hear(record)
         return story.events()

@@ -273,6 +273,8 @@ class Engine:
         needed = {*self.world.unended, *(fleet.first.job for fleet in self.world.fleets.values())}
         for job in [job for job in self._lanes if job not in needed][:-KEPT_LANES]:
             del self._lanes[job]
+        for job in self.watched.keys() - needed:
+            del self.watched[job]
 
     def _enter(self, track: Track) -> None:
         worked = track.state.progress_gpu_hours > 0

@@ -47,7 +47,6 @@ def learn_from(engine: Engine, track: Track, state: Saved) -> None:
     A job that was cancelled or failed teaches nothing about policies.
     """
     assert track.ended is not None
-    lane = engine.lane(track)
     with state.changing() as hedge:
         key = _key(track.submitted)
         if key not in hedge.open:
@@ -56,7 +55,7 @@ def learn_from(engine: Engine, track: Track, state: Saved) -> None:
         if track.ended.status in ("cancelled", "failed"):
             hedge.drop(key)
             return
-        policies = arms_of(hedge)
+        policies, lane = arms_of(hedge), engine.lane(track)
         try:
             found = replay(lane.job, lane.pool, lane.start_slot, policies, lane.setting)
         except SlacktideError:  # the market does not reach to the deadline

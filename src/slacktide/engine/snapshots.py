@@ -26,6 +26,8 @@ EVERY_EVENTS = 500
 EVENTS_PER_JOB = 2
 """A job in a snapshot takes about as long to write as so many events to fold. As the interval grows with the
 jobs, snapshots cost an event the same however many jobs there ever were."""
+PACKED_PER_EVENT = 10
+"""So many jobs that are packed already take as long to write as one event to fold."""
 READERS = (
     *(module.__name__ for module in (codec, json_objects, json_scalars, json_types, old_journals)),
     __name__,
@@ -65,7 +67,9 @@ def keep(store: Store, world: World) -> None:
 
 def is_due(world: World, kept_seq: int) -> bool:
     """Whether so much has happened since the last snapshot that another one pays."""
-    return world.seq - kept_seq >= max(EVERY_EVENTS, EVENTS_PER_JOB * len(world.jobs))
+    packed = len(world.jobs) - len(world.jobs.at_hand)
+    weight = EVENTS_PER_JOB * len(world.jobs.at_hand) + packed // PACKED_PER_EVENT
+    return world.seq - kept_seq >= max(EVERY_EVENTS, weight)
 
 
 @cache

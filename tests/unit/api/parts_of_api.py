@@ -176,15 +176,20 @@ class House:
         return asyncio.run(called(self.app, method, path, headers, pieces))
 
 
-async def called(app: Any, method: str, path: str, headers: Mapping[str, str], pieces: list[bytes]) -> Answer:
-    """Call an application once."""
+def scope_of(method: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return a request as ASGI says it."""
     place, _, query = path.partition("?")
-    scope = {
+    return {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method,
         "path": place, "raw_path": place.encode(), "root_path": "", "scheme": "http",
         "query_string": query.encode(), "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
         "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
     }  # fmt: skip
+
+
+async def called(app: Any, method: str, path: str, headers: Mapping[str, str], pieces: list[bytes]) -> Answer:
+    """Call an application once."""
+    scope = scope_of(method, path, headers)
     left, sent = list(pieces), list[dict[str, Any]]()
 
     async def receive() -> dict[str, Any]:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
+from slacktide.api import gate, hub, server
 from slacktide.api.gate import BODY_BYTES
+from slacktide.api.hub import STREAM
 from slacktide.api.limits import Rate, Slots, TooMuchError
 from slacktide.api.server import Address
 from slacktide.api.sessions import LASTING_S, Sessions, sessions_of
-from slacktide.app.tokens import tokens_of
+from slacktide.app.tokens import Token, tokens_of
 from slacktide.errors import FileError, InputError, UnknownNameError
 
-from .parts_of_api import JOB, House, called
+from .parts_of_api import JOB, House, called, scope_of
 
 JOBS, SESSION = "/api/v1/jobs", "/api/v1/session"
 
@@ -331,3 +337,115 @@ def test_an_address_says_every_method_that_it_knows(house: House) -> None:
     for path, methods in known.items():
         answer = house.ask("OPTIONS", path)
         assert (answer.status, answer.headers["allow"]) == (405, methods)
+
+
+async def asked_of(app: Any, scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Ask an application, as ASGI does it."""
+    await app(scope, receive, send)
+
+
+async def heard_until(house: House, headers: dict[str, str], end: Callable[[], object]) -> list[str]:
+    """Listen with these headers, do what is to end that once it began, and return what was heard."""
+    heard, begun, asked = list[str](), asyncio.Event(), [b""]
+
+    async def receive() -> dict[str, Any]:
+        if asked:
+            return {"type": "http.request", "body": asked.pop(), "more_body": False}
+        await asyncio.Event().wait()  # a listener that never leaves by itself
+        raise AssertionError
+
+    async def send(message: dict[str, Any]) -> None:
+        heard.append(message.get("body", b"").decode())
+        if "retry" in heard[-1]:
+            begun.set()
+
+    house.service.hub.tell([], house.service.hub.seq)  # its listeners are on this loop from now on
+    scope = scope_of("GET", "/api/v1/events", {"host": "localhost", "accept": STREAM, **headers})
+    listening = asyncio.ensure_future(asked_of(house.app, scope, receive, send))
+    await begun.wait()
+    end()
+    await listening
+    return heard
+
+
+def test_a_stream_ends_soon_after_its_token_was_revoked(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "KNOWN_S", 0.01)
+    bearer = {"authorization": f"Bearer {house.reader}"}
+    asyncio.run(heard_until(house, bearer, lambda: tokens_of(house.path).revoke("bob")))
+    assert house.service.listeners.held == 0
+    again = {"authorization": f"Bearer {house.tokens.add('bob', 'read')}"}
+
+    def replace() -> None:  # another token of the same name is another one
+        tokens_of(house.path).revoke("bob")
+        tokens_of(house.path).add("bob", "read")
+
+    asyncio.run(heard_until(house, again, replace))
+
+
+def test_a_stream_ends_soon_after_its_token_is_over(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "KNOWN_S", 0.01)
+    short = {"authorization": f"Bearer {house.tokens.add('short', 'read', timedelta(hours=1))}"}
+    pass_time = monkeypatch.setattr
+    asyncio.run(heard_until(house, short, lambda: pass_time(Token, "is_over", lambda one: True)))
+
+
+def test_a_stream_ends_soon_after_its_session_was_closed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "KNOWN_S", 0.01)
+    cookie = cookie_of(house).partition(";")[0]
+    close = house.keeper.sessions.close
+    asyncio.run(heard_until(house, {"cookie": cookie}, lambda: close(cookie.partition("=")[2])))
+    cookie = cookie_of(house, house.reader).partition(";")[0]
+    asyncio.run(heard_until(house, {"cookie": cookie}, lambda: tokens_of(house.path).revoke("bob")))
+    cookie = cookie_of(house).partition(";")[0]
+    damage = house.tokens.path.write_text
+    asyncio.run(heard_until(house, {"cookie": cookie}, lambda: damage("{", encoding="utf-8")))
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "BODY_S", 0.01)
+    heard = list[dict[str, Any]]()
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: dict[str, Any]) -> None:
+        heard.append(message)
+
+    headers = {"host": "localhost", "authorization": f"Bearer {house.submitter}"}
+    asyncio.run(asked_of(house.app, scope_of("POST", JOBS, headers), receive, send))
+    assert heard[0]["status"] == 408
+
+
+def test_who_guesses_tokens_at_the_login_waits(house: House) -> None:
+    answers = [house.ask("POST", SESSION, {"token": "ann:wrong"}, token=None).status for _ in range(12)]
+    assert answers[0] == 401
+    assert answers[-1] == 429
+    assert house.ask("POST", SESSION, {"token": house.submitter}, token=None).status == 429
+
+
+def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEADERS_S", 0.01)
+
+    async def nobody(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError
+
+    async def silent() -> bytes:
+        config = uvicorn.Config(nobody, http=server.Protocol, log_level="critical")
+        config.load()
+        state = ServerState()
+        made = await asyncio.get_running_loop().create_server(
+            lambda: server.Protocol(config, state, {}), "127.0.0.1", 0
+        )
+        async with made:
+            reader, writer = await asyncio.open_connection(*made.sockets[0].getsockname())
+            writer.write(b"GET / HTTP/1.1\r\nHost: loc")
+            found = await reader.read()
+            writer.close()
+        return found
+
+    assert asyncio.run(silent()) == b""

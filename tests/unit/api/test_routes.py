@@ -13,6 +13,7 @@ import pytest
 from slacktide.api.application import endpoints_of
 from slacktide.app.journal import open_journal
 from slacktide.cli import run
+from slacktide.engine import jobs
 
 from .parts_of_api import JOB, Answer, House
 
@@ -238,3 +239,20 @@ def test_the_course_of_a_job_is_told_for_pictures(house: House) -> None:
     assert all(one["because"] for one in decided)
     assert [one["seq"] for one in found["happenings"]] == sorted(one["seq"] for one in found["happenings"])
     assert house.ask("GET", f"{JOBS}/none/course").status == 404
+
+
+def test_jobs_that_ended_long_ago_are_told_as_all_others(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = house.run_a_job()
+    house.ask("POST", f"{JOBS}/{job}/cancel")
+    house.live(0.1)
+    house.live(0.1)
+    paths = [JOBS, f"{JOBS}?state=cancelled", f"{JOBS}?state=active", f"{JOBS}?limit=1", f"{JOBS}/{job}"]
+    paths += [f"{JOBS}/{job}/why", f"{JOBS}/{job}/course", f"{JOBS}/{job}/events", "/api/v1/requests/k"]
+    before = [house.ask("GET", path).json for path in paths]
+    monkeypatch.setattr(jobs, "KEPT_ENDED", 0)
+    monkeypatch.setattr(jobs, "BLOCK_JOBS", 1)
+    house.desk.fold._world = None  # so that it is read anew
+    assert not house.desk.fold().jobs.at_hand
+    assert [house.ask("GET", path).json for path in paths] == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -151,7 +152,9 @@ def test_the_engine_keeps_a_snapshot_every_so_many_events() -> None:
 def test_many_jobs_make_snapshots_rarer(kept: tuple[MemoryStore, Snapshot, World]) -> None:
     _, _, world = kept
     (track,) = list(world.jobs.values())[:1]
-    many = World(jobs={f"job-{number}": track for number in range(EVERY_EVENTS)})
+    many = World()
+    for number in range(EVERY_EVENTS):
+        many.jobs.add(dataclasses.replace(track, job=f"job-{number}"))
     many.seq = EVENTS_PER_JOB * EVERY_EVENTS
     assert is_due(many, 0)
     assert not is_due(many, 1)
