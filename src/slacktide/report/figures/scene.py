@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -74,9 +75,11 @@ class Scene:
         return Steps(np.array([float(quote.spot_gpus) for quote in self.quotes]), self.edges)
 
     def spot_price(self) -> Steps:
+        """Return what a spot GPU costs."""
         return Steps(np.array([quote.spot_usd_per_gpu_hour for quote in self.quotes]), self.edges)
 
     def on_demand_price(self) -> Steps:
+        """Return what a GPU on demand costs."""
         return Steps(np.array([quote.on_demand_usd_per_gpu_hour for quote in self.quotes]), self.edges)
 
 
@@ -115,14 +118,38 @@ def offered_to(run: RunResult) -> Steps:
     return Steps(np.array([float(one.quote.spot_gpus) for one in laps]), np.array(edges))
 
 
-def progress(run: RunResult) -> Curve:
-    """Return the share of the work done: level while it pauses, rising while it works, falling at a loss."""
+def done(run: RunResult) -> Curve:
+    """Return the work done: level while it pauses, rising while it works, falling at a loss.
+
+    There is a point at the deadline, where the straight line that it is compared with bends.
+    """
     hours, done = [0.0], [0.0]
     for (stretch, _), before, after in run.laps:
         working = max(stretch.from_hours, stretch.to_hours - stretch.productive_hours)
         hours += [stretch.from_hours, working, stretch.to_hours]
         done += [before, before, after]
-    return Curve(np.array(hours), np.array(done) / run.job.work_gpu_hours)
+    due, place = run.job.deadline_hours, bisect_left(hours, run.job.deadline_hours)
+    if 0 < place < len(hours):
+        done.insert(place, float(np.interp(due, hours, done)))
+        hours.insert(place, due)
+    return Curve(np.array(hours), np.array(done))
+
+
+def left_by_losses(run: RunResult) -> Curve:
+    """Return the work that was left where some was lost."""
+    hit = [decision for decision in run.losses if decision.lost_gpu_hours > 0]
+    return Curve(np.array([one.hours for one in hit]), np.array([one.done_gpu_hours for one in hit]))
+
+
+def share(work: Curve, job: Job) -> Curve:
+    """Return work done as its share of all work."""
+    return Curve(work.hours, work.amount / job.work_gpu_hours)
+
+
+def ahead(work: Curve, job: Job) -> Curve:
+    """Return by how many GPU-hours work done is ahead of the straight line; negative: behind it."""
+    line = np.array([job.line_gpu_hours(hours) for hours in work.hours.tolist()])
+    return Curve(work.hours, work.amount - line)
 
 
 def spent(run: RunResult) -> Curve:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, save_picture
+from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, log_scale, save_picture
 from slacktide.report.speedups import Study, far_under
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ def _scales(axes: Axes, study: Study, wide: bool) -> None:
     widths = [gpus for gpus, _ in study.fitted.points]
     top = max(rate for _, rate in study.fitted.points)
     if wide:
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log", base=2)
+        log_scale(axes, x="GPUs", y="speedup", base=2)
         marks = [
             2.0**power
             for power in range(math.floor(math.log2(widths[0])), math.ceil(math.log2(widths[-1])) + 1)
@@ -93,6 +92,6 @@ def _scales(axes: Axes, study: Study, wide: bool) -> None:
     else:
         axes.set_xticks(widths if len(widths) <= 10 else widths[:: math.ceil(len(widths) / 10)])
         axes.set_ylim(0, 1.15 * top)
+        axes.set(xlabel="GPUs", ylabel="speedup")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set(xlabel="GPUs", ylabel="speedup")
     axes.grid(axis="both")

@@ -95,7 +95,7 @@ def test_drawn_holdings_are_what_was_held(odd: Comparison) -> None:
 def test_drawn_progress_and_money_end_where_the_run_ended(odd: Comparison) -> None:
     for shown in odd.detail:
         run = run_of(odd, shown)
-        path, money = numbers.progress(shown), numbers.spent(shown)
+        path, money = numbers.share(numbers.done(shown), shown.job), numbers.spent(shown)
         assert np.all(np.diff(path.hours) >= -1e-9)
         assert path.amount[-1] == pytest.approx(shown.laps[-1].after_gpu_hours / odd.job.work_gpu_hours)
         assert (path.amount[-1] == pytest.approx(1.0)) == np.isfinite(run.finish_hours)
