@@ -45,7 +45,7 @@ def ahead(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
     headline(ax, "Ahead of the straight line (+) or behind it (−), in GPU-hours of work")
     ax.axhline(0.0, color=FAINT, lw=1.1, ls=LINE)
     _lines(ax, scene, looks, numbers.ahead)
-    ax.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+    ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
     ax.yaxis.set_major_formatter(lambda amount, _: f"{amount:+,g}" if amount else "on it")
     ax.margins(y=0.08)
     ax.grid(axis="y")
