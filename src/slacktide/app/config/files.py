@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -156,10 +156,19 @@ def set_key(kind: Kind, path: Path, names: toml_text.Path, value: object) -> Non
 
     Raises FileError where the file would not be right afterwards, and then leaves it as it is.
     """
+    _edit(kind, path, names, lambda text: toml_text.with_value(text, names, value))
+
+
+def unset_key(kind: Kind, path: Path, names: toml_text.Path) -> None:
+    """Remove a key from a file; comments and order stay. Raises FileError where it is not there."""
+    _edit(kind, path, names, lambda text: toml_text.without(text, names))
+
+
+def _edit(kind: Kind, path: Path, names: toml_text.Path, change: Callable[[str], str]) -> None:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     parse_settings(kind, path, text)
     try:
-        made = toml_text.with_value(text, names, value)
+        made = change(text)
     except InputError as error:
         raise FileError(str(error), path=path, line=toml_text.places(text).get(names)) from error
     parse_settings(kind, path, made)
