@@ -28,9 +28,9 @@ from slacktide.engine.world import Track, World
 from slacktide.errors import InputError
 from slacktide.events import Decided, Record, Submitted
 from slacktide.jobfile.redact import with_class, without_secrets
-from slacktide.report import jobs as jobs_report
-from slacktide.report.reasons import because
-from slacktide.report.why import why as explain
+from slacktide.report.sentences.reasons import because
+from slacktide.report.sentences.why import why as explain
+from slacktide.report.tables import jobs as jobs_report
 from slacktide.report.wire import events as events_wire
 from slacktide.report.wire import values
 from slacktide.results.status import JobStatus

@@ -12,7 +12,7 @@ from slacktide.budget.allowance import Allowance
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.world import World
 from slacktide.jobfile.fleet import parse_fleet
-from slacktide.report.sentences import policy_name
+from slacktide.report.sentences.events import policy_name
 from slacktide.types import TIME_TOLERANCE_HOURS
 
 

@@ -28,9 +28,9 @@ from slacktide.app.uploads import check_market, check_policy, parsed, policy_spe
 from slacktide.engine.snapshots import read_world
 from slacktide.errors import InputError, SlacktideError
 from slacktide.events import Sight
-from slacktide.report import machines as machines_report
-from slacktide.report import plan as plan_report
-from slacktide.report import pools_plan as pools_plan_report
+from slacktide.report.tables import machines as machines_report
+from slacktide.report.tables import plan as plan_report
+from slacktide.report.tables import pools_plan as pools_plan_report
 from slacktide.report.wire import backtest as backtest_wire
 from slacktide.store.json_scalars import Misfit
 from slacktide.store.json_types import form

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slacktide.events import Decided, Ended, Event, Preempted, Record, Resumed, Stalled, WorkerFailed
-from slacktide.report.why import NOT_ASKED
+from slacktide.report.sentences.why import NOT_ASKED
 from slacktide.store.base import Store
 
 TOLD = (Preempted, Resumed, WorkerFailed, Stalled, Ended)

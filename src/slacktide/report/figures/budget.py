@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slacktide.report import budget_words as say
 from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, log_scale, looks, save_picture
+from slacktide.report.sentences import budget as say
 from slacktide.units import HOURS_PER_MONTH, format_duration
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from slacktide.budget.answer import BudgetAnswer
     from slacktide.budget.result import ClassPlan
-    from slacktide.report.budget import Asked
+    from slacktide.report.tables.budget import Asked
 
 MAX_LINES = 12
 """Classes with a line of their own, those that spend most."""

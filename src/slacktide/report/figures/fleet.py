@@ -10,13 +10,13 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.files import write_whole
-from slacktide.report import budget_words as say
-from slacktide.report import fleet_words as told
 from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
 from slacktide.report.figures.names import short_names
 from slacktide.report.figures.sheet import Row, as_picture, as_svg, stack
 from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, drawing, log_scale, looks
+from slacktide.report.sentences import budget as say
+from slacktide.report.sentences import fleet as told
 from slacktide.results.fleet_jobs import IN_TIME, outcomes
 from slacktide.units import format_duration, format_usd
 

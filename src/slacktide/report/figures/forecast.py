@@ -17,7 +17,7 @@ from slacktide.report.figures.style import (
     save_picture,
     tick_hours,
 )
-from slacktide.report.forecast_verdict import skills, verdicts
+from slacktide.report.sentences.forecast import skills, verdicts
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import numpy as np
 from slacktide.budget.frontier import frontier
 from slacktide.budget.stream import realised_classes
 from slacktide.errors import InputError
-from slacktide.report import budget_words as say
 from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
 from slacktide.report.figures.labels import name_points
@@ -24,6 +23,7 @@ from slacktide.report.figures.style import (
     percent_ticks,
     save_picture,
 )
+from slacktide.report.sentences import budget as say
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:

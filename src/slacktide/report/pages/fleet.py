@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 from slacktide.files import write_whole
-from slacktide.report import fleet as text
-from slacktide.report import fleet_words as told
 from slacktide.report.figures.fleet import fleet_svg
 from slacktide.report.file_formats import check_page
 from slacktide.report.pages import markup
 from slacktide.report.pages.sections import colours_of
+from slacktide.report.sentences import fleet as told
+from slacktide.report.tables import fleet as text
 from slacktide.results.fleet_jobs import by_class, outcomes
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from html import escape
 from importlib import resources
 
 from slacktide.report import words
-from slacktide.report.grid import Grid
+from slacktide.report.tables.grid import Grid
 
 
 def document(title: str, parts: Iterable[str], *, extra_css: str = "") -> str:

@@ -6,11 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from slacktide.files import write_whole
-from slacktide.report import plan as text
 from slacktide.report.figures.plan import plan_svg
 from slacktide.report.file_formats import check_page
-from slacktide.report.grid import Column, Grid
 from slacktide.report.pages import markup
+from slacktide.report.tables import plan as text
+from slacktide.report.tables.grid import Column, Grid
 
 if TYPE_CHECKING:
     from slacktide.results.plan import JobPlan

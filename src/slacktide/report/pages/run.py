@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from slacktide.events import Decided, Event, Submitted
 from slacktide.files import write_whole
-from slacktide.report import bill as bills
 from slacktide.report import words
+from slacktide.report.bills import job as bills
 from slacktide.report.figures.scene import scene, whereabouts
-from slacktide.report.grid import Column, Grid
 from slacktide.report.pages import markup, sections
-from slacktide.report.sentences import sentence
+from slacktide.report.sentences.events import sentence
+from slacktide.report.tables.grid import Column, Grid
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:

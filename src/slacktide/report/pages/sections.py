@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from slacktide.report import words
-from slacktide.report.decisions import decisions, spans
 from slacktide.report.figures.run import PANELS, panel_svg
 from slacktide.report.figures.style import GREY, INK, looks
 from slacktide.report.pages import markup
+from slacktide.report.tables.decisions import decisions, spans
 from slacktide.types import Job
 from slacktide.units import format_usd
 
