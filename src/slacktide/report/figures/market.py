@@ -42,7 +42,7 @@ def _figure(market: Market, shown: Sequence[Pool]) -> Figure:
     # A price history says nothing about availability, so there is only its price to look at.
     priced = not any(np.ptp(pool.spot_gpus) for pool in shown)
     tall = 2.0 if len(shown) == 1 else 1.0
-    prices = 1.9 if any(_moves(pool) for pool in shown) else 0.9
+    prices = 1.4 if any(_moves(pool) for pool in shown) else 0.8
     heights = [tall] * len(shown) if priced else [*[tall] * len(shown), prices, 2.5]
     figure = Figure(figsize=(11, 1.0 + 1.12 * sum(heights)), layout="constrained")
     rows = figure.add_gridspec(len(heights), 2, height_ratios=heights)
