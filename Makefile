@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # install it; and where nothing is written, every process compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test thorough check bench campaigns dist clean
+.PHONY: help setup demo test thorough check bench campaigns docs pictures dist clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,8 +62,14 @@ bench: $(READY)  ## throughput and quality figures beside their references
 campaigns: $(READY)  ## attack the engine for hours: kills, faults, money, damaged inputs; stops at the first finding
 	$(BIN)/python -m campaigns
 
+docs: $(READY)  ## build the documentation as a site in site/; open site/index.html, no server is needed
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict && echo "site/index.html"
+
+pictures: $(READY)  ## draw the pictures of the documentation anew, by the commands that its pages show
+	$(BIN)/python -m tools.pictures
+
 dist: $(READY)  ## build a wheel and an sdist in dist/
 	$(BIN)/python -m build --no-isolation
 
 clean:  ## remove what the other targets made
-	rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv demo site build dist .mypy_cache .ruff_cache .pytest_cache

@@ -131,7 +131,9 @@ class View:
 class Policy(Protocol):
     """Decides, slot by slot, what one job holds. No I/O, no clock, no future, no memory."""
 
-    def decide(self, view: View) -> Allocation: ...
+    def decide(self, view: View) -> Allocation:
+        """Return what to hold until the next slot, and why; the same view always gets the same answer."""
+        ...
 
 
 def look(
@@ -355,7 +357,9 @@ class Allocator(Protocol):
     time at which it asked to be woken.
     """
 
-    def decide(self, view: FleetView) -> Decision: ...
+    def decide(self, view: FleetView) -> Decision:
+        """Return what jobs hold from now on: of those that change, by their places, or of all, as columns."""
+        ...
 
 
 @runtime_checkable
@@ -407,7 +411,9 @@ class Learning(Allocator, Protocol):
         """When it wants to be told of all progress and asked again, at the latest."""
         ...
 
-    def learn(self, fact: Fact) -> None: ...
+    def learn(self, fact: Fact) -> None:
+        """Take in what happened; told before it is asked again."""
+        ...
 
 
 class OldMemory(InputError):

@@ -33,7 +33,9 @@ class SlacktideError(Exception):
     """Something Slacktide refuses or cannot do."""
 
     exit_code = 1
+    """What commands exit with when this ends them."""
     http_status = 500
+    """What the HTTP API answers with."""
 
 
 class InputError(SlacktideError):

@@ -74,17 +74,14 @@ OPEN_TO_COMMANDS = {
 }  # fmt: skip
 """What commands may use: verbs, what shows their results, and the types in which both speak."""
 BESIDE_THE_VERBS: dict[str, set[str]] = {
-    "backends": {"backend", "checks"},
     "budget": {"jobfile"},
     "learn": {"backtesting", "jobfile", "learn"},
     "market": {"forecast", "market"},
     "market_forecast": {"forecast", "market"},
-    "policies": {"checks", "policy"},
-    "providers": {"checks", "provider"},
     "simulate": {"budget", "jobfile"},
     "speedup": {"budget", "jobfile"},
 }
-"""Commands whose verbs are not in `app` yet: registers, markets, fleets and measurements, the learner."""
+"""Commands whose verbs are not in `app` yet: markets, fleets and measurements, the learner."""
 
 
 def test_commands_only_turn_arguments_into_requests_and_results_into_text() -> None:

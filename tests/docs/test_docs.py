@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +16,10 @@ import pytest
 
 from slacktide.allocate.base import allocators
 from slacktide.app.config.keys import KEYS
+from slacktide.app.registers import NOT_FOR_FILES
 from slacktide.backend.base import backends
 from slacktide.checks import provider_trial
 from slacktide.cli import run, slacktide
-from slacktide.cli.providers import OURS
 from slacktide.feeds.base import feeds
 from slacktide.jobfile.machines import MACHINE_KEYS
 from slacktide.provider.base import providers
@@ -108,6 +109,21 @@ def test_howto_for_operators_backs_up_a_journal(sandbox: Path, monkeypatch: pyte
     assert run(["cost"]) == 0
 
 
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the command of SQLite is not installed")
+def test_the_backup_script_of_operators_copies_a_journal_and_what_is_beside_it(sandbox: Path) -> None:
+    script = next(block for block in blocks(ROOT / "docs/howto/operate.md", "sh") if block.startswith("#!"))
+    state = sandbox / "state"
+    state.mkdir()
+    shutil.copy(ROOT / "tests/golden/journals/finished.db", state / "journal.db")
+    (state / ".journal.db.tokens").write_text("digests")
+    done = subprocess.run(
+        ["/bin/sh", "-s", str(state), "backups"], input=script, capture_output=True, text=True, check=True
+    )
+    made = Path(done.stdout.strip())
+    assert {path.name for path in made.iterdir()} == {"journal.db", ".journal.db.tokens"}
+    assert run(["cost", "--journal", str(made / "journal.db")]) == 0
+
+
 def test_howto_for_settings_runs(sandbox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACKTIDE_CONFIG", str(sandbox / "config.toml"))
     monkeypatch.setenv("XDG_DATA_HOME", str(sandbox / "data"))
@@ -178,7 +194,7 @@ def test_every_feed_is_documented() -> None:
 def test_every_provider_and_its_settings_are_documented() -> None:
     page = (ROOT / "docs/reference/machines-file.md").read_text(encoding="utf-8")
     for name in providers:
-        for word in (name, *(key for key in providers.parameters(name) if key not in OURS)):
+        for word in (name, *(key for key in providers.parameters(name) if key not in NOT_FOR_FILES)):
             assert f"`{word}`" in page, word
     for key in MACHINE_KEYS:
         assert f"| `{key}` |" in page, key

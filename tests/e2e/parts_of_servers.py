@@ -43,7 +43,7 @@ class Server:
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "slacktide", "serve", "--journal", str(self.journal), "--port",
-                 str(self._port), "--rate", "10000", *self._options],
+                 str(self._port), "--rate", "10000", "--no-warm-up", *self._options],
                 stdout=log, stderr=subprocess.STDOUT,
             )  # fmt: skip
         wait_until(lambda: self._is_ready() or self._is_over())

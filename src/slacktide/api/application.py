@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from re import Pattern
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, compile_path
 from starlette.types import ASGIApp
 
 from slacktide.api.asking import AskedError
 from slacktide.api.endpoints import Endpoint, Handler, who_asks
-from slacktide.api.gate import Gate, error_body, refused
-from slacktide.api.limits import TooMuchError
+from slacktide.api.gate import Gate, refused
+from slacktide.api.mistakes import told
 from slacktide.api.openapi import described
 from slacktide.api.reading import Reading
 from slacktide.api.service import Service, pumping
@@ -40,8 +40,13 @@ def make_app(service: Service, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
     async def description(request: Request) -> Response:
         return JSONResponse(document)
 
+    allowed = methods_by_path(endpoints)
+
+    async def absent(request: Request, error: Exception) -> Response:
+        return _not_found(request, error, allowed)
+
     async def met(request: Request, error: Exception) -> Response:
-        return _told(service, error)
+        return told(service, error)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -54,7 +59,7 @@ def make_app(service: Service, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
             Route(OPENAPI, description, methods=["GET"]),
             *pages,
         ],
-        exception_handlers={SlacktideError: met, AskedError: met, HTTPException: _not_found, Exception: met},
+        exception_handlers={SlacktideError: met, AskedError: met, HTTPException: absent, Exception: met},
         lifespan=lifespan,
     )
     return Gate(behind, service.keeper, service.counts.answered)
@@ -77,24 +82,21 @@ def _behind(service: Service, endpoint: Endpoint) -> Handler:
     return answer
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
+def methods_by_path(endpoints: Sequence[Endpoint]) -> dict[Pattern[str], set[str]]:
+    """Return what each address knows, all endpoints of one address together."""
+    found: dict[Pattern[str], set[str]] = {}
+    for one in endpoints:
+        methods = found.setdefault(compile_path(one.path)[0], set())
+        methods |= {one.method, *(("HEAD",) if one.method == "GET" else ())}
+    return found
+
+
+def _not_found(request: Request, error: Exception, allowed: Mapping[Pattern[str], set[str]]) -> Response:
     assert isinstance(error, HTTPException)
     said = {404: "there is nothing at this address", 405: "this address does not know that method"}
     answer = refused(error.status_code, said.get(error.status_code, error.detail))
     answer.headers.update(error.headers or {})
+    if error.status_code == 405:
+        known = [methods for path, methods in allowed.items() if path.match(request.url.path)]
+        answer.headers["allow"] = ", ".join(sorted(set().union(*known))) or answer.headers.get("allow", "")
     return answer
-
-
-def _told(service: Service, error: Exception) -> Response:
-    told: dict[str, Any]
-    if isinstance(error, AskedError):
-        told = error.told
-        kind, message, exit_code, status = (told[key] for key in ("kind", "message", "exit_code", "status"))
-    elif isinstance(error, SlacktideError):
-        kind, message = type(error).__name__, str(error)
-        exit_code, status = error.exit_code, error.http_status
-    else:
-        kind, message, exit_code, status = "InternalError", "something went wrong here", 1, 500
-        service.say(f"internal error: {type(error).__name__}")
-    headers = {"retry-after": "1"} if isinstance(error, TooMuchError) else None
-    return JSONResponse(error_body(kind, service.without_paths(message), exit_code), status, headers)

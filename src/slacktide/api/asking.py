@@ -1,4 +1,4 @@
-"""The process that answers costly questions: started when the first one comes, one question at a time."""
+"""The process that answers costly questions: one at a time, started when needed, ended with the server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import OrderedDict
 from typing import Any
 
 from slacktide.api.limits import TooMuchError
-from slacktide.app.questions import Setting
+from slacktide.app.question_forms import Setting
 from slacktide.errors import BackendError
 from slacktide.store.json_types import form
 
@@ -29,41 +29,77 @@ class AskedError(Exception):
         self.told = told
 
 
+class BusyError(TooMuchError):
+    """So many questions wait that another one would wait for too long."""
+
+    http_status = 503
+    retry_after_s = 5
+
+
+class DiedError(Exception):
+    """The process ended in the middle of an answer."""
+
+
+class Place:
+    """The place of a question in the line, and how far its answer is."""
+
+    def __init__(self) -> None:
+        self.ahead = 0
+        """Questions that come first."""
+        self.done = self.total = 0
+        """Steps of the answer; none while it is not known how many."""
+
+    def hear(self, told: list[int]) -> None:
+        """Take a step into account."""
+        self.done, self.total = told
+
+
 class Asker:
     """Asks the process, starts it when it is not there, and ends it with us: it reads our pipe."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
+    def __init__(self, setting: Setting, patience_s: float = PATIENCE_S) -> None:
+        self._setting, self._patience_s = setting, patience_s
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._line: list[Place] = []
         self._known: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
-    async def ask(self, verb: str, request: dict[str, Any], stamp: object = None) -> dict[str, Any]:
+    async def ask(
+        self, verb: str, request: dict[str, Any], stamp: object = None, place: Place | None = None
+    ) -> dict[str, Any]:
         """Return the answer; one that was given before where `stamp` is what it was then.
 
-        Raises AskedError with what the process met, TooMuchError where too many wait, and BackendError where
-        the process fails.
+        `place` hears where the question stands in the line. Raises AskedError with what the process met,
+        BusyError where too many wait, and BackendError where the process fails.
         """
         name = json.dumps([verb, request, stamp])
         if stamp is not None and name in self._known:
             self._known.move_to_end(name)
             return self._known[name]
-        if self._waiting >= MOST_WAITING:
-            raise TooMuchError(f"at most {MOST_WAITING} costly questions may wait, got more; ask again later")
-        self._waiting += 1
+        if len(self._line) >= MOST_WAITING:
+            raise BusyError(f"at most {MOST_WAITING} costly questions may wait, got more; ask again later")
+        return await self._in_turn(name, {"verb": verb, "request": request}, stamp, place or Place())
+
+    async def _in_turn(self, name: str, line: dict[str, Any], stamp: object, place: Place) -> dict[str, Any]:
+        self._line.append(place)
+        self._count()
         try:
             async with self._turn:
                 if stamp is not None and name in self._known:  # somebody else asked the same meanwhile
                     return self._known[name]
-                found = await self._asked({"verb": verb, "request": request})
+                found = await self._asked(line, place)
         finally:
-            self._waiting -= 1
+            self._line.remove(place)
+            self._count()
         if stamp is not None:
             self._known[name] = found
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
         return found
+
+    def _count(self) -> None:
+        for ahead, place in enumerate(self._line):
+            place.ahead = ahead
 
     async def close(self) -> None:
         """End the process."""
@@ -72,30 +108,50 @@ class Asker:
             process.kill()
             await process.wait()
 
-    async def _asked(self, line: dict[str, Any]) -> dict[str, Any]:
+    async def _asked(self, line: dict[str, Any], place: Place) -> dict[str, Any]:
         try:
-            told = await asyncio.wait_for(self._exchange(line), PATIENCE_S)
-        except (TimeoutError, OSError, ValueError, asyncio.CancelledError) as error:
-            await self.close()  # an answer that comes late must not be taken for the next one's
-            if isinstance(error, asyncio.CancelledError):
-                raise
+            told = await asyncio.wait_for(self._exchange(line, place), self._patience_s)
+        except TimeoutError as error:
             raise BackendError(
-                f"the question must be answered in {PATIENCE_S:g} s, got none; ask for less"
+                f"a question must be answered in {self._patience_s:g} s, got no answer; ask for less"
+            ) from error
+        except (DiedError, OSError, ValueError) as error:
+            raise BackendError(
+                "the process that answers questions must live until it has answered, got its end; ask again, "
+                "and if it ends again, for less"
             ) from error
         if "error" in told:
             raise AskedError(told["error"])
         found: dict[str, Any] = told["answer"]
         return found
 
-    async def _exchange(self, line: dict[str, Any]) -> Any:
+    async def _exchange(self, line: dict[str, Any], place: Place) -> Any:
+        """Send a question and return what comes back; where that is broken off, the process is ended.
+
+        Otherwise an answer that comes late would be taken for the next one's.
+        """
+        whole = False
+        try:
+            process = await self._living()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(line).encode() + b"\n")
+            await process.stdin.drain()
+            while raw := await process.stdout.readline():
+                told = json.loads(raw)
+                if "progress" not in told:
+                    whole = True
+                    return told
+                place.hear(told["progress"])
+            raise DiedError
+        finally:
+            if not whole:
+                await self.close()
+
+    async def _living(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
             self._process = await self._started()
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(line).encode() + b"\n")
-        await process.stdin.drain()
-        return json.loads(await process.stdout.readline())
+        return self._process
 
     async def _started(self) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(

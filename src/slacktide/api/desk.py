@@ -22,12 +22,13 @@ from slacktide.app.listing import listed
 from slacktide.app.live_status import LEAST_SHARE
 from slacktide.app.logs import LogLine
 from slacktide.app.stories import Stories
-from slacktide.app.uploads import SubmitRequest, Uploads
+from slacktide.app.submission import FleetText
+from slacktide.app.upload_history import KEPT_DAYS, UploadHistory
+from slacktide.app.uploads import KEPT_S, SubmitRequest, Uploads
 from slacktide.engine.requests import Answer
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError
 from slacktide.events import Decided, Record, Submitted
-from slacktide.jobfile.redact import with_class, without_secrets
 from slacktide.report.sentences.reasons import because
 from slacktide.report.sentences.why import why as explain
 from slacktide.report.tables import jobs as jobs_report
@@ -57,10 +58,12 @@ class KeyTakenError(InputError):
 class Desk:
     """All that can be asked of a journal while others ask, too."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, keep_days: float = KEPT_DAYS, fleet: FleetText | None = None) -> None:
+        """Open a journal; files of jobs that came over the network are kept so long after their end."""
         self.path = path
         self.store = SqliteStore(path, create=False)
-        self.uploads = Uploads(runs_of(path))
+        self.uploads = Uploads(runs_of(path), fleet)
+        self._history = UploadHistory(self.uploads, self.store, keep_days)
         self._news: deque[Record] = deque()
         self.fold = Fold(self.store, self._news.append)
         self.journal = Journal(self.store, path, world=self.fold)
@@ -205,12 +208,24 @@ class Desk:
                 before = world.jobs[answer.job].submitted.text
             else:
                 return answer is not None
-        text = without_secrets(request.text)
-        if before not in (text, with_class(text, request.job_class)):
+        if not self.uploads.is_same(request, before):
             raise KeyTakenError(
                 "an Idempotency-Key must stand for one job, got it with another; use a new one"
             )
         return True
+
+    def tidy(self, now_s: float | None = None) -> None:
+        """Remove files of jobs that nobody needs any more; those of a job that has not ended stay."""
+        now_s = time.time() if now_s is None else now_s
+        self.uploads.sweep(now_s)
+        folders = self.uploads.folders()  # before the journal is read: what comes later is not among them
+        with self.world() as world:
+            spent = self._history.spent(world, folders, now_s)
+            orphans = self._history.orphans(world, folders, now_s)
+        for name in spent:
+            self.uploads.remove(name, -math.inf, now_s)
+        for name in orphans:
+            self.uploads.remove(name, KEPT_S, now_s)
 
     def answer(self, key: str) -> Answer | None:
         """Return what became of a request, None while it waits; raises UnknownJobError for no such one."""

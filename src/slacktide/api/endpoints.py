@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from slacktide.api.gate import Who
-from slacktide.app.questions import read_as
+from slacktide.app.question_forms import read_as
 from slacktide.app.tokens import Role
 from slacktide.errors import InputError, shown
 
@@ -29,6 +29,8 @@ class Param(NamedTuple):
     says: str
     least: float | None = None
     most: float | None = None
+    among: tuple[str, ...] = ()
+    """The words that it may be; none: any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +43,15 @@ class Endpoint:
     says: str
     answer: Any = None
     """The type of its answer; None: no body."""
-    media: str = "application/json"
+    media: str | tuple[str, ...] = "application/json"
     status: int = 200
     role: Role | None = "read"
     """What the token must be good for; None: everybody may ask."""
     body: Any = None
     """The type of its body; None: none."""
     query: tuple[Param, ...] = ()
+    streams: bool = False
+    """Whether it also answers with a stream, to who accepts one."""
     timed: bool = True
     """Whether it answers at once, so that its time is counted."""
 

@@ -248,6 +248,8 @@ class JournalAnswer:
     """The number of its last event."""
     now_hours: float
     """The market's clock."""
+    speed: float | None
+    """How many times as fast as real time it runs; null before it was first set."""
     in_charge: bool
     backend: str
     unfinished: list[str]

@@ -14,6 +14,7 @@ from slacktide.report.wire import values
 from slacktide.report.wire.events import as_json
 from slacktide.store import codec
 
+STREAM = "text/event-stream"
 KEPT = 4000
 """Of the last events that are kept at hand; who is further behind reads the journal."""
 PAGE = 500

@@ -18,6 +18,8 @@ IDEMPOTENCY = {
     "description": "Names the request: the same key is the same job.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
+PATTERNS = {"sha256": {"pattern": "^[0-9a-f]{64}$"}}
+"""What parts of a path look like."""
 ERRORS = {
     "400": "What was sent cannot be used.",
     "401": "No token, or a wrong one.",
@@ -85,25 +87,32 @@ def _operation(one: Endpoint, schemas: Schemas) -> dict[str, Any]:
 def _answer(one: Endpoint, schemas: Schemas) -> dict[str, Any]:
     if one.answer is None:
         return {"description": one.says}
-    content: dict[str, Any] = {one.media: {"schema": schemas.of(one.answer)}}
-    if one.path == "/api/v1/events":
+    media = (one.media,) if isinstance(one.media, str) else one.media
+    schema = {"type": "string", "format": "binary"} if one.answer is bytes else schemas.of(one.answer)
+    content: dict[str, Any] = {kind: {"schema": schema} for kind in media}
+    if one.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
     return {"description": one.says, "content": content}
 
 
 def _body(kind: Any, schemas: Schemas) -> dict[str, Any]:
     if kind is bytes:
-        return {"application/zip": {"schema": {"type": "string", "format": "binary"}}}
+        file = {"schema": {"type": "string", "format": "binary"}}
+        return {"application/zip": file, "application/octet-stream": file}
     return {"application/json": {"schema": schemas.of(kind)}}
 
 
 def _in_path(path: str) -> list[dict[str, Any]]:
     names = re.findall(r"{(\w+)}", path)
-    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", **PATTERNS.get(name, {})}}
+        for name in names
+    ]
 
 
 def _in_query(one: Param) -> dict[str, Any]:
     bounds = {"minimum": one.least, "maximum": one.most}
     limits = {name: value for name, value in bounds.items() if value is not None}
-    schema = {"type": one.kind, **limits}
+    words = {"enum": list(one.among)} if one.among else {}
+    schema = {"type": one.kind, **limits, **words}
     return {"name": one.name, "in": "query", "required": False, "description": one.says, "schema": schema}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
+from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, get_args
 
 from starlette.requests import Request
@@ -12,25 +15,37 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.types import Receive, Scope, Send
 
 from slacktide.api import forms
+from slacktide.api.asking import Place
+from slacktide.api.awaiting import awaited
 from slacktide.api.endpoints import JOB, Endpoint, Param, number, truth, who_asks, whole
-from slacktide.api.hub import document
-from slacktide.api.metrics import family, world_lines
+from slacktide.api.hub import STREAM, document
+from slacktide.api.metrics import family, hook_lines, world_lines
+from slacktide.api.mistakes import told as told_wrong
 from slacktide.api.service import Service
 from slacktide.app import requests
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.fleet_money import fleets
 from slacktide.app.logs import LogLine
 from slacktide.app.market_now import MOST_SLOTS
-from slacktide.errors import InputError, UnknownNameError, shown
+from slacktide.errors import InputError, SlacktideError, UnknownNameError, shown
 from slacktide.events import Health
 from slacktide.report.wire import values
 from slacktide.results.status import JobStatus
 
 MOST_EVENTS = 1000
 LOGS_WAIT_S = 30.0
-STREAM = "text/event-stream"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+PICTURES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"}
+ALONE = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; base-uri 'none'; "
+    "form-action 'none'; sandbox"
+)
+"""What a page of a report may do: show itself."""
 FORM = Param(
-    "form", "string", "`journal`: events exactly as the journal holds them; otherwise as documented."
+    "form",
+    "string",
+    "`journal`: events exactly as the journal holds them; otherwise as documented.",
+    among=("documented", "journal"),
 )
 AFTER = Param("after", "integer", "Only events with a higher number.", 0)
 LIMIT = Param("limit", "integer", "At most this many.", 1, MOST_EVENTS)
@@ -59,7 +74,7 @@ class Reading:
         """Yield every address."""
         filters = (
             Param("state", "string", "Only jobs in this state, such as running; `active`: not ended."),
-            Param("health", "string", "Only on-time, at-risk or late ones."),
+            Param("health", "string", "Only on-time, at-risk or late ones.", among=get_args(Health)),
             Param("name", "string", "Only jobs whose name begins so."),
             Param("limit", "integer", "Only the newest ones.", 1, 10**6),
         )
@@ -118,7 +133,27 @@ class Reading:
             answer=forms.CostAnswer,
             query=text,
             timed=False,
+            streams=True,
             says="Show the bill of a job beside other ways to run it, audited.",
+        )
+        yield Endpoint(
+            method="GET",
+            path=f"{JOB}/report",
+            handler=self.report,
+            answer=str,
+            media="text/html",
+            timed=False,
+            says="Show the run of a job as an HTML page that needs nothing else.",
+        )
+        yield Endpoint(
+            method="GET",
+            path=f"{JOB}/plot",
+            handler=self.plot,
+            answer=bytes,
+            media=tuple(PICTURES.values()),
+            query=(Param("form", "string", "`png` (usual), `svg` or `pdf`.", among=tuple(PICTURES)),),
+            timed=False,
+            says="Show the run of a job as a picture.",
         )
         yield Endpoint(
             method="GET",
@@ -127,6 +162,7 @@ class Reading:
             answer=forms.SiteCostAnswer,
             query=text,
             timed=False,
+            streams=True,
             says="Show the bill of the whole journal, audited.",
         )
         yield Endpoint(
@@ -135,6 +171,7 @@ class Reading:
             handler=self.events,
             answer=forms.EventPage,
             timed=False,
+            streams=True,
             says=f"Show what happened, or with Accept: {STREAM} what happens, from Last-Event-ID on.",
             query=(
                 *page,
@@ -275,11 +312,38 @@ class Reading:
         """Show the bill of a job."""
         job = request.path_params["job"]
         stamp = await self._desk.run(self._stamp, job)
-        return _bill(await self._service.asker.ask("cost", {"job": job}, stamp), truth(request, "text"))
+        return await self._billed(request, {"job": job}, stamp)
 
     async def cost_of_all(self, request: Request) -> Response:
         """Show the bill of the whole journal."""
-        return _bill(await self._service.asker.ask("cost", {}, self._service.hub.seq), truth(request, "text"))
+        return await self._billed(request, {}, self._service.hub.seq)
+
+    async def _billed(self, request: Request, question: dict[str, Any], stamp: object) -> Response:
+        with_text = truth(request, "text")
+
+        async def ask(place: Place) -> dict[str, Any]:
+            return _bill(await self._service.asker.ask("cost", question, stamp, place), with_text)
+
+        return await awaited(request, ask, partial(told_wrong, self._service))
+
+    async def report(self, request: Request) -> Response:
+        """Show the run of a job as a page."""
+        page = await self._drawn(request, "report")
+        return Response(page.encode(), headers=_shown_alone(request, "html"), media_type="text/html")
+
+    async def plot(self, request: Request) -> Response:
+        """Show the run of a job as a picture."""
+        form = request.query_params.get("form", "png")
+        if form not in PICTURES:
+            raise InputError(f"form must be {', '.join(PICTURES)}, got {shown(form)}")
+        picture = b64decode(await self._drawn(request, form))
+        return Response(picture, headers=_shown_alone(request, form), media_type=PICTURES[form])
+
+    async def _drawn(self, request: Request, want: str) -> str:
+        job = request.path_params["job"]
+        await self._desk.run(self._known, job)
+        found = await self._service.asker.ask("run", {"job": job, "want": want})
+        return str(found[want])
 
     async def journal(self, request: Request) -> Response:
         """Show where the journal stands."""
@@ -328,7 +392,14 @@ class Reading:
         )
         for name, kind, said, value in own:
             lines += family(name, kind, said, [({}, value)])
-        return [*lines, *runner.gaps.lines(), *service.counts.lines()]
+        hooks = hook_lines(self._hooks())
+        return [*lines, *hooks, *runner.gaps.lines(), *service.counts.lines()]
+
+    def _hooks(self) -> list[HookStatus]:
+        try:
+            return self._service.runner.hooks()
+        except SlacktideError:  # its own file cannot be read just now; all else can be told
+            return []
 
     def _known(self, job: str) -> None:
         with self._desk.world() as world:
@@ -352,6 +423,7 @@ class Reading:
                 "id": world.id,
                 "seq": world.seq,
                 "now_hours": runner.now_hours(),
+                "speed": None if world.clock is None else world.clock.speed,
                 "in_charge": in_charge,
                 "backend": world.backend,
                 "unfinished": list(world.unended),
@@ -377,6 +449,12 @@ def _line(one: LogLine) -> dict[str, Any]:
     return fields
 
 
-def _bill(told: Mapping[str, Any], with_text: bool) -> Response:
+def _bill(told: Mapping[str, Any], with_text: bool) -> dict[str, Any]:
     text = {"text": told["text"]} if with_text else {}
-    return JSONResponse({**told["document"], "notes": told["notes"], **text})
+    return {**told["document"], "notes": told["notes"], **text}
+
+
+def _shown_alone(request: Request, ending: str) -> dict[str, str]:
+    """Let a browser show a page or picture of ours, and run nothing in it."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", request.path_params["job"])[:60]
+    return {"content-security-policy": ALONE, "content-disposition": f'inline; filename="{name}.{ending}"'}

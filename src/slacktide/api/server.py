@@ -11,7 +11,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,9 @@ from slacktide.api.runner import Runner
 from slacktide.api.service import Service
 from slacktide.api.sessions import sessions_of
 from slacktide.app.controller import Setup
-from slacktide.app.questions import Setting
+from slacktide.app.question_forms import Setting
 from slacktide.app.tokens import Tokens
+from slacktide.app.upload_history import KEPT_DAYS
 from slacktide.errors import BackendError, InputError, shown
 from slacktide.web.pages import pages
 
@@ -40,9 +41,11 @@ HEADERS_S = 20.0
 HEADER_BYTES = 32 * 1024
 KEEP_ALIVE_S = 15
 LETTING_GO_S = 3
+"""How long answers may take when the server stops."""
 SWITCH_S = 0.001
 """How long a thread may keep the interpreter when others want it: a fifth of the usual."""
-"""How long answers may take when the server stops."""
+WARM_AFTER_S = 5.0
+"""The first seconds of a server are for the jobs that it resumes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,10 @@ class Address:
     behind_proxy: bool = False
     """Whether a proxy on this machine or network does TLS."""
     rate_per_s: float = field(default=200.0)
+    warms_up: bool = True
+    """Whether machine code of plans and back-tests is made before anybody asks for one."""
+    keep_days: float = KEPT_DAYS
+    """How long files of jobs that came over the network are kept after their end."""
 
     def check(self) -> None:
         """Raise InputError where it would be reached from elsewhere without TLS."""
@@ -86,6 +93,11 @@ class Address:
     def hosts(self) -> tuple[str, ...]:
         """Names that a request may be for."""
         return (*LOOPBACK_NAMES, *(name.lower() for name in self.names))
+
+    def url(self, port: int) -> str:
+        """Return where browsers find it, listening on a port."""
+        host = self.names[0] if self.names else _shown(self.host)
+        return f"{'https' if self.secure else 'http'}://{host}{'' if self.behind_proxy else f':{port}'}"
 
     @property
     def _is_loopback(self) -> bool:
@@ -120,8 +132,9 @@ def serve(journal: Path, address: Address, setup: Setup, tokens: Tokens, say: Ca
     """Run jobs and answer requests until SIGINT or SIGTERM; raises what ends the engine otherwise."""
     address.check()
     sys.setswitchinterval(SWITCH_S)
-    runner = Runner(journal, setup, say)
     with contextlib.closing(_socket(address)) as listening:
+        url = address.url(listening.getsockname()[1])
+        runner = Runner(journal, replace(setup, dashboard=url), say)
         runner.start()
         try:
             asyncio.run(_serving(journal, address, setup, tokens, runner, listening, say))
@@ -143,7 +156,7 @@ async def _serving(
     listening: socket.socket,
     say: Callable[[str], None],
 ) -> None:
-    desk = Desk(journal)
+    desk = Desk(journal, address.keep_days, setup.defaults.fleet)
     await desk.run(desk.fold)
     hub = Hub(lambda after, job, most: desk.run(desk.page, after, job, most))
     keeper = Doorkeeper(
@@ -154,7 +167,9 @@ async def _serving(
         requests=Rate(address.rate_per_s, 2 * address.rate_per_s),
     )
     asker = Asker(Setting(journal=str(journal), market=setup.defaults.market))
-    service = Service(desk, runner, keeper, asker, hub, say)
+    service = Service(
+        desk, runner, keeper, asker, hub, say, warm_after_s=WARM_AFTER_S if address.warms_up else None
+    )
     server = Server(_config(address, make_app(service, pages())))
     try:
         with _stopping(runner, server, service):

@@ -20,9 +20,12 @@ from slacktide.api.limits import Slots
 from slacktide.api.metrics import Counts
 from slacktide.api.runner import Runner, is_writable
 from slacktide.engine.requests import Answer
+from slacktide.errors import SlacktideError
 
 PUMP_S = 0.1
 """How often the journal is read on for listeners and for those who wait."""
+TIDY_S = 600.0
+"""How often files that no job needs any more are removed."""
 DISK_S = 5.0
 """How long it is taken as known that the disk takes more."""
 LISTENERS, LISTENERS_EACH = 64, 32
@@ -40,6 +43,8 @@ class Service:
     say: Callable[[str], None]
     counts: Counts = field(default_factory=Counts)
     listeners: Slots = field(default_factory=lambda: Slots(LISTENERS, LISTENERS_EACH, "listeners"))
+    warm_after_s: float | None = None
+    """How long after its start the server has machine code made; None: never."""
     _disk: tuple[float, bool] = (float("-inf"), True)
 
     async def pump(self) -> None:
@@ -50,6 +55,33 @@ class Service:
                 if news or seq > self.hub.seq:
                     self.hub.tell(news, seq)
             await asyncio.sleep(PUMP_S)
+
+    async def tidy(self) -> None:
+        """Remove files that no job needs any more, again and again."""
+        while True:
+            with contextlib.suppress(OSError, SlacktideError):
+                await self.desk.run(self.desk.tidy)
+            await asyncio.sleep(TIDY_S)
+
+    async def warm_up(self) -> None:
+        """Have the machine code of costly questions made beside the server, at low priority.
+
+        The process reads our pipe, so that it ends with us, however we end.
+        """
+        if self.warm_after_s is None:
+            return
+        await asyncio.sleep(self.warm_after_s)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "slacktide.app.warm_questions",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
 
     async def answered(self, key: str, wait_s: float) -> Answer | None:
         """Wait for the answer to a request, at most so long; None where it did not come."""
@@ -87,12 +119,12 @@ def _folders(journal: Path) -> list[str]:
 @contextlib.asynccontextmanager
 async def pumping(service: Service) -> AsyncIterator[None]:
     """Read the journal on while the block runs."""
-    task = asyncio.create_task(service.pump())
+    tasks = [asyncio.create_task(each) for each in (service.pump(), service.tidy(), service.warm_up())]
     try:
         yield
     finally:
         service.hub.close()
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await service.asker.close()

@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from slacktide.api import forms
+from slacktide.api.asking import Place
+from slacktide.api.awaiting import awaited
 from slacktide.api.endpoints import JOB, MOST_WAIT_S, Endpoint, Param, body_of, number, who_asks
 from slacktide.api.gate import error_body
+from slacktide.api.mistakes import told
 from slacktide.api.service import Service
 from slacktide.api.sessions import COOKIE, LASTING_S
 from slacktide.app import requests
-from slacktide.app.questions import BacktestQuestion, PlanQuestion
+from slacktide.app.question_forms import BacktestQuestion, PlanQuestion
 from slacktide.app.uploads import SubmitRequest
 from slacktide.errors import InputError
 from slacktide.report.wire import values
@@ -84,6 +88,7 @@ class Writing:
             answer=dict[str, Any],
             body=PlanQuestion,
             timed=False,
+            streams=True,
             says="Say what a job would cost and when it would be done; spends nothing.",
         )
         yield Endpoint(
@@ -93,6 +98,7 @@ class Writing:
             answer=dict[str, Any],
             body=BacktestQuestion,
             timed=False,
+            streams=True,
             says="Compare policies for a job on past market data.",
         )
         yield Endpoint(
@@ -184,7 +190,11 @@ class Writing:
 
     async def _asked(self, request: Request, verb: str, kind: Any) -> Response:
         question = values.plain(await body_of(request, kind))
-        return JSONResponse(await self._service.asker.ask(verb, question))
+
+        async def ask(place: Place) -> dict[str, Any]:
+            return await self._service.asker.ask(verb, question, place=place)
+
+        return await awaited(request, ask, partial(told, self._service))
 
     async def uploaded(self, request: Request) -> Response:
         """Say whether a working folder is here."""

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from slacktide.budget.allowance import Allowance
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.world import World
+from slacktide.events import SiteOpened
 from slacktide.jobfile.fleet import parse_fleet
 from slacktide.report.sentences.events import policy_name
 from slacktide.types import TIME_TOLERANCE_HOURS
@@ -77,11 +78,15 @@ def _status(track: FleetTrack, world: World) -> FleetStatus:
 
 def _allowance(track: FleetTrack, world: World) -> Allowance | None:
     found = parse_fleet(track.first.fleet, path=track.first.fleet_path).allowance
-    if found is None or world.site is None:
-        return found
-    ahead = track.origin_hours - world.site.at_hours
-    start = datetime.fromisoformat(world.site.start_utc) + timedelta(hours=ahead)
-    return dataclasses.replace(found, start=start)
+    return None if found is None else placed(found, track.origin_hours, world.site)
+
+
+def placed(allowance: Allowance, origin_hours: float, site: SiteOpened | None) -> Allowance:
+    """Return an allowance that knows at which time of the market the clock of its fleet began."""
+    if site is None:
+        return allowance
+    start = datetime.fromisoformat(site.start_utc) + timedelta(hours=origin_hours - site.at_hours)
+    return dataclasses.replace(allowance, start=start)
 
 
 def _hour_usd(memory: str) -> float | None:

@@ -18,8 +18,20 @@ ANSWER_S = 120.0
 RETRY_S = 60.0
 """How long a server that is not there may take to come back."""
 PAUSE_S = 0.5
+BUSY = (429, 503)
+"""Answers after which it is asked again."""
+FILE_S = 330.0
+"""How long a page or picture may take: a little longer than a server gives itself for one."""
 BEAT_S = 60.0
 """A stream that says nothing for this long is broken: the server says something four times as often."""
+
+
+Hear = Callable[[int, int, int], None]
+"""Told how many questions come first, and how many steps of the answer are done, of how many."""
+
+
+def nobody_hears(ahead: int, done: int, total: int) -> None:
+    """Let it be."""
 
 
 class ServerError(SlacktideError):
@@ -67,6 +79,17 @@ class Client:
 
         return self._patiently(once) if again else once()
 
+    def ask(
+        self, method: str, path: str, body: object = None, hear: Hear = nobody_hears, **query: object
+    ) -> Any:
+        """Ask something that takes a while; `hear` is told how far the answer is."""
+        raw = None if body is None else json.dumps(body).encode()
+        return self._patiently(lambda: self._followed(method, _with_query(path, query), raw, hear))
+
+    def file(self, path: str, **query: object) -> bytes:
+        """Ask for a file that takes a while to be made."""
+        return self._patiently(lambda: self._got(_with_query(path, query)))  # type: ignore[no-any-return]
+
     def put(self, path: str, body: bytes) -> Any:
         """Send a file."""
         return self._patiently(lambda: self._asked("PUT", path, body, {"content-type": "application/zip"}))
@@ -102,7 +125,7 @@ class Client:
             try:
                 return once()
             except ServerError as error:
-                if error.http_status != 429 or time.monotonic() > until:
+                if error.http_status not in BUSY or time.monotonic() > until:
                     raise
             except BackendError:
                 if time.monotonic() > until:
@@ -112,16 +135,49 @@ class Client:
     def _asked(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Any:
-        connection = self._connection(ANSWER_S)
+        return _check(*self._sent(method, path, body, headers or {}))
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout_s: float = ANSWER_S,
+    ) -> tuple[int, bytes]:
+        connection = self._connection(timeout_s)
         try:
-            connection.request(method, self._path(path), body, {**self._headers(), **(headers or {})})
+            connection.request(method, self._path(path), body, {**self._headers(), **headers})
             answer = connection.getresponse()
-            return _check(answer.status, answer.read())
+            return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise BackendError(f"the server {self.url} must be reachable, got: {reason}") from error
+            raise self._unreachable(error) from error
         finally:
             connection.close()
+
+    def _got(self, path: str) -> bytes:
+        status, content = self._sent("GET", path, None, {"accept": "*/*"}, FILE_S)
+        if status >= 400:
+            _check(status, content)
+        return content
+
+    def _followed(self, method: str, path: str, body: bytes | None, hear: Hear) -> Any:
+        connection = self._connection(BEAT_S)
+        try:
+            headers = {**self._headers(), "accept": "text/event-stream, application/json"}
+            connection.request(method, self._path(path), body, headers)
+            answer = connection.getresponse()
+            if "text/event-stream" not in answer.headers.get("content-type", ""):
+                return _check(answer.status, answer.read())
+            return _awaited(_parsed(answer), hear)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+        finally:
+            connection.close()
+
+    def _unreachable(self, error: Exception) -> BackendError:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return BackendError(f"the server {self.url} must be reachable, got: {reason}")
 
     def _headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self._token}", "accept": "application/json"}
@@ -152,6 +208,18 @@ def _check(status: int, body: bytes) -> Any:
     if not isinstance(told, dict):
         raise ServerError(f"the server must answer with JSON, got status {status}", 4, status)
     raise ServerError(str(told.get("message")), int(told.get("exit_code", 1)), status)
+
+
+def _awaited(frames: Iterator[Frame], hear: Hear) -> Any:
+    """Follow a stream to its answer; raises ServerError where that is an error."""
+    for frame in frames:
+        told = json.loads(frame.data)
+        if frame.kind == "answer":
+            return told
+        if frame.kind == "error":
+            _check(told["status"], frame.data.encode())
+        hear(told["ahead"], told["done"], told["total"])
+    raise http.client.IncompleteRead(b"")
 
 
 def _parsed(lines: Any) -> Iterator[Frame]:

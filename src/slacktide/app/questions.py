@@ -12,97 +12,54 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from slacktide.app import pictures
 from slacktide.app.backtest import BacktestRequest, Starts, Truth, parse_truth, run_backtest
 from slacktide.app.journal import open_journal
 from slacktide.app.machines import MachinesRequest, list_machines
 from slacktide.app.market import MarketSpec
 from slacktide.app.market_now import MarketRequest, market_now
-from slacktide.app.plan import PlanRequest, make_plan
+from slacktide.app.plan import PlanRequest, check_plan, make_plan
 from slacktide.app.pools_plan import make_pools_plan
+from slacktide.app.question_forms import (
+    BacktestQuestion,
+    CostQuestion,
+    MachinesQuestion,
+    PlanQuestion,
+    RunQuestion,
+    Setting,
+    read_as,
+)
 from slacktide.app.uploads import check_market, check_policy, parsed, policy_spec
+from slacktide.backtesting.compare import Progress
 from slacktide.engine.snapshots import read_world
 from slacktide.errors import InputError, SlacktideError
-from slacktide.events import Sight
 from slacktide.report.tables import machines as machines_report
 from slacktide.report.tables import plan as plan_report
 from slacktide.report.tables import pools_plan as pools_plan_report
 from slacktide.report.wire import backtest as backtest_wire
-from slacktide.store.json_scalars import Misfit
-from slacktide.store.json_types import form
 
 MOST_STARTS = 500
 """Of a back-test that others ask for."""
+SHORTEST_APART_HOURS = 1.0
+"""Between two starts of a back-test that others ask for."""
+SAY_S = 0.2
+"""How often it is said how far an answer is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """Whose questions are answered."""
-
-    journal: str
-    market: MarketSpec = field(default_factory=MarketSpec)
-    """The server's own, where a question and its job file name none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanQuestion:
-    """What would this job cost, and when would it be done?"""
-
-    text: str
-    """The job file."""
-    name: str = "job.yaml"
-    market: str | None = None
-    """A synthetic one; None: the job file's, else the server's."""
-    pool: str | None = None
-    policy: str | None = None
-    start: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestQuestion:
-    """How would policies have done with this job on past market data?"""
-
-    text: str
-    name: str = "job.yaml"
-    market: str | None = None
-    pool: str | None = None
-    policies: tuple[str, ...] = ()
-    starts: int = 24
-    truth: str | None = None
-    sight: Sight = "feed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostQuestion:
-    """What did a job cost, or the whole journal?"""
-
-    job: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachinesQuestion:
-    """What is rented?"""
-
-
-def answer(setting: Setting, verb: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer a question of a verb; raises what goes wrong with it."""
+def answer(
+    setting: Setting, verb: str, asked: Mapping[str, Any], progress: Progress = lambda done, total: None
+) -> dict[str, Any]:
+    """Answer a question of a verb, and say meanwhile how far it is; raises what goes wrong with it."""
     kind, answering = VERBS[verb]
-    return answering(setting, read_as(kind, asked))
+    return answering(setting, read_as(kind, asked), progress)
 
 
-def read_as(kind: Any, tree: object) -> Any:
-    """Return a typed request from JSON; raises InputError where a field is unknown, absent or of no use."""
-    try:
-        return form(kind).read(tree)
-    except Misfit as misfit:
-        raise InputError(f"a request must be as documented: {misfit}") from None
-
-
-def _plan(setting: Setting, asked: PlanQuestion) -> dict[str, Any]:
+def _plan(setting: Setting, asked: PlanQuestion, progress: Progress) -> dict[str, Any]:
     check_policy(asked.policy)
     with _written(asked.text, asked.name) as path:
         request = PlanRequest(
@@ -111,15 +68,22 @@ def _plan(setting: Setting, asked: PlanQuestion) -> dict[str, Any]:
             policy=policy_spec(asked.policy),
             journal=Path(setting.journal),
         )
-        moving = make_pools_plan(request)
+        if asked.check:
+            check_plan(request)
+            return {}
+        moving = make_pools_plan(request, progress=progress)
         if moving is not None:
-            return pools_plan_report.as_json(moving)
-        return plan_report.as_json(make_plan(request))
+            return _with(pools_plan_report.as_json(moving), asked.wants, pictures.of_pools_plan(moving))
+        staying = make_plan(request, progress=progress)
+        return _with(plan_report.as_json(staying), asked.wants, pictures.of_plan(staying))
 
 
-def _backtest(setting: Setting, asked: BacktestQuestion) -> dict[str, Any]:
-    if not 1 <= asked.starts <= MOST_STARTS:
-        raise InputError(f"starts must be between 1 and {MOST_STARTS}, got {asked.starts}")
+def _with(document: dict[str, Any], wants: Sequence[str], makers: pictures.Makers) -> dict[str, Any]:
+    """Return an answer with what else is to be made of it."""
+    return {**document, "made": pictures.made(wants, makers)} if wants else document
+
+
+def _backtest(setting: Setting, asked: BacktestQuestion, progress: Progress) -> dict[str, Any]:
     for policy in asked.policies:
         check_policy(policy)
     with _written(asked.text, asked.name) as path:
@@ -127,33 +91,50 @@ def _backtest(setting: Setting, asked: BacktestQuestion) -> dict[str, Any]:
             path=path,
             market=_market(setting, asked.text, asked),
             policies=[spec for policy in asked.policies if (spec := policy_spec(policy)) is not None],
-            starts=Starts(count=asked.starts),
+            starts=_starts(asked),
             truth=Truth() if asked.truth is None else parse_truth(asked.truth),
             sight=asked.sight,
         )
-        return backtest_wire.as_json(run_backtest(request))
+        result = run_backtest(request, progress=progress)
+        return _with(backtest_wire.as_json(result), asked.wants, pictures.of_backtest(result))
 
 
-def _cost(setting: Setting, asked: CostQuestion) -> dict[str, Any]:
+def _starts(asked: BacktestQuestion) -> Starts:
+    if asked.every_hours is not None:
+        if not asked.every_hours >= SHORTEST_APART_HOURS:
+            raise InputError(f"every_hours must be >= {SHORTEST_APART_HOURS:g}, got {asked.every_hours:g}")
+        return Starts(count=None, every_hours=asked.every_hours)
+    if asked.starts is None or not 1 <= asked.starts <= MOST_STARTS:
+        raise InputError(f"starts must be between 1 and {MOST_STARTS}, got {asked.starts}")
+    return Starts(count=asked.starts)
+
+
+def _cost(setting: Setting, asked: CostQuestion, progress: Progress) -> dict[str, Any]:
     with open_journal(setting.journal) as journal:
         return journal.cost_told(asked.job or None)._asdict()
 
 
-def _machines(setting: Setting, asked: MachinesQuestion) -> dict[str, Any]:
+def _run(setting: Setting, asked: RunQuestion, progress: Progress) -> dict[str, Any]:
+    with open_journal(setting.journal) as journal:
+        return pictures.made([asked.want], pictures.of_run(journal, asked.job))
+
+
+def _machines(setting: Setting, asked: MachinesQuestion, progress: Progress) -> dict[str, Any]:
     with open_journal(setting.journal) as journal:
         file = read_world(journal.store).machines
     rows = list_machines(MachinesRequest(file=Path(file), journal=Path(setting.journal))) if file else []
     return {"machines": [machines_report.as_json(one) for one in rows]}
 
 
-def _now(setting: Setting, asked: MarketRequest) -> dict[str, Any]:
+def _now(setting: Setting, asked: MarketRequest, progress: Progress) -> dict[str, Any]:
     return market_now(Path(setting.journal), setting.market, asked)
 
 
-VERBS: dict[str, tuple[Any, Callable[[Setting, Any], dict[str, Any]]]] = {
+VERBS: dict[str, tuple[Any, Callable[[Setting, Any, Progress], dict[str, Any]]]] = {
     "plan": (PlanQuestion, _plan),
     "backtest": (BacktestQuestion, _backtest),
     "cost": (CostQuestion, _cost),
+    "run": (RunQuestion, _run),
     "machines": (MachinesQuestion, _machines),
     "markets": (MarketRequest, _now),
 }
@@ -190,17 +171,32 @@ def main(asking: TextIO, answering: TextIO) -> None:
     if not first:
         return
     setting: Setting = read_as(Setting, json.loads(first))
-    for line in asking:
-        asked = json.loads(line)
-        answering.write(
-            json.dumps(_answered(setting, asked["verb"], asked["request"]), allow_nan=False) + "\n"
-        )
+
+    def tell(told: dict[str, Any]) -> None:
+        answering.write(json.dumps(told, allow_nan=False) + "\n")
         answering.flush()
 
+    for line in asking:
+        asked = json.loads(line)
+        tell(_answered(setting, asked["verb"], asked["request"], _now_and_then(tell)))
 
-def _answered(setting: Setting, verb: str, request: Mapping[str, Any]) -> dict[str, Any]:
+
+def _now_and_then(tell: Callable[[dict[str, Any]], None]) -> Progress:
+    """Return what says how far an answer is, not more often than anybody reads it."""
+    due_s = time.monotonic() + SAY_S
+
+    def progress(done: int, total: int) -> None:
+        nonlocal due_s
+        if time.monotonic() >= due_s:
+            due_s = time.monotonic() + SAY_S
+            tell({"progress": [done, total]})
+
+    return progress
+
+
+def _answered(setting: Setting, verb: str, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     try:
-        return {"answer": answer(setting, verb, request)}
+        return {"answer": answer(setting, verb, request, progress)}
     except Exception as error:  # whatever is wrong with a question is its answer
         return {"error": told_error(error)}
 

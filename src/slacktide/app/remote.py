@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -14,18 +16,22 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 from slacktide.app.cost_report import CostTold
-from slacktide.app.http import Client, ServerError
+from slacktide.app.http import Client, Hear, ServerError, nobody_hears
 from slacktide.app.journal import Journal, Told
 from slacktide.app.logs import LogLine
-from slacktide.app.submission import Submission
+from slacktide.app.question_forms import BacktestQuestion, PlanQuestion
+from slacktide.app.submission import Submission, checkable
 from slacktide.backend.machines.pack import zipped
 from slacktide.engine.launch_spec import secrets_of
 from slacktide.errors import InputError
 from slacktide.events import Ended, Record, Submitted
-from slacktide.jobfile.job import read_job_file
+from slacktide.jobfile.job import parse_job
+from slacktide.jobfile.redact import without_secrets
+from slacktide.results.bill import Bill
 from slacktide.results.machines import MachineStatus
 from slacktide.results.status import JobStatus
 from slacktide.store import codec
+from slacktide.yaml_tree import read_text
 
 WAIT_S = 20
 JOBS = "/api/v1/jobs"
@@ -60,7 +66,7 @@ class RemoteJournal:
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
         """Send a job with all that it needs of this machine, and return the key of the request."""
         key = submission.key or secrets.token_hex(8)
-        body = {**_sent(submission), "job_class": job_class, "workdir": self._uploaded(submission)}
+        body = {**_sent(submission, job_class), "job_class": job_class, "workdir": self._uploaded(submission)}
         self._client.post(f"{JOBS}?wait=0", body, {"idempotency-key": key}, again=True)
         return key
 
@@ -91,11 +97,11 @@ class RemoteJournal:
         """Return every job that has not ended; their files are known to the server."""
         return dict.fromkeys(self._journal()["unfinished"], "")
 
-    def events(self, job: str | None = None, *, follow: bool = False) -> Iterator[Told]:
-        """Tell what happened, to one job or to all; `follow` goes on until that job has ended."""
+    def events(self, job: str | None = None, *, follow: bool = False, after: int = 0) -> Iterator[Told]:
+        """Tell what happened after an event, to one job or to all; `follow`: until that job has ended."""
         known: dict[str, Submitted] = {}
-        after, over = 0, False
-        for row in self._pages("/api/v1/events" if job is None else f"{JOBS}/{quote(job)}/events"):
+        over = False
+        for row in self._pages("/api/v1/events" if job is None else f"{JOBS}/{quote(job)}/events", after):
             told = _told(row, known)
             after, over = told.record.seq, over or isinstance(told.record.event, Ended)
             yield told
@@ -131,9 +137,45 @@ class RemoteJournal:
     def cost_told(self, job: str | None = None) -> CostTold:
         """Return the bill of a job, or of the whole journal, as it is told."""
         path = "/api/v1/cost" if job is None else f"{JOBS}/{quote(job)}/cost"
-        found = self._client.get(path, text="true")
+        found = self._client.ask("GET", path, text="true")
         text, notes = found.pop("text"), tuple(found.pop("notes"))
         return CostTold(found, text, notes, found["audit"]["clean"])
+
+    def bill(self, job: str) -> Bill:
+        """Return the bill of a job, beside what others would have paid."""
+        return read_bill(self.cost_told(job).document)
+
+    def plan(self, question: PlanQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
+        """Have a job planned on the server's market; what else it wants of the answer is under `made`."""
+        found: dict[str, Any] = self._client.ask("POST", "/api/v1/plan", asdict(question), hear)
+        return found
+
+    def backtest(self, question: BacktestQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
+        """Have policies tried for a job on past market data; the same of `made`."""
+        found: dict[str, Any] = self._client.ask("POST", "/api/v1/backtest", asdict(question), hear)
+        return found
+
+    def page(self, job: str) -> bytes:
+        """Return the run of a job as an HTML page."""
+        return self._client.file(f"{JOBS}/{quote(job)}/report")
+
+    def picture(self, job: str, form: str) -> bytes:
+        """Return the run of a job as a picture: png, svg or pdf."""
+        return self._client.file(f"{JOBS}/{quote(job)}/plot", form=form)
+
+    def job(self, job: str) -> dict[str, Any]:
+        """Return one job with all that a list has no room for, under the documented keys."""
+        found: dict[str, Any] = self._client.get(f"{JOBS}/{quote(job)}")
+        return found
+
+    def course(self, job: str) -> dict[str, Any]:
+        """Return the course of a job so far, under the documented keys."""
+        found: dict[str, Any] = self._client.get(f"{JOBS}/{quote(job)}/course")
+        return found
+
+    def speed(self) -> float:
+        """Return how many times as fast as real time the server's clock runs."""
+        return float(self._journal()["speed"] or 1.0)
 
     def machines(self) -> list[MachineStatus]:
         """List what is rented."""
@@ -142,12 +184,12 @@ class RemoteJournal:
     def _journal(self) -> Any:
         return self._client.get("/api/v1/journal")
 
-    def _pages(self, path: str) -> Iterator[dict[str, Any]]:
-        after: int | None = 0
-        while after is not None:
-            page = self._client.get(path, after=after, form="journal")
+    def _pages(self, path: str, after: int) -> Iterator[dict[str, Any]]:
+        place: int | None = after
+        while place is not None:
+            page = self._client.get(path, after=place, form="journal")
             yield from page["events"]
-            after = page["next"]
+            place = page["next"]
 
     def _uploaded(self, submission: Submission) -> str:
         """Send the working folder, unless the server has it, and return its digest."""
@@ -163,9 +205,9 @@ class RemoteJournal:
         return digest
 
 
-def _sent(submission: Submission) -> dict[str, Any]:
+def _sent(submission: Submission, job_class: str) -> dict[str, Any]:
     """Return a job as it is sent: values of variables and secrets are looked up here."""
-    file = read_job_file(submission.file.path)
+    file = parse_job(checkable(read_text(submission.file.path), job_class), path=submission.file.path)
     if submission.market.source or submission.fleet:
         raise InputError("a job for a server must leave its market and fleet to the server, got one")
     values = secrets_of(file, submission.envs)
@@ -178,6 +220,19 @@ def _sent(submission: Submission) -> dict[str, Any]:
         "pool": submission.market.pool,
         "sight": submission.sight,
     }
+
+
+def text_to_send(path: str) -> str:
+    """Return a job file as it is sent with a question: nobody needs the values of its secrets for that."""
+    return without_secrets(read_text(path))
+
+
+def read_bill(document: Mapping[str, Any]) -> Bill:
+    """Return a bill from its documented keys; what never came, or has no end, is null there."""
+    known = {field.name: document[field.name] for field in fields(Bill) if field.name in document}
+    endless = {name: math.inf for name in ("finish_hours", "deadline_hours") if known[name] is None}
+    gone = known["on_demand_alone_usd"] is None and known["clairvoyant_usd"] is None
+    return Bill(**{**known, **endless, "pools": tuple(known.get("pools", ())), "market_gone": gone})
 
 
 def _told(row: Mapping[str, Any], known: dict[str, Submitted]) -> Told:

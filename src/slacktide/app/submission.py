@@ -17,14 +17,24 @@ from slacktide.app.feasible import check_feasible
 from slacktide.app.market import MarketSpec
 from slacktide.engine.feed import is_feed
 from slacktide.engine.fleets import DEFAULT_ALLOCATOR, MARKET_ALLOCATOR, shares_market
-from slacktide.errors import InputError
+from slacktide.errors import InputError, UnknownNameError
 from slacktide.events import Sight, SubmissionAsked
 from slacktide.jobfile.fleet import FleetFile, parse_fleet
 from slacktide.jobfile.job import JobFile, parse_job
-from slacktide.jobfile.redact import with_class, without_secrets
+from slacktide.jobfile.redact import (
+    class_named,
+    class_text,
+    is_bare,
+    with_class,
+    with_usual,
+    without_secrets,
+)
 from slacktide.register import Spec
+from slacktide.types import Job
 from slacktide.yaml_tree import read_text
 
+ANY_OF_A_CLASS = "{resources: {accelerators: 'GPU:1'}, work: 1 gpu-hours, class: of-the-fleet}"
+"""What stands in for what a class will say."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -50,6 +60,24 @@ class FleetText(NamedTuple):
         file = self.parsed()
         usual = DEFAULT_ALLOCATOR if file.market is None else MARKET_ALLOCATOR
         return usual if file.policy is None else file.policy
+
+    def completed(self, text: str) -> str:
+        """Return a job file's text with what its class says, where it leaves its GPUs or its work to that.
+
+        Raises InputError for a class that is not there, or that has its speedup from a file of the fleet's.
+        """
+        if not is_bare(text):
+            return text
+        name, classes = class_named(text), {one.job.name: one.job for one in self.parsed().templates}
+        if name not in classes:
+            raise UnknownNameError("a class", name, classes)
+        said = class_text(self.text, name)
+        if "csv:" in said and "speedup" not in text:
+            raise InputError(
+                f"a job of class {name} must say its speedup, got none: that of its class is in a file of "
+                "the fleet; write 'speedup' into the job file"
+            )
+        return with_usual(with_usual(text, said), f"resources: {{accelerators: '{_gpus(classes[name])}'}}")
 
     def shares_market(self, policy: Spec | None) -> bool:
         """Whether its jobs share a market of spot and on-demand GPUs, under this allocator or its own."""
@@ -86,10 +114,15 @@ class Submission:
         fleet: FleetText | None = None,
         key: str = "",
         sight: Sight = "feed",
+        job_class: str = "",
     ) -> Self:
-        """Read a job file; raises InputError or InfeasibleError when it cannot be run anywhere."""
+        """Read a job file; raises InputError or InfeasibleError when it cannot be run anywhere.
+
+        What a job of a class leaves to the fleet is not known here, unless the fleet is.
+        """
         text = read_text(path)
-        file = parse_job(text, path=path)
+        text = text if fleet is None else fleet.completed(text)
+        file = parse_job(checkable(text, job_class), path=path)
         check_runnable(file)
         return cls(
             file=_without_values(file, path),
@@ -134,6 +167,7 @@ class Defaults:
         `taken_over` are the values of variables where it was asked; requests of before hold them themselves.
         """
         text = with_class(asked.text, asked.job_class) if asked.job_class else asked.text
+        text = text if self.fleet is None else self.fleet.completed(text)
         file = parse_job(text, path=asked.path, now=datetime.now(UTC))
         if asked.job_class and self.fleet is None:
             raise InputError(
@@ -161,6 +195,19 @@ class Defaults:
         if self.fleet is None or file.fleet_class is not None:
             return self.fleet is not None
         return not asked.policy and self.fleet.shares_market(self.policy)
+
+
+def checkable(text: str, job_class: str = "") -> str:
+    """Return a job file's text that can be read without the fleet to which it leaves its GPUs or its work."""
+    named = with_class(text, job_class) if job_class and not class_named(text) else text
+    return with_usual(text, ANY_OF_A_CLASS) if is_bare(named) else text
+
+
+def _gpus(job: Job) -> str:
+    """Write the widths of a class as a job file has them."""
+    low, high = job.widths[0], job.widths[-1]
+    whole = len(job.widths) == high - low + 1
+    return f"GPU:{low}..{high}" if whole else f"GPU:{{{','.join(map(str, job.widths))}}}"
 
 
 def request(submission: Submission, at_hours: float, job_class: str = "") -> SubmissionAsked:

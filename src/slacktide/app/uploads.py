@@ -6,6 +6,7 @@ the journal: nothing in it may make the server read a file, a variable or a modu
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import io
@@ -14,6 +15,7 @@ import os
 import re
 import shutil
 import stat
+import threading
 import time
 import zipfile
 import zlib
@@ -22,15 +24,15 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from slacktide.app.market import MarketSpec
-from slacktide.app.submission import Submission, check_runnable
+from slacktide.app.submission import FleetText, Submission, check_runnable
 from slacktide.backend.machines.pack import MOST_BYTES
 from slacktide.engine.launch_spec import UPLOADS
-from slacktide.errors import BackendError, InputError, shown
+from slacktide.errors import BackendError, InputError, SlacktideError, shown
 from slacktide.events import Sight
 from slacktide.files import make_private_folder, write_private
 from slacktide.jobfile.foreign import code_named
 from slacktide.jobfile.job import JobFile, parse_job
-from slacktide.jobfile.redact import without_secrets
+from slacktide.jobfile.redact import with_class, without_secrets
 from slacktide.own_class import Spec, is_place
 
 SYNTHETIC = "synthetic"
@@ -41,6 +43,7 @@ MOST_KEPT_BYTES = 20 * MOST_BYTES
 KEPT_S = 24 * 3600.0
 """How long a working folder may wait for its submission."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_FOLDER = re.compile(r"[0-9a-f]{24}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -69,10 +72,20 @@ class SubmitRequest:
 class Uploads:
     """Keeps working folders that were sent, and makes a folder of its own for every job that comes."""
 
-    def __init__(self, runs: Path) -> None:
-        """Name the folder of a journal's runs; nothing is made before the first upload."""
+    def __init__(self, runs: Path, fleet: FleetText | None = None) -> None:
+        """Name the folder of a journal's runs, made with the first upload, and the server's fleet."""
+        self._fleet = fleet
         self.folder = runs / UPLOADS
         self._zips = self.folder / ".zips"
+        self._lock = threading.Lock()
+        """Held while a folder is taken for a job, or taken away."""
+
+    def is_same(self, request: SubmitRequest, text: str) -> bool:
+        """Whether a text of the journal is that of a request, as it was asked or as it was taken in."""
+        asked = dataclasses.replace(request, text=without_secrets(request.text))
+        with contextlib.suppress(SlacktideError):
+            return text in (asked.text, whole_text(asked, None), whole_text(asked, self._fleet))
+        return False
 
     def has(self, digest: str) -> bool:
         """Whether a zipped folder of this digest is here."""
@@ -110,7 +123,7 @@ class Uploads:
         Asked again with the same key it is the same folder. Raises InputError or InfeasibleError for a job
         that cannot be run, or that asks for what is not its user's.
         """
-        file = checked(request)
+        file = checked(request, self._fleet)
         folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:24]
         self._lay_out(folder, file, request)
         path = str(folder / request.name)
@@ -128,7 +141,8 @@ class Uploads:
 
     def _lay_out(self, folder: Path, file: JobFile, request: SubmitRequest) -> None:
         """Make the folder of a job, whole or not at all."""
-        if folder.is_dir():
+        with self._lock, contextlib.suppress(FileNotFoundError):
+            os.utime(folder)  # it is new again, so that nobody takes it for one that was left behind
             return
         draft = folder.with_name(f".{folder.name}-{os.urandom(4).hex()}")
         try:
@@ -151,6 +165,38 @@ class Uploads:
             unpack(self._zip(request.workdir).read_bytes(), folder / (file.workdir or "."))
         write_private(folder / request.name, without_secrets(request.text).encode())
 
+    def folders(self) -> list[str]:
+        """List the folders of jobs, whatever became of them."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(one.name for one in self.folder.iterdir() if _FOLDER.fullmatch(one.name))
+
+    def age_s(self, folder: str, now_s: float) -> float:
+        """Return how long ago a folder was made, or asked for again; no time for one that is gone."""
+        try:
+            return now_s - (self.folder / folder).stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+    def remove(self, folder: str, older_than_s: float, now_s: float) -> None:
+        """Remove a folder of a job, unless somebody just asked for it again.
+
+        It is renamed first: what is left of it after a kill is removed by `sweep`.
+        """
+        gone = self.folder / f".gone-{folder}-{os.urandom(4).hex()}"
+        with self._lock:
+            if self.age_s(folder, now_s) <= older_than_s:
+                return
+            os.rename(self.folder / folder, gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def sweep(self, now_s: float) -> None:
+        """Remove what a kill left half made or half removed, and zips that nobody came back for."""
+        self.tidy(now_s)
+        for one in self.folder.glob(".*-*") if self.folder.is_dir() else ():
+            if one.name.startswith(".gone-") or self.age_s(one.name, now_s) > KEPT_S:
+                shutil.rmtree(one, ignore_errors=True)
+
     def drop(self, key: str) -> None:
         """Remove the folder of a job that was not taken in."""
         shutil.rmtree(self.folder / hashlib.sha256(key.encode()).hexdigest()[:24], ignore_errors=True)
@@ -161,13 +207,20 @@ class Uploads:
         return self._zips / digest
 
 
-def checked(request: SubmitRequest) -> JobFile:
+def whole_text(request: SubmitRequest, fleet: FleetText | None) -> str:
+    """Return a job file as the controller will read it: with the class of the request, and what that says."""
+    text = with_class(request.text, request.job_class) if request.job_class else request.text
+    return text if fleet is None else fleet.completed(text)
+
+
+def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
     """Read a job file of somebody else; raises InputError where it asks for what is not theirs."""
     if not _NAME.fullmatch(request.name):
         raise InputError(
             f"the name of a job file must be letters, digits, dots and dashes, got {shown(request.name)}"
         )
-    file = parsed(request.text, request.name)
+    check_policy(code_named(request.text, request.name))  # and that it is YAML at all
+    file = parsed(whole_text(request, fleet), request.name)
     check_runnable(file)
     check_policy(request.policy)
     _check_workdir(file)

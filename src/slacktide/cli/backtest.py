@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli import options as common
+from slacktide.cli.journals import is_remote, server_option
 
 if TYPE_CHECKING:
     from slacktide.results.comparison import Comparison
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     "whether a try there got GPUs.",
 )
 @common.on_option
+@server_option
 @common.report_option("Write a report with plots")
 @common.plot_option("Write a plot")
 @click.option("-v", "--verbose", is_flag=True, help="Also print each decision of one typical start, and why.")
@@ -60,7 +62,14 @@ def backtest(job: str, **given: Any) -> None:
 
     --truth tries a job that is not what its file says. Factors may be bounds, between which one is drawn
     for each start: work=0.5..2,seed=3. `random` is work=0.5..2. later=0.85 slows the second half down.
+
+    With --server it is done there, on the server's market unless JOB or --market names a synthetic one.
     """
+    if is_remote(given["server"]):
+        from slacktide.cli.remote_answers import backtest_on_server
+
+        backtest_on_server(job, given)
+        return
     from slacktide.app.backtest import BacktestRequest, Truth, parse_truth, run_backtest
     from slacktide.app.spreading import open_spread
 

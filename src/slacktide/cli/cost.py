@@ -10,7 +10,7 @@ import click
 from slacktide.cli import options as common
 from slacktide.cli.journals import opened, place_options
 from slacktide.cli.output import say
-from slacktide.cli.run_report import Pictures, write_pictures
+from slacktide.cli.run_report import Pictures, fetch_pictures, write_pictures
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,9 +52,10 @@ def cost(job: str | None, **given: Any) -> int:
             _print(told, given["output"])
             write_pictures(journal, cost.bill, pictures)
         else:
-            _check_drawn_here(pictures)
             told = journal.cost_told(job)
             _print(told, given["output"])
+            if job is not None and not isinstance(journal, Journal):
+                fetch_pictures(journal, job, pictures)
     return 0 if told.clean else 1
 
 
@@ -84,11 +85,6 @@ def _in_parts(job: str | None, by: str, pictures: Pictures, given: Mapping[str, 
     if not told.clean:
         click.echo("the audit found mistakes: see `slacktide cost`", err=True)
     return 0 if told.clean else 1
-
-
-def _check_drawn_here(pictures: Pictures) -> None:
-    if pictures != Pictures():
-        raise InputError("--report and --plot must be made where the journal is, got --server")
 
 
 def _print(told: CostTold, output: str) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import journal_option, journal_path
+from slacktide.cli.journals import is_remote, journal_path, place_options
 
 
 class Assuming(Protocol):
@@ -31,7 +31,7 @@ WARNING = "WARNING: "
 @common.market_options
 @common.policy_option("The policy to plan with; default: the job file's")
 @click.option("--start", type=int, metavar="SLOT", help="The market slot to start in; default: as in a run.")
-@journal_option
+@place_options
 @common.plot_option("Write a plot")
 @common.report_option("Write an HTML page with the plot")
 @common.output_option("table", "json")
@@ -43,7 +43,14 @@ def plan(job: str, **given: Any) -> None:
 
     Spends nothing. Exits with 3 when the deadline cannot be met, and says which can. Where the journal has
     measured runs of the same name, it says how much work they really were.
+
+    With --server it is made there, on the server's market unless JOB or --market names a synthetic one.
     """
+    if is_remote(given["server"]):
+        from slacktide.cli.remote_answers import plan_on_server
+
+        plan_on_server(job, given)
+        return
     from slacktide.app.plan import PlanRequest, make_plan
     from slacktide.app.pools_plan import make_pools_plan
 
@@ -67,6 +74,13 @@ def plan(job: str, **given: Any) -> None:
         _tell(staying, report.as_json, report.page, plot_plan, write_plan, given)
 
 
+def warn(assumptions: Sequence[str]) -> None:
+    """Say on stderr what must not be overlooked of a plan."""
+    for sentence in assumptions:
+        if sentence.startswith(WARNING):
+            click.echo(sentence, err=True)
+
+
 def _tell(
     result: Plan,
     as_json: Callable[[Plan], dict[str, Any]],
@@ -80,9 +94,7 @@ def _tell(
         common.echo_json(as_json(result))
     else:
         click.echo(page(result))
-    for sentence in result.assumptions:
-        if sentence.startswith(WARNING):
-            click.echo(sentence, err=True)
+    warn(result.assumptions)
     for path, make in ((given["plot"], draw), (given["report"], write)):
         if path is not None:
             make(result, Path(path))

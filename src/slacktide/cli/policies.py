@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from slacktide.cli import options as common
-from slacktide.errors import InputError
 
 
 @click.command()
@@ -14,15 +13,14 @@ from slacktide.errors import InputError
 @common.output_option("table", "json")
 def policies(check: str | None, examples: int, output: str) -> None:
     """List the policies with their parameters, or check one against the contract."""
-    if check is not None:
-        _check(check, examples)
-        return
-    from slacktide.policy.base import policies as register
+    from slacktide.app.registers import check_policy_named, known_policies
 
-    known = [
-        {"name": name, "summary": register.summary(name), "parameters": register.parameters(name)}
-        for name in register
-    ]
+    if check is not None:
+        (spec,) = common.parse_policies((check,)) or [check]
+        check_policy_named(check, spec, examples)
+        click.echo(f"{check} keeps the contract ({examples} random cases per check)")
+        return
+    known = known_policies()
     if output == "json":
         common.echo_json(known)
         return
@@ -30,19 +28,5 @@ def policies(check: str | None, examples: int, output: str) -> None:
         click.echo(click.style(str(policy["name"]), bold=True))
         click.echo(f"    {policy['summary']}")
         if policy["parameters"]:
-            words = ", ".join(
-                f"{key} = {value}" for key, value in register.parameters(str(policy["name"])).items()
-            )
+            words = ", ".join(f"{key} = {value}" for key, value in policy["parameters"].items())
             click.echo(f"    parameters: {words}")
-
-
-def _check(name: str, examples: int) -> None:
-    from slacktide.checks import CheckFailed, check_policy
-    from slacktide.policy.base import policies as register
-
-    (spec,) = common.parse_policies((name,)) or [name]
-    try:
-        check_policy(register.make(spec), examples=examples)
-    except CheckFailed as error:
-        raise InputError(f"{name} does not keep the contract: {error}") from error
-    click.echo(f"{name} keeps the contract ({examples} random cases per check)")

@@ -25,16 +25,9 @@ def providers(check: str | None, yes: bool, output: str) -> None:
     if check is not None:
         _check(check, yes=yes)
         return
-    from slacktide.provider.base import providers as register
+    from slacktide.app.registers import known_providers
 
-    known = [
-        {
-            "name": name,
-            "summary": register.summary(name),
-            "parameters": {key: usual for key, usual in register.parameters(name).items() if key not in OURS},
-        }
-        for name in register
-    ]
+    known = known_providers()
     if output == "json":
         common.echo_json(known)
         return
@@ -43,13 +36,9 @@ def providers(check: str | None, yes: bool, output: str) -> None:
         click.echo(f"    settings: {', '.join(one['parameters'])}")
 
 
-OURS = ("renter", "cloud")
-"""Parameters that are not for files."""
-
-
 def _check(file: str, *, yes: bool) -> None:
     from slacktide.app.machines import cheapest
-    from slacktide.checks import CheckFailed, check_provider
+    from slacktide.app.registers import check_provider_of
     from slacktide.cli.confirm import is_terminal
 
     read, spec, price = cheapest(Path(file))
@@ -58,8 +47,5 @@ def _check(file: str, *, yes: bool) -> None:
             raise InputError("renting machines must be agreed to, got nobody to ask; add -y")
         if not click.confirm(f"Rent {spec.kind} machines of {spec.pool} for ${price:.2f} an hour each?"):
             return
-    try:
-        check_provider(read.provider_for, spec)
-    except CheckFailed as error:
-        raise InputError(f"the provider of {file} does not keep the contract: {error}") from error
+    check_provider_of(file, read.provider_for, spec)
     click.echo(f"the provider of {file} keeps the contract")

@@ -11,20 +11,16 @@ import click
 
 from slacktide.cli import confirm
 from slacktide.cli import options as common
-from slacktide.cli.journals import journal_option, journal_path
+from slacktide.cli.journals import is_remote, journal_path, place_options
 from slacktide.cli.output import say
 from slacktide.cli.run_options import RunOptions, controller_options, run_options_of, setup_of
-from slacktide.cli.run_report import Pictures, print_bills, write_pictures
+from slacktide.cli.run_report import CANCELLED, Pictures, exit_code, print_bills, write_pictures
 from slacktide.cli.spinner import waiting
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.controller import Controller
     from slacktide.cli.signals import Stopping
-
-FAILED, NOT_FINISHED, CANCELLED = 100, 101, 103
-CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled": CANCELLED}
-"""What a job's end is to a shell; any other is of a job that did not finish."""
 
 
 @click.command()
@@ -35,7 +31,7 @@ CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled
 @click.option("--fleet", type=click.Path(), metavar="FLEET", help="The fleet file that the jobs belong to.")
 @click.option("--start", type=int, metavar="SLOT", help="The market slot to start in; default: a late one.")
 @controller_options
-@journal_option
+@place_options
 @click.option("--resume", is_flag=True, help="Resume unfinished jobs: JOB, or all of the journal.")
 @click.option("-y", "--yes", is_flag=True, help="Start without asking.")
 @common.report_option("Write an HTML page about the run")
@@ -48,12 +44,18 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     resumes the jobs. Ends with the bill. Exits with 0 when all succeeded, 100 when one failed or was
     late, 101 when one did not finish, 103 when one was cancelled, and 3, before anything is rented, for a job
     that `slacktide plan` refuses.
+
+    With --server the jobs run there, and are shown here until they end; Ctrl-C cancels them.
     """
     from slacktide.app.controller import Controller
     from slacktide.app.journal import check_exists
     from slacktide.cli.broken_pipe import steady_output
     from slacktide.cli.signals import Stopping
 
+    if is_remote(given["server"]):
+        from slacktide.cli.run_remote import run_on_server
+
+        return run_on_server(job, given)
     if not job and not given["resume"]:
         raise InputError("at least one job must be given, got none; name a job file, or give --resume")
     journal, wanted = journal_path(given["journal"]), run_options_of({**given, "job": job})
@@ -143,9 +145,3 @@ def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, outp
     if left or stuck:
         say(f"not ended: {', '.join([*left, *stuck])}; `slacktide run --resume` continues", err=True)
     return exit_code([*(bill.status for bill in bills), *("blocked" for _ in stuck)])
-
-
-def exit_code(statuses: Sequence[str]) -> int:
-    """Return what the states of jobs are to a shell: the worst of them."""
-    codes = {CODES.get(status, NOT_FINISHED) for status in statuses}
-    return next((code for code in (FAILED, NOT_FINISHED, CANCELLED) if code in codes), 0)

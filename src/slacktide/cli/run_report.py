@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from slacktide.app.http import ServerError
 from slacktide.cli import options as common
 from slacktide.cli.output import say
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.journal import Journal
+    from slacktide.app.remote import RemoteJournal
     from slacktide.results.bill import Bill
+
+FAILED, NOT_FINISHED, CANCELLED = 100, 101, 103
+CODES = {"succeeded": 0, "failed": FAILED, "deadline_missed": FAILED, "cancelled": CANCELLED}
+"""What a job's end is to a shell; any other is of a job that did not finish."""
 
 
 class Pictures(NamedTuple):
@@ -53,6 +59,22 @@ def write_pictures(journal: Journal, bill: Bill, wanted: Pictures, several: str 
         _written(_named(wanted.report, several), lambda path: write_page(told.runs, bill, told.events, path))
 
 
+def fetch_pictures(journal: RemoteJournal, job: str, wanted: Pictures, several: str = "") -> None:
+    """Have a server make the page and the picture that were asked for, and write them here."""
+    try:
+        if wanted.plot is not None:
+            path = _named(wanted.plot, several)
+            picture = journal.picture(job, path.suffix.removeprefix(".").lower())
+            _written(path, lambda path: path.write_bytes(picture))
+        if wanted.report is not None:
+            page = journal.page(job)
+            _written(_named(wanted.report, several), lambda path: path.write_bytes(page))
+    except ServerError as error:
+        if error.exit_code != InputError.exit_code:
+            raise
+        click.echo(f"no plot: {error}", err=True)
+
+
 def _named(path: str, job: str) -> Path:
     target = Path(path)
     return target.with_stem(f"{target.stem}-{job}") if job else target
@@ -61,3 +83,9 @@ def _named(path: str, job: str) -> Path:
 def _written(path: Path, write: Callable[[Path], object]) -> None:
     write(path)
     click.echo(f"wrote {path}", err=True)
+
+
+def exit_code(statuses: Sequence[str]) -> int:
+    """Return what the states of jobs are to a shell: the worst of them."""
+    codes = {CODES.get(status, NOT_FINISHED) for status in statuses}
+    return next((code for code in (FAILED, NOT_FINISHED, CANCELLED) if code in codes), 0)

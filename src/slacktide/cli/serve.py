@@ -30,6 +30,14 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     "--rate", type=click.FloatRange(min=1), default=200.0, show_default=True, metavar="N",
     help="Requests a second that each token may send.",
 )  # fmt: skip
+@click.option(
+    "--keep-days", type=click.FloatRange(min=0), default=7.0, show_default=True, metavar="N",
+    help="Days for which files of jobs from clients are kept after their end.",
+)  # fmt: skip
+@click.option(
+    "--warm-up/--no-warm-up", default=True, show_default=True,
+    help="Compile ahead what plans and back-tests need, at low priority.",
+)  # fmt: skip
 @staying_options
 @journal_option
 def serve(**given: Any) -> None:
@@ -51,6 +59,7 @@ def serve(**given: Any) -> None:
     address = Address(
         host=given["host"], port=given["port"], names=given["names"], certificate=given["tls_cert"],
         key=given["tls_key"], behind_proxy=given["behind_proxy"], rate_per_s=given["rate"],
+        keep_days=given["keep_days"], warms_up=given["warm_up"],
     )  # fmt: skip
     address.check()
     defaults = run_options_of(given).for_all()

@@ -37,7 +37,12 @@ def submit(job: str, **given: Any) -> int:
     if given["key"] is not None:
         check_key(given["key"])
     submission = Submission.read(
-        job, policy=policy, market=market, key=given["key"] or "", sight=given["sight"]
+        job,
+        policy=policy,
+        market=market,
+        key=given["key"] or "",
+        sight=given["sight"],
+        job_class=given["job_class"] or "",
     )
     with opened(given["journal"], given["server"], create=True) as journal:
         key = journal.submit(submission, job_class=given["job_class"] or "")

@@ -32,6 +32,7 @@ from slacktide.events import (
     Joined,
     JournalMade,
     Kept,
+    Leaked,
     Learned,
     Lived,
     Lost,
@@ -39,6 +40,7 @@ from slacktide.events import (
     PaceRevised,
     Preempted,
     PreemptionAsked,
+    Reclaimed,
     Record,
     Released,
     Remembered,
@@ -274,7 +276,7 @@ class World:
             self.site = event
         elif isinstance(event, Submitted):
             self._submitted(event)
-        elif isinstance(event, Rented | Joined | Returned):
+        elif isinstance(event, Rented | Joined | Returned | Leaked | Reclaimed):
             self.tickets.hear(event)
         elif isinstance(event, ClusterSized | Kept | Remembered):
             if event.fleet in self.fleets:  # whoever reads the events of one job knows no fleets

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     import yaml
 
 SECRETS = "secrets"
+INHERITED = (
+    "work", "phases", "speedup", "restart", "deadline", "value", "worthless_after", "patience", "priority",
+    "checkpoint", "resources",
+)  # fmt: skip
+"""What a job may have from its class in a fleet file."""
 _ENDLESS = 1 << 30
 """Long lines are not broken: they come back as they were."""
 
@@ -43,6 +48,48 @@ def with_class(text: str, name: str) -> str:
     others = [(key, value) for key, value in root.value if getattr(key, "value", None) != "class"]
     root.value = [*others, (_text("class"), _text(name))]
     return _written(root)
+
+
+def class_named(text: str) -> str:
+    """Return the class that a job file names; empty for none."""
+    return getattr(_entries(_composed(text)).get("class"), "value", "")
+
+
+def is_bare(text: str) -> bool:
+    """Whether a job file names its class in a fleet, and leaves its GPUs or its work to that."""
+    said = _entries(_composed(text)).keys()
+    return "class" in said and not ("resources" in said and {"work", "phases"} & said)
+
+
+def with_usual(text: str, others: str) -> str:
+    """Return a job file's text with what stands in another text and not in it."""
+    import yaml
+
+    root, said = _composed(text), _entries(_composed(text)).keys()
+    if not isinstance(root, yaml.MappingNode):
+        return text
+    sized = bool({"work", "phases"} & said)
+    more = [
+        (_text(name), value)
+        for name, value in _entries(_composed(others)).items()
+        if name not in said and not (sized and name in ("work", "phases"))
+    ]
+    root.value = [*root.value, *more]
+    return _written(root)
+
+
+def class_text(fleet: str, name: str) -> str:
+    """Return what a fleet file says of a class, in the words of a job file; empty where it is not there."""
+    import yaml
+
+    classes = _entries(_composed(fleet)).get("classes")
+    for one in classes.value if isinstance(classes, yaml.SequenceNode) else ():
+        entries = _entries(one)
+        if getattr(entries.get("name"), "value", None) == name:
+            kept = [(_text(key), entries[key]) for key in INHERITED if key in entries]
+            endless = [(key, node) for key, node in kept if (key.value, node.value) != ("deadline", "none")]
+            return _written(yaml.MappingNode("tag:yaml.org,2002:map", endless))
+    return ""
 
 
 def _composed(text: str) -> yaml.Node | None:

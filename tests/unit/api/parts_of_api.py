@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from slacktide.api.application import make_app
-from slacktide.api.asking import AskedError, Asker
+from slacktide.api.asking import AskedError, Asker, Place
 from slacktide.api.desk import Desk
 from slacktide.api.gate import Doorkeeper
 from slacktide.api.hub import Hub
@@ -17,8 +17,10 @@ from slacktide.api.metrics import Histogram
 from slacktide.api.runner import Runner
 from slacktide.api.service import Service
 from slacktide.app.admission import FilesRead, Intake
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.journal import values_of
-from slacktide.app.questions import Setting, answer, told_error
+from slacktide.app.question_forms import Setting
+from slacktide.app.questions import answer, told_error
 from slacktide.app.submission import Defaults
 from slacktide.app.tokens import tokens_of
 from slacktide.backend.replay import Replay
@@ -69,6 +71,10 @@ class StubRunner:
         """Return where the market's clock stands."""
         return 1.0
 
+    def hooks(self) -> list[HookStatus]:
+        """Return where hooks for alerts stand: there are none."""
+        return []
+
 
 class DirectAsker:
     """Answers costly questions at once, in this process."""
@@ -76,7 +82,9 @@ class DirectAsker:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
 
-    async def ask(self, verb: str, request: dict[str, Any], stamp: object = None) -> dict[str, Any]:
+    async def ask(
+        self, verb: str, request: dict[str, Any], stamp: object = None, place: Place | None = None
+    ) -> dict[str, Any]:
         """Answer a question as the process would."""
         try:
             return answer(self.setting, verb, request)

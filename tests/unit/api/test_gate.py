@@ -319,3 +319,15 @@ def test_other_protocols_are_not_spoken(house: House) -> None:
 
     asyncio.run(house.app({"type": "websocket", "path": "/", "headers": []}, nothing, nothing))  # type: ignore[arg-type]
     assert called is not None
+
+
+def test_an_address_says_every_method_that_it_knows(house: House) -> None:
+    known = {
+        "/api/v1/jobs": "GET, HEAD, POST",
+        "/api/v1/session": "DELETE, GET, HEAD, POST",
+        f"/api/v1/uploads/{'0' * 64}": "GET, HEAD, PUT",
+        "/api/v1/jobs/a/cancel": "POST",
+    }
+    for path, methods in known.items():
+        answer = house.ask("OPTIONS", path)
+        assert (answer.status, answer.headers["allow"]) == (405, methods)

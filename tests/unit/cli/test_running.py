@@ -14,8 +14,8 @@ from slacktide.app.market import MarketSpec
 from slacktide.app.plan import PlanRequest
 from slacktide.cli import run
 from slacktide.cli.confirm import agreed
-from slacktide.cli.run_jobs import exit_code
 from slacktide.cli.run_options import RunOptions
+from slacktide.cli.run_report import exit_code
 from slacktide.cli.signals import Stopping
 from slacktide.events import Submitted
 from slacktide.store.sqlite import SqliteStore

@@ -114,7 +114,7 @@ def parse_settings(kind: Kind, path: Path, text: str) -> SettingsFile:
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _not_toml(path, text, str(error)) from None
+        raise not_toml("a settings file", path, text, str(error)) from None
     found = SettingsFile(kind, path, tree, toml_text.places(text))
     _check(found, found.top)
     for name, table in tree.get(keys.PROFILES, {}).items():
@@ -132,11 +132,12 @@ def _check(file: SettingsFile, table: Table) -> None:
         raise FileError(message, path=file.path, line=table.line(key))
 
 
-def _not_toml(path: Path, text: str, message: str) -> FileError:
+def not_toml(what: str, path: Path, text: str, message: str) -> FileError:
+    """Return what TOML's reader says of a file as an error that names its place."""
     place = _PLACE.search(message)
     line, column = (int(place[1]), int(place[2])) if place else (text.count("\n") + 1, None)
     reason = _PLACE.sub("", message).removesuffix(_AT_END)
-    return FileError(f"a settings file must be TOML, got: {reason}", path=path, line=line, column=column)
+    return FileError(f"{what} must be TOML, got: {reason}", path=path, line=line, column=column)
 
 
 def from_here(key: str, value: str, kind: Kind, path: Path) -> str:

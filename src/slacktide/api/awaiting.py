@@ -1,0 +1,69 @@
+"""Answers that take a while: at once when they are there, or as a stream that says how far they are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from slacktide.api.asking import Place
+from slacktide.api.hub import STREAM
+
+Ask = Callable[[Place], Awaitable[dict[str, Any]]]
+Told = Callable[[Exception], Response]
+STEP_S = 0.25
+"""How often it is looked at how far an answer is."""
+STILL_HERE_S = 5.0
+"""How often something is said where nothing is new."""
+
+
+async def awaited(request: Request, ask: Ask, told: Told) -> Response:
+    """Answer a question; to who accepts a stream also say meanwhile how far it is.
+
+    The stream has messages `progress` and then one, `answer` or `error`, with the body that would have come
+    otherwise.
+    """
+    if STREAM not in request.headers.get("accept", ""):
+        return JSONResponse(await ask(Place()))
+    return StreamingResponse(_frames(ask, told), media_type=STREAM)
+
+
+async def _frames(ask: Ask, told: Told) -> AsyncIterator[str]:
+    place = Place()
+    task = asyncio.ensure_future(ask(place))
+    try:
+        async for frame in _steps(task, place):
+            yield frame
+        yield _last(task, told)
+    finally:
+        task.cancel()  # whoever asked may be gone
+
+
+async def _steps(task: asyncio.Future[dict[str, Any]], place: Place) -> AsyncIterator[str]:
+    """Yield how far an answer is, whenever that changes, until it is there."""
+    before, silent_s = "", 0.0
+    while not task.done():
+        frame = _frame("progress", {"ahead": place.ahead, "done": place.done, "total": place.total})
+        if frame != before or silent_s >= STILL_HERE_S:
+            before, silent_s = frame, 0.0
+            yield frame
+        await asyncio.wait([task], timeout=STEP_S)
+        silent_s += STEP_S
+
+
+def _last(task: asyncio.Future[dict[str, Any]], told: Told) -> str:
+    error = task.exception()
+    if error is None:
+        return _frame("answer", task.result())
+    if not isinstance(error, Exception):
+        raise error
+    answer = told(error)
+    return _frame("error", {**json.loads(bytes(answer.body)), "status": answer.status_code})
+
+
+def _frame(kind: str, document: dict[str, Any]) -> str:
+    return f"event: {kind}\ndata: {json.dumps(document, allow_nan=False)}\n\n"

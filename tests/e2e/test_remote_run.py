@@ -1,0 +1,127 @@
+"""`slacktide run --server`: a job on a server is shown here, billed here, and cancelled by Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slacktide.cli import run
+
+from .parts_of_runs import wait_until
+from .parts_of_servers import Server
+
+
+@pytest.fixture
+def server(journal: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server of the test's journal that is up; the command line means it."""
+    made = Server(journal, "--speed", "3600", "--start", "0")
+    made.start()
+    monkeypatch.delenv("SLACKTIDE_JOURNAL")
+    monkeypatch.setenv("SLACKTIDE_TOKEN", made.token)
+    monkeypatch.setenv("SLACKTIDE_SERVER", made.url)
+    yield made
+    made.stop()
+
+
+def job_file(folder: Path, command: str) -> str:
+    """Write a job that does one thing."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "short.yaml"
+    path.write_text(
+        f"name: short\nrun: {command}\nresources: {{accelerators: 'H100:1'}}\nwork: 1 gpu-hours\n"
+        "deadline: 300h\npolicy: on-demand\nretries: {failures: 0}\n",
+        encoding="utf-8",
+    )
+    return str(path)
+
+
+def test_a_run_on_a_server_is_shown_and_billed_here(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = job_file(tmp_path / "mine", "'true'")
+    assert run(["run", path]) == 0
+    out = capsys.readouterr().out
+    assert "the job succeeded" in out
+    assert re.search(r"short succeeded: \$[0-9.]+, done after", out), out
+    assert run(["run", path, "-o", "json"]) == 0
+    told = capsys.readouterr()
+    (bill,) = json.loads(told.out)["jobs"]
+    assert (bill["job"], bill["status"]) == ("short-2", "succeeded")
+    assert "the job succeeded" in told.err
+    assert (
+        run(["cost", "short", "--report", str(tmp_path / "r.html"), "--plot", str(tmp_path / "p.svg")]) == 0
+    )
+    assert (tmp_path / "r.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert "<svg" in (tmp_path / "p.svg").read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert run(["run", job_file(tmp_path / "mine", "'false'")]) == 100
+    refused = {
+        ("--backend", "local"),
+        ("--speed", "5"),
+        ("--start", "0"),
+        ("--fleet", "x"),
+        ("--market", "x"),
+    }
+    for option, value in refused:
+        assert run(["run", path, option, value]) == 2
+        assert "must be left to the server" in capsys.readouterr().err
+
+
+def test_plans_and_back_tests_of_a_server_are_those_made_here(
+    server: Server, journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(job_file(tmp_path / "mine", "'true'"))
+    market = "market: synthetic:h100?days=4&slot=30m&seed=2\n"
+    path.write_text(path.read_text(encoding="utf-8").replace("300h", "6h") + market, encoding="utf-8")
+    page, picture = tmp_path / "page.html", tmp_path / "picture.png"
+    backtest = ["backtest", str(path), "--starts", "3", "--policy", "on-demand,uniform-progress"]
+    for command in (
+        ["plan", str(path), "-o", "json"],
+        ["plan", str(path)],
+        [*backtest, "-o", "csv"],
+        [*backtest, "-v"],
+    ):
+        far = run([*command, "--server", server.url]), capsys.readouterr().out
+        own = [] if command[0] == "backtest" else ["--journal", str(journal)]
+        assert far == (run([*command, *own]), capsys.readouterr().out), command
+        assert far[0] == 0
+    files = ["--report", str(page), "--plot", str(picture), "--server", server.url]
+    assert run([*backtest, *files]) == 0
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    path.write_text(path.read_text(encoding="utf-8").replace("6h", "30m"), encoding="utf-8")
+    assert run(["plan", str(path)]) == 3
+    assert run(["run", str(path)]) == 3
+    assert run(["plan", str(path), "--slot", "5m"]) == 2
+    assert run(["plan", str(path), "--market", "trace.csv"]) == 2
+    assert "must leave its market to the server" in capsys.readouterr().err
+
+
+def test_ctrl_c_cancels_the_job_on_the_server(server: Server, tmp_path: Path) -> None:
+    path = job_file(tmp_path / "mine", "sleep 1000")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "slacktide", "run", path],
+        env=dict(os.environ),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: _status(server) == "running")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=180)
+    assert "asked the server to cancel" in out
+    assert "short was cancelled" in out
+    assert process.returncode == 103
+    assert _status(server) == "cancelled"
+
+
+def _status(server: Server) -> str:
+    rows = server.ask("GET", "/api/v1/jobs")[1]["jobs"]
+    return str(rows[0]["status"]) if rows else ""

@@ -1,0 +1,168 @@
+"""The process that answers costly questions: a line with a limit, a time limit, deaths that are survived."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from slacktide.api import asking
+from slacktide.api.asking import Asker, BusyError, Place
+from slacktide.api.awaiting import Ask, awaited
+from slacktide.api.mistakes import told
+from slacktide.app.question_forms import Setting
+from slacktide.errors import BackendError, InputError
+
+from .parts_of_api import House
+
+ANSWERING = """
+import json, os, sys, time
+sys.stdin.readline()
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["verb"] == "die":
+        os._exit(3)
+    if asked["verb"] == "sleep":
+        time.sleep(1000)
+    if asked["verb"] == "steps":
+        print(json.dumps({"progress": [1, 2]}), flush=True)
+    print(json.dumps({"answer": {"pid": os.getpid()}}), flush=True)
+"""
+
+
+@pytest.fixture
+def asker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asker:
+    """An asker whose process answers with its own number."""
+    script = tmp_path / "answering.py"
+    script.write_text(ANSWERING, encoding="utf-8")
+    made = Asker(Setting(journal="none"))
+    real = asyncio.create_subprocess_exec
+
+    async def start(*command: str, **more: Any) -> Any:
+        return await real(sys.executable, str(script), **more)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    return made
+
+
+def test_a_process_that_dies_is_said_and_started_again(asker: Asker) -> None:
+    async def asked() -> None:
+        first = (await asker.ask("a", {}))["pid"]
+        assert (await asker.ask("b", {}))["pid"] == first
+        with pytest.raises(BackendError, match="got its end; ask again"):
+            await asker.ask("die", {})
+        second = (await asker.ask("a", {}))["pid"]
+        assert second != first
+        process = asker._process
+        assert process is not None
+        process.kill()
+        await process.wait()
+        assert (await asker.ask("a", {}))["pid"] != second
+        await asker.close()
+
+    asyncio.run(asked())
+
+
+def test_a_question_has_a_time_limit(asker: Asker) -> None:
+    async def asked() -> None:
+        asker._patience_s = 0.2
+        with pytest.raises(BackendError, match=r"answered in 0\.2 s, got no answer; ask for less"):
+            await asker.ask("sleep", {})
+        asker._patience_s = 60.0
+        assert await asker.ask("a", {})
+        await asker.close()
+
+    asyncio.run(asked())
+
+
+def test_a_question_knows_its_place_and_too_many_are_refused(asker: Asker) -> None:
+    async def asked() -> None:
+        places = [Place() for _ in range(asking.MOST_WAITING)]
+        tasks = [asyncio.ensure_future(asker.ask("sleep", {}, place=place)) for place in places]
+        await asyncio.sleep(0)
+        assert [place.ahead for place in places] == list(range(asking.MOST_WAITING))
+        with pytest.raises(BusyError) as refused:
+            await asker.ask("a", {})
+        assert (refused.value.http_status, refused.value.retry_after_s) == (503, 5)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        place = Place()
+        assert await asker.ask("steps", {}, place=place)
+        assert (place.done, place.total) == (1, 2)
+        await asker.close()
+
+    asyncio.run(asked())
+
+
+def frames(house: House, ask: Ask) -> list[tuple[str, Any]]:
+    """Ask as one who accepts a stream; return the kind and the data of every message."""
+
+    async def asked() -> list[Any]:
+        scope = {"type": "http", "headers": [(b"accept", b"text/event-stream")]}
+        answer = await awaited(Request(scope), ask, partial(told, house.service))
+        assert isinstance(answer, StreamingResponse)
+        return [frame async for frame in answer.body_iterator]
+
+    parts = [str(frame).strip().split("\n") for frame in asyncio.run(asked())]
+    return [(kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for kind, data in parts]
+
+
+def test_who_accepts_a_stream_hears_how_far_the_answer_is(house: House) -> None:
+    async def answer(place: Place) -> dict[str, Any]:
+        await asyncio.sleep(0.01)
+        return {"found": 1}
+
+    async def refuse(place: Place) -> dict[str, Any]:
+        raise InputError("it must be right, got wrong")
+
+    began = ("progress", {"ahead": 0, "done": 0, "total": 0})
+    assert frames(house, answer) == [began, ("answer", {"found": 1})]
+    error = {"kind": "InputError", "message": "it must be right, got wrong", "exit_code": 2}
+    assert frames(house, refuse)[-1] == ("error", {"error": error, "status": 400})
+
+
+def test_a_full_line_is_said_to_be_full(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(*given: Any, **more: Any) -> dict[str, Any]:
+        raise BusyError("at most 16 costly questions may wait, got more; ask again later")
+
+    monkeypatch.setattr(house.service.asker, "ask", full)
+    answer = house.ask("POST", "/api/v1/plan", {"text": "any"})
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+
+
+def test_the_page_of_a_run_shows_itself_and_runs_nothing(house: House) -> None:
+    job = house.run_a_job()
+    page = house.ask("GET", f"/api/v1/jobs/{job}/report", token=house.reader)
+    assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "sandbox" in page.headers["content-security-policy"]
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert page.headers["content-disposition"] == 'inline; filename="job.html"'
+    assert b"<script" not in page.body
+    picture = house.ask("GET", f"/api/v1/jobs/{job}/plot?form=svg")
+    assert (picture.status, picture.headers["content-type"]) == (200, "image/svg+xml")
+    assert house.ask("GET", f"/api/v1/jobs/{job}/plot?form=bmp").status == 400
+    assert house.ask("GET", "/api/v1/jobs/nobody/report").status == 404
+
+
+def test_machine_code_is_made_by_a_process_that_ends_with_the_server(house: House) -> None:
+    from slacktide.app import warm_questions
+
+    async def begun_and_left() -> None:
+        house.service.warm_after_s = 0.0
+        begun = asyncio.ensure_future(house.service.warm_up())
+        await asyncio.sleep(0.3)
+        begun.cancel()
+        await asyncio.wait([begun])
+
+    asyncio.run(begun_and_left())
+    code = f"from {warm_questions.__name__} import end_with_input; end_with_input(); raise SystemExit(1)"
+    assert subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, check=False).returncode == 0
