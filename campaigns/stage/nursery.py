@@ -20,8 +20,8 @@ WARM = (
     "slacktide.cli.cost", "slacktide.cli.events", "slacktide.cli.jobs", "slacktide.cli.run_jobs",
     "slacktide.cli.submit", "slacktide.cli.live_view", "slacktide.engine.bill", "slacktide.engine.site_bill",
     "slacktide.market.table", "slacktide.policy.maximal_spot", "slacktide.policy.on_demand",
-    "slacktide.policy.uniform_progress", "slacktide.policy.deadline_guard", "slacktide.report.jobs",
-    "slacktide.report.live.lines", "slacktide.report.live.screen", "slacktide.report.site_bill",
+    "slacktide.policy.uniform_progress", "slacktide.policy.deadline_guard", "slacktide.report.tables.jobs",
+    "slacktide.report.live.lines", "slacktide.report.live.screen", "slacktide.report.bills.site",
     "pyarrow.csv", "yaml",
 )  # fmt: skip
 """What commands import when they need it; one that is not there any more is no harm, only slower."""

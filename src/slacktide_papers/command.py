@@ -77,7 +77,7 @@ def deadline(
 
 
 def _print(result: Reproduction, files: list[Path], output: str) -> None:
-    from slacktide.report.grid import as_text
+    from slacktide.report.tables.grid import as_text
     from slacktide_papers.deadline.page import as_json
     from slacktide_papers.deadline.words import gains_grid, headline
 
@@ -142,7 +142,7 @@ def budget(
 
 
 def _print_budget(result: BudgetReproduction, files: list[Path], output: str) -> None:
-    from slacktide.report.grid import as_text
+    from slacktide.report.tables.grid import as_text
     from slacktide_papers.budget.epoch_words import epoch_grid
     from slacktide_papers.budget.findings import headline
     from slacktide_papers.budget.page import as_json

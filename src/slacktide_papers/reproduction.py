@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from slacktide.errors import InputError
 from slacktide.files import write_whole
 from slacktide.report.figures.style import drawing
-from slacktide.report.pages import markup
+from slacktide.report.pages.rendering import render
+from slacktide.report.tables.grid import Grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 MARKER = "reproduction.json"
 """By this file a folder is known as one that we wrote."""
 PAGE = "index.html"
-PICTURE_CSS = "figure img { display: block; width: 100%; min-width: 42rem; height: auto; }\n"
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
@@ -42,15 +42,40 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> list[Path]:
     return [folder / name for name in (PAGE, *sorted(set(files) - {PAGE}))]
 
 
-def document(title: str, parts: Sequence[str], footer: str) -> str:
+class Picture(NamedTuple):
+    """A picture inside a page: its title for those who cannot see it, and a PNG in base64."""
+
+    title: str
+    data: str
+
+
+class Overview(NamedTuple):
+    """The table that stands before all experiments."""
+
+    heading: str
+    table: Grid
+    note: str
+
+
+class Experiment(NamedTuple):
+    """One experiment as a page shows it; its numbers are also in NAME.csv."""
+
+    name: str
+    title: str
+    asked: str
+    pictures: Sequence[Picture]
+    findings: Sequence[str]
+    tables: Sequence[Grid]
+
+
+def document(**values: Any) -> str:
     """Return a whole page; pictures are inside it."""
-    return markup.document(title, [*parts, f"<footer>{markup.text(footer)}</footer>"], extra_css=PICTURE_CSS)
+    return render("reproduction.html", package="slacktide_papers", **values)
 
 
-def picture(png: bytes, title: str) -> str:
-    """Return a figure with its picture inside."""
-    data = base64.b64encode(png).decode()
-    return markup.figure(f'<img alt="{markup.text(title)}" src="data:image/png;base64,{data}">')
+def picture(png: bytes, title: str) -> Picture:
+    """Return a picture to stand inside a page."""
+    return Picture(title, base64.b64encode(png).decode())
 
 
 def png(draw: Callable[[Figure], None], size: tuple[float, float]) -> bytes:

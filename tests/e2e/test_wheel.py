@@ -74,7 +74,8 @@ def test_all_that_the_package_needs_is_in_the_wheel(wheel: Path) -> None:
         files = [path.relative_to(ROOT / folder) for path in (ROOT / folder).rglob("*") if path.is_file()]
         wanted = {f"{inside}/{path}" for path in files if not LEFT_OUT & set(path.parts)}
         assert wanted <= names
-    assert {"slacktide/py.typed", "slacktide/report/pages/page.css"} <= names
+    pages = {f"slacktide/report/pages/templates/{name}" for name in ("page.css", "base.html", "run.html")}
+    assert {"slacktide/py.typed", "slacktide_papers/templates/reproduction.html", *pages} <= names
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"slacktide", "slacktide_papers"}
 

@@ -14,7 +14,7 @@ from slacktide.jobfile import read_job_file
 from slacktide.jobfile.fleet import parse_fleet
 from slacktide.own_class import found_beside
 from slacktide.policy.base import policies
-from slacktide.report.sentences import policy_name
+from slacktide.report.sentences.events import policy_name
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "policy"
 OWN = """\

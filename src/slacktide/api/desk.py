@@ -32,8 +32,8 @@ from slacktide.engine.requests import Answer
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError
 from slacktide.events import Decided, Record, Submitted
-from slacktide.report.reasons import because
-from slacktide.report.why import why as explain
+from slacktide.report.sentences.reasons import because
+from slacktide.report.sentences.why import why as explain
 from slacktide.report.wire import events as events_wire
 from slacktide.report.wire import values
 from slacktide.results.status import JobStatus

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slacktide.app.course import CoursePoint
 from slacktide.app.fleet_money import FleetStatus
 from slacktide.app.tokens import Role
 from slacktide.results.bill import Bill
+from slacktide.results.course import CoursePoint
 from slacktide.results.machines import MachineStatus
 from slacktide.results.status import JobStatus
 

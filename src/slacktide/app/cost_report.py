@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from slacktide.app.costs import JobCost, SiteCost
-from slacktide.report import bill as job_report
-from slacktide.report import machine_bill as machines_report
-from slacktide.report import site_bill as site_report
+from slacktide.report.bills import job as job_report
+from slacktide.report.bills import machines as machines_report
+from slacktide.report.bills import site as site_report
 
 
 class CostTold(NamedTuple):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from slacktide.app.stories import same_decision
 from slacktide.events import Decided, Event, Held, Kept, Lived, PaceRevised, Record, Remembered
+from slacktide.results.course import Course, CoursePoint
+from slacktide.results.run import Lap
 from slacktide.store.base import Store
 
 MOST_POINTS = 400
@@ -21,35 +23,18 @@ REPEATED = (Decided, PaceRevised)
 """Kinds of events that come again in every slot, one after the other."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoursePoint:
-    """What a job held from an hour on, and what it had done and paid until then."""
-
-    hours: float
-    """Since the job began."""
-    pool: str
-    spot_gpus: int
-    on_demand_gpus: int
-    offered_spot_gpus: int
-    """Spot GPUs obtainable, those held included."""
-    spot_usd_per_gpu_hour: float
-    on_demand_usd_per_gpu_hour: float
-    progress_gpu_hours: float
-    cost_usd: float
-
-
 @dataclass(slots=True)
-class Course:
-    """Points and happenings of one job, read on event by event."""
+class LiveCourse:
+    """The course of one job and what happened to it, read on event by event."""
 
     began_hours: float = 0.0
     seq: int = 0
     """The last event that was heard."""
-    points: list[CoursePoint] = field(default_factory=list)
-    end: CoursePoint | None = None
-    """Where the last stretch ended; it holds nothing, as far as is known here."""
+    course: Course = field(default_factory=Course)
     happenings: list[Record] = field(default_factory=list)
     """The last ones in words' order; of a row of equal decisions the newest."""
+    _done_gpu_hours: float = 0.0
+    """Work done as far as was heard; a decision knows what a loss just took."""
 
     def hear(self, record: Record) -> None:
         """Take one more event of the job into account."""
@@ -57,38 +42,22 @@ class Course:
         if not self.seq:
             self.began_hours = event.at_hours
         self.seq = record.seq
+        if isinstance(event, Decided):
+            self._done_gpu_hours = event.state.progress_gpu_hours
         if isinstance(event, Lived):
             self._lived(event)
         if not isinstance(event, QUIET):
             self._happened(record)
 
     def _lived(self, event: Lived) -> None:
-        stretch, before, quote = event.priced.stretch, self.end, event.priced.stretch.quote
-        from_hours, to_hours = stretch.from_hours - self.began_hours, stretch.to_hours - self.began_hours
-        begun = CoursePoint(
-            hours=from_hours,
-            pool=stretch.pool,
-            spot_gpus=stretch.spot_gpus,
-            on_demand_gpus=stretch.on_demand_gpus,
-            offered_spot_gpus=quote.spot_gpus,
-            spot_usd_per_gpu_hour=quote.spot_usd_per_gpu_hour,
-            on_demand_usd_per_gpu_hour=quote.on_demand_usd_per_gpu_hour,
-            progress_gpu_hours=0.0 if before is None else before.progress_gpu_hours,
-            cost_usd=0.0 if before is None else before.cost_usd,
+        before, self._done_gpu_hours = self._done_gpu_hours, event.state.progress_gpu_hours
+        stretch = event.priced.stretch
+        own = stretch._replace(
+            from_hours=stretch.from_hours - self.began_hours, to_hours=stretch.to_hours - self.began_hours
         )
-        if before is not None and from_hours > before.hours:  # nobody was there in between
-            self.points.append(before)
-        self.points.append(begun)
-        if len(self.points) > 2 * MOST_POINTS:
-            self.points = self.points[::2]
-        self.end = replace(
-            begun,
-            hours=to_hours,
-            spot_gpus=0,
-            on_demand_gpus=0,
-            progress_gpu_hours=event.state.progress_gpu_hours,
-            cost_usd=begun.cost_usd + event.priced.charge.usd,
-        )
+        self.course.live(Lap(event.priced._replace(stretch=own), before, self._done_gpu_hours))
+        if len(self.course.points) > 2 * MOST_POINTS:
+            self.course.points = self.course.points[::2]
 
     def _happened(self, record: Record) -> None:
         for place in range(len(self.happenings) - 1, max(-1, len(self.happenings) - 3), -1):
@@ -113,11 +82,11 @@ class Courses:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: OrderedDict[str, Course] = OrderedDict()
+        self._known: OrderedDict[str, LiveCourse] = OrderedDict()
 
-    def of(self, job: str) -> Course:
+    def of(self, job: str) -> LiveCourse:
         """Return the course of a job up to now."""
-        course = self._known.setdefault(job, Course())
+        course = self._known.setdefault(job, LiveCourse())
         self._known.move_to_end(job)
         while len(self._known) > MOST_JOBS:
             self._known.popitem(last=False)
@@ -126,9 +95,9 @@ class Courses:
         return course
 
 
-def drawn(course: Course, spot_gpus: int, on_demand_gpus: int, *, over: bool) -> list[CoursePoint]:
+def drawn(live: LiveCourse, spot_gpus: int, on_demand_gpus: int, *, over: bool) -> list[CoursePoint]:
     """Return the points to be drawn, the last one where the last stretch ended with what is held since."""
-    if course.end is None:
+    if live.course.end is None:
         return []
     held = (0, 0) if over else (spot_gpus, on_demand_gpus)
-    return [*course.points, replace(course.end, spot_gpus=held[0], on_demand_gpus=held[1])]
+    return [*live.course.points, replace(live.course.end, spot_gpus=held[0], on_demand_gpus=held[1])]

@@ -13,7 +13,7 @@ from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.world import World
 from slacktide.events import SiteOpened
 from slacktide.jobfile.fleet import parse_fleet
-from slacktide.report.sentences import policy_name
+from slacktide.report.sentences.events import policy_name
 from slacktide.types import TIME_TOLERANCE_HOURS
 
 

@@ -24,7 +24,7 @@ from slacktide.engine.pricing import sites_of
 from slacktide.engine.world import Track, World
 from slacktide.errors import InputError
 from slacktide.events import Record, SubmissionAsked, Submitted
-from slacktide.report.why import why as explain
+from slacktide.report.sentences.why import why as explain
 from slacktide.results.bill import Bill
 from slacktide.results.status import JobStatus
 from slacktide.store.base import Store

@@ -11,7 +11,7 @@ from slacktide.engine.world import NOTHING, Holding, Track, World
 from slacktide.errors import SlacktideError
 from slacktide.events import Submitted
 from slacktide.jobfile import parse_job
-from slacktide.report.sentences import policy_name
+from slacktide.report.sentences.events import policy_name
 from slacktide.results.status import JobStatus
 from slacktide.types import TIME_TOLERANCE_HOURS
 

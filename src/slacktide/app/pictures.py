@@ -47,9 +47,9 @@ def _made(want: str, makers: Makers, folder: Path) -> str:
 
 def of_plan(plan: JobPlan) -> Makers:
     """Return what a plan can become."""
-    from slacktide.report import plan as report
     from slacktide.report.figures.plan import plot_plan
     from slacktide.report.pages.plan import write_plan
+    from slacktide.report.tables import plan as report
 
     texts = {"text": lambda: report.page(plan)}
     return Makers(texts, lambda path: write_plan(plan, path), lambda path: plot_plan(plan, path))
@@ -57,9 +57,9 @@ def of_plan(plan: JobPlan) -> Makers:
 
 def of_pools_plan(plan: PoolsPlan) -> Makers:
     """Return what a plan over pools can become."""
-    from slacktide.report import pools_plan as report
     from slacktide.report.figures.pools_plan import plot_pools_plan
     from slacktide.report.pages.pools_plan import write_pools_plan
+    from slacktide.report.tables import pools_plan as report
 
     texts = {"text": lambda: report.page(plan)}
     return Makers(texts, lambda path: write_pools_plan(plan, path), lambda path: plot_pools_plan(plan, path))
@@ -67,9 +67,9 @@ def of_pools_plan(plan: PoolsPlan) -> Makers:
 
 def of_backtest(result: Comparison) -> Makers:
     """Return what a back-test can become."""
-    from slacktide.report import backtest as report
     from slacktide.report.figures.backtest import plot_backtest
     from slacktide.report.pages.backtest import write_report
+    from slacktide.report.tables import backtest as report
     from slacktide.report.wire import backtest as wire
 
     def decisions() -> str:

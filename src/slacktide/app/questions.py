@@ -38,9 +38,9 @@ from slacktide.app.uploads import check_market, check_policy, parsed, policy_spe
 from slacktide.backtesting.compare import Progress
 from slacktide.engine.snapshots import read_world
 from slacktide.errors import InputError, SlacktideError
-from slacktide.report import machines as machines_report
-from slacktide.report import plan as plan_report
-from slacktide.report import pools_plan as pools_plan_report
+from slacktide.report.tables import machines as machines_report
+from slacktide.report.tables import plan as plan_report
+from slacktide.report.tables import pools_plan as pools_plan_report
 from slacktide.report.wire import backtest as backtest_wire
 
 MOST_STARTS = 500

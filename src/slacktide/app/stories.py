@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from slacktide.events import Decided, Ended, Event, Preempted, Record, Resumed, Stalled, WorkerFailed
-from slacktide.report.why import NOT_ASKED
+from slacktide.report.sentences.why import NOT_ASKED
 from slacktide.store.base import Store
 
 MOST_JOBS = 256

@@ -99,7 +99,7 @@ def _print(result: Comparison, output: str, *, verbose: bool) -> None:
 
 
 def _show(result: Comparison, *, verbose: bool) -> None:
-    from slacktide.report import backtest as report
+    from slacktide.report.tables import backtest as report
 
     detail = result.detail if verbose else ()
     if sys.stdout.isatty():

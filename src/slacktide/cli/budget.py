@@ -41,7 +41,7 @@ def budget(fleet: str, **given: Any) -> None:
     """
     from slacktide.app.streams import budget as find
     from slacktide.jobfile import read_fleet_file
-    from slacktide.report.budget import Asked
+    from slacktide.report.tables.budget import Asked
 
     if given["budget_text"] is not None and given["response_hours"] is not None:
         raise InputError("only one of --budget and --response may be given, got both")
@@ -85,8 +85,8 @@ def budget_gpus(file: FleetFile, text: str | None) -> float:
 
 
 def _print(answer: Any, asked: Any, given: dict[str, Any]) -> None:
-    from slacktide.report.budget import page
-    from slacktide.report.budget_frontier import frontier_page
+    from slacktide.report.tables.budget import page
+    from slacktide.report.tables.budget_frontier import frontier_page
     from slacktide.report.wire.budget import as_json, csv_text
 
     if given["output"] == "json":

@@ -32,7 +32,7 @@ def up(spot: int, on_demand: int, gpus: int) -> None:
     """Start the cluster; it stays until `slacktide cluster down`."""
     from slacktide.app.cluster import ClusterRequest, start_cluster
     from slacktide.cli.spinner import waiting
-    from slacktide.report.cluster import text
+    from slacktide.report.tables.cluster import text
 
     request = ClusterRequest(spot=spot, on_demand=on_demand, gpus=gpus)
     with waiting(f"starting Ray with {format_count(spot + on_demand, 'node')}", patience_s=0.5):
@@ -47,7 +47,7 @@ def up(spot: int, on_demand: int, gpus: int) -> None:
 def status(output: str) -> None:
     """Show the nodes of the cluster and how many workers run on each."""
     from slacktide.app.cluster import cluster_status
-    from slacktide.report.cluster import as_json, text
+    from slacktide.report.tables.cluster import as_json, text
 
     found = cluster_status()
     if output == "json":

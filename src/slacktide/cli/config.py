@@ -55,7 +55,7 @@ def config(context: click.Context, output: str) -> None:
         values = [one._asdict() for one in rows]
         common.echo_json({"profile": settings.profile or None, "files": _paths(), "values": values})
         return
-    from slacktide.report.grid import Column, Grid, as_text
+    from slacktide.report.tables.grid import Column, Grid, as_text
 
     columns = (Column("key", right=False), Column("value", right=False), Column("from", right=False))
     say(as_text(Grid(columns, tuple((one.key, _shown(one.value), _place(one)) for one in rows))))

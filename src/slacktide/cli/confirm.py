@@ -59,7 +59,7 @@ def _fresh(wanted: Sequence[PlanRequest], begun: Collection[str]) -> list[PlanRe
 def _show_plan(request: PlanRequest) -> str:
     """Print the plan of a job and return the pool that it chose."""
     from slacktide.app.plan import make_plan
-    from slacktide.report.plan import page
+    from slacktide.report.tables.plan import page
 
     with common.Bar("planning") as bar:
         result = make_plan(request, progress=bar)

@@ -62,7 +62,7 @@ def cost(job: str | None, **given: Any) -> int:
 def _in_parts(job: str | None, by: str, pictures: Pictures, given: Mapping[str, Any]) -> int:
     """Print the bill of a journal in parts, which add up to the bill that is audited."""
     from slacktide.app.bill_parts import bill_parts, check_sum, parse_keys
-    from slacktide.report import bill_parts as report
+    from slacktide.report.bills import parts as report
 
     if job is not None or pictures != Pictures():
         raise InputError("--by and -o csv must be of a whole journal, got a JOB; leave it out")

@@ -19,7 +19,7 @@ def doctor(output: str) -> int:
     or sent, and no credential is read. Exits with 1 when something is missing.
     """
     from slacktide.app.doctor import examine
-    from slacktide.report.grid import Column, Grid, as_text
+    from slacktide.report.tables.grid import Column, Grid, as_text
 
     found = examine()
     if output == "json":

@@ -44,8 +44,8 @@ def jobs(journal: str | None, server: str | None, output: str, **given: Any) -> 
     reason is printed, and it can be cancelled.
     """
     from slacktide.app.listing import UNATTENDED
-    from slacktide.report import jobs as report
-    from slacktide.report.grid import as_rich
+    from slacktide.report.tables import jobs as report
+    from slacktide.report.tables.grid import as_rich
 
     wanted = _filter(given)
     with opened(journal, server) as read:

@@ -119,7 +119,7 @@ def _teach(job: str, saved: Saved, given: dict[str, Any]) -> None:
 
 
 def _print(hedge: Hedge, path: Path, output: str) -> None:
-    from slacktide.report import learn as report
+    from slacktide.report.tables import learn as report
 
     if output == "json":
         common.echo_json(report.as_json(hedge, str(path)))

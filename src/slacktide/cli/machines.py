@@ -67,7 +67,7 @@ def machines(
         listed = [one for one in listed if one.orphan]
     ended = _swept(request, listed, yes=yes, dry_run=dry_run, output=output) if sweep else []
     if output == "json":
-        from slacktide.report.machines import as_json
+        from slacktide.report.tables.machines import as_json
 
         swept = {"ended": ended} if sweep else {}
         could = {"could_rent": _could(request)} if dry_run and not sweep else {}
@@ -81,7 +81,7 @@ def machines(
 def _of_server(url: str, output: str, more: str | bool) -> None:
     """List what the journal of a server has rented."""
     from slacktide.app.remote import open_server
-    from slacktide.report import machines as report
+    from slacktide.report.tables import machines as report
 
     if more:
         raise InputError(
@@ -96,7 +96,7 @@ def _of_server(url: str, output: str, more: str | bool) -> None:
 
 def _bill(request: MachinesRequest, output: str) -> None:
     from slacktide.app.machines import account
-    from slacktide.report import machine_account as report
+    from slacktide.report.bills import machine_account as report
 
     found = account(request)
     if output == "json":
@@ -106,7 +106,7 @@ def _bill(request: MachinesRequest, output: str) -> None:
 
 
 def _show(listed: list[MachineStatus], *, owners: bool) -> None:
-    from slacktide.report import machines as report
+    from slacktide.report.tables import machines as report
 
     say(report.text(listed, owners=owners))
     orphans = sum(one.orphan for one in listed)
@@ -121,7 +121,7 @@ def _swept(
     """Show what no ticket explains, ask, and end it; return what was ended."""
     from slacktide.app.machines import sweep
     from slacktide.cli.confirm import is_terminal
-    from slacktide.report import machines as report
+    from slacktide.report.tables import machines as report
 
     table = output != "json"
     if table:
@@ -157,7 +157,7 @@ def _could(request: MachinesRequest) -> list[dict[str, object]]:
 
 def _show_choices(request: MachinesRequest) -> None:
     from slacktide.app.machines import choices
-    from slacktide.report import machines as report
+    from slacktide.report.tables import machines as report
 
     say("")
     say(report.choices([(*one.spec, one.usd_per_hour, one.most) for one in choices(request)]))

@@ -270,7 +270,7 @@ _COLUMNS = (
 
 def _print(found: Market) -> None:
     """Print all about one pool, or several side by side."""
-    from slacktide.report import pools
+    from slacktide.report.tables import pools
 
     (_describe if len(found) == 1 else _compare)(found)
     common.show(*pools.stock_words(found.pools), *(f"assumed: {sentence}" for sentence in found.assumptions))
@@ -295,7 +295,7 @@ def _describe(found: Market) -> None:
 def _compare(found: Market) -> None:
     """Print the pools side by side, and what moves between them cost."""
     from slacktide.market.side_by_side import largest_gpus, moves_between, side_by_side
-    from slacktide.report import grid, pools
+    from slacktide.report.tables import grid, pools
 
     most = largest_gpus(found)
     table = grid.as_rich(pools.beside(side_by_side(found), most), title=_title(found))

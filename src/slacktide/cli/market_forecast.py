@@ -73,7 +73,7 @@ def specs(texts: tuple[str, ...]) -> list[Spec]:
 def as_json(found: Market, each: list[Scores], warmup: float) -> dict[str, Any]:
     """Return scores in the documented keys."""
     from slacktide.forecast.score import overall
-    from slacktide.report.forecast_verdict import best, verdicts
+    from slacktide.report.sentences.forecast import best, verdicts
 
     def document(scores: Scores) -> dict[str, Any]:
         return {
@@ -95,7 +95,7 @@ def as_json(found: Market, each: list[Scores], warmup: float) -> dict[str, Any]:
 def print_scores(found: Market, each: list[Scores]) -> None:
     """Print the mean over pools, then what it means."""
     from slacktide.forecast.score import overall
-    from slacktide.report.forecast_verdict import verdicts
+    from slacktide.report.sentences.forecast import verdicts
 
     scores = overall(each) if len(each) > 1 else each[0]
     common.show(

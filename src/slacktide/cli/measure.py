@@ -38,7 +38,7 @@ def measure(job: str, widths: str, minutes: float, speed: float, write: bool, ou
     from slacktide.app.measure import Interrupted, MeasureRequest, write_measured
     from slacktide.app.measure import measure as measured
     from slacktide.cli.signals import Stopping
-    from slacktide.report import measured as report
+    from slacktide.report.tables import measured as report
 
     request = MeasureRequest(
         path=job, widths=_widths(widths), hours=_positive("--minutes", minutes, MOST_MINUTES) / 60.0,

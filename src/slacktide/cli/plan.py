@@ -61,15 +61,15 @@ def plan(job: str, **given: Any) -> None:
         moving = make_pools_plan(request, progress=bar)
         staying = make_plan(request, progress=bar) if moving is None else None
     if moving is not None:
-        from slacktide.report import pools_plan
         from slacktide.report.figures.pools_plan import plot_pools_plan
         from slacktide.report.pages.pools_plan import write_pools_plan
+        from slacktide.report.tables import pools_plan
 
         _tell(moving, pools_plan.as_json, pools_plan.page, plot_pools_plan, write_pools_plan, given)
     elif staying is not None:
-        from slacktide.report import plan as report
         from slacktide.report.figures.plan import plot_plan
         from slacktide.report.pages.plan import write_plan
+        from slacktide.report.tables import plan as report
 
         _tell(staying, report.as_json, report.page, plot_plan, write_plan, given)
 

@@ -32,7 +32,7 @@ class Pictures(NamedTuple):
 
 def print_bills(bills: Sequence[Bill], output: str) -> None:
     """Print the bills of a run."""
-    from slacktide.report import bill as report
+    from slacktide.report.bills import job as report
 
     if output == "json":
         common.echo_json({"jobs": [report.as_json(bill) for bill in bills]})

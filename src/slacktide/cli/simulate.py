@@ -76,7 +76,7 @@ def simulate(fleet: str, **given: Any) -> None:
     from slacktide.app.streams import simulate as run
     from slacktide.app.streams import usual_allocators
     from slacktide.jobfile import read_fleet_file
-    from slacktide.report.streams import Simulated
+    from slacktide.report.tables.streams import Simulated
 
     file = read_fleet_file(fleet)
     if file.market is not None or given["market"] is not None:
@@ -139,7 +139,8 @@ def _either(given: float | None, usual: float) -> float:
 
 
 def _print(found: Any, asked: Any, output: str) -> None:
-    from slacktide.report import stream_export, streams
+    from slacktide.report.tables import streams
+    from slacktide.report.wire import streams as stream_export
 
     if output == "json":
         common.echo_json(stream_export.as_json(found, asked))

@@ -65,7 +65,7 @@ def _option(name: str) -> str:
 
 
 def _print(found: FleetComparison, path: str, output: str) -> None:
-    from slacktide.report.fleet import page
+    from slacktide.report.tables.fleet import page
     from slacktide.report.wire import fleet as wire
 
     if output == "json":

@@ -10,7 +10,7 @@ from slacktide.cli import options as common
 from slacktide.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from slacktide.report.speedups import Study
+    from slacktide.report.tables.speedups import Study
 
 
 @click.group()
@@ -36,7 +36,7 @@ def fit(data: str, plot: str | None, output: str, **given: Any) -> None:
     DATA has a column of widths (gpus) and one of rates (throughput, samples_per_s and the like) or of times
     to finish (minutes, time_to_target_s and the like). Each form is printed as the line to paste into a file.
     """
-    from slacktide.report import speedups as report
+    from slacktide.report.tables import speedups as report
 
     studies = _studies(data, given)
     if output == "json":
@@ -53,7 +53,7 @@ def fit(data: str, plot: str | None, output: str, **given: Any) -> None:
 def _studies(data: str, given: dict[str, Any]) -> list[Study]:
     from slacktide.budget.fit import fit_speedups
     from slacktide.jobfile.measured import Choice, read_measured
-    from slacktide.report.speedups import Study
+    from slacktide.report.tables.speedups import Study
 
     if given["rate"] is not None and given["time"] is not None:
         raise InputError("only one of --rate and --time may be given, got both")

@@ -118,6 +118,12 @@ def count(number: int, noun: str) -> str:
     return format_count(number, noun)
 
 
+def usd_span(low: float, high: float) -> str:
+    """Write the bounds of a price: `$2.40 to $2.46`; one number when both read the same."""
+    ends = format_usd(low), format_usd(high)
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
 def usd_range(low: float, high: float) -> str:
     """Write a range of money; one number when both ends read the same."""
     ends = format_usd(low), format_usd(high)

@@ -50,7 +50,9 @@ def bill_figure(points: Sequence[Point], result: BudgetReproduction) -> bytes:
         axes = _axes(figure, len(panels))
         for ax, panel in zip(axes, panels, strict=False):
             _bills(ax, [one for one in mine if one.panel == panel], result.widths)
-        _labels(axes, len(panels), "GPUs on average, as paid for", "mean response time, hours")
+        _labels(
+            axes, len(panels), "GPUs on average, as paid for (log scale)", "mean response, hours (log scale)"
+        )
         _legend(figure, axes)
 
     return png(draw, _room(len(panels)))
@@ -94,10 +96,10 @@ def ratio_figure(ratios: Sequence[Ratio]) -> bytes:
         for row, name in zip(grid, machines, strict=True):
             for ax, panel in zip(row, panels, strict=True):
                 _ratios(ax, [one for one in mine if (one.machines, one.panel) == (name, panel)])
-            row[0].set_ylabel(f"mean over fixed-width's\n{drawable(name, 44)}")
+            row[0].set_ylabel(f"mean over fixed-width's (log scale)\n{drawable(name, 44)}")
         for top, low, panel in zip(grid[0], grid[-1], panels, strict=True):
             top.set_title(drawable(panel, 30), loc="left", fontsize=9)
-            low.set_xlabel("bill over load")
+            low.set_xlabel("bill over load (log scale)")
         _legend(figure, grid.ravel())
 
     return png(draw, (max(7.0, 2.5 * len(panels) + 1), 3.2 * len(machines) + 0.6))
@@ -130,7 +132,7 @@ def width_figure(widths: Sequence[Width]) -> bytes:
         ax.set_yscale("log", base=2)
         _log(ax, "y", 1.0, max(one.real_gpus for one in widths))
         ax.set_xlabel("budget, GPUs on average")
-        ax.set_ylabel("GPUs of a job")
+        ax.set_ylabel("GPUs of a job (log scale)")
         ax.set_title(drawable(widths[0].panel, 60), loc="left", fontsize=9)
         ax.grid(True, axis="both")
         ax.legend(loc="lower right", borderaxespad=1.0)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from slacktide.report.pages import markup
 from slacktide_papers.budget import words as tell
 from slacktide_papers.budget.epoch_words import epoch_grid
 from slacktide_papers.budget.figures import (
@@ -19,7 +18,17 @@ from slacktide_papers.budget.figures import (
 )
 from slacktide_papers.budget.findings import finding, headline
 from slacktide_papers.budget.rows import BudgetReproduction
-from slacktide_papers.reproduction import MARKER, PAGE, as_csv, as_plain, document, picture, write_files
+from slacktide_papers.reproduction import (
+    MARKER,
+    PAGE,
+    Experiment,
+    Overview,
+    as_csv,
+    as_plain,
+    document,
+    picture,
+    write_files,
+)
 
 FIGURES = {
     "paper": ("paper", "widths"),
@@ -59,36 +68,25 @@ def as_json(result: BudgetReproduction) -> dict[str, Any]:
 
 def page(result: BudgetReproduction, figures: dict[str, bytes]) -> str:
     """Return the whole page."""
-    parts = [_head(result), _contests(result), *(_section(name, result, figures) for name in tell.TITLES)]
-    return document("Budget experiments, reproduced", parts, "Made by Slacktide.")
-
-
-def _head(result: BudgetReproduction) -> str:
     facts = [f"seed {result.seed}", "quick size: a demonstration, not a measurement"][: 1 + result.quick]
-    return "\n".join(
-        [
-            "<header>",
-            markup.paragraph("Reproduction", "kicker"),
-            "<h1>Renting GPUs on a budget</h1>",
-            markup.paragraph(tell.ASKED_OF_ALL, "asked"),
-            markup.paragraph(" · ".join(facts), "facts"),
-            f'<div class="verdict">{"".join(map(markup.paragraph, headline(result)))}</div>',
-            markup.bullets((tell.WINDOW, *result.notes)),
-            "</header>",
-        ]
+    return document(
+        title="Budget experiments, reproduced",
+        name="Renting GPUs on a budget",
+        asked=tell.ASKED_OF_ALL,
+        facts=[" · ".join(facts)],
+        verdict=headline(result),
+        notes=(tell.WINDOW, *result.notes),
+        overview=Overview(
+            "Mean completion time over fixed-width's, at equal bills",
+            tell.contests_grid(result.contests),
+            tell.CONTESTS_NOTE,
+        ),
+        experiments=[_experiment(name, result, figures) for name in tell.TITLES],
+        footer="Made by Slacktide.",
     )
 
 
-def _contests(result: BudgetReproduction) -> str:
-    table = markup.table(tell.contests_grid(result.contests), kind="lines")
-    return markup.section(
-        "Mean completion time over fixed-width's, at equal bills",
-        table,
-        markup.paragraph(tell.CONTESTS_NOTE, "note"),
-    )
-
-
-def _section(name: str, result: BudgetReproduction, figures: dict[str, bytes]) -> str:
+def _experiment(name: str, result: BudgetReproduction, figures: dict[str, bytes]) -> Experiment:
     points = [point for point in result.points if point.experiment == name]
     grids = [tell.points_grid(group) for group in tell.groups(points)]
     if name == "paper":
@@ -97,15 +95,9 @@ def _section(name: str, result: BudgetReproduction, figures: dict[str, bytes]) -
         grids = [tell.costs_grid(result.costs)]
     if name == "epochs":
         grids = [epoch_grid(result.epochs), *grids]
-    return markup.section(
-        tell.TITLES[name],
-        markup.paragraph(tell.ASKED[name], "note"),
-        *(picture(figures[one], f"{tell.TITLES[name]}: {one}") for one in FIGURES[name]),
-        markup.bullets(finding(name, result)),
-        markup.folded(
-            "Numbers", f"also in {name}.csv", "\n".join(markup.table(grid, kind="lines") for grid in grids)
-        ),
-    )
+    title = tell.TITLES[name]
+    drawn = [picture(figures[one], f"{title}: {one}") for one in FIGURES[name]]
+    return Experiment(name, title, tell.ASKED[name], drawn, finding(name, result), grids)
 
 
 def _figures(result: BudgetReproduction) -> dict[str, bytes]:

@@ -88,6 +88,13 @@ def _write(ax: Axes, points: Sequence[Point]) -> None:
     ax.text(0.02, 0.02, text, transform=ax.transAxes, color=FAINT, fontsize=8)
 
 
+ROW_LABELS = (
+    "mean utility per job\nless the best fixed one's, USD",
+    "weight of the leader",
+    "regret (scaled utility,\nlog scale from 0.1 on)",
+)
+
+
 def selection_figure(result: Reproduction) -> bytes:
     """Draw the selection: utility against the best fixed policy, trust, and regret; returns a PNG."""
     scenarios = list(dict.fromkeys(step.scenario for step in result.steps))
@@ -101,8 +108,7 @@ def selection_figure(result: Reproduction) -> bytes:
             _regret(grid[2][column], steps)
             grid[0][column].set_title(scenario, loc="left", fontsize=9)
             grid[2][column].set_xlabel("jobs")
-        for row, label in enumerate(("mean utility per job\nless the best fixed one's, USD",
-                                     "weight of the leader", "regret (scaled utility)")):  # fmt: skip
+        for row, label in enumerate(ROW_LABELS):
             grid[row][0].set_ylabel(label)
             grid[row][-1].legend(loc="upper left", bbox_to_anchor=(1.02, 1.0))
 

@@ -8,13 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from slacktide.report import words
-from slacktide.report.pages import markup
 from slacktide.report.pages.sections import job_facts
 from slacktide_papers.deadline import words as tell
 from slacktide_papers.deadline.figures import point_figure, selection_figure
 from slacktide_papers.deadline.findings import finding
 from slacktide_papers.deadline.rows import Point, Reproduction
-from slacktide_papers.reproduction import MARKER, PAGE, as_csv, as_plain, document, picture, write_files
+from slacktide_papers.reproduction import (
+    MARKER,
+    PAGE,
+    Experiment,
+    Overview,
+    as_csv,
+    as_plain,
+    document,
+    picture,
+    write_files,
+)
 
 
 def write_reproduction(result: Reproduction, folder: Path) -> list[Path]:
@@ -40,50 +49,35 @@ def as_json(result: Reproduction) -> dict[str, Any]:
     }
 
 
+GAINS_NOTE = (
+    "Over all points of experiments 1 and 2; the selection over the scenarios of experiment 5. Largest "
+    "and typical (median) gain are relative to the baseline's mean utility; points where it earns less "
+    "than 5 % of the clairvoyant's are left out of these two. The last column is the median "
+    "difference as a share of the clairvoyant's utility (for the selection: of the best fixed policy's)."
+)
+
+
 def page(result: Reproduction, figures: dict[str, bytes]) -> str:
     """Return the whole page; pictures are inside it."""
-    parts = [_head(result), _gains(result), *(_section(name, result, figures[name]) for name in tell.TITLES)]
-    return document("Deadline experiments, reproduced", parts, "Made by Slacktide. Money is USD.")
-
-
-def _head(result: Reproduction) -> str:
-    first, *others = tell.headline(result)
     facts = [f"seed {result.seed}", "quick size: a demonstration, not a measurement"][: 1 + result.quick]
-    return "\n".join(
-        [
-            "<header>",
-            markup.paragraph("Reproduction", "kicker"),
-            "<h1>Deadline-aware scheduling on spot markets</h1>",
-            markup.paragraph(f"{words.task(result.job)}; deadlines vary where it is said.", "asked"),
-            markup.paragraph(" · ".join([*job_facts(result.job), *facts]), "facts"),
-            f'<div class="verdict">{"".join(map(markup.paragraph, (first, *others)))}</div>',
-            markup.bullets(result.notes),
-            "</header>",
-        ]
+    return document(
+        title="Deadline experiments, reproduced",
+        name="Deadline-aware scheduling on spot markets",
+        asked=f"{words.task(result.job)}; deadlines vary where it is said.",
+        facts=[" · ".join([*job_facts(result.job), *facts])],
+        verdict=tell.headline(result),
+        notes=result.notes,
+        overview=Overview("Gains over the baselines", tell.gains_grid(result.gains), GAINS_NOTE),
+        experiments=[_experiment(name, result, figures[name]) for name in tell.TITLES],
+        footer="Made by Slacktide. Money is USD.",
     )
 
 
-def _gains(result: Reproduction) -> str:
-    note = (
-        "Over all points of experiments 1 and 2; the selection over the scenarios of experiment 5. Largest "
-        "and typical (median) gain are relative to the baseline's mean utility; points where it earns less "
-        "than 5 % of the clairvoyant's are left out of these two. The last column is the median "
-        "difference as a share of the clairvoyant's utility (for the selection: of the best fixed policy's)."
-    )
-    table = markup.table(tell.gains_grid(result.gains), kind="lines")
-    return markup.section("Gains over the baselines", table, markup.paragraph(note, "note"))
-
-
-def _section(name: str, result: Reproduction, png: bytes) -> str:
+def _experiment(name: str, result: Reproduction, png: bytes) -> Experiment:
     grids = [tell.points_grid(panel) for panel in tell.panels(_of(result.points, name))]
-    tables = [markup.table(grid, kind="lines") for grid in grids or [tell.chosen_grid(result.chosen)]]
-    return markup.section(
-        tell.TITLES[name],
-        markup.paragraph(tell.ASKED[name], "note"),
-        picture(png, tell.TITLES[name]),
-        markup.bullets(finding(name, result)),
-        markup.folded("Numbers", f"also in {name}.csv", "\n".join(tables)),
-    )
+    title = tell.TITLES[name]
+    tables = grids or [tell.chosen_grid(result.chosen)]
+    return Experiment(name, title, tell.ASKED[name], [picture(png, title)], finding(name, result), tables)
 
 
 def _figures(result: Reproduction) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from slacktide.report import words
-from slacktide.report.grid import Column, Grid
+from slacktide.report.tables.grid import Column, Grid
 from slacktide.units import format_usd
 from slacktide_papers.deadline.gains import BEST
 from slacktide_papers.deadline.rows import Chosen, Gain, Point, Reproduction

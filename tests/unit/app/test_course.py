@@ -5,21 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from slacktide.app.course import MOST_HAPPENINGS, MOST_POINTS, Course, drawn
+import pytest
+
+from slacktide.app.course import MOST_HAPPENINGS, MOST_POINTS, LiveCourse, drawn
 from slacktide.events import Decided, Event, Lived, PaceRevised, Preempted, Record
 from slacktide.ledger import Priced, Stretch
 from slacktide.pace import Pace
+from slacktide.report.figures import scene as numbers
+from slacktide.results.course import course_of as course_of_run
 from slacktide.tariff import Charge
 from slacktide.types import JobState, Quote
+from tests.unit.report.runs import ODD_RUNS
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 QUOTE = Quote(2.0, 10.0, 5)
 
 
-def decided(hours: float, spot_gpus: int, **more: object) -> Decided:
+def decided(hours: float, spot_gpus: int, done: float = 0.0, **more: object) -> Decided:
     """Return a decision to hold so much spot from an hour on."""
     one = Decided(
-        job="job", at_hours=hours, why="take-spot", slot=int(hours), quote=QUOTE, state=JobState(),
+        job="job", at_hours=hours, why="take-spot", slot=int(hours), quote=QUOTE,
+        state=JobState(progress_gpu_hours=done),
         pool="zone", spot_gpus=spot_gpus, on_demand_gpus=0, wanted_spot_gpus=spot_gpus,
         wanted_on_demand_gpus=0, attempt=1,
     )  # fmt: skip
@@ -30,7 +36,7 @@ def lived(hours: float, spot_gpus: int, done: float) -> Lived:
     """Return a stretch of an hour with so much spot, at whose end so much is done."""
     stretch = Stretch(
         payer="job", use="work", slot=int(hours), from_hours=hours, to_hours=hours + 1, held_hours=1.0,
-        pool="zone", spot_gpus=spot_gpus, on_demand_gpus=0, quote=QUOTE,
+        pool="zone", spot_gpus=spot_gpus, on_demand_gpus=0, quote=QUOTE, productive_hours=1.0,
     )  # fmt: skip
     state = JobState(progress_gpu_hours=done)
     return Lived(
@@ -41,16 +47,16 @@ def lived(hours: float, spot_gpus: int, done: float) -> Lived:
     )
 
 
-def course_of(*events: Event) -> Course:
+def course_of(*events: Event) -> LiveCourse:
     """Return the course of a job to which all of this happened."""
-    course = Course()
+    course = LiveCourse()
     for seq, event in enumerate(events, start=1):
         course.hear(Record(seq, NOON, event))
     return course
 
 
 def test_points_tell_what_was_held_paid_and_done() -> None:
-    course = course_of(decided(10.0, 3), lived(10.0, 3, 2.5), decided(11.0, 1), lived(11.0, 1, 3.5))
+    course = course_of(decided(10.0, 3), lived(10.0, 3, 2.5), decided(11.0, 1, 2.5), lived(11.0, 1, 3.5))
     points = drawn(course, 2, 1, over=False)
     assert [point.hours for point in points] == [0.0, 1.0, 2.0], "by the job's own clock"
     assert [(point.spot_gpus, point.on_demand_gpus) for point in points] == [(3, 0), (1, 0), (2, 1)]
@@ -59,11 +65,11 @@ def test_points_tell_what_was_held_paid_and_done() -> None:
     first = points[0].offered_spot_gpus, points[0].spot_usd_per_gpu_hour, points[0].on_demand_usd_per_gpu_hour
     assert first == (5, 2.0, 10.0)
     assert drawn(course, 2, 1, over=True)[-1].spot_gpus == 0
-    assert drawn(Course(), 1, 1, over=False) == []
+    assert drawn(LiveCourse(), 1, 1, over=False) == []
 
 
 def test_time_that_nobody_saw_is_a_gap_without_gpus() -> None:
-    course = course_of(decided(0.0, 3), lived(0.0, 3, 1.0), decided(5.0, 3), lived(5.0, 3, 2.0))
+    course = course_of(decided(0.0, 3), lived(0.0, 3, 1.0), decided(5.0, 3, 1.0), lived(5.0, 3, 2.0))
     held = [(point.hours, point.spot_gpus) for point in drawn(course, 0, 0, over=True)]
     assert held == [(0.0, 3), (1.0, 0), (5.0, 3), (6.0, 0)]
 
@@ -71,9 +77,9 @@ def test_time_that_nobody_saw_is_a_gap_without_gpus() -> None:
 def test_points_stay_few_enough_to_be_drawn() -> None:
     hours = range(10 * MOST_POINTS)
     course = course_of(decided(0.0, 1), *(lived(float(hour), 1, float(hour)) for hour in hours))
-    assert MOST_POINTS <= len(course.points) <= 2 * MOST_POINTS
-    assert course.end is not None
-    assert course.end.cost_usd == 2.0 * len(hours), "what is left out is in the sum"
+    assert MOST_POINTS <= len(course.course.points) <= 2 * MOST_POINTS
+    assert course.course.end is not None
+    assert course.course.end.cost_usd == 2.0 * len(hours), "what is left out is in the sum"
 
 
 def test_of_equal_decisions_the_newest_is_told() -> None:
@@ -89,3 +95,20 @@ def test_only_the_last_happenings_are_kept() -> None:
     course = course_of(*(decided(float(hour), hour % 2) for hour in range(3 * MOST_HAPPENINGS)))
     assert len(course.happenings) == MOST_HAPPENINGS
     assert course.happenings[-1].seq == 3 * MOST_HAPPENINGS
+
+
+def test_work_that_was_lost_falls_at_the_loss() -> None:
+    course = course_of(decided(0.0, 3), lived(0.0, 3, 2.5), decided(1.0, 1, 2.0), lived(1.0, 1, 3.0))
+    work = [(point.hours, point.progress_gpu_hours) for point in drawn(course, 0, 0, over=True)]
+    assert work == [(0.0, 0.0), (1.0, 2.5), (1.0, 2.0), (2.0, 3.0)]
+
+
+@pytest.mark.parametrize("name", sorted(ODD_RUNS))
+def test_a_live_run_has_the_same_course_in_the_dashboard_and_in_reports(name: str) -> None:
+    told = ODD_RUNS[name]()
+    live = course_of(*told.events)
+    points = course_of_run(told.run)
+    assert drawn(live, 0, 0, over=True) == points
+    assert points[-1].cost_usd == pytest.approx(told.run.bill.cost_usd)
+    assert numbers.done(told.run).amount[-1] == points[-1].progress_gpu_hours
+    assert numbers.spent(told.run).amount[-1] == points[-1].cost_usd

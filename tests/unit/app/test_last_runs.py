@@ -14,7 +14,7 @@ from slacktide.app.plan import PlanRequest, make_plan
 from slacktide.cli import run
 from slacktide.events import Ended, Event, Held, PaceRevised, Submitted
 from slacktide.pace import Pace, mean_factor, prior, see
-from slacktide.report.plan import last_words
+from slacktide.report.tables.plan import last_words
 from slacktide.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[3]

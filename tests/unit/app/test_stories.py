@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slacktide.app.stories import Stories, Story
 from slacktide.events import Decided, Ended, Event, Preempted, Submitted, WorkerFailed
-from slacktide.report.why import NOT_ASKED, why
+from slacktide.report.sentences.why import NOT_ASKED, why
 from slacktide.results.status import JobStatus
 from slacktide.store.memory import MemoryStore
 from slacktide.types import JobState, Quote

@@ -16,7 +16,7 @@ from slacktide.backtesting.checkpoints import (
     usual_spot_gpus,
 )
 from slacktide.market.base import Pool
-from slacktide.report.plan import advice_words, as_json, page
+from slacktide.report.tables.plan import advice_words, as_json, page
 from slacktide.report.words import about
 from slacktide.results.plan import HeldAt, JobPlan, Outlook, Range, Spread
 from slacktide.types import Allocation, Job

@@ -12,8 +12,8 @@ from slacktide.backtesting.pool_futures import pool_futures, present
 from slacktide.backtesting.roaming import Ground
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.market.base import Market
-from slacktide.report import pools_plan as report
 from slacktide.report.pages.pools_plan import page
+from slacktide.report.tables import pools_plan as report
 from slacktide.results.pools_plan import PoolsPlan
 from slacktide.results.run import OVER_POOLS
 from slacktide.types import PoolChoice

@@ -23,7 +23,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.on_demand import OnDemand
-from slacktide.report.pools import stock_words
+from slacktide.report.tables.pools import stock_words
 from slacktide.results.run import Run
 from slacktide.store.memory import MemoryStore
 from slacktide.types import UNLIMITED_GPUS, Allocation, Job, Quote, Wish

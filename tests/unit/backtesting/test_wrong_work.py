@@ -10,7 +10,7 @@ import pytest
 import slacktide
 from slacktide.backtesting.wrong_work import amounts
 from slacktide.pace import USUAL_SPREAD
-from slacktide.report.plan import as_json, wrong_words
+from slacktide.report.tables.plan import as_json, wrong_words
 from slacktide.speedup import Amdahl
 from slacktide.types import Job
 

@@ -17,8 +17,8 @@ from slacktide.budget.frontier import frontier
 from slacktide.budget.one_width import OneWidths, one_widths
 from slacktide.budget.result import ClassPlan, PathShare, WidthShare
 from slacktide.errors import InfeasibleError, InputError
-from slacktide.report import budget_words as say
-from slacktide.report.budget_notes import notes
+from slacktide.report.sentences import budget as say
+from slacktide.report.sentences.budget_notes import notes
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.types import Job, Phase
 

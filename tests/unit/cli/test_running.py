@@ -35,7 +35,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(
         "slacktide.app.plan.make_plan", lambda *given, **more: types.SimpleNamespace(pool="best")
     )
-    monkeypatch.setattr("slacktide.report.plan.page", lambda plan: "THE PLAN")
+    monkeypatch.setattr("slacktide.report.tables.plan.page", lambda plan: "THE PLAN")
     return answers
 
 

@@ -13,8 +13,8 @@ from slacktide.engine.lane import lane_of
 from slacktide.engine.result import run_result, yardsticks
 from slacktide.engine.world import World
 from slacktide.events import Decided, Lived, Preempted
-from slacktide.report.decisions import decisions
 from slacktide.report.pages.run import page
+from slacktide.report.tables.decisions import decisions
 from slacktide.store.base import Store
 from slacktide.store.sqlite import SqliteStore
 

@@ -11,7 +11,7 @@ from slacktide.forecast.persistence import Persistence
 from slacktide.forecast.score import Score, Scores, named, overall, score, with_skill
 from slacktide.forecast.seasonal import Seasonal
 from slacktide.market.base import Pool
-from slacktide.report.forecast_verdict import best, verdicts
+from slacktide.report.sentences.forecast import best, verdicts
 
 
 def alternating(slots: int = 20) -> Pool:

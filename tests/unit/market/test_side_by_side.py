@@ -10,7 +10,7 @@ import pytest
 from slacktide.market.base import Market, Pool
 from slacktide.market.moves import Moves
 from slacktide.market.side_by_side import MoveBetween, largest_gpus, moves_between, side_by_side
-from slacktide.report.pools import beside, moves_words
+from slacktide.report.tables.pools import beside, moves_words
 
 START = datetime(2025, 10, 4, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 
 from slacktide.errors import FileError
 from slacktide.jobfile.edit import with_keys
-from slacktide.report.measured import keys, lines
+from slacktide.report.tables.measured import keys, lines
 from slacktide.results.measured import LEAST_SPREAD, Measurement, Report, measured_at, pace_of
 
 

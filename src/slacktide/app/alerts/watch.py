@@ -31,7 +31,7 @@ from slacktide.events import (
 )
 from slacktide.jobfile import parse_job
 from slacktide.report import words
-from slacktide.report.sentences import sentence
+from slacktide.report.sentences.events import sentence
 from slacktide.report.wire import values
 from slacktide.units import format_usd
 

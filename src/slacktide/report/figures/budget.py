@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slacktide.report import budget_words as say
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, looks, save_picture
+from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, log_scale, looks, save_picture
+from slacktide.report.sentences import budget as say
 from slacktide.units import HOURS_PER_MONTH, format_duration
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from slacktide.budget.answer import BudgetAnswer
     from slacktide.budget.result import ClassPlan
-    from slacktide.report.budget import Asked
+    from slacktide.report.tables.budget import Asked
 
 MAX_LINES = 12
 """Classes with a line of their own, those that spend most."""
@@ -131,13 +131,12 @@ def _time_axis(axes: Axes, answer: BudgetAnswer, end: float) -> None:
     shown = answer.frontier.mean_response_hours
     top = max(float(shown[0]), answer.plan.mean_response_hours)
     bottom = answer.frontier.plan_at(end).mean_response_hours
-    axes.set_yscale("log")
+    log_scale(axes, y="mean response")
     axes.set_ylim(bottom / 1.15, top * 1.25)
     ticks = [hours for hours in _round_times() if bottom / 1.15 <= hours <= top * 1.25]
     ticks = ticks[:: math.ceil(len(ticks) / MOST_TICKS)]
     axes.set_yticks(ticks, [format_duration(hours) for hours in ticks])
     axes.set_yticks([], minor=True)
-    axes.set_ylabel("mean response")
 
 
 def _round_times() -> list[float]:
@@ -181,9 +180,8 @@ def _widths(axes: Axes, answer: BudgetAnswer) -> None:
             label=drawable(one.name, 22) + (" (mean)" if several else ""),
         )
     axes.axvline(answer.plan.budget_gpus, color=PALETTE[1], linewidth=1.0)
-    axes.set_yscale("log", base=2)
+    log_scale(axes, y="GPUs per job", base=2)
     axes.yaxis.set_major_formatter(lambda width, _: f"{width:g}")
-    axes.set_ylabel("GPUs per job")
     left = len(order) - len(drawn)
     others = f" (the {MAX_LINES} that spend most; {left} are not shown)" if left > 0 else ""
     axes.set_title(f"How wide each class runs{others}", loc="left", fontsize=9)

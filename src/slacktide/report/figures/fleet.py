@@ -10,12 +10,13 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.files import write_whole
-from slacktide.report import budget_words as say
-from slacktide.report import fleet_words as told
 from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
+from slacktide.report.figures.names import short_names
 from slacktide.report.figures.sheet import Row, as_picture, as_svg, stack
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, drawing, looks
+from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, drawing, log_scale, looks
+from slacktide.report.sentences import budget as say
+from slacktide.report.sentences import fleet as told
 from slacktide.results.fleet_jobs import IN_TIME, outcomes
 from slacktide.units import format_duration, format_usd
 
@@ -161,16 +162,18 @@ def _price(ax: Axes, found: FleetComparison) -> None:
 def _responses(ax: Axes, found: FleetComparison) -> None:
     """Draw for each allocator the share of jobs without a deadline that took longer than a time."""
     known = looks(row.policy for row in found.rows)
+    names = short_names(known, 30)
     for row in found.rows:
         run, look = row.run, known[row.policy]
         ranked = np.sort(run.response_hours[run.best_effort & np.isfinite(run.finish_hours)])
         if not len(ranked):
             continue
         left = 1.0 - np.arange(len(ranked)) / len(ranked)
-        name = f"{drawable(row.policy, 30)}: mean {say.response(row.measured.mean_hours)}, "
+        name = f"{names[row.policy]}: mean {say.response(row.measured.mean_hours)}, "
         name += format_usd(row.measured.spent_usd)
         ax.step(ranked, left, where="post", color=look.colour, linestyle=look.dash, linewidth=1.4, label=name)
-    ax.set(xscale="log", ylim=(0, 1.02))
+    log_scale(ax, x="response")
+    ax.set_ylim(0, 1.02)
     low, high = ax.get_xlim()
     ax.set_xticks([hours for hours in ROUND_HOURS if low <= hours <= high])
     ax.xaxis.set_major_formatter(lambda hours, _: format_duration(round(hours * 3600) / 3600))

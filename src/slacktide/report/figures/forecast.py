@@ -7,8 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slacktide.forecast.score import Score, Scores
-from slacktide.report.figures.style import GREY, INK, PALETTE, drawable, save_picture, tick_hours
-from slacktide.report.forecast_verdict import skills, verdicts
+from slacktide.report.figures.style import (
+    GREY,
+    INK,
+    Look,
+    drawable,
+    look,
+    percent_ticks,
+    save_picture,
+    tick_hours,
+)
+from slacktide.report.sentences.forecast import skills, verdicts
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
@@ -35,7 +44,7 @@ def _figure(source: str, scores: Scores) -> Figure:
             f"{what.capitalize()}\n{textwrap.fill(drawable(sentence), 78)}", loc="left", fontsize=9
         )
     left.set_ylabel("error avoided, against persistence")
-    left.yaxis.set_major_formatter(lambda share, _: f"{share:+.0%}" if share else "0")
+    percent_ticks(left.yaxis, 8, signed=True)
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)))
     title = (
@@ -49,7 +58,7 @@ def _panel(axes: Axes, scores: Scores, what: str) -> None:
     end = scores.horizon * scores.slot_hours
     axes.axhline(0.0, color=INK, linewidth=1.6, label="persistence")
     for number, score in enumerate(scores.scores[1:]):
-        _line(axes, scores, score, what, PALETTE[number % len(PALETTE)])
+        _line(axes, scores, score, what, look(number))
     ticks = [hours for hours in tick_hours(end, 8) if hours > 0]
     axes.set_xticks(ticks, [format_duration(hours) for hours in ticks])
     drawn = [skill for score in scores.scores for skill in skills(score, what) if skill is not None]
@@ -72,7 +81,7 @@ def _bounds(scores: Scores) -> tuple[float, float]:
     return (min(found, default=0.0) - 0.02, max(found, default=0.0) + 0.02)
 
 
-def _line(axes: Axes, scores: Scores, score: Score, what: str, colour: str) -> None:
+def _line(axes: Axes, scores: Scores, score: Score, what: str, seen: Look) -> None:
     points = [
         ((ahead + 1) * scores.slot_hours, max(skill, LOWEST))
         for ahead, skill in enumerate(skills(score, what))
@@ -82,9 +91,9 @@ def _line(axes: Axes, scores: Scores, score: Score, what: str, colour: str) -> N
     axes.plot(
         [hours for hours, _ in points],
         [skill for _, skill in points],
-        color=GREY if score.knows_the_future else colour,
-        ls=":" if score.knows_the_future else "-",
-        marker="o",
+        color=GREY if score.knows_the_future else seen.colour,
+        ls=":" if score.knows_the_future else seen.dash,
+        marker=seen.marker,
         markersize=3.5,
         linewidth=1.5,
         label=drawable(score.forecaster, 40) + told,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slacktide.errors import InputError
+from slacktide.report.figures.names import short_names
 from slacktide.report.figures.style import FAINT, INK, drawable, looks, save_picture
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _weights(axes: Axes, hedge: Hedge) -> None:
             shares[row, arm] = share
     jobs = [0, *(point.jobs for point in points)]
     order = np.argsort(-(hedge.weights + 1e-3 * shares.max(axis=0)), kind="stable")[:DRAWN]
-    names = [drawable(hedge.arms[arm], 60) for arm in order]
+    names = list(short_names([hedge.arms[arm] for arm in order], 60).values())
     colours = [look.colour for look in looks(names).values()]
     axes.stackplot(jobs, shares[:, order].T, labels=names, colors=colours, alpha=0.85, linewidth=0)
     if len(hedge.arms) > len(order):

@@ -12,7 +12,8 @@ import numpy as np
 from slacktide.arrays import Floats
 from slacktide.market.base import Market, Pool
 from slacktide.market.statistics import describe, spells_of
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, save_picture
+from slacktide.report.figures.panels.market import is_steady
+from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, log_scale, save_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,8 @@ def _figure(market: Market, shown: Sequence[Pool]) -> Figure:
     # A price history says nothing about availability, so there is only its price to look at.
     priced = not any(np.ptp(pool.spot_gpus) for pool in shown)
     tall = 2.0 if len(shown) == 1 else 1.0
-    heights = [tall] * len(shown) if priced else [*[tall] * len(shown), 1.9, 2.5]
+    prices = 1.4 if any(_moves(pool) for pool in shown) else 0.8
+    heights = [tall] * len(shown) if priced else [*[tall] * len(shown), prices, 2.5]
     figure = Figure(figsize=(11, 1.0 + 1.12 * sum(heights)), layout="constrained")
     rows = figure.add_gridspec(len(heights), 2, height_ratios=heights)
     first = None
@@ -148,6 +150,11 @@ def _prices(axes: Axes, shown: Sequence[Pool]) -> None:
     _dates(axes)
 
 
+def _moves(pool: Pool) -> bool:
+    """Whether there is more to see of a pool's spot price than a flat line."""
+    return not is_steady(pool.spot_usd_per_gpu_hour)
+
+
 def _band(axes: Axes, pool: Pool, colour: str, label: str | None) -> None:
     spot = _drawn(pool, pool.spot_usd_per_gpu_hour)
     axes.fill_between(spot.times, spot.low, spot.high, step="post", color=colour, alpha=0.35, linewidth=0)
@@ -204,12 +211,12 @@ def _spells(axes: Axes, shown: Sequence[Pool]) -> None:
         _survival(axes, spells.down_hours, colour, ":")
     for dash, label in (("-", "with spot"), (":", "without spot")):
         axes.plot([], [], color=INK, ls=dash, label=label)
-    axes.set_xscale("log")
+    log_scale(axes, x="length of a spell")
     low, high = min(pool.slot_hours for pool in shown) * 0.8, max(pool.hours for pool in shown)
     inside = [(hours, label) for hours, label in _SPELL_TICKS if low <= hours <= high]
     axes.set_xticks([hours for hours, _ in inside], [label for _, label in inside])
     axes.minorticks_off()
-    axes.set(xlim=(low, high), ylim=(0, 1.03), xlabel="length of a spell")
+    axes.set(xlim=(low, high), ylim=(0, 1.03))
     axes.set_ylabel("share that lasts at least that long")
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     axes.set_title("How long spells last", loc="left", fontsize=9)

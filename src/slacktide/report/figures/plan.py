@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from slacktide.files import write_whole
 from slacktide.report.figures import sheet
+from slacktide.report.figures.names import short_names
+from slacktide.report.figures.panels.parts import usd_ticks
 from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, drawing, looks
 from slacktide.units import format_duration
 
@@ -70,10 +72,11 @@ def _bills(ax: Axes, plan: JobPlan) -> None:
             cost = spread.cost_usd
             ax.plot([cost.p10, cost.p90], [row + offset] * 2, color=colour, linewidth=width, alpha=0.55)
             ax.plot([cost.p50], [row + offset], "o", color=colour, markersize=5 if width > 3 else 3)
-    ax.set_yticks(range(len(plan.outlooks)), [drawable(outlook.policy, 22) for outlook in plan.outlooks])
+    ax.set_yticks(range(len(plan.outlooks)), list(short_names(known, 22).values()))
     ax.invert_yaxis()
     ax.set_xlim(left=0.0)
-    ax.set_xlabel("USD, p10 to p90; dot: median")
+    usd_ticks(ax.xaxis, 6)
+    ax.set_xlabel("p10 to p90; dot: median")
     ax.set_title("Bills: simulated futures (thick), recent starts (thin)", loc="left", size=10)
     ax.grid(axis="x")
 
@@ -103,7 +106,7 @@ def _curve(points: Sequence[CurvePoint], now: float, label: str) -> Callable[[Ax
         ax.plot(at, [point.mean_cost_usd for point in points], "o-", color=PALETTE[0], label="mean")
         ax.axvline(now, color=INK, linewidth=0.8, linestyle=(0, (4, 2)), label="as the job is")
         ax.set_ylim(bottom=0.0)
-        ax.set_ylabel("USD")
+        usd_ticks(ax.yaxis, 6)
         ax.set_xticks(at, [f"{one:g}" for one in at])
         ax.legend(loc="lower left", borderaxespad=0.6)
         ax.grid(axis="y")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slacktide.files import write_whole
 from slacktide.report.figures import sheet
+from slacktide.report.figures.names import short_names
+from slacktide.report.figures.panels.parts import usd_ticks
 from slacktide.report.figures.panels.pools import letter, look
 from slacktide.report.figures.style import INK, drawable, drawing, looks
 from slacktide.report.words import in_pool
@@ -64,11 +67,13 @@ def _bills(ax: Axes, plan: PoolsPlan) -> None:
         cost, colour = one.futures.cost_usd, known[one.policy].colour
         ax.plot([cost.p10, cost.p90], [row, row], color=colour, linewidth=6.0, alpha=0.55)
         ax.plot([cost.p50], [row], "o", color=colour, markersize=5)
-    names = [drawable(in_pool(one.policy, one.pool), 36) for one in plan.outlooks]
+    short = short_names(known)
+    names = [drawable(in_pool(short[one.policy], one.pool), 36) for one in plan.outlooks]
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.set_xlim(left=0.0)
-    ax.set_xlabel("USD, p10 to p90; dot: median")
+    usd_ticks(ax.xaxis, 6)
+    ax.set_xlabel("p10 to p90; dot: median")
     ax.set_title(f"Bills over {plan.outlooks[0].futures.runs} futures", loc="left", size=10)
     ax.grid(axis="x")
 
@@ -79,12 +84,14 @@ def _where(ax: Axes, plan: PoolsPlan) -> None:
     edges = np.arange(len(base) + 1) * plan.slot_hours
     for at, (name, shares) in enumerate(plan.held):
         top = base + np.array(shares)
-        label = f"{letter(at)}  {drawable(name, 24)}"
-        ax.stairs(top, edges, baseline=base, fill=True, label=label, **look(at))
-        widest = int(np.argmax(shares))
-        if shares[widest] >= LETTERED:
-            middle = (base[widest] + top[widest]) / 2
-            ax.text(edges[widest] + plan.slot_hours / 2, middle, letter(at), ha="center", va="center", size=9)
+        if any(shares):
+            label = f"{letter(at)}  {drawable(name, 24)}"
+            ax.stairs(top, edges, baseline=base, fill=True, label=label, **look(at))
+        first, last = _widest(shares)
+        if shares[first] >= LETTERED:
+            middle = (base[first] + top[first]) / 2
+            hours = (edges[first] + edges[last + 1]) / 2
+            ax.text(hours, middle, letter(at), ha="center", va="center", size=9)
         base = top
     ax.stairs(base, edges, baseline=None, color=INK, lw=0.8)
     ax.set_xlim(0.0, plan.job.deadline_hours)
@@ -93,3 +100,11 @@ def _where(ax: Axes, plan: PoolsPlan) -> None:
     ax.set_xlabel("hours from the start")
     ax.set_title("Where it would hold GPUs, if it moves: share of the futures", loc="left", size=10)
     ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0))
+
+
+def _widest(shares: Sequence[float]) -> tuple[int, int]:
+    """Return the first and the last slot of the first stretch in which a share is at its greatest."""
+    first = last = int(np.argmax(shares))
+    while last + 1 < len(shares) and shares[last + 1] == shares[first]:
+        last += 1
+    return first, last

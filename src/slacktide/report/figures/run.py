@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from slacktide.files import write_whole
 from slacktide.report import words
 from slacktide.report.figures import sheet
+from slacktide.report.figures.names import short_names
 from slacktide.report.figures.panels import holdings, market, money, pools, progress
 from slacktide.report.figures.panels.parts import key_below, key_in
 from slacktide.report.figures.scene import Scene, scene, whereabouts
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 PANELS = {
     "market": "Prices per GPU-hour and spot GPUs available over time",
     "holdings": "Spot and on-demand GPUs held over time, with preemptions and restarts",
-    "progress": "Share of the work done over time, against a straight line to the deadline",
+    "progress": "Work done over time, and how far ahead of a straight line to the deadline or behind it",
     "money": "Money spent over time",
 }
 """The panels, and what each shows in words for those who cannot see it."""
@@ -63,21 +64,21 @@ def panel_rows(scene: Scene, panel: str) -> list[Row]:
     match panel:
         case "market" if scene.pools:
             return [
-                _key("Spot GPUs available in each pool, with its spot price per GPU-hour", pools.keys(scene)),
+                _key(pools.heading(scene), pools.keys(scene)),
                 Row(partial(pools.strips, scene=scene), pools.strips_in(scene), 0.1),
             ]
         case "market":
-            return [
-                Row(partial(market.price, scene=scene), 1.1),
-                Row(partial(market.obtainable, scene=scene), 0.7, 0.42),
-            ]
+            return [_price(scene), Row(partial(market.obtainable, scene=scene), 0.7, 0.42)]
         case "holdings":
             key = partial(holdings.holdings_key, scene=scene)
             return [Row(key, 0.02, 0.4, timed=False), *_holdings(scene, known)]
         case "progress":
-            lines = partial(progress.progress, scene=scene, looks=known)
-            # Above the panel there is the deadline's label.
-            return [_key(progress.heading(scene), progress.keys(scene, known)), Row(lines, 2.4, 0.2)]
+            return [
+                _key(progress.heading(scene), progress.keys(scene, known)),
+                # Above the panel there is the deadline's label.
+                Row(partial(progress.progress, scene=scene, looks=known), 1.1, 0.2),
+                *_ahead(scene, known),
+            ]
     lines = partial(money.money, scene=scene, looks=known)
     return [_key("Money spent", money.keys(scene, known)), Row(lines, 1.4, 0.12)]
 
@@ -91,6 +92,24 @@ def _key(heading: str, keys: Sequence[Artist]) -> Row:
     return Row(partial(key_below, heading=heading, keys=keys), key_in(keys), 0.45, timed=False)
 
 
+def _price(scene: Scene) -> Row:
+    """Return the row of prices: a panel where they move, a line of text where they do not."""
+    if market.is_steady(scene.spot_price().values, scene.on_demand_price().values):
+        return Row(partial(market.steady_price, scene=scene), 0.02, timed=False)
+    return Row(partial(market.price, scene=scene), 0.9)
+
+
+def _ahead(scene: Scene, known: dict[str, Look]) -> list[Row]:
+    """Return the panel of the distance to the straight line, where there is a line."""
+    if words.open_ended(scene.job):
+        return []
+    return [Row(partial(progress.ahead, scene=scene, looks=known), 1.5, 0.42)]
+
+
 def _holdings(scene: Scene, known: dict[str, Look]) -> list[Row]:
-    draw = [partial(holdings.holding, scene=scene, run=run, look=known[run.policy]) for run in scene.runs]
+    names = short_names(known)
+    draw = [
+        partial(holdings.holding, scene=scene, run=run, look=known[run.policy], name=names[run.policy])
+        for run in scene.runs
+    ]
     return [Row(one, 0.78 if scene.pools else 0.6) for one in draw]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from slacktide.arrays import Floats
 from slacktide.errors import InputError
 from slacktide.market.base import Pool
 from slacktide.report import words
+from slacktide.results.course import CoursePoint, course_of
 from slacktide.results.run import RunResult
 from slacktide.types import Job, Quote
 
@@ -74,9 +76,11 @@ class Scene:
         return Steps(np.array([float(quote.spot_gpus) for quote in self.quotes]), self.edges)
 
     def spot_price(self) -> Steps:
+        """Return what a spot GPU costs."""
         return Steps(np.array([quote.spot_usd_per_gpu_hour for quote in self.quotes]), self.edges)
 
     def on_demand_price(self) -> Steps:
+        """Return what a GPU on demand costs."""
         return Steps(np.array([quote.on_demand_usd_per_gpu_hour for quote in self.quotes]), self.edges)
 
 
@@ -95,45 +99,64 @@ def scene(runs: Sequence[RunResult]) -> Scene:
 
 def held(run: RunResult) -> tuple[Steps, Steps]:
     """Return the spot and the on-demand GPUs held; between stretches nothing was."""
-    edges, spot, on_demand = [0.0], list[float](), list[float]()
-    for stretch, _ in run.stretches:
-        if stretch.from_hours > edges[-1]:
-            edges.append(stretch.from_hours)
-            spot.append(0.0)
-            on_demand.append(0.0)
-        edges.append(max(stretch.to_hours, edges[-1]))
-        spot.append(float(stretch.spot_gpus))
-        on_demand.append(float(stretch.on_demand_gpus))
-    shared = np.array(edges)
-    return Steps(np.array(spot), shared), Steps(np.array(on_demand), shared)
+    points = course_of(run)
+    return (
+        _steps(points, [float(point.spot_gpus) for point in points]),
+        _steps(points, [float(point.on_demand_gpus) for point in points]),
+    )
 
 
 def offered_to(run: RunResult) -> Steps:
     """Return the spot GPUs obtainable where a run was, as long as it lasted."""
-    laps = [lap.priced.stretch for lap in run.laps]
-    edges = [*(one.from_hours for one in laps), laps[-1].to_hours]
-    return Steps(np.array([float(one.quote.spot_gpus) for one in laps]), np.array(edges))
+    points = course_of(run)
+    return _steps(points, [float(point.offered_spot_gpus) for point in points])
 
 
-def progress(run: RunResult) -> Curve:
-    """Return the share of the work done: level while it pauses, rising while it works, falling at a loss."""
-    hours, done = [0.0], [0.0]
-    for (stretch, _), before, after in run.laps:
-        working = max(stretch.from_hours, stretch.to_hours - stretch.productive_hours)
-        hours += [stretch.from_hours, working, stretch.to_hours]
-        done += [before, before, after]
-    return Curve(np.array(hours), np.array(done) / run.job.work_gpu_hours)
+def _steps(points: Sequence[CoursePoint], values: Sequence[float]) -> Steps:
+    """Return what holds from each point to the next; from the start to the first point nothing does."""
+    edges = [0.0, *(point.hours for point in points)]
+    return Steps(np.array([0.0, *values[:-1]]), np.maximum.accumulate(np.array(edges)))
+
+
+def done(run: RunResult) -> Curve:
+    """Return the work done: level while it pauses, rising while it works, falling at a loss.
+
+    There is a point at the deadline, where the straight line that it is compared with bends.
+    """
+    points = course_of(run)
+    hours = [0.0, *(point.hours for point in points)]
+    done = [0.0, *(point.progress_gpu_hours for point in points)]
+    due, place = run.job.deadline_hours, bisect_left(hours, run.job.deadline_hours)
+    if 0 < place < len(hours):
+        done.insert(place, float(np.interp(due, hours, done)))
+        hours.insert(place, due)
+    return Curve(np.array(hours), np.array(done))
+
+
+def left_by_losses(run: RunResult) -> Curve:
+    """Return the work that was left where some was lost."""
+    hit = [decision for decision in run.losses if decision.lost_gpu_hours > 0]
+    return Curve(np.array([one.hours for one in hit]), np.array([one.done_gpu_hours for one in hit]))
+
+
+def share(work: Curve, job: Job) -> Curve:
+    """Return work done as its share of all work."""
+    return Curve(work.hours, work.amount / job.work_gpu_hours)
+
+
+def ahead(work: Curve, job: Job) -> Curve:
+    """Return by how many GPU-hours work done is ahead of the straight line; negative: behind it."""
+    line = np.array([job.line_gpu_hours(hours) for hours in work.hours.tolist()])
+    return Curve(work.hours, work.amount - line)
 
 
 def spent(run: RunResult) -> Curve:
     """Return the money spent by when: evenly over each stretch, and none between them."""
-    steps = [(one.from_hours, one.to_hours, charge.usd) for one, charge in run.stretches]
-    hours = np.array([0.0, *(edge for begin, end, _ in steps for edge in (begin, end))])
-    return Curve(hours, _running(usd for _, _, usd in steps))
-
-
-def _running(usd: Iterable[float]) -> Floats:
-    return np.cumsum(np.array([0.0, *(part for each in usd for part in (0.0, each))]))
+    points = course_of(run)
+    return Curve(
+        np.array([0.0, *(point.hours for point in points)]),
+        np.array([0.0, *(point.cost_usd for point in points)]),
+    )
 
 
 def merged(*series: Steps) -> tuple[Steps, ...]:

@@ -24,6 +24,17 @@ TICKS_IN = 0.62
 DOTS_PER_IN = 150
 
 
+STYLE_SHEET = re.compile(r"<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
+LINES = 'stroke-linejoin="round" stroke-linecap="butt"'
+"""What that style sheet of a drawing says."""
+VARIABLES = {
+    INK: "var(--ink, currentColor)",
+    FAINT: f"var(--faint, {FAINT})",
+    GREY: f"var(--clairvoyant, {GREY})",
+}
+"""Colours that the page around a drawing decides, so that it can be light or dark."""
+
+
 class Row(NamedTuple):
     """One panel: how to draw it, its height, the room above it, and whether it shares the time axis."""
 
@@ -67,7 +78,8 @@ def as_picture(figure: Figure, path: str | os.PathLike[str]) -> bytes:
 def as_svg(figure: Figure, name: str, *, says: str) -> str:
     """Return a picture as SVG to stand inside a page, with words for those who cannot see it.
 
-    Ink and greys become CSS variables, so that the page decides between light and dark.
+    Ink and greys become CSS variables, so that the page decides between light and dark. It has neither styles
+    nor scripts and asks for nothing outside, so that it may stand in a page with a strict content policy.
     """
     out = io.StringIO()
     empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -111,10 +123,18 @@ def _write_title(figure: Figure, lines: list[str], height: float) -> None:
 
 
 def _inline(svg: str, name: str, says: str) -> str:
-    """Cut a drawing down to what a page needs: no prologue, no namespaces, ids of its own."""
+    """Cut a drawing down to what a page needs: no prologue, no namespaces, no styles, ids of its own."""
     body = svg[svg.index("<svg") :]
-    body = re.sub(r' xmlns(:xlink)?="[^"]*"', "", body)
+    body = re.sub(r' xmlns(:xlink)?="[^"]*"', "", body).replace("xlink:href", "href")
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
-    for colour, variable in ((INK, "ink"), (FAINT, "faint"), (GREY, "clairvoyant")):
-        body = body.replace(colour, f"var(--{variable})")
-    return body.replace("<svg", f'<svg role="img" aria-label="{escape(says)}"', 1)
+    body = STYLE_SHEET.sub("", body, count=1)
+    body = re.sub(r' style="([^"]*)"', _attributes, body)
+    for colour, variable in VARIABLES.items():
+        body = body.replace(colour, variable)
+    return body.replace("<svg", f'<svg role="img" aria-label="{escape(says)}" {LINES}', 1)
+
+
+def _attributes(style: re.Match[str]) -> str:
+    """Write what a style says as attributes of its element: a strict page takes no styles inside it."""
+    said = (one.partition(":") for one in style[1].split(";") if ":" in one)
+    return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in said)

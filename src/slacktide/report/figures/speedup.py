@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, save_picture
-from slacktide.report.speedups import Study, far_under
+from slacktide.report.figures.style import FAINT, INK, drawable, log_scale, look, save_picture
+from slacktide.report.tables.speedups import Study, far_under
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_PANELS = 12
 """More series than this do not fit one page; the first are shown, and a note says so."""
-COLOURS = {"amdahl": PALETTE[0], "power": PALETTE[1], "linear": PALETTE[2]}
+LOOKS = {form: look(place) for place, form in enumerate(("amdahl", "power", "linear"))}
 _WIDE_SPAN = 24
 """From this ratio of widest to narrowest on, widths are drawn by their logarithm."""
 
@@ -60,10 +60,10 @@ def _panel(axes: Axes, study: Study) -> None:
     wide = last / first >= _WIDE_SPAN
     grid = np.geomspace(first, last, 200) if wide else np.linspace(first, last, 200)
     axes.plot(grid, grid, color=FAINT, linewidth=0.8, linestyle=":", label="perfect")
-    for form, colour in COLOURS.items():
+    for form, seen in LOOKS.items():
         fit = next((one for one in fitted.fits if one.form == form), None)
         values = [fit(gpus) for gpus in grid.tolist()] if fit else [math.nan] * len(grid)
-        axes.plot(grid, values, color=colour, linewidth=1.3, label=form)
+        axes.plot(grid, values, color=seen.colour, ls=seen.dash, linewidth=1.3, label=form)
     axes.plot(grid, [fitted.table(gpus) for gpus in grid.tolist()], color=INK, linewidth=1.3, label="hull")
     axes.plot(*zip(*fitted.points, strict=True), "o", color=INK, markersize=4.5, label="measured")
     far = [(point.gpus, point.speedup) for point in far_under(fitted)]
@@ -80,8 +80,7 @@ def _scales(axes: Axes, study: Study, wide: bool) -> None:
     widths = [gpus for gpus, _ in study.fitted.points]
     top = max(rate for _, rate in study.fitted.points)
     if wide:
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log", base=2)
+        log_scale(axes, x="GPUs", y="speedup", base=2)
         marks = [
             2.0**power
             for power in range(math.floor(math.log2(widths[0])), math.ceil(math.log2(widths[-1])) + 1)
@@ -93,6 +92,6 @@ def _scales(axes: Axes, study: Study, wide: bool) -> None:
     else:
         axes.set_xticks(widths if len(widths) <= 10 else widths[:: math.ceil(len(widths) / 10)])
         axes.set_ylim(0, 1.15 * top)
+        axes.set(xlabel="GPUs", ylabel="speedup")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set(xlabel="GPUs", ylabel="speedup")
     axes.grid(axis="both")

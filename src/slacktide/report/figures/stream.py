@@ -10,10 +10,20 @@ import numpy as np
 from slacktide.budget.frontier import frontier
 from slacktide.budget.stream import realised_classes
 from slacktide.errors import InputError
-from slacktide.report import budget_words as say
 from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
-from slacktide.report.figures.style import FAINT, INK, Look, drawable, looks, save_picture
+from slacktide.report.figures.labels import name_points
+from slacktide.report.figures.names import short_names
+from slacktide.report.figures.style import (
+    FAINT,
+    INK,
+    Look,
+    log_scale,
+    looks,
+    percent_ticks,
+    save_picture,
+)
+from slacktide.report.sentences import budget as say
 from slacktide.units import format_duration
 
 if TYPE_CHECKING:
@@ -26,6 +36,8 @@ WASTES = (("idle", "idle_gpu_hours", FAINT), ("restart", "restart_gpu_hours", "#
           ("fragments", "fragmentation_gpu_hours", "#e69f00"))  # fmt: skip
 WIDE = 4.0
 """Mean responses that differ by more than this factor are drawn on a scale of ratios."""
+DECADE_HOURS = (1 / 3600, 10 / 3600, 1 / 60, 1 / 6, 1.0, 10.0, 96.0, 960.0, 9600.0)
+"""Round times about a factor of ten apart."""
 CURVE_POINTS = 400
 """Response times at which each policy's curve is drawn."""
 
@@ -43,7 +55,8 @@ def _figure(found: StreamComparison) -> Figure:
     figure = Figure(figsize=(11, 8.5), layout="constrained")
     rows = figure.add_gridspec(2, 2, height_ratios=(1.5, 1.0))
     known = looks(row.policy for row in found.rows)
-    _points(figure.add_subplot(rows[0, :]), found, known)
+    points = figure.add_subplot(rows[0, :])
+    _points(points, found, known)
     _curves(figure.add_subplot(rows[1, 0]), found, known)
     _wastes(figure.add_subplot(rows[1, 1]), found)
     title = (
@@ -51,6 +64,8 @@ def _figure(found: StreamComparison) -> Figure:
         f"on {say.gpus(found.fleet.budget_gpus)} GPUs on average"
     )
     figure.suptitle(title, fontsize=11, fontweight="bold", x=0.012, ha="left")
+    figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
+    _name(points, found, known)
     return figure
 
 
@@ -68,54 +83,74 @@ def _points(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None
     axes.plot(x, y, color=INK, linewidth=1.6, label=f"{line}, on these jobs")
     axes.axvline(found.fleet.budget_gpus, color=FAINT, linewidth=0.9, linestyle=":", label="the budget")
     for row in found.rows:
-        spot = row.run.average_gpus, row.run.mean_response_hours
-        name = drawable(row.policy, 44)
-        axes.plot(*spot, "o", color=known[row.policy].colour, markersize=8, label=name, zorder=3)
+        look, spot = known[row.policy], (row.run.average_gpus, row.run.mean_response_hours)
+        axes.plot(*spot, look.marker, color=look.colour, markersize=8, zorder=3)
     best = float(np.interp(high + room, x, y))
     bottom, top = 0.8 * best, 1.25 * max(means)
+    axes.set_ylabel("mean response")
     if max(means) > WIDE * best:
-        axes.set_yscale("log")
+        log_scale(axes, y="mean response")
         axes.set_yticks([hours for hours in ROUND_HOURS if bottom <= hours <= top])
-    axes.set(xlim=(low - room, high + room), ylim=(bottom, top), ylabel="mean response")
+    axes.set(xlim=(low - room, high + room), ylim=(bottom, top))
     axes.set_xlabel("GPUs rented, on average over time")
     axes.yaxis.set_major_formatter(lambda hours, _: format_duration(round(hours * 3600) / 3600))
     axes.yaxis.set_minor_formatter(lambda hours, _: "")
     axes.set_title("What is spent, and what it buys", loc="left", fontsize=9)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.005), ncols=2)
     axes.grid()
+
+
+def _name(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None:
+    """Write each policy's name beside its point, once the points are where they stay."""
+    names = short_names(known)
+    spots = {names[row.policy]: (row.run.average_gpus, row.run.mean_response_hours) for row in found.rows}
+    name_points(axes, spots, {names[policy]: look.colour for policy, look in known.items()})
 
 
 def _curves(axes: Axes, found: StreamComparison, known: dict[str, Look]) -> None:
     """Draw the share of jobs that took longer than a time."""
+    names = short_names(known, 24)
     for row in found.rows:
         ranked = np.sort(row.run.response_hours)
         places = np.unique(np.geomspace(1, len(ranked), CURVE_POINTS).astype(int)) - 1
         places = len(ranked) - 1 - places[::-1]
         look = known[row.policy]
         axes.plot(
-            ranked[places], 1 - places / len(ranked), color=look.colour, linestyle=look.dash, linewidth=1.4
+            ranked[places],
+            1 - places / len(ranked),
+            color=look.colour,
+            linestyle=look.dash,
+            linewidth=1.4,
+            label=names[row.policy],
         )
-    axes.set(xscale="log", yscale="log", ylim=(1e-3, 1.05), ylabel="share of jobs")
-    axes.set_xlabel("response")
+    log_scale(axes, x="response", y="share of jobs")
+    axes.set_ylim(1e-3, 1.05)
+    low, high = axes.get_xlim()
+    ticks = [hours for hours in DECADE_HOURS if low <= hours <= high]
+    axes.set_xticks(ticks)
     axes.xaxis.set_major_formatter(lambda hours, _: format_duration(round(hours * 3600) / 3600))
     axes.xaxis.set_minor_formatter(lambda hours, _: "")
-    axes.yaxis.set_major_formatter(lambda share, _: f"{share:.3g}")
+    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
     axes.set_title("Jobs that take longer than …", loc="left", fontsize=9)
+    axes.legend(loc="lower left", borderaxespad=0.8, handlelength=2.6)
     axes.grid()
 
 
 def _wastes(axes: Axes, found: StreamComparison) -> None:
     """Draw what part of the bill nobody worked on."""
-    names = [drawable(row.policy.split("(")[0], 24) for row in found.rows]
+    names = list(short_names([row.policy for row in found.rows], 24).values())
     places, left = np.arange(len(names)), np.zeros(len(names))
     for label, part, colour in WASTES:
         shares = np.array([row.run.bill.share(getattr(row.run.bill, part)) for row in found.rows])
+        if not shares.any():
+            continue
         axes.barh(places, shares, left=left, color=colour, label=label, height=0.6)
         left += shares
     axes.set_yticks(places, names)
     axes.invert_yaxis()
     axes.set_xlim(0, max(0.05, 1.1 * float(left.max())))
-    axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    percent_ticks(axes.xaxis)
     axes.set_title("Share of the bill that did no work", loc="left", fontsize=9)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
+    if left.any():
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.005), ncols=3)
     axes.grid(axis="x")

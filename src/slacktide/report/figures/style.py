@@ -18,6 +18,7 @@ from slacktide.units import format_duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 INK = "#1b1f24"
@@ -28,8 +29,9 @@ PAPER = "#ffffff"
 # Okabe and Ito's colours without yellow and black, then two of Tol's: told apart by colour-blind
 # readers, and none too light for a thin line on white.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#999933")
-DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)))
-"""Second and third time round the palette a line is dashed."""
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+"""Neighbours differ in dash and marker as well as in colour, for those who see no colours."""
 
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -65,10 +67,11 @@ STYLE: dict[Any, Any] = {
 
 
 class Look(NamedTuple):
-    """The colour and dash by which a policy is known in every panel."""
+    """The colour, dash and marker by which a policy is known in every panel."""
 
     colour: str
     dash: str | tuple[int, tuple[float, ...]]
+    marker: str = "o"
 
 
 YARDSTICKS = {
@@ -84,9 +87,14 @@ def looks(policies: Iterable[str]) -> dict[str, Look]:
     """Give every policy its look: a colour of its own, or ink and grey for what it is compared with."""
     found: dict[str, Look] = {}
     for name in policies:
-        turn, place = divmod(sum(one not in YARDSTICKS for one in found), len(PALETTE))
-        found[name] = YARDSTICKS.get(name) or Look(PALETTE[place], DASHES[turn % len(DASHES)])
+        found[name] = YARDSTICKS.get(name) or look(sum(one not in YARDSTICKS for one in found))
     return found
+
+
+def look(number: int) -> Look:
+    """Return the look of the policy of this number; the second time round the palette dashes are shifted."""
+    turn, place = divmod(number, len(PALETTE))
+    return Look(PALETTE[place], DASHES[(number + turn) % len(DASHES)], MARKERS[place])
 
 
 @contextmanager
@@ -143,6 +151,24 @@ def _charmap() -> frozenset[int]:
     from matplotlib.ft2font import FT2Font
 
     return frozenset(FT2Font(findfont("DejaVu Sans")).get_charmap())
+
+
+def log_scale(ax: Axes, *, x: str = "", y: str = "", base: float = 10) -> None:
+    """Let the axes that are given a label show ratios, and say so in it."""
+    if x:
+        ax.set_xscale("log", base=base)
+        ax.set_xlabel(f"{x} (log scale)")
+    if y:
+        ax.set_yscale("log", base=base)
+        ax.set_ylabel(f"{y} (log scale)")
+
+
+def percent_ticks(axis: Axis, most: int = 7, *, signed: bool = False) -> None:
+    """Give an axis of shares round percents, about so many, so that no label is rounded."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(lambda share, _: f"{100 * share:{'+' if signed and share else ''}.4g}%")
 
 
 TICK_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 4320, 10080, 20160, 40320)

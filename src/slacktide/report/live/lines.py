@@ -20,7 +20,7 @@ from slacktide.events import (
 )
 from slacktide.pace import Pace
 from slacktide.report import words
-from slacktide.report.sentences import sentence
+from slacktide.report.sentences.events import sentence
 
 NOTABLE = math.log(1.05), 0.5
 """How far a pace, and a restart time, must move to be told again: as logarithm, and as share."""

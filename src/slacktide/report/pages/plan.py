@@ -6,11 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from slacktide.files import write_whole
-from slacktide.report import plan as text
 from slacktide.report.figures.plan import plan_svg
 from slacktide.report.file_formats import check_page
-from slacktide.report.grid import Column, Grid
-from slacktide.report.pages import markup
+from slacktide.report.pages.rendering import drawing, render
+from slacktide.report.tables import plan as text
+from slacktide.report.tables.grid import Column, Grid
 
 if TYPE_CHECKING:
     from slacktide.results.plan import JobPlan
@@ -24,20 +24,17 @@ def write_plan(plan: JobPlan, path: str | os.PathLike[str]) -> None:
 
 def page(plan: JobPlan) -> str:
     """Return the whole page."""
-    changes = [words.strip() for words in (*text.deadline_words(plan), *text.width_words(plan))]
-    parts = [
-        f"<header>\n<h1>{markup.text(f'Plan of {plan.job.name}')}</h1>",
-        *(markup.paragraph(sentence) for sentence in text.verdict(plan).splitlines()),
-        *(markup.paragraph(said) for said in (text.wrong_words(plan), text.last_words(plan)) if said),
-        markup.paragraph(text.now(plan)),
-        "</header>",
-        markup.section("In one picture", markup.figure(plan_svg(plan))),
-        markup.section("What would change the cost", markup.bullets(changes)) if changes else "",
-        markup.section("Policies side by side", markup.table(_grid(plan))),
-        markup.section("This assumes that", markup.bullets((*plan.assumptions, f"market: {plan.market}"))),
-        "<footer>Made by Slacktide. Nothing was rented for it; money is USD.</footer>",
-    ]
-    return markup.document(f"Plan of {plan.job.name}", [part for part in parts if part])
+    said = (*text.verdict(plan).splitlines(), text.wrong_words(plan), text.last_words(plan), text.now(plan))
+    return render(
+        "plan.html",
+        title=f"Plan of {plan.job.name}",
+        said=[sentence for sentence in said if sentence],
+        picture=drawing(plan_svg(plan)),
+        changes=[change.strip() for change in (*text.deadline_words(plan), *text.width_words(plan))],
+        policies=_grid(plan),
+        pools=None,
+        assumptions=(*plan.assumptions, f"market: {plan.market}"),
+    )
 
 
 def _grid(plan: JobPlan) -> Grid:

@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 from slacktide.files import write_whole
-from slacktide.report import pools_plan as text
 from slacktide.report.figures.pools_plan import pools_plan_svg
 from slacktide.report.file_formats import check_page
-from slacktide.report.pages import markup
+from slacktide.report.pages.rendering import drawing, render
+from slacktide.report.tables import pools_plan as text
 
 if TYPE_CHECKING:
     from slacktide.results.pools_plan import PoolsPlan
@@ -24,14 +24,14 @@ def write_pools_plan(plan: PoolsPlan, path: str | os.PathLike[str]) -> None:
 def page(plan: PoolsPlan) -> str:
     """Return the whole page."""
     said = (*text.verdict(plan).splitlines(), text.start(plan), text.saving(plan))
-    parts = [
-        f"<header>\n<h1>{markup.text(f'Plan of {plan.job.name}')}</h1>",
-        *(markup.paragraph(sentence) for sentence in said if sentence),
-        "</header>",
-        markup.section("In one picture", markup.figure(pools_plan_svg(plan))),
-        markup.section("Policies side by side", markup.table(text.outlooks(plan))),
-        markup.section("Pools", markup.table(text.pools(plan)), markup.paragraph(text.POOLS_NOTE, "note")),
-        markup.section("This assumes that", markup.bullets((*plan.assumptions, f"market: {plan.market}"))),
-        "<footer>Made by Slacktide. Nothing was rented for it; money is USD.</footer>",
-    ]
-    return markup.document(f"Plan of {plan.job.name}", parts)
+    return render(
+        "plan.html",
+        title=f"Plan of {plan.job.name}",
+        said=[sentence for sentence in said if sentence],
+        picture=drawing(pools_plan_svg(plan)),
+        changes=(),
+        policies=text.outlooks(plan),
+        pools=text.pools(plan),
+        pools_note=text.POOLS_NOTE,
+        assumptions=(*plan.assumptions, f"market: {plan.market}"),
+    )

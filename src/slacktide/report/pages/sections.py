@@ -1,16 +1,16 @@
-"""What every page about runs shows: the job, the pictures, and each decision with its reason."""
+"""What every page about runs shows: the job's terms, the pictures, and each decision with its reason."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slacktide.report import words
-from slacktide.report.decisions import decisions, spans
 from slacktide.report.figures.run import PANELS, panel_svg
 from slacktide.report.figures.style import GREY, INK, looks
-from slacktide.report.pages import markup
+from slacktide.report.pages.rendering import Fold, drawing
+from slacktide.report.tables.decisions import decisions, spans
 from slacktide.types import Job
 from slacktide.units import format_usd
 
@@ -21,26 +21,6 @@ NOTE = (
     "Decisions that change nothing are combined in one line. “4 of 8” means that 8 were wanted and 4 held; "
     "“to line” is GPU-hours ahead of (+) or behind (−) the straight line when the line of the table ends."
 )
-
-
-def header(
-    kind: str, name: str, job: Job, where: str, verdict: Sequence[str], but: Iterable[str] = ()
-) -> str:
-    """Return the top of a page: what was asked, where it was run, and what came of it."""
-    said = [markup.paragraph(sentence) for sentence in verdict]
-    said += [markup.paragraph(sentence, "but") for sentence in but]
-    return "\n".join(
-        [
-            "<header>",
-            markup.paragraph(kind, "kicker"),
-            f"<h1>{markup.text(name)}</h1>",
-            markup.paragraph(f"{words.task(job)}.", "asked"),
-            markup.paragraph(" · ".join(job_facts(job)), "facts"),
-            markup.paragraph(where, "facts"),
-            f'<div class="verdict">{"".join(said)}</div>',
-            "</header>",
-        ]
-    )
 
 
 def job_facts(job: Job) -> list[str]:
@@ -60,16 +40,15 @@ def job_facts(job: Job) -> list[str]:
     return [*facts, f"billed by the {job.billing}", f"speedup {job.speedup!r}"]
 
 
-def pictures(runs: Sequence[RunResult]) -> list[str]:
-    """Return the panels of runs from one start, each as a figure of its own."""
-    return [markup.figure(panel_svg(runs, panel)) for panel in PANELS]
+def pictures(runs: Sequence[RunResult]) -> list[Any]:
+    """Return the panels of runs from one start as drawings."""
+    return [drawing(panel_svg(runs, panel)) for panel in PANELS]
 
 
-def every_decision(runs: Sequence[RunResult]) -> str:
-    """Return a section with each run's decisions, folded until they are asked for."""
+def every_decision(runs: Sequence[RunResult]) -> list[Fold]:
+    """Return each run's decisions, folded until they are asked for."""
     colours = colours_of(run.policy for run in runs)
-    folds = [_fold(run, colours[run.policy]) for run in runs]
-    return markup.section("Every decision and why", markup.paragraph(NOTE, "note"), *folds)
+    return [_fold(run, colours[run.policy]) for run in runs]
 
 
 def colours_of(policies: Iterable[str]) -> dict[str, str]:
@@ -78,7 +57,7 @@ def colours_of(policies: Iterable[str]) -> dict[str, str]:
     return {name: own.get(look.colour, look.colour) for name, look in looks(policies).items()}
 
 
-def _fold(run: RunResult, colour: str) -> str:
+def _fold(run: RunResult, colour: str) -> Fold:
     count = words.count(len(spans(run)), "decision")
     note = f"{count}, {format_usd(run.bill.cost_usd)}, {words.outcome(run)}"
-    return markup.folded(run.policy, note, markup.table(decisions(run), kind="lines"), colour)
+    return Fold(run.policy, note, [decisions(run)], colour)

@@ -17,7 +17,7 @@ from slacktide.events import (
     Submitted,
 )
 from slacktide.ledger import Priced
-from slacktide.report.sentences import sentence
+from slacktide.report.sentences.events import sentence
 from slacktide.report.wire import values
 from slacktide.types import JobState
 

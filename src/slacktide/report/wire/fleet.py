@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slacktide.files import write_whole
-from slacktide.report.fleet import QUARTERS, why
-from slacktide.report.fleet_words import change_lines, notes
+from slacktide.report.sentences.fleet import change_lines, notes
+from slacktide.report.tables.fleet import QUARTERS, why
 from slacktide.report.wire.values import csv_text, plain, utc
 from slacktide.results.fleet_jobs import by_class, money_at, outcomes
 

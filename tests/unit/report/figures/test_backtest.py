@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import struct
 import sys
 from datetime import UTC, datetime
@@ -19,6 +20,9 @@ from slacktide.report.figures.scene import Steps, merged
 from slacktide.report.figures.style import PALETTE, looks, tick_hours, tick_labels
 from slacktide.results.comparison import Comparison
 from slacktide.results.run import Run, RunResult
+
+NOT_STRICT = r'style=|<style|<script|xlink|href="(?!#)|url\((?!#)'
+"""What a page with a strict content policy does not take."""
 
 
 def size_px(path: Path) -> tuple[int, int]:
@@ -63,7 +67,10 @@ def test_svg_panels_can_stand_in_one_page(comparison: Comparison) -> None:
         assert svg.startswith('<svg role="img" aria-label="')
         assert "http" not in svg
         assert svg.count('id="') == svg.count(f'id="{panel}-')
-        assert "var(--ink)" in svg
+        assert "var(--ink, currentColor)" in svg
+        assert not re.search(r'style=|<style|<script|xlink|href="(?!#)|url\((?!#)', svg), (
+            "fit for a strict page"
+        )
 
 
 def test_a_report_needs_a_start_in_detail(comparison: Comparison, tmp_path: Path) -> None:
@@ -95,7 +102,7 @@ def test_drawn_holdings_are_what_was_held(odd: Comparison) -> None:
 def test_drawn_progress_and_money_end_where_the_run_ended(odd: Comparison) -> None:
     for shown in odd.detail:
         run = run_of(odd, shown)
-        path, money = numbers.progress(shown), numbers.spent(shown)
+        path, money = numbers.share(numbers.done(shown), shown.job), numbers.spent(shown)
         assert np.all(np.diff(path.hours) >= -1e-9)
         assert path.amount[-1] == pytest.approx(shown.laps[-1].after_gpu_hours / odd.job.work_gpu_hours)
         assert (path.amount[-1] == pytest.approx(1.0)) == np.isfinite(run.finish_hours)

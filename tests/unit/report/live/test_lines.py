@@ -18,8 +18,8 @@ from slacktide.events import (
     WorkerFailed,
 )  # fmt: skip
 from slacktide.report.live.lines import Teller
-from slacktide.report.reasons import reason
-from slacktide.report.sentences import ENDINGS, sentence
+from slacktide.report.sentences.events import ENDINGS, sentence
+from slacktide.report.sentences.reasons import reason
 from slacktide.report.words import holding, since
 from slacktide.types import JobState
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slacktide.report import words
+from slacktide.report.figures.names import short_names
 from slacktide.report.figures.panels.parts import aside, headline, usd_ticks
 from slacktide.report.figures.style import INK, Look, drawable
 from slacktide.results.run import CLAIRVOYANT, OVER_POOLS
@@ -16,14 +18,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from slacktide.results.comparison import Comparison, PolicySummary
+    from slacktide.results.run import Run
+
+
+GOLDEN = (5**0.5 - 1) / 2
+"""Multiples of it, less their whole parts, lie apart: points of close bills do not hide each other."""
+SPREAD = 0.34
+"""The height over which the points of starts are spread, a little less than the bar's."""
+CROWD = 60
+"""With more starts than this their points are drawn smaller."""
 
 
 def cost(ax: Axes, comparison: Comparison, looks: dict[str, Look]) -> None:
-    """Draw the mean bill per policy with its p10–p90 range, and how often the clairvoyant's it is."""
+    """Draw each policy's bills: all starts, their mean and p10–p90, and how often the clairvoyant's it is."""
+    names = short_names(looks)
     for row, one in enumerate(comparison.summary):
-        colour = looks[one.policy].colour
-        _bar(ax, row, one, colour)
-        named = drawable(words.in_pool(one.policy, one.pool), 60)
+        runs, colour = words.runs_of(comparison, one.policy), looks[one.policy].colour
+        _bar(ax, row, one, colour, max(run.cost_usd for run in runs))
+        _starts(ax, row, runs)
+        named = drawable(words.in_pool(names[one.policy], one.pool), 60)
         _row_text(ax, row, named, weight="bold", color=colour)
         bill = words.usd_range(one.p10_cost_usd, one.p90_cost_usd)
         share = words.in_time(comparison, one.policy)
@@ -33,18 +46,29 @@ def cost(ax: Axes, comparison: Comparison, looks: dict[str, Look]) -> None:
     _cost_axis(ax, comparison)
 
 
-def _bar(ax: Axes, row: int, one: PolicySummary, colour: str) -> None:
+def _bar(ax: Axes, row: int, one: PolicySummary, colour: str, most_usd: float) -> None:
     low, high = one.p10_cost_usd, one.p90_cost_usd
-    ax.barh(row, one.mean_cost_usd, height=0.42, color=colour, alpha=0.75, lw=0)
+    ax.barh(row, one.mean_cost_usd, height=0.42, color=colour, alpha=0.45, lw=0)
     if high > low:
         ax.plot([low, high], [row, row], color=INK, lw=1.1, marker="|", ms=7)
-    beside = (max(one.mean_cost_usd, high), row)
+    beside = (max(one.mean_cost_usd, most_usd), row)
     text = words.ratio(one.cost_over_clairvoyant)
     ax.annotate(text, beside, (6, 0), textcoords="offset points", va="center", weight="bold")
 
 
+def _starts(ax: Axes, row: int, runs: Sequence[Run]) -> None:
+    """Draw the bill of each start, of late ones as a cross; nothing where the bar is the only one."""
+    if len(runs) < 2:
+        return
+    heights = row + SPREAD * (np.arange(len(runs)) * GOLDEN % 1.0 - 0.5)
+    usd, in_time = np.array([run.cost_usd for run in runs]), np.array([run.on_time for run in runs])
+    size = 3.4 if len(runs) <= CROWD else 2.0
+    ax.plot(usd[in_time], heights[in_time], color=INK, ls="", marker="o", ms=size, mew=0, alpha=0.6)
+    ax.plot(usd[~in_time], heights[~in_time], color=INK, ls="", marker="x", ms=size + 0.8, mew=1.0)
+
+
 def _cost_axis(ax: Axes, comparison: Comparison) -> None:
-    most = max(max(one.mean_cost_usd, one.p90_cost_usd) for one in comparison.summary)
+    most = max(run.cost_usd for run in comparison.runs)
     yardstick = next((one for one in comparison.summary if one.policy in (CLAIRVOYANT, OVER_POOLS)), None)
     if yardstick is not None:
         rows = np.arange(len(comparison.summary))
@@ -70,4 +94,5 @@ def cost_key(ax: Axes, comparison: Comparison) -> None:
     starts = len(words.runs_of(comparison, comparison.summary[0].policy))
     pools = f" in {len(comparison.pools)} pools" if len(comparison.pools) > 1 and not comparison.roams else ""
     headline(ax, f"Cost against the clairvoyant, {words.count(starts, 'start')}{pools}")
-    aside(ax, "bar: mean · line: p10–p90 · dotted: the clairvoyant's mean · × over the clairvoyant")
+    each = "" if starts < 2 else " · points: each start, a cross if late · line: p10–p90"
+    aside(ax, f"bar: mean{each} · dotted: the clairvoyant's mean")

@@ -9,7 +9,7 @@ import numpy as np
 
 from slacktide.report import words
 from slacktide.report.figures.panels import pools
-from slacktide.report.figures.panels.parts import aside, deadline, headline, legend_above
+from slacktide.report.figures.panels.parts import aside, cut_at, deadline, headline, legend_above
 from slacktide.report.figures.scene import Scene, held, merged, offered_to
 from slacktide.report.figures.style import FAINT, INK, Look, drawable
 from slacktide.results.run import CLAIRVOYANT, CLAIRVOYANTS, OVER_POOLS, RunResult
@@ -27,7 +27,7 @@ ROOM = 1.42
 """Height of a row in widest holdings: above them stand the marks."""
 
 
-def holding(ax: Axes, scene: Scene, run: RunResult, look: Look) -> None:
+def holding(ax: Axes, scene: Scene, run: RunResult, look: Look, name: str) -> None:
     """Draw what one run held over what it could have had, with its bill in the heading."""
     widest = scene.job.max_gpus
     (gpus,) = merged(offered_to(run) if scene.pools else scene.offered())
@@ -42,7 +42,7 @@ def holding(ax: Axes, scene: Scene, run: RunResult, look: Look) -> None:
     ax.set_ylim(0.0, widest * (pools.ROOM if scene.pools else ROOM))
     ax.set_yticks([0, widest])
     stays_in = run.pool.name if scene.pools and not run.pools else ""
-    headline(ax, drawable(words.in_pool(run.policy, stays_in), 60), colour=look.colour, size=9)
+    headline(ax, drawable(words.in_pool(name, stays_in), 60), colour=look.colour, size=9)
     aside(ax, facts(scene, run))
     deadline(ax, scene)
 
@@ -54,10 +54,11 @@ def holdings_key(ax: Axes, scene: Scene) -> None:
 
     ax.set_axis_off()
     headline(ax, "GPUs held")
+    widest = scene.job.max_gpus
     keys: list[Artist] = [
         Patch(color=INK, alpha=SPOT_ALPHA, lw=0, label="spot"),
         Patch(color=INK, lw=0, label="on demand"),
-        Patch(color=FAINT, alpha=0.22, lw=0, label="spot available"),
+        Patch(color=FAINT, alpha=0.22, lw=0, label=f"spot available{cut_at(_most(scene), widest)}"),
     ]
     if any(run.losses for run in scene.runs):
         keys.append(Line2D([], [], color=INK, ls="", marker="v", ms=5, mew=0, label="preempted"))
@@ -66,6 +67,12 @@ def holdings_key(ax: Axes, scene: Scene) -> None:
     if any(len(run.stays) > 1 for run in scene.runs if run.pools):
         keys.append(Line2D([], [], color=INK, ls="", marker=pools.MOVED, ms=5.5, mew=0, label="moved"))
     legend_above(ax, keys)
+
+
+def _most(scene: Scene) -> float:
+    """Return the most spot GPUs that a run could have had."""
+    offers = [offered_to(run) for run in scene.runs] if scene.pools else [scene.offered()]
+    return max(float(gpus.values.max()) for gpus in offers)
 
 
 def facts(scene: Scene, run: RunResult) -> str:

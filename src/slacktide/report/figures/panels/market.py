@@ -1,4 +1,4 @@
-"""The panels of the market: its prices, and the spot GPUs that could be had."""
+"""The panels of the market: its prices, drawn where they move, and the spot GPUs that could be had."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slacktide.arrays import Floats
+from slacktide.report import words
 from slacktide.report.figures.panels.parts import (
+    aside,
+    cut_at,
     deadline,
     from_zero,
     headline,
@@ -19,6 +23,28 @@ from slacktide.report.figures.style import FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+STEADY_SHARE = 0.05
+"""Prices that stay within this share of themselves would be flat lines: they are said, not drawn."""
+WIDEST_SEEN = 3
+"""How many times the job's greatest width of spot is drawn; what is more of it the job cannot use."""
+
+
+def is_steady(*prices_usd: Floats) -> bool:
+    """Whether prices hardly move, so that a sentence says all of them."""
+    return all(float(np.ptp(usd)) <= STEADY_SHARE * float(np.max(usd)) for usd in prices_usd)
+
+
+def steady_price(ax: Axes, scene: Scene) -> None:
+    """Say prices that hardly move, in one line."""
+    ax.set_axis_off()
+    headline(ax, "Price per GPU-hour")
+    spot, listed = (
+        words.usd_span(float(np.min(usd)), float(np.max(usd)))
+        for usd in (scene.spot_price().values, scene.on_demand_price().values)
+    )
+    aside(ax, f"spot {spot}, on demand {listed}, throughout")
 
 
 def price(ax: Axes, scene: Scene) -> None:
@@ -43,12 +69,14 @@ def price(ax: Axes, scene: Scene) -> None:
 def obtainable(ax: Axes, scene: Scene) -> None:
     """Draw how many spot GPUs could be had, and the widest the job may be."""
     (gpus,) = merged(scene.offered())
-    ax.stairs(gpus.values, gpus.edges, fill=True, color=FAINT, alpha=0.35, lw=0)
-    ax.stairs(gpus.values, gpus.edges, baseline=None, color=FAINT, lw=0.9)
     widest = scene.job.max_gpus
+    most = min(float(gpus.values.max()), float(WIDEST_SEEN * widest))
+    drawn = np.minimum(gpus.values, most)
+    ax.stairs(drawn, gpus.edges, fill=True, color=FAINT, alpha=0.35, lw=0)
+    ax.stairs(drawn, gpus.edges, baseline=None, color=FAINT, lw=0.9)
     ax.axhline(widest, color=INK, lw=0.9, ls=(0, (1, 2)), label=f"widest the job may be: {widest}")
-    from_zero(ax, max(float(gpus.values.max()), float(widest)))
+    from_zero(ax, max(most, float(widest)))
     whole_ticks(ax)
-    headline(ax, "Spot GPUs available")
+    headline(ax, f"Spot GPUs available{cut_at(float(gpus.values.max()), int(most))}")
     legend_above(ax)
     deadline(ax, scene)

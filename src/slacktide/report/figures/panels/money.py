@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.report.figures.panels.parts import deadline, from_zero, usd_ticks
+from slacktide.report.figures.names import short_names
+from slacktide.report.figures.panels.parts import deadline, from_zero, line_key, usd_ticks
 from slacktide.report.figures.scene import Scene, spent
-from slacktide.report.figures.style import INK, Look, drawable
-from slacktide.results.run import CLAIRVOYANTS, RunResult
+from slacktide.report.figures.style import INK, Look
+from slacktide.results.run import CLAIRVOYANTS
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
@@ -40,13 +41,8 @@ def money(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
 
 def keys(scene: Scene, looks: Mapping[str, Look]) -> list[Line2D]:
     """Return what names the lines, each with the run's whole bill."""
-    from matplotlib.lines import Line2D
-
+    names = short_names(looks)
     return [
-        Line2D([], [], color=looks[run.policy].colour, ls=looks[run.policy].dash, lw=2.2, label=_bill(run))
+        line_key(looks[run.policy], f"{names[run.policy]}: {format_usd(run.bill.cost_usd)}")
         for run in scene.runs
     ]
-
-
-def _bill(run: RunResult) -> str:
-    return f"{drawable(run.policy, 44)}: {format_usd(run.bill.cost_usd)}"

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from slacktide.report import words
 from slacktide.report.figures.scene import Scene
-from slacktide.report.figures.style import INK
+from slacktide.report.figures.style import INK, Look
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.lines import Line2D
 
 ROOM_FOR_LABEL = 0.12
 """The share of the time axis that the label of a mark takes."""
@@ -40,11 +41,24 @@ def legend_above(ax: Axes, keys: Sequence[Artist] | None = None) -> None:
     )
 
 
+def line_key(look: Look, label: str) -> Line2D:
+    """Return the key of a run's line."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=look.colour, ls=look.dash, lw=2.2, label=label)
+
+
 def key_below(ax: Axes, heading: str, keys: Sequence[Artist]) -> None:
     """Fill a panel of its own with a heading and a key in columns below it; it hides no line."""
     ax.set_axis_off()
     headline(ax, heading)
-    ax.legend(handles=list(keys), loc="upper left", bbox_to_anchor=(0.0, 0.95), ncols=_columns(keys))
+    ax.legend(
+        handles=list(keys),
+        loc="upper left",
+        bbox_to_anchor=(0.0, 0.95),
+        ncols=_columns(keys),
+        handlelength=2.6,
+    )
 
 
 def key_in(keys: Sequence[Artist]) -> float:
@@ -54,7 +68,7 @@ def key_in(keys: Sequence[Artist]) -> float:
 
 def _columns(keys: Sequence[Artist]) -> int:
     """Return how many columns of a key fit side by side."""
-    return max(1, min(5, 130 // (max(len(str(key.get_label())) for key in keys) + 7)))
+    return max(1, min(5, 150 // (max(len(str(key.get_label())) for key in keys) + 7)))
 
 
 def deadline(ax: Axes, scene: Scene, *, label: bool = False) -> None:
@@ -74,6 +88,11 @@ def deadline(ax: Axes, scene: Scene, *, label: bool = False) -> None:
             top = ax.get_xaxis_transform()
             ax.annotate(text, (hours, 1), (0, 3), top, "offset points", ha="right", size=8)
             end = hours
+
+
+def cut_at(most: float, shown: int) -> str:
+    """Say that more than so many is drawn as so many; nothing where no more there was."""
+    return f" (more than {shown}: shown as {shown})" if most > shown else ""
 
 
 def from_zero(ax: Axes, most: float) -> None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slacktide.market.base import Pool
-from slacktide.report.figures.panels.parts import deadline
+from slacktide.report import words
+from slacktide.report.figures.panels.parts import cut_at, deadline
 from slacktide.report.figures.scene import Scene, Steps, merged
 from slacktide.report.figures.style import INK, drawable
 from slacktide.results.run import RunResult
-from slacktide.units import format_usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,10 +56,16 @@ def keys(scene: Scene) -> list[Patch]:
     ]
 
 
+def heading(scene: Scene) -> str:
+    """Name the panel of all pools."""
+    widest = scene.job.max_gpus
+    most = max(quote.spot_gpus for pool in scene.pools for quote in _quotes(scene, pool))
+    return f"Spot GPUs available in each pool{cut_at(most, widest)}, with its spot price per GPU-hour"
+
+
 def _price(scene: Scene, pool: Pool) -> str:
     usd = [quote.spot_usd_per_gpu_hour for quote in _quotes(scene, pool)]
-    low, high = format_usd(min(usd)), format_usd(max(usd))
-    return low if low == high else f"{low} to {high}"
+    return words.usd_span(min(usd), max(usd))
 
 
 def _quotes(scene: Scene, pool: Pool) -> Sequence[Any]:

@@ -1,17 +1,19 @@
-"""The panel of progress: the work that every run has done, against the straight line to the deadline."""
+"""The panels of progress: the work that every run has done, and how far ahead of the straight line it is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from slacktide.report import words
 from slacktide.report.figures import scene as numbers
-from slacktide.report.figures.panels.parts import deadline
-from slacktide.report.figures.scene import Scene
-from slacktide.report.figures.style import FAINT, INK, Look, drawable
+from slacktide.report.figures.names import short_names
+from slacktide.report.figures.panels.parts import deadline, headline, line_key
+from slacktide.report.figures.scene import Curve, Scene
+from slacktide.report.figures.style import FAINT, INK, Look, percent_ticks
 from slacktide.results.run import CLAIRVOYANTS, RunResult
+from slacktide.types import Job
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,31 +25,45 @@ LINE = (0, (4, 2))
 
 
 def progress(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
-    """Draw the work done by every run against the straight line to the deadline."""
+    """Draw the share of the work done by every run, over the straight line to the deadline."""
     if not words.open_ended(scene.job):
         ax.plot([0.0, scene.job.deadline_hours], [0, 1], color=FAINT, lw=1.1, ls=LINE)
-    for run in sorted(scene.runs, key=lambda run: run.policy not in CLAIRVOYANTS):
-        _progress_line(ax, scene, run, looks[run.policy])
+    _lines(ax, scene, looks, numbers.share)
     ax.set_ylim(0.0, 1.06)
-    ax.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    percent_ticks(ax.yaxis, 5)
     ax.grid(axis="y")
     deadline(ax, scene, label=True)
 
 
+def ahead(ax: Axes, scene: Scene, looks: Mapping[str, Look]) -> None:
+    """Draw by how many GPU-hours of work every run is ahead of the straight line, or behind it.
+
+    Runs that lie on one another while work only adds up are told apart here.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    headline(ax, "Ahead of the straight line (+) or behind it (−), in GPU-hours of work")
+    ax.axhline(0.0, color=FAINT, lw=1.1, ls=LINE)
+    _lines(ax, scene, looks, numbers.ahead)
+    ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+    ax.yaxis.set_major_formatter(lambda amount, _: f"{amount:+,g}" if amount else "on it")
+    ax.margins(y=0.08)
+    ax.grid(axis="y")
+    deadline(ax, scene)
+
+
 def heading(scene: Scene) -> str:
-    """Name the panel."""
-    against = "" if words.open_ended(scene.job) else " against the straight line to the deadline"
+    """Name the first panel."""
+    against = "" if words.open_ended(scene.job) else " and the straight line to the deadline"
     return f"Work done{against}"
 
 
 def keys(scene: Scene, looks: Mapping[str, Look]) -> list[Line2D]:
-    """Return what names the lines and the marks of the panel."""
+    """Return what names the lines, each with how its run ended, and the marks of the panels."""
     from matplotlib.lines import Line2D
 
-    named = [
-        Line2D([], [], color=look.colour, ls=look.dash, lw=2.2, label=drawable(name, 44))
-        for name, look in looks.items()
-    ]
+    names = short_names(looks)
+    named = [line_key(looks[run.policy], f"{names[run.policy]}: {words.outcome(run)}") for run in scene.runs]
     if not words.open_ended(scene.job):
         named.append(Line2D([], [], color=FAINT, ls=LINE, lw=1.1, label="straight line"))
     used = {_end_mark(run) for run in scene.runs}
@@ -67,20 +83,20 @@ def _end_mark(run: RunResult) -> str:
     return DONE if math.isfinite(run.finish_hours) else STOPPED
 
 
-def _progress_line(ax: Axes, scene: Scene, run: RunResult, look: Look) -> None:
-    path = numbers.progress(run)
-    # The clairvoyant is broad and lies below, so that it shows where a policy does just the same.
+def _lines(ax: Axes, scene: Scene, looks: Mapping[str, Look], shown: Callable[[Curve, Job], Curve]) -> None:
+    """Draw the work of every run as it is to be shown, the clairvoyants' first."""
+    for run in sorted(scene.runs, key=lambda run: run.policy not in CLAIRVOYANTS):
+        look, path = looks[run.policy], shown(numbers.done(run), run.job)
+        _line(ax, run, look, path)
+        lost = shown(numbers.left_by_losses(run), run.job)
+        ax.plot(lost.hours, lost.amount, color=look.colour, ls="", marker=LOST, ms=5.5, mew=0.0, zorder=3)
+        # The end may lie on the frame, where half of its mark would be cut off, or out of sight.
+        beyond = bool(path.hours[-1] > scene.end_hours)
+        end = path.hours[-1:], path.amount[-1:]
+        ax.plot(*end, color=look.colour, marker=_end_mark(run), ms=5.5, clip_on=beyond)
+
+
+def _line(ax: Axes, run: RunResult, look: Look, path: Curve) -> None:
+    """Draw a line; the clairvoyant's is broad and lies below, to be seen where a policy does the same."""
     broad, alpha = (3.4, 0.6) if run.policy in CLAIRVOYANTS else (1.6, 1.0)
     ax.plot(path.hours, path.amount, color=look.colour, ls=look.dash, lw=broad, alpha=alpha)
-    _losses(ax, run, look.colour)
-    # The end may lie on the frame, where half of its mark would be cut off, or out of sight.
-    beyond = bool(path.hours[-1] > scene.end_hours)
-    end = path.hours[-1:], path.amount[-1:]
-    ax.plot(*end, color=look.colour, marker=_end_mark(run), ms=5.5, clip_on=beyond)
-
-
-def _losses(ax: Axes, run: RunResult, colour: str) -> None:
-    """Mark where work was lost, at what was left: a little of it is a fall that nobody would see."""
-    hit = [decision for decision in run.losses if decision.lost_gpu_hours > 0]
-    left = [decision.done_gpu_hours / run.job.work_gpu_hours for decision in hit]
-    ax.plot([each.hours for each in hit], left, color=colour, ls="", marker=LOST, ms=5.5, mew=0.0, zorder=3)

@@ -1,0 +1,1 @@
+"""Results as tables and text for a terminal, a module for each subject."""
