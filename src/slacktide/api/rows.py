@@ -10,7 +10,7 @@ from typing import Any
 from slacktide.app.listing import listed
 from slacktide.engine.jobs import AT_HAND, Jobs
 from slacktide.engine.world import Track, World
-from slacktide.report import jobs as jobs_report
+from slacktide.report.tables import jobs as jobs_report
 from slacktide.results.status import JobStatus
 
 Row = dict[str, Any]
