@@ -16,6 +16,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from slacktide.app import requests
 from slacktide.app.course import Courses, drawn
+from slacktide.app.fleet_course import FleetCourses
+from slacktide.app.fleet_course import drawn as fleet_drawn
 from slacktide.app.fold import Fold
 from slacktide.app.journal import Journal, Told, runs_of
 from slacktide.app.listing import listed
@@ -65,6 +67,7 @@ class Desk:
         self.fold = Fold(self.store, self._news.append)
         self.journal = Journal(self.store, path, world=self.fold)
         self._stories, self._courses = Stories(self.store), Courses(self.store)
+        self._fleet_courses = FleetCourses(self.store)
         self._telling = threading.Lock()
         self._ended: dict[str, dict[str, Any]] = {}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reader")
@@ -158,6 +161,16 @@ class Desk:
             "points": values.plain(points),
             "happenings": [_happening(record, submitted) for record in told],
         }
+
+    def fleet_course(self, fleet: str) -> dict[str, Any]:
+        """Tell the course of a fleet so far; raises UnknownJobError where there is no such one."""
+        with self._telling:
+            moments = [*self._fleet_courses.of(fleet)]
+        with self.world() as world:
+            if fleet not in world.fleets:
+                raise requests.UnknownJobError("a fleet", fleet, world.fleets)
+            points = fleet_drawn(world.fleets[fleet], world, moments)
+        return {"fleet": fleet, "points": values.plain(points)}
 
     def logs(
         self, job: str, rank: int | None, attempt: int | None, after: str, follow: bool

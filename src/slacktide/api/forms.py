@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slacktide.app.course import CoursePoint
+from slacktide.app.fleet_course import FleetPoint
 from slacktide.app.fleet_money import FleetStatus
 from slacktide.app.tokens import Role
 from slacktide.results.bill import Bill
@@ -229,6 +230,14 @@ class Fleets:
     """The fleets of the journal, with their money."""
 
     fleets: list[FleetStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetCourseAnswer:
+    """The course of a fleet so far, in few enough points to be drawn."""
+
+    fleet: str
+    points: list[FleetPoint]
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,13 @@ class Reading:
         )
         yield Endpoint(
             method="GET",
+            path="/api/v1/fleet/{fleet}/course",
+            handler=self.fleet_course,
+            answer=forms.FleetCourseAnswer,
+            says="Show the course of a fleet: what it spent, kept and paid for time, for pictures.",
+        )
+        yield Endpoint(
+            method="GET",
             path="/healthz",
             handler=self.health,
             answer=forms.Health,
@@ -300,6 +307,10 @@ class Reading:
     async def fleet(self, request: Request) -> Response:
         """Show the fleets."""
         return JSONResponse(await self._desk.run(self._fleets))
+
+    async def fleet_course(self, request: Request) -> Response:
+        """Show the course of a fleet."""
+        return JSONResponse(await self._desk.run(self._desk.fleet_course, request.path_params["fleet"]))
 
     async def health(self, request: Request) -> Response:
         """Say whether all is well."""

@@ -43,6 +43,7 @@ def test_every_address_answers_as_described(house: House) -> None:
     statuses = {}
     for one in endpoints_of(house.service):
         path = one.path.replace("{job}", job).replace("{key}", "k").replace("{sha256}", "0" * 64)
+        path = path.replace("{fleet}", "none")
         query = "?wait=0" if one.path == JOBS and one.method == "POST" else ""
         answer = house.ask(one.method, path + query, bodies.get((one.method, one.path)))
         checked(house, one.method, path, one.path, answer)
@@ -51,6 +52,7 @@ def test_every_address_answers_as_described(house: House) -> None:
     assert refused == {
         ("POST", "/api/v1/plan"): 400,
         ("POST", "/api/v1/backtest"): 400,
+        ("GET", "/api/v1/fleet/{fleet}/course"): 404,
         ("GET", "/api/v1/uploads/{sha256}"): 404,
         ("PUT", "/api/v1/uploads/{sha256}"): 400,
     }
@@ -82,6 +84,7 @@ def test_anything_that_is_sent_is_answered_as_described(house: House) -> None:
     for _ in range(250):
         one = draw.choice(endpoints)
         names = {"job": draw.choice(["job", "nope", "k"]), "key": draw.choice(["k", "x"]), "sha256": "0" * 63}
+        names["fleet"] = draw.choice(["none", "%00"])
         path = one.path.format(**names)
         query = "&".join(
             f"{param.name}={draw.choice(['1', '-1', 'x', '', '1e9', 'true'])}" for param in one.query
