@@ -9,6 +9,7 @@ from typing import Any
 from slacktide.app.course import CoursePoint
 from slacktide.app.fleet_course import FleetPoint
 from slacktide.app.fleet_money import FleetStatus
+from slacktide.app.pool_forecast import PoolForecast
 from slacktide.app.tokens import Role
 from slacktide.results.bill import Bill
 from slacktide.results.machines import MachineStatus
@@ -204,9 +205,9 @@ class MachineList:
     machines: list[MachineStatus]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolNow:
-    """What a pool offers, slot by slot up to now."""
+    """What a pool offers, slot by slot up to now, and what befell jobs in it last."""
 
     name: str
     gpu: str
@@ -216,6 +217,15 @@ class PoolNow:
     on_demand_usd_per_gpu_hour: list[float]
     spot_gpus: list[int]
     on_demand_gpus: list[int] | None
+    until_utc: str | None
+    """Up to when a feed has prices; null for a record."""
+    taken_hours_ago: float | None
+    """When the market last took spot back from a job here; null: never on this clock."""
+    taken_gpus: int
+    refused_hours_ago: float | None
+    """When a job last wanted more spot than there was; null: never on this clock."""
+    refused_gpus: int
+    """How many it wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +233,17 @@ class Markets:
     """The pools of the market that all jobs share."""
 
     pools: list[PoolNow]
+    live: bool
+    """Whether prices come from a feed; otherwise a record is played."""
+    feed_trouble: str
+    """What is wrong with the feed; empty when nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastAnswer:
+    """What a pool will probably offer; null before the first job, when no clock runs."""
+
+    forecast: PoolForecast | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from slacktide.app.machines import MachinesRequest, list_machines
 from slacktide.app.market import MarketSpec
 from slacktide.app.market_now import MarketRequest, market_now
 from slacktide.app.plan import PlanRequest, make_plan
+from slacktide.app.pool_forecast import ForecastRequest, forecast_pool
 from slacktide.app.pools_plan import make_pools_plan
 from slacktide.app.uploads import check_market, check_policy, parsed, policy_spec
 from slacktide.engine.snapshots import read_world
@@ -32,6 +33,7 @@ from slacktide.report import machines as machines_report
 from slacktide.report import plan as plan_report
 from slacktide.report import pools_plan as pools_plan_report
 from slacktide.report.wire import backtest as backtest_wire
+from slacktide.report.wire import values
 from slacktide.store.json_scalars import Misfit
 from slacktide.store.json_types import form
 
@@ -150,12 +152,18 @@ def _now(setting: Setting, asked: MarketRequest) -> dict[str, Any]:
     return market_now(Path(setting.journal), setting.market, asked)
 
 
+def _forecast(setting: Setting, asked: ForecastRequest) -> dict[str, Any]:
+    found = forecast_pool(Path(setting.journal), setting.market, asked)
+    return {"forecast": values.plain(found)}
+
+
 VERBS: dict[str, tuple[Any, Callable[[Setting, Any], dict[str, Any]]]] = {
     "plan": (PlanQuestion, _plan),
     "backtest": (BacktestQuestion, _backtest),
     "cost": (CostQuestion, _cost),
     "machines": (MachinesQuestion, _machines),
     "markets": (MarketRequest, _now),
+    "forecast": (ForecastRequest, _forecast),
 }
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 
 from slacktide.backend.base import Order
 from slacktide.engine.fleet_track import FleetTrack, key_of
+from slacktide.engine.pool_news import PoolsNews
 from slacktide.engine.requests import Requests
 from slacktide.errors import InputError
 from slacktide.events import (
@@ -243,6 +244,8 @@ class World:
     """The jobs that have not ended, in the order they came."""
     fleets: dict[str, FleetTrack] = field(default_factory=dict)
     """The fleets of this clock, by their names."""
+    news: PoolsNews = field(default_factory=PoolsNews)
+    """What befell jobs in each pool last, on this clock."""
     tickets: Tickets = field(default_factory=Tickets)
     """The machines that are rented, which outlive the clock."""
 
@@ -254,7 +257,7 @@ class World:
         event = record.event
         if isinstance(event, ClockSet):
             self.clock, self.now_hours, self.site, self.fleets = event, event.at_hours, None, {}
-            self.anchor, self.feed_trouble = None, ""
+            self.anchor, self.feed_trouble, self.news = None, "", PoolsNews()
             self.tickets.set_clock(event.at_hours)
         self.now_hours = max(self.now_hours, event.at_hours)
         self.requests.hear(event)
@@ -303,6 +306,8 @@ class World:
         fleet.present += (event.job,)
 
     def _told(self, track: Track, event: Event) -> None:
+        if isinstance(event, Decided | Preempted):
+            self.news.hear(event, track.submitted.pool if track.order is None else track.order.pool)
         _tell(track, event)
         fleet = self.fleets.get(track.fleet)
         if fleet is not None and isinstance(event, Lived):

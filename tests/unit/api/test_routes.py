@@ -52,6 +52,7 @@ def test_every_address_answers_as_described(house: House) -> None:
     assert refused == {
         ("POST", "/api/v1/plan"): 400,
         ("POST", "/api/v1/backtest"): 400,
+        ("GET", "/api/v1/markets/forecast"): 400,
         ("GET", "/api/v1/fleet/{fleet}/course"): 404,
         ("GET", "/api/v1/uploads/{sha256}"): 404,
         ("PUT", "/api/v1/uploads/{sha256}"): 400,
@@ -227,6 +228,17 @@ def test_the_market_is_told_up_to_now(house: House) -> None:
         "a market of four days, not all"
     )
     assert house.ask("GET", "/api/v1/markets?pool=none").status == 400
+    assert (pool["taken_hours_ago"], pool["refused_hours_ago"], pool["until_utc"]) == (None, None, None)
+
+
+def test_a_pool_is_forecast_from_now_on(house: House) -> None:
+    assert house.ask("GET", "/api/v1/markets/forecast?pool=none").status == 400
+    house.run_a_job()
+    (pool,) = house.ask("GET", "/api/v1/markets").json["pools"]
+    found = house.ask("GET", f"/api/v1/markets/forecast?hours=6&pool={pool['name']}").json["forecast"]
+    assert found["spot_gpus"]["p50"][0] == pool["spot_gpus"][-1]
+    assert len(found["spot_gpus"]["p50"]) == 13
+    assert house.ask("GET", f"/api/v1/markets/forecast?hours=0&pool={pool['name']}").status == 400
 
 
 def test_the_course_of_a_job_is_told_for_pictures(house: House) -> None:
