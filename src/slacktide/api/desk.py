@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import math
 import threading
@@ -19,8 +20,9 @@ from slacktide.app.course import Courses, drawn
 from slacktide.app.fleet_course import FleetCourses
 from slacktide.app.fleet_course import drawn as fleet_drawn
 from slacktide.app.fold import Fold
+from slacktide.app.job_terms import terms_of
 from slacktide.app.journal import Journal, Told, runs_of
-from slacktide.app.listing import listed
+from slacktide.app.listing import held_by, listed
 from slacktide.app.live_status import LEAST_SHARE
 from slacktide.app.logs import LogLine
 from slacktide.app.stories import Stories
@@ -136,6 +138,21 @@ class Desk:
         with self.world() as world:
             track = requests.track_of(world, job)
             return {**self._row(track, world, in_charge)[1], **_details(track)}
+
+    def holdings(self) -> list[dict[str, Any]]:
+        """Tell which jobs hold GPUs in which pool."""
+        with self.world() as world:
+            found = [(track, held_by(track)) for track in world.active]
+            return [
+                {
+                    "job": track.job,
+                    "pool": track.submitted.pool if track.order is None else track.order.pool,
+                    "spot_gpus": held.spot_gpus,
+                    "on_demand_gpus": held.on_demand_gpus,
+                }
+                for track, held in found
+                if held.gpus
+            ]
 
     def why(self, job: str) -> list[str]:
         """Say why a job holds what it holds."""
@@ -254,6 +271,7 @@ def _projected_hours(one: JobStatus) -> float | None:
 def _details(track: Track) -> dict[str, Any]:
     told = track.submitted
     return {
+        **dataclasses.asdict(terms_of(told.text, told.path)),
         "key": told.key,
         "text": told.text,
         "home_pool": told.pool,

@@ -59,6 +59,10 @@ class JobAnswer(JobStatus):
     on_demand_usd: float
     began_hours: float
     """On the market's clock."""
+    deadline_kind: str | None
+    """`hard`, `soft` or `none`; null where its file cannot be read any more."""
+    after_deadline: str | None
+    work_known: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +203,21 @@ class SiteCostAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldingNow:
+    """What a job holds in a pool."""
+
+    job: str
+    pool: str
+    spot_gpus: int
+    on_demand_gpus: int
+
+
+@dataclass(frozen=True, slots=True)
 class MachineList:
-    """What is rented."""
+    """What is rented, and what jobs hold of it."""
 
     machines: list[MachineStatus]
+    holdings: list[HoldingNow]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,7 +265,8 @@ class Reading:
 
     async def machines(self, request: Request) -> Response:
         """List what is rented."""
-        return JSONResponse(await self._service.asker.ask("machines", {}, int(time.monotonic() / 5.0)))
+        found = await self._service.asker.ask("machines", {}, int(time.monotonic() / 5.0))
+        return JSONResponse({**found, "holdings": await self._desk.run(self._desk.holdings)})
 
     async def health(self, request: Request) -> Response:
         """Say whether all is well."""

@@ -115,8 +115,9 @@ def _plan(setting: Setting, asked: PlanQuestion) -> dict[str, Any]:
         )
         moving = make_pools_plan(request)
         if moving is not None:
-            return pools_plan_report.as_json(moving)
-        return plan_report.as_json(make_plan(request))
+            return {**pools_plan_report.as_json(moving), "deadline_hours": moving.job.deadline_hours}
+        made = make_plan(request)
+        return {**plan_report.as_json(made), "deadline_hours": made.job.deadline_hours}
 
 
 def _backtest(setting: Setting, asked: BacktestQuestion) -> dict[str, Any]:

@@ -231,6 +231,16 @@ def test_the_market_is_told_up_to_now(house: House) -> None:
     assert (pool["taken_hours_ago"], pool["refused_hours_ago"], pool["until_utc"]) == (None, None, None)
 
 
+def test_what_is_held_stands_beside_what_is_rented_and_a_job_tells_its_terms(house: House) -> None:
+    house.run_a_job()
+    found, job = house.ask("GET", "/api/v1/machines").json, house.ask("GET", f"{JOBS}/job").json
+    assert found["machines"] == []
+    assert [one["job"] for one in found["holdings"]] == ["job"] * bool(
+        job["spot_gpus"] + job["on_demand_gpus"]
+    )
+    assert (job["deadline_kind"], job["work_known"]) == ("hard", True)
+
+
 def test_a_pool_is_forecast_from_now_on(house: House) -> None:
     assert house.ask("GET", "/api/v1/markets/forecast?pool=none").status == 400
     house.run_a_job()

@@ -10,7 +10,7 @@ export function step(range, pieces, bases = [1, 2, 2.5, 5, 10]) {
   return ten * (bases.find((base) => base * ten >= rough * 0.999) ?? 10);
 }
 
-function hourStep(range, pieces) {
+export function hourStep(range, pieces) {
   const known = [1 / 60, 1 / 30, 1 / 12, 1 / 6, 0.25, 0.5, 1, 2, 3, 6, 12, 24, 48, 96, 168, 336];
   return known.find((one) => range / one <= pieces) ?? step(range, pieces);
 }

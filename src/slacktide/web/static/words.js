@@ -8,10 +8,11 @@ const SIGNS = {
   succeeded: "✓", failed: "✕", cancelled: "⊘", budget_exhausted: "$", deadline_missed: "✕",
   running: "▶", starting: "▷", pending: "…", recovering: "↻", cancelling: "⊘", blocked: "■", released: "□",
   unattended: "?", "on-time": "✓", "at-risk": "!", late: "✕", "late-expected": "✕", measuring: "…",
+  up: "✓", booting: "▷", asked: "…", ending: "⊘", orphan: "!",
 };
 const MOODS = {
   succeeded: "good", "on-time": "good", running: "plain", failed: "bad", deadline_missed: "bad", late: "bad",
-  "late-expected": "bad", "at-risk": "warn", blocked: "warn", unattended: "warn", budget_exhausted: "warn",
+  "late-expected": "bad", "at-risk": "warn", up: "good", orphan: "warn", blocked: "warn", unattended: "warn", budget_exhausted: "warn",
 };
 
 export const isGoing = (status) => GOING.includes(status);
@@ -40,7 +41,7 @@ export function hours(time) {
 
 export function holding(spot, onDemand) {
   const parts = [spot ? `${spot} spot` : null, onDemand ? `${onDemand} on demand` : null].filter(Boolean);
-  return parts.join(" + ") || "nothing";
+  return parts.join(" + ") || "none";
 }
 
 // A state or an outlook: a sign and a word, so that colour is never all there is.
