@@ -10,8 +10,8 @@ import { blocks, count, hours, isGoing, percent, pill, progress, saving, usd, wo
 const name = decodeURIComponent(location.pathname.split("/")[2]);
 
 function finish(job, course) {
-  if (!isGoing(job.status)) return ["ended after", hours(job.hours), job.deadline_hours === null ? "" : `the deadline was ${hours(job.deadline_hours)}`];
-  return ["projected finish", course.projected_hours === null ? "–" : hours(course.projected_hours), outlook(job, course.projected_hours)];
+  if (!isGoing(job.status)) return [];
+  return [["projected finish", course.projected_hours === null ? "–" : hours(course.projected_hours), outlook(job, course.projected_hours)]];
 }
 
 const AFTERWARDS = { stop: "it will checkpoint and stop then", "finish-cheaply": "the rest runs on spot as it comes", "finish-fast": "the rest runs on demand, as fast as possible" };
@@ -28,17 +28,22 @@ function outlook(job, projected) {
   return `${at}: too late, so on-demand GPUs will be rented in time`;
 }
 
+// Why there is nothing to compare with.
+function unknown(job, bill) {
+  return bill && job.deadline_hours === null ? "only for jobs with a deadline" : "not known yet";
+}
+
 function standing(job, course, bill) {
   const money = saving(job, bill), going = isGoing(job.status);
   const whole = job.work_known === false ? " or so, a guess" : "";
   return facts([
     ["done", el("span", {}, progress(job)), `${work(job.progress_gpu_hours)} of ${work(job.work_gpu_hours)}${whole}`],
-    ["time", hours(job.hours), job.deadline_hours === null ? "no deadline" : `of ${hours(job.deadline_hours)}${job.deadline_kind === "soft" ? " (soft)" : ""}`],
-    finish(job, course),
+    [going ? "time" : "ended after", hours(job.hours), job.deadline_hours === null ? "no deadline" : `of ${hours(job.deadline_hours)}${job.deadline_kind === "soft" ? " (soft)" : ""}`],
+    ...finish(job, course),
     ["GPUs held", el("span", {}, blocks(job.spot_gpus, job.on_demand_gpus)), going ? `in ${job.pool ?? job.home_pool}` : "it is over"],
     ["spent", usd(job.cost_usd), `${usd(job.spot_usd)} spot + ${usd(job.on_demand_usd)} on demand`],
-    ["on demand alone", usd(money.alone), money.alone === null ? "not known yet" : "for the work that is done"],
-    ["clairvoyant", usd(bill?.clairvoyant_usd), bill?.clairvoyant_usd ? "the least possible for the whole job" : "not known yet"],
+    ["on demand alone", usd(money.alone), money.alone === null ? unknown(job, bill) : "for the work that is done"],
+    ["clairvoyant", usd(bill?.clairvoyant_usd), bill?.clairvoyant_usd ? "the least possible for the whole job" : unknown(job, bill)],
     ["saved", percent(money.saved), "against on demand alone"],
     ["preempted", count(job.preemptions, "time"), `${count(job.restarts, "restart")}, ${count(job.failures, "failure")}, ${work(job.lost_gpu_hours)} lost`],
     ["policy", job.policy, job.class ? `class ${job.class}` : ""],
@@ -85,7 +90,7 @@ function choosePool(which, chooser, course) {
 
 export async function show(main, me) {
   document.title = `${name} · Slacktide`;
-  const state = el("span", { class: "states" }), act = buttons(me, complain), top = el("dl", { class: "facts" });
+  const state = el("span", { class: "states", role: "status" }), act = buttons(me, complain), top = el("dl", { class: "facts" });
   const why = el("ul", { class: "why" }), drawings = el("div", { class: "charts" });
   const list = el("ol", { class: "story" }), file = el("pre"), printed = logs(name);
   main.append(el("div", { class: "title" }, el("h1", {}, name), state, act.box), top,
@@ -120,7 +125,11 @@ export async function show(main, me) {
     };
     again = draw;
     choosePool(which, chooser, course);
-    state.replaceChildren(pill(job.status), " ", isGoing(job.status) ? pill(job.health) : "");
+    const said = `${job.status} ${isGoing(job.status) ? job.health : ""}`;
+    if (state.dataset.said !== said) { // screen readers say what changes, so only then
+      state.dataset.said = said;
+      state.replaceChildren(pill(job.status), " ", isGoing(job.status) ? pill(job.health) : "");
+    }
     act.show(isGoing(job.status));
     why.replaceChildren(...reasons.why.map((one) => el("li", {}, one)));
     file.textContent = job.text;

@@ -56,7 +56,7 @@ export async function show(main) {
       ["rented", count(machines.length, "machine"), count(sum(machines, (one) => one.gpus), "GPU")],
       ["idle", count(sum(groups, (one) => Math.max(0, one.gpus - one.held)), "GPU"), "held by no job just now"],
       ["an hour", usd(sum(machines, (one) => one.usd_per_hour)), `${usd(sum(machines, (one) => one.cost_usd))} so far`],
-      ["orphans", String(orphans), orphans ? "no ticket explains them: slacktide machines --sweep ends them" : "every machine is explained by the journal"],
+      ["orphans", String(orphans), orphans ? "no ticket explains them; “slacktide machines --sweep” ends them" : "every machine is explained by the journal"],
       ["workers run on", journal.backend, WHERE[journal.backend] ?? ""],
     ]));
     byPool.hidden = !groups.length;

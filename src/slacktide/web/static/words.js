@@ -18,7 +18,7 @@ const MOODS = {
 export const isGoing = (status) => GOING.includes(status);
 export const usd = (sum) => (sum === null || sum === undefined ? "–" : MONEY.format(sum));
 // Money on an axis whose ticks are so far apart.
-export const price = (sum, size = 0) => (size >= 1 ? `$${Math.round(sum).toLocaleString("en-US")}` : usd(sum));
+export const price = (sum, size = 0) => (size >= 1 && Number.isInteger(size) ? `$${Math.round(sum).toLocaleString("en-US")}` : usd(sum));
 export const percent = (share) =>
   share === null || share === undefined || !Number.isFinite(share) ? "–" : `${Math.round(100 * share)} %`;
 export const amount = (number) => number.toLocaleString("en-US", { maximumFractionDigits: 2 });
@@ -52,7 +52,7 @@ export function pill(word) {
 
 // GPUs as blocks, spot full and on demand hollow, with the words beside them.
 export function blocks(spot, onDemand) {
-  const shown = [...Array(Math.min(spot, 16)).fill("spot"), ...Array(Math.min(onDemand, 16)).fill("demand")];
+  const shown = [...Array(Math.min(spot, 8)).fill("spot"), ...Array(Math.min(onDemand, 8)).fill("demand")];
   return [el("span", { class: "blocks", "aria-hidden": "true" }, shown.map((kind) => el("i", { class: kind }))),
     el("span", {}, holding(spot, onDemand))];
 }
