@@ -339,7 +339,7 @@ def restart(day: Day) -> None:
     page.get_by_role("button", name="Log out").click()
     page.wait_for_url(day.server.url + "/login")
     page.goto(day.server.url + "/fleet")
-    page.wait_for_url(re.compile(r"/login\?next=%2Ffleet"))
+    page.wait_for_url(re.compile(r"/login\?next="))
     page.context.close()
     day.complained()
 
