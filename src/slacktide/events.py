@@ -474,6 +474,30 @@ class Returned(Event):
     """When its machine ended, by its provider's account; empty where that is not told or not over."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaked(Event):
+    """A machine still costs money though no open ticket explains it and its provider was told to end it."""
+
+    machine: str
+    """What its provider calls it."""
+    ticket: str
+    """The ticket that it carries, which is closed or was never in this journal."""
+    capacity: Capacity
+    pool: str
+    gpus: int
+    usd_per_hour: float
+    """What the whole machine costs, as far as is known."""
+    stray_hours: float
+    """For how long it has been seen like this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaimed(Event):
+    """A machine that had leaked is not listed as running any more."""
+
+    machine: str
+
+
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
@@ -481,6 +505,7 @@ KINDS: dict[str, type[Event]] = {
         Submitted, Preempted, Decided, Held, Lived, Lost, Blocked, Unblocked, FeedTroubled, ClusterSized,
         Kept, Remembered, WorkerFailed, Stalled, Restarted, PreemptionAsked, CancellationAsked, HealthChanged,
         Released, ClockJumped, Ended, Learned, PaceRevised, Resumed, Rented, Joined, Returned,
+        Leaked, Reclaimed,
     )
 }  # fmt: skip
 """Every kind of event by its name, which is how a store writes it."""

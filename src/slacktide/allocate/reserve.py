@@ -23,6 +23,8 @@ from slacktide.site.kinds import Kinds, Lives, state_of
 
 SPOT, ON_DEMAND, RESCUE, WAITS, NO_MONEY, SHORT, FULL = range(7)
 """Why a job has what it has."""
+BEGUN_PAUSES = 2.0
+"""A job may begin where the money reaches for this many times its pause: as much work as pause."""
 
 
 class Held(NamedTuple):
@@ -69,6 +71,23 @@ def needs(
 
 
 @compilable
+def beginning_usd(
+    kinds: Kinds, lives: Lives, prices: Prices, hours: float, renewed_hours: float, job: int, pool: int,
+    spot: int, on_demand: int,
+) -> float:  # fmt: skip
+    """Return what a job that begins costs from the next border on, until it has worked as long as it paused.
+
+    Without it, a little money is shared by so many that begin that it ends while they all pause, and in the
+    next period again. Money that is renewed before then is not counted.
+    """
+    hourly = prices.spot_usd[pool] * spot + prices.on_demand_usd[pool] * on_demand
+    pause = lives.pause_hours[job]
+    if spot != lives.spot_gpus[job] or on_demand != lives.on_demand_gpus[job] or pool != lives.pool[job]:
+        pause = kinds.restart_hours[lives.kind[job]]
+    return hourly * max(0.0, min(BEGUN_PAUSES * pause, renewed_hours) - hours)
+
+
+@compilable
 def most_hourly(kinds: Kinds, lives: Lives, prices: Prices, job: int) -> float:
     """Return what the fastest on-demand width costs an hour: a last slot may be paid in full."""
     most = 0.0
@@ -80,28 +99,33 @@ def most_hourly(kinds: Kinds, lives: Lives, prices: Prices, job: int) -> float:
 @compilable
 def keep_to_budget(
     kinds: Kinds, lives: Lives, prices: Prices, now: float, hours: float, slot_hours: float, left_usd: float,
-    ways: Ways, gains: Floats, held: Held,
+    renewed_hours: float, ways: Ways, gains: Floats, held: Held,
 ) -> float:  # fmt: skip
     """Take back what the money does not reach for, the least worth it first; return what is kept in reserve.
 
     Jobs without a hard deadline give way first. Then those wait that could, and those are rescued at once
-    that had hoped to get there by spot.
+    that had hoped to get there by spot. There is new money in `renewed_hours`.
     """
     count = len(lives.kind)
-    paid, kept = np.zeros(count), np.zeros(count)
+    paid, kept, begun = np.zeros(count), np.zeros(count), np.zeros(count)
     for job in range(count):
         paid[job], kept[job] = needs(
             kinds, lives, prices, now, hours, slot_hours, job, held.pool[job], held.spot_gpus[job],
             held.on_demand_gpus[job],
         )  # fmt: skip
-    if paid.sum() + kept.sum() <= left_usd:
+        if not is_hard(lives, job):
+            begun[job] = beginning_usd(
+                kinds, lives, prices, hours, renewed_hours, job, held.pool[job], held.spot_gpus[job],
+                held.on_demand_gpus[job],
+            )  # fmt: skip
+    if paid.sum() + kept.sum() + begun.sum() <= left_usd:
         return float(kept.sum())
     for job in np.argsort(gains):
-        if paid.sum() + kept.sum() <= left_usd:
+        if paid.sum() + kept.sum() + begun.sum() <= left_usd:
             break
         if not is_hard(lives, job) and paid[job] > 0.0:
             _let_wait(lives, held, job)
-            paid[job] = 0.0
+            paid[job] = begun[job] = 0.0
     for job in range(count):
         if paid.sum() + kept.sum() <= left_usd:
             break

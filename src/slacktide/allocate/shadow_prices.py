@@ -131,8 +131,8 @@ class PricesRun:
         held = _held(site, tables.widths, ways, pools, picked)
         compiled(keep_to_quota)(site.jobs, site.on_demand_gpus, ways, held)
         kept = compiled(keep_to_budget)(
-            site.kinds, site.jobs, prices, view.now_hours, hours, site.slot_hours, self._left_usd(site), ways,
-            _gains(ways, tables.widths, pools, picked), held,
+            site.kinds, site.jobs, prices, view.now_hours, hours, site.slot_hours, self._left_usd(site),
+            site.money.until_hours - view.now_hours, ways, _gains(ways, tables.widths, pools, picked), held,
         )  # fmt: skip
         if fresh:
             self.beliefs.last_rent_usd = [

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.listing import elapsed_hours, held_by, status_of, task_of
 from slacktide.engine.world import Track, World
 
@@ -104,6 +105,18 @@ def world_lines(world: World, *, in_charge: bool) -> Iterator[str]:
     yield from _family(
         "slacktide_machines", "gauge", "Machines with an open ticket.", [({}, len(world.tickets.open))]
     )
+
+
+def hook_lines(hooks: Sequence[HookStatus]) -> Iterator[str]:
+    """Yield the figures of hooks for alerts; none where there are none."""
+    figures = (
+        ("slacktide_alerts_sent_total", "counter", "Alerts that a hook accepted.", "sent"),
+        ("slacktide_alerts_failed_total", "counter", "Tries that a hook did not accept.", "failed"),
+        ("slacktide_alerts_dropped_total", "counter", "Alerts that a hook refused for good.", "dropped"),
+        ("slacktide_alerts_waiting", "gauge", "Alerts that wait for a hook.", "waiting"),
+    )
+    for name, kind, said, count in figures if hooks else ():
+        yield from _family(name, kind, said, (({"hook": one.name}, getattr(one, count)) for one in hooks))
 
 
 def _is_recent(track: Track, world: World) -> bool:

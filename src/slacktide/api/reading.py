@@ -14,11 +14,12 @@ from starlette.types import Receive, Scope, Send
 from slacktide.api import forms
 from slacktide.api.endpoints import JOB, Endpoint, Param, number, truth, who_asks, whole
 from slacktide.api.hub import document
-from slacktide.api.metrics import family, world_lines
+from slacktide.api.metrics import family, hook_lines, world_lines
 from slacktide.api.service import Service
 from slacktide.app import requests
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.logs import LogLine
-from slacktide.errors import InputError, UnknownNameError, shown
+from slacktide.errors import InputError, SlacktideError, UnknownNameError, shown
 from slacktide.events import Health
 from slacktide.results.status import JobStatus
 
@@ -295,7 +296,14 @@ class Reading:
         )
         for name, kind, said, value in own:
             lines += family(name, kind, said, [({}, value)])
-        return [*lines, *runner.gaps.lines(), *service.counts.lines()]
+        hooks = hook_lines(self._hooks())
+        return [*lines, *hooks, *runner.gaps.lines(), *service.counts.lines()]
+
+    def _hooks(self) -> list[HookStatus]:
+        try:
+            return self._service.runner.hooks()
+        except SlacktideError:  # its own file cannot be read just now; all else can be told
+            return []
 
     def _known(self, job: str) -> None:
         with self._desk.world() as world:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slacktide.api.metrics import Histogram
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.controller import Controller, Setup
 from slacktide.errors import BackendError
 from slacktide.report.live.lines import Teller
@@ -31,6 +32,8 @@ class Runner:
         """Steps so far, and when the last one ended, by the monotonic clock."""
         self.gaps = Histogram("slacktide_engine_step_gap_seconds", "Time between two steps of the engine.")
         self.now_hours: Callable[[], float] = lambda: 0.0
+        self.hooks: Callable[[], list[HookStatus]] = list
+        """Where hooks for alerts stand."""
         self.left: tuple[str, ...] = ()
         """Jobs that had not ended when it stopped."""
 
@@ -59,6 +62,7 @@ class Runner:
         try:
             with Controller(self._journal, self._setup) as running:
                 self.now_hours, self.stepped_s = running.clock.hours, time.monotonic()
+                self.hooks = running.hooks
                 teller, seq = Teller(named=True), running.opened_seq
                 for job, began in running.began().items():
                     teller.know(job, began)
@@ -72,7 +76,8 @@ class Runner:
                             self._say(line)
 
                 self.ready.set()
-                running.run(staying=True, show=show, stopping=self._stop.is_set, complain=self._complain)
+                stopping, complain, tell = self._stop.is_set, self._complain, self._say
+                running.run(staying=True, show=show, stopping=stopping, complain=complain, tell=tell)
                 self.left = tuple(running.journal.unfinished())
         except BaseException as error:
             self.error = error

@@ -11,7 +11,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,11 @@ class Address:
         """Names that a request may be for."""
         return (*LOOPBACK_NAMES, *(name.lower() for name in self.names))
 
+    def url(self, port: int) -> str:
+        """Return where browsers find it, listening on a port."""
+        host = self.names[0] if self.names else _shown(self.host)
+        return f"{'https' if self.secure else 'http'}://{host}{'' if self.behind_proxy else f':{port}'}"
+
     @property
     def _is_loopback(self) -> bool:
         try:
@@ -120,8 +125,9 @@ def serve(journal: Path, address: Address, setup: Setup, tokens: Tokens, say: Ca
     """Run jobs and answer requests until SIGINT or SIGTERM; raises what ends the engine otherwise."""
     address.check()
     sys.setswitchinterval(SWITCH_S)
-    runner = Runner(journal, setup, say)
     with contextlib.closing(_socket(address)) as listening:
+        url = address.url(listening.getsockname()[1])
+        runner = Runner(journal, replace(setup, dashboard=url), say)
         runner.start()
         try:
             asyncio.run(_serving(journal, address, setup, tokens, runner, listening, say))

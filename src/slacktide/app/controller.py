@@ -16,6 +16,9 @@ from types import TracebackType
 from typing import Self
 
 from slacktide.app.admission import FilesRead, Intake, active_of
+from slacktide.app.alerts.alerting import Alerting
+from slacktide.app.alerts.hook import AlertsFile
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.journal import Journal, runs_of, values_of
 from slacktide.app.machines import FOLDER
 from slacktide.app.submission import Defaults, Submission
@@ -65,6 +68,10 @@ class Setup:
     """Where the learner keeps what it knows; None: in the user's folder."""
     defaults: Defaults = field(default_factory=Defaults)
     """What requests leave open."""
+    alerts: AlertsFile | None = None
+    """Who is told of what happens; None: nobody."""
+    dashboard: str = ""
+    """Where browsers find the server, for links in alerts; empty: there is none."""
 
 
 class Controller:
@@ -81,6 +88,7 @@ class Controller:
         self._values = values_of(self.path)
         self._seen_seq, self._learned_seq = 0, 0
         self._retry_at = 0.0
+        self._alerting: Alerting | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -107,6 +115,9 @@ class Controller:
             self._intake = Intake(self.engine, self.clock, self._learned, files, self._values)
             self.engine.write([self._opened(name, machines)])
             self.engine.recover()
+            if self._setup.alerts is not None:
+                alerting = Alerting(self.path, self._setup.alerts, self._setup.dashboard)
+                self._alerting = stack.enter_context(alerting)
             self._stack = stack.pop_all()
         return self
 
@@ -136,12 +147,13 @@ class Controller:
         show: Callable[[float], None] = lambda now_hours: None,
         stopping: Callable[[], bool] = lambda: False,
         complain: Callable[[BackendError], None] = lambda error: None,
+        tell: Callable[[str], None] = lambda line: None,
         poll_s: float = POLL_S,
     ) -> None:
         """Run, and answer requests, until every job has ended; `staying`: until `stopping` says so.
 
         Once `stopping` says so, everything is let go. `complain` hears of trouble with the disk or the
-        machine that may pass by itself.
+        machine that may pass by itself, `tell` of hooks for alerts.
         """
 
         def between() -> None:
@@ -153,6 +165,7 @@ class Controller:
             if staying:
                 self._learn_in_quiet()
             self._retry_sometimes()
+            self._alert(tell)
 
         live(
             self.engine, self.clock, between=between, over=lambda: not staying, show=show, stopping=stopping,
@@ -167,6 +180,10 @@ class Controller:
             if not (self.world.active or self.world.site is None or self._setup.defaults.fleet):
                 self._set_clock()
             self._intake.answer(self._setup.defaults)
+
+    def hooks(self) -> list[HookStatus]:
+        """Say where every hook for alerts stands; may be asked from any thread."""
+        return [] if self._alerting is None else self._alerting.statuses()
 
     @property
     def idle(self) -> bool:
@@ -209,6 +226,13 @@ class Controller:
         if time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_S
             self.engine.retry()
+
+    def _alert(self, tell: Callable[[str], None]) -> None:
+        """Let alerts know that there may be something new, and hand on what is to be said of hooks."""
+        if self._alerting is not None:
+            self._alerting.heard(self.world.seq)
+            for line in self._alerting.said():
+                tell(f"alerts: {line}")
 
     def _learn_in_quiet(self) -> None:
         """Learn when nothing is held and all was shown, because it takes a while."""

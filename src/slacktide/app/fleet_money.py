@@ -13,6 +13,7 @@ from slacktide.app.listing import held_by
 from slacktide.budget.allowance import Allowance
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.world import Track, World
+from slacktide.events import SiteOpened
 from slacktide.jobfile.fleet import parse_fleet
 from slacktide.report.sentences import policy_name
 from slacktide.types import TIME_TOLERANCE_HOURS
@@ -78,11 +79,15 @@ def fleets(world: World) -> list[FleetStatus]:
 def allowance_of(track: FleetTrack, world: World) -> Allowance | None:
     """Return what a fleet may spend when, on its own clock; None where its budget is not money over time."""
     found = parse_fleet(track.first.fleet, path=track.first.fleet_path).allowance
-    if found is None or world.site is None:
-        return found
-    ahead = track.origin_hours - world.site.at_hours
-    start = datetime.fromisoformat(world.site.start_utc) + timedelta(hours=ahead)
-    return dataclasses.replace(found, start=start)
+    return None if found is None else placed(found, track.origin_hours, world.site)
+
+
+def placed(allowance: Allowance, origin_hours: float, site: SiteOpened | None) -> Allowance:
+    """Return an allowance that knows at which time of the market the clock of its fleet began."""
+    if site is None:
+        return allowance
+    start = datetime.fromisoformat(site.start_utc) + timedelta(hours=origin_hours - site.at_hours)
+    return dataclasses.replace(allowance, start=start)
 
 
 def spent_usd_at(track: FleetTrack, allowance: Allowance | None, hours: float) -> float:

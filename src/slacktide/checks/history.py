@@ -143,5 +143,17 @@ def _ending() -> list[Event]:
             cause="interrupted",
             ended_utc="2026-01-01T00:00:00+00:00",
         ),
+        events.Leaked(
+            at_hours=9.3,
+            ticket="1-f00d",
+            machine="i-1",
+            capacity="spot",
+            pool="zone-a",
+            gpus=4,
+            usd_per_hour=0.1 + 0.2,
+            stray_hours=1 / 3,
+            why="its ticket is closed",
+        ),
+        events.Reclaimed(at_hours=9.3, machine="i-1"),
         events.Closed(at_hours=9.3),
     ]

@@ -17,6 +17,7 @@ import click
 from slacktide.errors import BackendError, SlacktideError, readable, unknown_name
 
 COMMANDS = {
+    "alerts": "Try the hooks of an alerts file, or show what they were sent and what waits.",
     "backends": "List the back ends, where jobs can run, or check one against the contract.",
     "backtest": "Compare policies on past market data, next to a run with perfect foresight.",
     "budget": "Compute how wide each class of a fleet should run, and what the next dollar would buy.",

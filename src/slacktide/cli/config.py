@@ -1,4 +1,4 @@
-"""`slacktide config`: the settings that hold here, where each comes from, and setting one."""
+"""`slacktide config`: the settings that hold here, where each comes from, setting and removing one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 @common.output_option("table", "json")
 @click.pass_context
 def config(context: click.Context, output: str) -> None:
-    """Show every setting and where it comes from, or set one.
+    """Show every setting and where it comes from, set one or remove one.
 
     The strongest first: a flag, the environment, the chosen profile (--profile or $SLACKTIDE_PROFILE), the
     project's file (slacktide.toml in this folder or the nearest above), your own file, built in. A mistake in
@@ -72,7 +72,34 @@ def set_(context: click.Context, key: str, value: str, project: bool) -> None:
     KEY is journal, server, token, token_file, token_command, market, spot_usd, on_demand_usd, profile, or
     defaults.COMMAND.OPTION. With `slacktide --profile NAME config set` it is set for that profile.
     """
-    from slacktide.app.config.files import PROJECT_FILE, from_here, project_path, set_key, user_path
+    from slacktide.app.config.files import from_here, set_key
+
+    kind, path, names = _place_of(context, key, project)
+    plain = key.split(".")
+    number = plain[0].endswith("_usd") or len(plain) > 1
+    set_key(kind, path, names, defaults.typed(value) if number else from_here(key, value, kind, path))
+    click.echo(f"set {key} in {path}", err=True)
+
+
+@config.command()
+@click.argument("key", metavar="KEY")
+@click.option("--project", is_flag=True, help="Remove it from the project's file, slacktide.toml.")
+@click.pass_context
+def unset(context: click.Context, key: str, project: bool) -> None:
+    """Remove KEY from your own file, or from the project's; what is weaker holds again.
+
+    With `slacktide --profile NAME config unset` it is removed from that profile.
+    """
+    from slacktide.app.config.files import unset_key
+
+    kind, path, names = _place_of(context, key, project)
+    unset_key(kind, path, names)
+    click.echo(f"removed {key} from {path}", err=True)
+
+
+def _place_of(context: click.Context, key: str, project: bool) -> tuple[Kind, Path, tuple[str, ...]]:
+    """Return which file a key is written into, and under which names; raises InputError for no key."""
+    from slacktide.app.config.files import PROJECT_FILE, project_path, user_path
     from slacktide.app.config.keys import PROFILE, PROFILES
 
     names, profile = tuple(key.split(".")), defaults.profile_of(context)
@@ -82,11 +109,7 @@ def set_(context: click.Context, key: str, value: str, project: bool) -> None:
     if profile and names == (PROFILE,):
         raise InputError("profile must be set at the top of a file, got --profile; leave it out")
     path = (project_path() or Path.cwd() / PROJECT_FILE) if project else user_path()
-    full = (PROFILES, profile, *names) if profile else names
-    kind: Kind = "project" if project else "user"
-    number = names[0].endswith("_usd") or len(names) > 1
-    set_key(kind, path, full, defaults.typed(value) if number else from_here(key, value, kind, path))
-    click.echo(f"set {key} in {path}", err=True)
+    return "project" if project else "user", path, (PROFILES, profile, *names) if profile else names
 
 
 @config.command()

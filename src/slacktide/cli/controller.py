@@ -55,4 +55,5 @@ def _stay(running: Controller, stop: Stopping) -> None:
             show=watch,
             stopping=stop,
             complain=lambda error: screen.tell([f"problem, retrying: {error}"]),
+            tell=lambda line: screen.tell([line]),
         )

@@ -12,6 +12,7 @@ import click
 from slacktide.cli import options as common
 
 if TYPE_CHECKING:
+    from slacktide.app.alerts.hook import AlertsFile
     from slacktide.app.controller import Setup
     from slacktide.app.market import MarketSpec
     from slacktide.app.plan import PlanRequest
@@ -61,6 +62,12 @@ def controller_options(command: common.Command) -> common.Command:
 def staying_options(command: common.Command) -> common.Command:
     """Add the options of a controller that runs what is submitted until it is told to stop."""
     command = controller_options(command)
+    command = click.option(
+        "--alerts",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Tell the hooks of this file what happens; see `slacktide alerts`.",
+    )(command)
     command = click.option(
         "--start", type=int, metavar="SLOT", help="The market slot to start in; default: a late one."
     )(command)
@@ -136,10 +143,23 @@ def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
     """Return how the options of a command want the controller to be."""
     from slacktide.app.controller import Setup
 
+    file = given.get("alerts")
     return Setup(
         speed=given["speed"],
         notice_s=given["notice"] * 3600.0,
         backend=given["backend"],
         machines=given.get("machines"),
         defaults=defaults,
+        alerts=None if file is None else _alerts(file),
     )
+
+
+def _alerts(path: Path) -> AlertsFile:
+    """Read an alerts file, and say what is wrong with it though it can be used."""
+    from slacktide.app.alerts.file import read_alerts_file
+    from slacktide.cli.output import say
+
+    file = read_alerts_file(path)
+    for note in file.notes:
+        say(note, err=True)
+    return file

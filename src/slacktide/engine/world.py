@@ -33,6 +33,7 @@ from slacktide.events import (
     Joined,
     JournalMade,
     Kept,
+    Leaked,
     Learned,
     Lived,
     Lost,
@@ -40,6 +41,7 @@ from slacktide.events import (
     PaceRevised,
     Preempted,
     PreemptionAsked,
+    Reclaimed,
     Record,
     Released,
     Remembered,
@@ -277,7 +279,7 @@ class World:
             self.site = event
         elif isinstance(event, Submitted):
             self._submitted(event)
-        elif isinstance(event, Rented | Joined | Returned):
+        elif isinstance(event, Rented | Joined | Returned | Leaked | Reclaimed):
             self.tickets.hear(event)
         elif isinstance(event, ClusterSized | Kept | Remembered):
             if event.fleet in self.fleets:  # whoever reads the events of one job knows no fleets

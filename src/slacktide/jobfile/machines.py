@@ -56,6 +56,7 @@ class MachinesFile:
             max_usd_per_hour=self.max_usd_per_hour,
             join_within_hours=self.join_within_hours * speed,
             listed_within_hours=plain.listed_within_hours * speed,
+            leaked_after_hours=plain.leaked_after_hours * speed,
             first_wait_hours=plain.first_wait_hours * speed,
             longest_wait_hours=plain.longest_wait_hours * speed,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from slacktide.events import Cause, Joined, Rented, Returned
+from slacktide.events import Cause, Joined, Leaked, Reclaimed, Rented, Returned
 from slacktide.provider.base import (
     INTERRUPTED,
     Machine,
@@ -35,6 +35,8 @@ class Memory:
     """When each machine was first listed, by its id."""
     alive_hours: dict[str, float] = field(default_factory=dict)
     """When each ticket last had a machine that was alive, or was first looked for."""
+    stray_hours: dict[str, float] = field(default_factory=dict)
+    """Since when each machine that runs has been without an open ticket, by its id."""
     promised: set[str] = field(default_factory=set)
     """The tickets for which a provider said yes."""
 
@@ -74,6 +76,7 @@ class Round:
         self._tell_who_joined()
         self._close_what_is_too_much(want)
         self._end_strays()
+        self._tell_what_leaked()
         self._ask_for_what_is_open()
         self._open_what_is_missing(want)
         self.memory.forget(self._tickets, self.listing, self.now_hours)
@@ -208,6 +211,31 @@ class Round:
             for name in ids:  # nobody knows whether it was done: ask again at once
                 waits.forget(("end", name))
             self.troubles.append(f"machines could not be ended: {error}")
+
+    def _tell_what_leaked(self) -> None:
+        """Write down machines that run on although they should have ended, each once, and their end."""
+        running = {one.id: one for one in self.listing.strays(self._open) if one.alive}
+        since, known = self.memory.stray_hours, self._tickets.leaked
+        self.memory.stray_hours = {name: since.get(name, self.now_hours) for name in running}
+        new = [
+            self._leaked(one) for name, one in running.items() if name not in known and self._is_overdue(name)
+        ]
+        over = [Reclaimed(at_hours=self.now_hours, machine=name) for name in known if name not in running]
+        if new or over:
+            self.diary.note(*new, *over)
+
+    def _is_overdue(self, machine: str) -> bool:
+        return self.now_hours - self.memory.stray_hours[machine] > self.rules.leaked_after_hours
+
+    def _leaked(self, machine: Machine) -> Leaked:
+        hours = self.now_hours - self.memory.stray_hours[machine.id]
+        known = machine.ticket in self._tickets.closed
+        why = "its ticket is closed" if known else "no ticket of this journal is for it"
+        return Leaked(
+            at_hours=self.now_hours, machine=machine.id, ticket=machine.ticket, capacity=machine.spec.kind,
+            pool=machine.spec.pool, gpus=machine.spec.gpus, usd_per_hour=self.rules.price(machine.spec),
+            stray_hours=hours, why=f"{why}, and it still runs {_minutes(hours)} after it was to be ended",
+        )  # fmt: skip
 
     # ---------------------------------------------------------------- asking
 

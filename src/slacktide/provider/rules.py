@@ -23,6 +23,8 @@ class Rules:
     """A machine that was listed, and is not ready after so long, is given back."""
     listed_within_hours: float = 5.0 / 60.0
     """How late a provider's list may be: before that, nothing is concluded from what is not in it."""
+    leaked_after_hours: float = 10.0 / 60.0
+    """A machine that no open ticket explains is ended; if it still runs after so long, it has leaked."""
     first_wait_hours: float = 0.5 / 60.0
     longest_wait_hours: float = 10.0 / 60.0
     """Between two tries of what failed, or could not be had."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
-from slacktide.events import Joined, Rented, Returned
+from slacktide.events import Joined, Leaked, Reclaimed, Rented, Returned
 from slacktide.provider.base import Spec
 
-Fact: TypeAlias = Rented | Joined | Returned
+Fact: TypeAlias = Rented | Joined | Returned | Leaked | Reclaimed
 KEPT_HOURS = 1.0
 """How long closed tickets are remembered whose machine might be left: any list has it by then."""
 
@@ -35,6 +35,8 @@ class Tickets:
     closed: dict[str, Ticket] = field(default_factory=dict)
     count: int = 0
     """How many were ever opened: the next one has a higher number."""
+    leaked: dict[str, str] = field(default_factory=dict)
+    """Machines that were told to have leaked and have not gone since, with the ticket that each carries."""
 
     def hear(self, fact: Fact) -> None:
         """Take one more fact into account."""
@@ -51,6 +53,10 @@ class Tickets:
                 if fact.left:
                     self.closed[fact.ticket] = ticket._replace(returned_hours=fact.at_hours)
                 self._forget(fact.at_hours)
+            case Leaked():
+                self.leaked[fact.machine] = fact.ticket
+            case Reclaimed():
+                self.leaked.pop(fact.machine, None)
 
     def set_clock(self, at_hours: float) -> None:
         """Count from here on: the clock was set, and hours of the one before do not lie on its line."""

@@ -23,6 +23,7 @@ from slacktide.events import (
     Joined,
     JournalMade,
     Kept,
+    Leaked,
     Learned,
     Lived,
     Lost,
@@ -30,6 +31,7 @@ from slacktide.events import (
     PaceRevised,
     Preempted,
     PreemptionAsked,
+    Reclaimed,
     Released,
     Remembered,
     Rented,
@@ -298,6 +300,13 @@ def _others(event: Event) -> str:
             return "measured the pace of the job"
         case Rented() | Joined() | Returned():
             return _machine(event)
+        case Leaked():
+            what = f"{event.gpus} {event.capacity} GPUs in {words.plain(event.pool, 80)}"
+            cost = f"{format_usd(event.usd_per_hour)}/h"
+            name = words.plain(event.machine, 40)
+            return f"machine {name} ({what}, {cost}) has no owner and still costs money"
+        case Reclaimed():
+            return f"machine {words.plain(event.machine, 40)}, which had no owner, is gone"
     return type(event).__name__
 
 

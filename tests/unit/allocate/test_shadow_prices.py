@@ -121,6 +121,7 @@ def test_the_budget_is_never_passed_and_admitted_deadlines_are_met(seed: int, us
     found = run_fleet(busy(seed, usd), ShadowPrices())
     assert found.most_spent_share <= 1.0 + 1e-12
     assert not len(found.late)
+    assert np.isfinite(found.finish_hours[found.admitted]).all(), "however little money, all come to an end"
 
 
 @pytest.mark.parametrize("seed", range(3))

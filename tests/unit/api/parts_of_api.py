@@ -17,6 +17,7 @@ from slacktide.api.metrics import Histogram
 from slacktide.api.runner import Runner
 from slacktide.api.service import Service
 from slacktide.app.admission import FilesRead, Intake
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.journal import values_of
 from slacktide.app.questions import Setting, answer, told_error
 from slacktide.app.submission import Defaults
@@ -68,6 +69,10 @@ class StubRunner:
     def now_hours(self) -> float:
         """Return where the market's clock stands."""
         return 1.0
+
+    def hooks(self) -> list[HookStatus]:
+        """Return where hooks for alerts stand: there are none."""
+        return []
 
 
 class DirectAsker:

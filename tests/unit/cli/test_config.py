@@ -169,3 +169,13 @@ def test_paths_on_the_command_line_are_meant_from_the_working_folder(
 def test_a_key_that_is_not_there_is_not_set(user: Path, key: str) -> None:
     assert run(["config", "set", key, "x"]) == 2
     assert not user.exists()
+
+
+def test_what_was_set_can_be_removed(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "set", "market", "synthetic:h100"]) == 0
+    assert run(["--profile", "lab", "config", "set", "spot_usd", "2.5"]) == 0
+    assert run(["config", "unset", "spot_usd"]) == 2
+    assert "must be set in this file" in capsys.readouterr().err
+    assert run(["--profile", "lab", "config", "unset", "spot_usd"]) == 0
+    assert run(["config", "unset", "market"]) == 0
+    assert user.read_text() == "\n[profiles.lab]\n"

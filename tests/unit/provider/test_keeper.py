@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from slacktide.events import Joined, Rented, Returned
+from slacktide.events import Joined, Leaked, Reclaimed, Rented, Returned
 from slacktide.provider.base import Machine, NoCapacity, Refused, Spec, Spent, State, Unreachable
 from slacktide.provider.keeper import Keeper
 from slacktide.provider.rules import Rules, Stock, Use
@@ -287,3 +287,41 @@ def test_a_memory_of_months_stays_small() -> None:
         bench.step({}, minutes=11)
     memory = bench.keeper._memory
     assert max(len(memory.seen_hours), len(memory.alive_hours), len(memory.waits._until)) < 300
+
+
+def test_a_machine_that_will_not_end_has_leaked_and_that_is_told_once() -> None:
+    bench = Bench()
+    bench.show(("9-other", "up"))
+    for _ in range(11):
+        bench.step({})
+    assert bench.diary.facts == [], "ending a machine takes a while"
+    for _ in range(20):
+        bench.step({})
+    (leaked,) = bench.diary.facts
+    assert isinstance(leaked, Leaked)
+    assert (leaked.machine, leaked.ticket, leaked.usd_per_hour) == ("i-9-other", "9-other", 10.0)
+    assert leaked.stray_hours == pytest.approx(11 * MINUTE)
+    assert (
+        leaked.why == "no ticket of this journal is for it, and it still runs 11 min after it was to be ended"
+    )
+    again = Keeper(bench.provider, bench.diary, RULES)
+    for minute in range(30):
+        again.step({}, minute * MINUTE)
+    assert len(bench.diary.facts) == 1, "the journal knows, whoever keeps the machines now"
+    bench.show(("9-other", "ending"))
+    bench.step({})
+    assert [type(fact) for fact in bench.diary.facts] == [Leaked, Reclaimed]
+    assert bench.diary.tickets().leaked == {}
+
+
+def test_a_machine_that_ends_in_time_has_not_leaked() -> None:
+    bench = Bench()
+    bench.step({SPOT: 1})
+    bench.show(("1-x", "up"))
+    bench.step({SPOT: 1})
+    for _ in range(9):
+        bench.step({})
+    bench.show(("1-x", "gone"))
+    for _ in range(9):
+        bench.step({})
+    assert [type(fact) for fact in bench.diary.facts] == [Rented, Joined, Returned]

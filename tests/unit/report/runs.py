@@ -206,6 +206,11 @@ ONE_OF_EACH: list[Event] = [
     events.Rented(at_hours=6.0, ticket="1-f00d", capacity="spot", pool="zone-a", gpus=4, usd_per_hour=9.5),
     events.Joined(at_hours=6.1, ticket="1-f00d", machine="i-1", address="10.0.0.1", boot_hours=0.1),
     events.Returned(at_hours=6.5, ticket="1-f00d", why="interrupted"),
+    events.Leaked(
+        at_hours=6.5, machine="i-1", ticket="1-f00d", capacity="spot", pool="zone-a", gpus=4,
+        usd_per_hour=2.5, stray_hours=0.2, why="its ticket is closed",
+    ),
+    events.Reclaimed(at_hours=6.5, machine="i-1"),
 ]  # fmt: skip
 """An event of every kind."""
 

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -114,7 +114,7 @@ def parse_settings(kind: Kind, path: Path, text: str) -> SettingsFile:
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _not_toml(path, text, str(error)) from None
+        raise not_toml("a settings file", path, text, str(error)) from None
     found = SettingsFile(kind, path, tree, toml_text.places(text))
     _check(found, found.top)
     for name, table in tree.get(keys.PROFILES, {}).items():
@@ -132,11 +132,12 @@ def _check(file: SettingsFile, table: Table) -> None:
         raise FileError(message, path=file.path, line=table.line(key))
 
 
-def _not_toml(path: Path, text: str, message: str) -> FileError:
+def not_toml(what: str, path: Path, text: str, message: str) -> FileError:
+    """Return what TOML's reader says of a file as an error that names its place."""
     place = _PLACE.search(message)
     line, column = (int(place[1]), int(place[2])) if place else (text.count("\n") + 1, None)
     reason = _PLACE.sub("", message).removesuffix(_AT_END)
-    return FileError(f"a settings file must be TOML, got: {reason}", path=path, line=line, column=column)
+    return FileError(f"{what} must be TOML, got: {reason}", path=path, line=line, column=column)
 
 
 def from_here(key: str, value: str, kind: Kind, path: Path) -> str:
@@ -156,10 +157,19 @@ def set_key(kind: Kind, path: Path, names: toml_text.Path, value: object) -> Non
 
     Raises FileError where the file would not be right afterwards, and then leaves it as it is.
     """
+    _edit(kind, path, names, lambda text: toml_text.with_value(text, names, value))
+
+
+def unset_key(kind: Kind, path: Path, names: toml_text.Path) -> None:
+    """Remove a key from a file; comments and order stay. Raises FileError where it is not there."""
+    _edit(kind, path, names, lambda text: toml_text.without(text, names))
+
+
+def _edit(kind: Kind, path: Path, names: toml_text.Path, change: Callable[[str], str]) -> None:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     parse_settings(kind, path, text)
     try:
-        made = toml_text.with_value(text, names, value)
+        made = change(text)
     except InputError as error:
         raise FileError(str(error), path=path, line=toml_text.places(text).get(names)) from error
     parse_settings(kind, path, made)

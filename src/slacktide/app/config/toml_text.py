@@ -1,4 +1,4 @@
-"""The text of a TOML file: in which line a key is, and setting one without touching the rest."""
+"""The text of a TOML file: in which line a key is; one is set or removed without touching the rest."""
 
 from __future__ import annotations
 
@@ -54,6 +54,22 @@ def with_value(text: str, path: Path, value: object) -> str:
     if not _says(made, _with(tomllib.loads(text), path, value)):
         raise InputError(f"{'.'.join(path)} must be set by hand: it is inside a value of several lines")
     return made
+
+
+def without(text: str, path: Path) -> str:
+    """Return the text without a key's line; all else stays as it is.
+
+    Raises InputError where the key is not in the file, or is no line of its own.
+    """
+    known = {line.path: line.number for line in _lines(text) if not line.is_table}
+    tree = tomllib.loads(text)
+    if not _holds(tree, path):
+        raise InputError(f"{'.'.join(path)} must be set in this file to be removed, got a file without it")
+    lines = text.splitlines()
+    made = "\n".join(line for number, line in enumerate(lines) if number != known.get(path))
+    if path not in known or not _says(made, _less(tree, path)):
+        raise InputError(f"{'.'.join(path)} must be removed by hand: it is no line of its own")
+    return made + "\n" if made else ""
 
 
 def _lines(text: str) -> Iterator[Line]:
@@ -125,6 +141,17 @@ def _literal(value: object) -> str:
 def _with(tree: dict[str, Any], path: Path, value: object) -> dict[str, Any]:
     inner = value if len(path) == 1 else _with(tree.get(path[0], {}), path[1:], value)
     return {**tree, path[0]: inner}
+
+
+def _holds(tree: Any, path: Path) -> bool:
+    return not path or (isinstance(tree, dict) and path[0] in tree and _holds(tree[path[0]], path[1:]))
+
+
+def _less(tree: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return a tree without a key that is in it; the tables around it stay, empty or not."""
+    if len(path) == 1:
+        return {name: value for name, value in tree.items() if name != path[0]}
+    return {**tree, path[0]: _less(tree[path[0]], path[1:])}
 
 
 def _says(text: str, wanted: dict[str, Any]) -> bool:

@@ -139,4 +139,4 @@ def _at(fact: Fact, hours: float) -> Fact:
 
 
 def _copy(tickets: Tickets) -> Tickets:
-    return Tickets(dict(tickets.open), dict(tickets.closed), tickets.count)
+    return Tickets(dict(tickets.open), dict(tickets.closed), tickets.count, dict(tickets.leaked))

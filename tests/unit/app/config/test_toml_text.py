@@ -1,4 +1,4 @@
-"""Setting a key in a TOML file changes its line and nothing else."""
+"""Setting a key in a TOML file changes its line and nothing else; removing one removes its line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slacktide.app.config.toml_text import places, with_value
+from slacktide.app.config.toml_text import places, with_value, without
 from slacktide.errors import InputError
 
 TEXT = """# mine
@@ -44,6 +44,24 @@ def test_what_is_not_in_one_line_is_left_to_the_user(text: str) -> None:
     path = ("journal",) if "journal" in text else ("profiles", "lab", "server")
     with pytest.raises(InputError, match="must be set by hand"):
         with_value(text, path, "y")
+
+
+def test_a_key_is_removed_with_its_line_and_all_else_stays() -> None:
+    assert without(TEXT, ("journal",)) == TEXT.replace('journal = "a#b.db"   # a comment # and more\n', "")
+    assert without(TEXT, ("profiles", "lab", "server")) == TEXT.replace('server = "http://lab"\n', "")
+    assert without('journal = "x"\n', ("journal",)) == ""
+
+
+@pytest.mark.parametrize("path", [("market",), ("journal", "x"), ("profiles", "home", "server")])
+def test_a_key_that_is_not_there_is_not_removed(path: tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match="must be set in this file"):
+        without(TEXT, path)
+
+
+@pytest.mark.parametrize("text", ['journal = """\nx\n"""\n', "journal = {x = 1}\n"])
+def test_what_is_no_line_of_its_own_is_removed_by_the_user(text: str) -> None:
+    with pytest.raises(InputError, match="must be removed by hand"):
+        without(text, ("journal",) if '"""' in text else ("journal", "x"))
 
 
 def test_the_line_of_every_key_is_known() -> None:

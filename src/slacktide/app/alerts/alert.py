@@ -1,0 +1,59 @@
+"""One thing that somebody must be told, whoever tells it and in whichever form."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+from slacktide.events import Record
+
+Kind: TypeAlias = Literal["at-risk", "late", "done", "failed", "budget", "feed-stale", "machine-leaked"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""What a hook may be for."""
+TEST = "test"
+"""The kind of the sample that `slacktide alerts test` sends."""
+Detail: TypeAlias = str | float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """What happened that matters to somebody, told once."""
+
+    id: str
+    """The same whenever it is sent, so that a receiver can drop it the second time."""
+    kind: str
+    """One of KINDS, or TEST."""
+    journal: str
+    """The id of the journal."""
+    seq: int
+    """The number of the event that it is about."""
+    time_utc: str
+    """When that event was written."""
+    text: str
+    """A sentence."""
+    job: str = ""
+    """The job that it is about; empty: it is about the fleet, the market or machines."""
+    owner: str = ""
+    """Whom the job's file names; empty: nobody."""
+    details: Mapping[str, Detail] = field(default_factory=dict)
+
+    def written(self) -> str:
+        """Return it as it is kept."""
+        return json.dumps(asdict(self), allow_nan=False)
+
+
+def kept(body: str) -> Alert:
+    """Return an alert that was kept."""
+    return Alert(**json.loads(body))
+
+
+def name_of(journal: str, record: Record, what: str) -> str:
+    """Return the id of an alert about an event: its number, its kind, and a digest.
+
+    The time is in the digest, because a journal that was restored from a copy counts its numbers again.
+    """
+    told = f"{journal}\0{record.seq}\0{record.time_utc.isoformat()}\0{what}"
+    return f"{record.seq}-{what}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"

@@ -1,0 +1,65 @@
+"""Somebody who is told of alerts, and the file that says who they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from slacktide.app.alerts.address import Target
+from slacktide.app.alerts.alert import KINDS, TEST, Alert, Kind
+from slacktide.app.alerts.payload import Format
+from slacktide.errors import UnknownNameError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """Somebody who is told of alerts: a webhook, or a command."""
+
+    name: str
+    target: Target | None = None
+    """The webhook's address; None: it is a command."""
+    command: tuple[str, ...] = ()
+    folder: Path = Path(".")
+    """Where the command runs."""
+    format: Format = "slacktide"
+    on: tuple[Kind, ...] = KINDS
+    jobs: tuple[str, ...] = ()
+    """Patterns of the names of jobs; none: all jobs, and what is about no job."""
+    owners: tuple[str, ...] = ()
+    """Whose jobs; none: everybody's, and what is about no job."""
+    secret: bytes = field(default=b"", repr=False)
+    """What webhooks are signed with; empty: they are not."""
+    allow_private: bool = False
+
+    @property
+    def shown(self) -> str:
+        """What may be said of where it leads: never the path, which may be a secret."""
+        return f"command {Path(self.command[0]).name}" if self.target is None else self.target.shown
+
+    def wants(self, alert: Alert) -> bool:
+        """Whether it is to be told."""
+        if alert.kind == TEST:
+            return True
+        of_job = not self.jobs or any(fnmatchcase(alert.job, one) for one in self.jobs if alert.job)
+        of_owner = not self.owners or alert.owner in self.owners
+        return alert.kind in self.on and of_job and of_owner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertsFile:
+    """All that an alerts file says."""
+
+    path: Path
+    hooks: tuple[Hook, ...]
+    dashboard: str = ""
+    """Where browsers find the server; empty: where the server itself thinks they do."""
+    notes: tuple[str, ...] = ()
+    """What its user should be told."""
+
+    def hook(self, name: str) -> Hook:
+        """Return the hook of a name; raises UnknownNameError."""
+        found = next((hook for hook in self.hooks if hook.name == name), None)
+        if found is None:
+            raise UnknownNameError("a hook", name, [hook.name for hook in self.hooks])
+        return found

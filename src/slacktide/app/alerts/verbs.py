@@ -1,0 +1,62 @@
+"""What can be asked about alerts: whether hooks work, and where they stand."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from slacktide.app.alerts.alert import TEST, Alert
+from slacktide.app.alerts.hook import AlertsFile
+from slacktide.app.alerts.outbox import HookStatus, Outbox
+from slacktide.app.alerts.sending import send
+from slacktide.app.journal import open_journal
+from slacktide.app.tokens import hidden_beside
+from slacktide.report.wire import values
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of sending a sample to a hook."""
+
+    hook: str
+    target: str
+    accepted: bool
+    said: str
+
+
+def try_hooks(file: AlertsFile, name: str | None = None) -> list[Trial]:
+    """Send a sample to one hook, or to all, and say what came back; raises UnknownNameError."""
+    hooks = file.hooks if name is None else (file.hook(name),)
+    sample = _sample()
+    trials = []
+    for hook in hooks:
+        answer = send(hook, sample, file.dashboard, output=None)
+        trials.append(Trial(hook.name, hook.shown, answer.accepted, answer.said))
+    return trials
+
+
+def hook_statuses(journal: Path) -> list[HookStatus]:
+    """Say where the hooks of a journal stand; none where no controller had any. Raises FileError."""
+    with open_journal(journal):  # there must be one
+        pass
+    if not hidden_beside(journal, "alerts").exists():
+        return []
+    outbox = Outbox(journal, create=False)
+    try:
+        return outbox.statuses()
+    finally:
+        outbox.close()
+
+
+def _sample() -> Alert:
+    now = values.utc(datetime.now(UTC))
+    return Alert(
+        id=f"0-{TEST}-{secrets.token_hex(6)}",
+        kind=TEST,
+        journal=TEST,
+        seq=0,
+        time_utc=now,
+        text="This is a test of Slacktide's alerts; nothing has happened.",
+    )
