@@ -319,6 +319,10 @@ class Remembered(Event):
     fleet: str
     memory: str = ""
     """Its own words, as JSON; empty where it knows what it wrote down the last time."""
+    reserved_usd: float | None = None
+    """What it keeps for deadlines that were promised, should all spot be gone; None where it does not say."""
+    usd_per_job_hour: float | None = None
+    """What an hour of a job's waiting was worth to it; None where it does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

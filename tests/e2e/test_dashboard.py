@@ -5,6 +5,7 @@ One server and one browser serve all of it: its steps go through a day in order.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -16,7 +17,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from slacktide.app.fleet_course import FleetPoint
+from slacktide.app.fleet_money import ClassStatus, FleetStatus
 from slacktide.app.tokens import tokens_of
+from slacktide.report.wire import values
+from slacktide.results.machines import MachineStatus
 
 from .parts_of_runs import PATIENCE_S, counting, workers_of, write_table
 from .parts_of_servers import Server
@@ -42,6 +47,26 @@ policy: uniform-progress
 STEPS = 900
 
 
+LONG = "a-name-as-long-as-names-may-be-of-a-job-that-somebody-submitted"
+FLEET = FleetStatus(
+    fleet="f00d", file="team.yaml", allocator="shadow-prices", jobs=(), came=3, by_class={"release": 3},
+    classes=(ClassStatus(name="release", came=3, under_way=2, holding=1, spot_gpus=4, on_demand_gpus=0),),
+    hours=240.0, spent_gpu_hours=500.0, spent_usd=1000.0, period_budget_usd=4000.0, period_spent_usd=1000.0,
+    period_since_hours=0.0, period_until_hours=720.0, projected_usd=3000.0, usd_per_job_hour=1.5,
+    reserved_usd=250.0,
+)  # fmt: skip
+POINTS = [
+    FleetPoint(hours=hours, spent_usd=4.0 * hours, reserved_usd=25.0 * index, usd_per_job_hour=0.1 * index)
+    for index, hours in enumerate((0.0, 80.0, 160.0, 240.0))
+]
+MACHINE = MachineStatus(
+    owner="o", ticket="1-f00d", machine="i-0a1b", capacity="spot", pool="zone", gpus=8, state="up",
+    orphan=False, joined=True, address="10.0.0.1", since_utc="2026-01-01T00:00:00+00:00", hours=2.5,
+    usd_per_hour=16.0, cost_usd=40.0,
+)  # fmt: skip
+NOBODYS = dataclasses.replace(MACHINE, ticket="2-f00d", machine="i-9z9z", orphan=True, joined=None)
+
+
 class Day:
     """A server, a browser, and all that the browser complained of."""
 
@@ -52,6 +77,7 @@ class Day:
         self.server = Server(self.journal, "--speed", "3600", "--start", "100", "--market", str(table))
         self.server.start()
         self.browser, self.complaints = browser, list[str]()
+        self._session: Any = None
 
     def page(self, **options: Any) -> Any:
         """Open a browser's window that has nothing of earlier ones, and hear what goes wrong in it."""
@@ -72,12 +98,18 @@ class Day:
             self.complaints.append(f"asked elsewhere: {request.url}")
 
     def logged_in(self, path: str = "/", token: str = "", **options: Any) -> Any:
-        """Open a page through the login."""
+        """Open a page: through the login with a token, else in the session that was opened first."""
+        if self._session is not None and not token:
+            page = self.page(storage_state=self._session, **options)
+            page.goto(self.server.url + path)
+            return page
         page = self.page(**options)
         page.goto(self.server.url + path)
         page.get_by_label("Token").fill(token or self.server.token)
         page.get_by_role("button", name="Log in").click()
         page.wait_for_url(self.server.url + path)
+        if not token:
+            self._session = page.context.storage_state()
         return page
 
     def complained(self) -> list[str]:
@@ -125,21 +157,89 @@ def log_in(day: Day) -> None:
     assert day.complained() == []
 
 
-def open_every_page(day: Day, scheme: str) -> None:
-    """Every page opens without a complaint, also on a phone."""
-    page = day.logged_in(color_scheme=scheme, viewport={"width": 390, "height": 800})
-    for path, heading in (
-        ("/", "Jobs"),
-        ("/fleet", "Fleet"),
-        ("/machines", "Machines"),
-        ("/markets", "Markets"),
-        ("/submit", "Plan and submit a job"),
-    ):
+PAGES = {
+    "/": "Jobs",
+    "/fleet": "Fleet",
+    "/machines": "Machines",
+    "/markets": "Markets",
+    "/submit": "Plan and submit a job",
+}
+
+
+def open_every_page(day: Day, *more: str) -> None:
+    """Every page opens without a complaint, light and dark, and fits a small phone."""
+    page = day.logged_in(viewport={"width": 360, "height": 740}, reduced_motion="reduce")
+    for path in (*PAGES, *more):
         page.goto(day.server.url + path)
-        sync_api.expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+        sync_api.expect(page.get_by_role("heading", level=1)).to_have_text(PAGES.get(path, path[6:]))
         if path != "/submit":
             live(page)
-        assert page.evaluate("document.documentElement.scrollWidth") == 390, path
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") == 360, (path, scheme)
+    page.context.close()
+    assert day.complained() == []
+
+
+def look_at_a_fleet_and_machines(day: Day) -> None:
+    """A fleet shows its money, its reserve and its prices; machines what is idle and what is nobody's."""
+    page = day.logged_in("/markets")
+    page.route("**/api/v1/fleet", lambda route: route.fulfill(json={"fleets": values.plain([FLEET])}))
+    page.route("**/f00d/course", lambda route: route.fulfill(json={"points": values.plain(POINTS)}))
+    rented = {"machines": values.plain([MACHINE, NOBODYS]), "holdings": HOLDINGS}
+    page.route("**/api/v1/machines", lambda route: route.fulfill(json=rented))
+    page.goto(day.server.url + "/fleet")
+    sync_api.expect(page.locator("dl.facts").first).to_contain_text("reserved$250.00")
+    sync_api.expect(page.locator("dl.facts").first).to_contain_text("free$2,750.00")
+    money = page.locator("figure", has_text="Money of this period")
+    sync_api.expect(money.get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile(r"reserved for promised deadlines \$250.00 · spent \$1,000.00")
+    )
+    money.get_by_text("As a table").click()
+    sync_api.expect(money.locator("tbody tr")).to_have_count(25)
+    sync_api.expect(page.locator("figure")).to_have_count(2)
+    sync_api.expect(page.locator("tr[data-key=release]")).to_contain_text("4 spot")
+    page.goto(day.server.url + "/machines")
+    sync_api.expect(page.locator("tr[data-key='zone spot']")).to_contain_text("216610$32.00counting")
+    sync_api.expect(page.locator("tr", has_text="i-9z9z")).to_contain_text("orphan")
+    page.context.close()
+    assert day.complained() == []
+
+
+HOLDINGS = [{"job": "counting", "pool": "zone", "spot_gpus": 6, "on_demand_gpus": 0}]
+
+
+def look_ahead(day: Day) -> None:
+    """Pools show when spot was last taken back, and what they will probably offer."""
+    page = day.logged_in("/markets")
+    pool = page.locator(".pool[data-pool=zone]")
+    sync_api.expect(pool).to_contain_text("Chance that there is any spot: 100 % in 1 h")
+    sync_api.expect(pool.get_by_role("img").first).to_have_attribute(
+        "aria-label", re.compile("8 of 10 futures")
+    )
+    sync_api.expect(page.locator("tr[data-key=zone]")).to_contain_text("$2.00")
+    page.context.close()
+    assert day.complained() == []
+
+
+def walk_by_keyboard(day: Day) -> None:
+    """Whoever has only a keyboard sees where it is, skips the menu, and reaches a job."""
+    page = day.logged_in("/")
+    live(page)
+    page.keyboard.press("Tab")
+    sync_api.expect(page.get_by_text("Skip to the content")).to_be_focused()
+    sync_api.expect(page.get_by_text("Skip to the content")).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    sync_api.expect(page.locator("main")).to_be_focused()
+    link = page.get_by_role("link", name="counting")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none", "the focus can be seen"
+        if link.evaluate("link => link === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_url(day.server.url + "/jobs/counting")
     page.context.close()
     assert day.complained() == []
 
@@ -153,6 +253,8 @@ def run_a_job(day: Day) -> None:
     sync_api.expect(page.locator(".verdict")).to_contain_text(
         "counting with uniform-progress in zone: probably $"
     )
+    sync_api.expect(page.locator("figure.plan-ranges svg")).to_have_count(2)
+    sync_api.expect(page.locator("figure", has_text="When it would be done")).to_contain_text("deadline 8d8h")
     page.get_by_role("button", name="Submit").click()
     page.wait_for_url(day.server.url + "/jobs/counting")
     sync_api.expect(page.locator(".states")).to_contain_text("running")
@@ -188,10 +290,10 @@ def print_markup(day: Day) -> None:
     """What a job says is text and never markup."""
     command = "printf '<img src=x onerror=alert(1)>\\\\n'"
     page = day.logged_in("/submit")
-    text = f'name: printing\nrun: "{command}"\nresources: {{accelerators: "H100:1"}}\nwork: 1 gpu-hours\n'
+    text = f'name: {LONG}\nrun: "{command}"\nresources: {{accelerators: "H100:1"}}\nwork: 1 gpu-hours\n'
     page.get_by_label("Job file").fill(text + "deadline: 100h\npolicy: on-demand\n")
     page.get_by_role("button", name="Submit").click()
-    page.wait_for_url(day.server.url + "/jobs/printing")
+    page.wait_for_url(f"{day.server.url}/jobs/{LONG}")
     sync_api.expect(page.locator("pre.log")).to_contain_text("<img src=x onerror=alert(1)>")
     assert page.locator("img").count() == 0
     page.context.close()
@@ -223,7 +325,7 @@ def only_look(day: Day) -> None:
 
 
 def restart(day: Day) -> None:
-    """An open page survives a restart of the server."""
+    """An open page survives a restart of the server, and a user can leave."""
     page = day.logged_in("/")
     live(page)
     day.server.kill()
@@ -234,6 +336,10 @@ def restart(day: Day) -> None:
     assert day.server.ask("POST", "/api/v1/jobs?wait=60", job)[0] == 201
     sync_api.expect(page.locator("tr[data-key=after]")).to_contain_text("after")
     assert urlsplit(page.url).path == "/", "the session outlived the server"
+    page.get_by_role("button", name="Log out").click()
+    page.wait_for_url(day.server.url + "/login")
+    page.goto(day.server.url + "/fleet")
+    page.wait_for_url(re.compile(r"/login\?next="))
     page.context.close()
     day.complained()
 
@@ -253,11 +359,14 @@ def lose_the_token(day: Day) -> None:
 
 def test_a_day_at_the_dashboard(day: Day) -> None:
     log_in(day)
-    open_every_page(day, "light")
+    open_every_page(day)
     run_a_job(day)
-    open_every_page(day, "dark")
     read_a_chart(day)
     print_markup(day)
+    open_every_page(day, "/jobs/counting", f"/jobs/{LONG}")
+    look_at_a_fleet_and_machines(day)
+    look_ahead(day)
+    walk_by_keyboard(day)
     make_a_mistake(day)
     only_look(day)
     restart(day)

@@ -21,6 +21,7 @@ from slacktide.api.mistakes import told
 from slacktide.api.openapi import described
 from slacktide.api.reading import Reading
 from slacktide.api.service import Service, pumping
+from slacktide.api.surroundings import Surroundings
 from slacktide.api.writing import Writing
 from slacktide.errors import SlacktideError
 
@@ -29,7 +30,8 @@ OPENAPI = "/api/v1/openapi.json"
 
 def endpoints_of(service: Service) -> list[Endpoint]:
     """Return every address of the API."""
-    return [*Reading(service).endpoints(), *Writing(service).endpoints()]
+    rooms = (Reading(service), Surroundings(service), Writing(service))
+    return [endpoint for room in rooms for endpoint in room.endpoints()]
 
 
 def make_app(service: Service, pages: Sequence[BaseRoute] = ()) -> ASGIApp:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import math
 import threading
@@ -18,9 +19,12 @@ from typing import Any, ParamSpec, TypeVar
 from slacktide.api.rows import Row, Rows
 from slacktide.app import requests
 from slacktide.app.course import Courses, drawn
+from slacktide.app.fleet_course import FleetCourses
+from slacktide.app.fleet_course import drawn as fleet_drawn
 from slacktide.app.fold import Fold
+from slacktide.app.job_terms import terms_of
 from slacktide.app.journal import Journal, Told, runs_of
-from slacktide.app.listing import listed
+from slacktide.app.listing import held_by, listed
 from slacktide.app.live_status import LEAST_SHARE
 from slacktide.app.logs import LogLine
 from slacktide.app.stories import Stories
@@ -70,6 +74,7 @@ class Desk:
         self.fold = Fold(self.store, self._news.append)
         self.journal = Journal(self.store, path, world=self.fold)
         self._stories, self._courses = Stories(self.store), Courses(self.store)
+        self._fleet_courses = FleetCourses(self.store)
         self._telling = threading.Lock()
         self._rows = Rows()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reader")
@@ -131,6 +136,21 @@ class Desk:
             track = requests.track_of(world, job)
             return {**self._rows.of(track, world, in_charge)[1], **_details(track)}
 
+    def holdings(self) -> list[dict[str, Any]]:
+        """Tell which jobs hold GPUs in which pool."""
+        with self.world() as world:
+            found = [(track, held_by(track)) for track in world.active]
+            return [
+                {
+                    "job": track.job,
+                    "pool": track.submitted.pool if track.order is None else track.order.pool,
+                    "spot_gpus": held.spot_gpus,
+                    "on_demand_gpus": held.on_demand_gpus,
+                }
+                for track, held in found
+                if held.gpus
+            ]
+
     def why(self, job: str) -> list[str]:
         """Say why a job holds what it holds."""
         in_charge = self.in_charge
@@ -156,6 +176,16 @@ class Desk:
             "points": values.plain(points),
             "happenings": [_happening(record, submitted) for record in told],
         }
+
+    def fleet_course(self, fleet: str) -> dict[str, Any]:
+        """Tell the course of a fleet so far; raises UnknownJobError where there is no such one."""
+        with self._telling:
+            moments = [*self._fleet_courses.of(fleet)]
+        with self.world() as world:
+            if fleet not in world.fleets:
+                raise requests.UnknownJobError("a fleet", fleet, world.fleets)
+            points = fleet_drawn(world.fleets[fleet], world, moments)
+        return {"fleet": fleet, "points": values.plain(points)}
 
     def logs(
         self, job: str, rank: int | None, attempt: int | None, after: str, follow: bool
@@ -251,6 +281,7 @@ def _projected_hours(one: JobStatus) -> float | None:
 def _details(track: Track) -> dict[str, Any]:
     told = track.submitted
     return {
+        **dataclasses.asdict(terms_of(told.text, told.path)),
         "key": told.key,
         "text": told.text,
         "home_pool": told.pool,

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slacktide.app.fleet_course import FleetPoint
 from slacktide.app.fleet_money import FleetStatus
+from slacktide.app.pool_forecast import PoolForecast
 from slacktide.app.tokens import Role
 from slacktide.results.bill import Bill
 from slacktide.results.course import CoursePoint
@@ -57,6 +59,10 @@ class JobAnswer(JobStatus):
     on_demand_usd: float
     began_hours: float
     """On the market's clock."""
+    deadline_kind: str | None
+    """`hard`, `soft` or `none`; null where its file cannot be read any more."""
+    after_deadline: str | None
+    work_known: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +203,26 @@ class SiteCostAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class MachineList:
-    """What is rented."""
+class HoldingNow:
+    """What a job holds in a pool."""
 
-    machines: list[MachineStatus]
+    job: str
+    pool: str
+    spot_gpus: int
+    on_demand_gpus: int
 
 
 @dataclass(frozen=True, slots=True)
+class MachineList:
+    """What is rented, and what jobs hold of it."""
+
+    machines: list[MachineStatus]
+    holdings: list[HoldingNow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolNow:
-    """What a pool offers, slot by slot up to now."""
+    """What a pool offers, slot by slot up to now, and what befell jobs in it last."""
 
     name: str
     gpu: str
@@ -215,6 +232,15 @@ class PoolNow:
     on_demand_usd_per_gpu_hour: list[float]
     spot_gpus: list[int]
     on_demand_gpus: list[int] | None
+    until_utc: str | None
+    """Up to when a feed has prices; null for a record."""
+    taken_hours_ago: float | None
+    """When the market last took spot back from a job here; null: never on this clock."""
+    taken_gpus: int
+    refused_hours_ago: float | None
+    """When a job last wanted more spot than there was; null: never on this clock."""
+    refused_gpus: int
+    """How many it wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +248,17 @@ class Markets:
     """The pools of the market that all jobs share."""
 
     pools: list[PoolNow]
+    live: bool
+    """Whether prices come from a feed; otherwise a record is played."""
+    feed_trouble: str
+    """What is wrong with the feed; empty when nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastAnswer:
+    """What a pool will probably offer; null before the first job, when no clock runs."""
+
+    forecast: PoolForecast | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +266,14 @@ class Fleets:
     """The fleets of the journal, with their money."""
 
     fleets: list[FleetStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetCourseAnswer:
+    """The course of a fleet so far, in few enough points to be drawn."""
+
+    fleet: str
+    points: list[FleetPoint]
 
 
 @dataclass(frozen=True, slots=True)

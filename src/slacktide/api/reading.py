@@ -1,4 +1,4 @@
-"""Requests that only look: jobs, logs, events, bills, machines, markets, fleets, health and figures."""
+"""Requests that only look: jobs, logs, events, bills, machines, health and figures."""
 
 from __future__ import annotations
 
@@ -27,12 +27,9 @@ from slacktide.api.rows import Row
 from slacktide.api.service import Service
 from slacktide.app import requests
 from slacktide.app.alerts.outbox import HookStatus
-from slacktide.app.fleet_money import fleets
 from slacktide.app.logs import LogLine
-from slacktide.app.market_now import MOST_SLOTS
 from slacktide.errors import InputError, SlacktideError, UnknownNameError, shown
 from slacktide.events import Health
-from slacktide.report.wire import values
 
 ACTIVE = "active"
 """The state of every job that has not ended."""
@@ -201,25 +198,6 @@ class Reading:
         )
         yield Endpoint(
             method="GET",
-            path="/api/v1/markets",
-            handler=self.markets,
-            answer=forms.Markets,
-            timed=False,
-            says="Show what pools offer now, and offered lately.",
-            query=(
-                Param("slots", "integer", "How many slots up to now.", 1, MOST_SLOTS),
-                Param("pool", "string", "Only this pool."),
-            ),
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/v1/fleet",
-            handler=self.fleet,
-            answer=forms.Fleets,
-            says="Show the fleets with their budgets.",
-        )
-        yield Endpoint(
-            method="GET",
             path="/healthz",
             handler=self.health,
             answer=forms.Health,
@@ -361,19 +339,8 @@ class Reading:
 
     async def machines(self, request: Request) -> Response:
         """List what is rented."""
-        return JSONResponse(await self._service.asker.ask("machines", {}, int(time.monotonic() / 5.0)))
-
-    async def markets(self, request: Request) -> Response:
-        """Show what pools offer."""
-        slots, pool = whole(request, "slots", 1, 1, MOST_SLOTS), request.query_params.get("pool", "")
-        # A tenth of an hour of the market's clock is taken as one moment.
-        now = round(self._service.runner.now_hours(), 1)
-        asked = {"now_hours": now, "slots": slots, "pool": pool}
-        return JSONResponse(await self._service.asker.ask("markets", asked, self._desk.fold().site is None))
-
-    async def fleet(self, request: Request) -> Response:
-        """Show the fleets."""
-        return JSONResponse(await self._desk.run(self._fleets))
+        found = await self._service.asker.ask("machines", {}, int(time.monotonic() / 5.0))
+        return JSONResponse({**found, "holdings": await self._desk.run(self._desk.holdings)})
 
     async def health(self, request: Request) -> Response:
         """Say whether all is well."""
@@ -439,10 +406,6 @@ class Reading:
                 "unfinished": list(world.unended),
                 "waiting": waiting,
             }
-
-    def _fleets(self) -> dict[str, Any]:
-        with self._desk.world() as world:
-            return {"fleets": values.plain(fleets(world))}
 
 
 def _is_exact(request: Request) -> bool:

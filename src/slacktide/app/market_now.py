@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from slacktide.app.journal import open_journal
+from slacktide.app.live_prices import with_spot_seen
 from slacktide.app.market import MarketSpec
 from slacktide.engine.feed import is_feed, open_feed
 from slacktide.engine.journal_market import standing
@@ -38,18 +40,34 @@ def market_now(journal: Path, usual: MarketSpec, request: MarketRequest) -> dict
     """
     if not 1 <= request.slots <= MOST_SLOTS:
         raise InputError(f"slots must be between 1 and {MOST_SLOTS}, got {request.slots}")
+    market, site = journal_market(journal, usual)
+    pools = [market.pool(request.pool)] if request.pool else list(market.pools)
+    live = site is not None and is_feed(json.loads(site.market)["spec"])
+    return {"live": live, "pools": [_told(pool, site, live, request) for pool in pools]}
+
+
+def journal_market(journal: Path, usual: MarketSpec) -> tuple[Market, SiteOpened | None]:
+    """Return the market of a journal's jobs, with the spot that was seen where nobody counts it.
+
+    Before the first job it is the one that is usual, and nothing says where it stands.
+    """
     with open_journal(journal) as opened:
         site = read_world(opened.store).site
-    market = usual.open() if site is None else _opened(json.loads(site.market))
-    pools = [market.pool(request.pool)] if request.pool else list(market.pools)
-    return {"pools": [_told(pool, site, request) for pool in pools]}
+    return with_spot_seen(usual.open() if site is None else _opened(site.market), journal), site
 
 
-def _opened(options: dict[str, Any]) -> Market:
-    return open_feed(**options) if is_feed(options["spec"]) else open_market(**options)
+def _opened(written: str) -> Market:
+    options: dict[str, Any] = json.loads(written)
+    return open_feed(**options) if is_feed(options["spec"]) else _record(written)
 
 
-def _told(pool: Pool, site: SiteOpened | None, request: MarketRequest) -> dict[str, Any]:
+@lru_cache(maxsize=1)
+def _record(written: str) -> Market:
+    """Open a record, which does not change while jobs are on it, once for all who ask."""
+    return open_market(**json.loads(written))
+
+
+def _told(pool: Pool, site: SiteOpened | None, live: bool, request: MarketRequest) -> dict[str, Any]:
     last = -1 if site is None else standing(site, pool, request.now_hours).slot
     end = min(last + 1, len(pool.spot_gpus))
     since = max(0, end - request.slots)
@@ -58,6 +76,7 @@ def _told(pool: Pool, site: SiteOpened | None, request: MarketRequest) -> dict[s
         "name": pool.name,
         "gpu": pool.gpu,
         "slot_hours": pool.slot_hours,
+        "until_utc": values.utc(pool.end) if live else None,
         "since_utc": values.utc(pool.time(since)) if end > since else None,
         "spot_usd_per_gpu_hour": pool.spot_usd_per_gpu_hour[since:end].tolist(),
         "on_demand_usd_per_gpu_hour": pool.on_demand_usd_per_gpu_hour[since:end].tolist(),

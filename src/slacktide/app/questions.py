@@ -24,6 +24,7 @@ from slacktide.app.machines import MachinesRequest, list_machines
 from slacktide.app.market import MarketSpec
 from slacktide.app.market_now import MarketRequest, market_now
 from slacktide.app.plan import PlanRequest, check_plan, make_plan
+from slacktide.app.pool_forecast import ForecastRequest, forecast_pool
 from slacktide.app.pools_plan import make_pools_plan
 from slacktide.app.question_forms import (
     BacktestQuestion,
@@ -42,6 +43,7 @@ from slacktide.report.tables import machines as machines_report
 from slacktide.report.tables import plan as plan_report
 from slacktide.report.tables import pools_plan as pools_plan_report
 from slacktide.report.wire import backtest as backtest_wire
+from slacktide.report.wire import values
 
 MOST_STARTS = 500
 """Of a back-test that others ask for."""
@@ -130,6 +132,11 @@ def _now(setting: Setting, asked: MarketRequest, progress: Progress) -> dict[str
     return market_now(Path(setting.journal), setting.market, asked)
 
 
+def _forecast(setting: Setting, asked: ForecastRequest, progress: Progress) -> dict[str, Any]:
+    found = forecast_pool(Path(setting.journal), setting.market, asked)
+    return {"forecast": values.plain(found)}
+
+
 VERBS: dict[str, tuple[Any, Callable[[Setting, Any, Progress], dict[str, Any]]]] = {
     "plan": (PlanQuestion, _plan),
     "backtest": (BacktestQuestion, _backtest),
@@ -137,6 +144,7 @@ VERBS: dict[str, tuple[Any, Callable[[Setting, Any, Progress], dict[str, Any]]]]
     "run": (RunQuestion, _run),
     "machines": (MachinesQuestion, _machines),
     "markets": (MarketRequest, _now),
+    "forecast": (ForecastRequest, _forecast),
 }
 
 

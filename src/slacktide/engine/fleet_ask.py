@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.deciding import Columns, Decision, FleetView, Remembering, Sizing, Wanted, stays_in
+from slacktide.deciding import (
+    Columns,
+    Decision,
+    FleetView,
+    Pricing,
+    Remembering,
+    Sizing,
+    Standing,
+    Wanted,
+    stays_in,
+)
 from slacktide.engine.blocked_jobs import said
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.fleets import FleetRun
@@ -176,8 +186,20 @@ def _granted(asks: Sequence[Ask], wanted: Sequence[Allocation], gpus: int) -> li
 
 def remembered(track: FleetTrack, run: FleetRun, now_hours: float) -> list[Remembered]:
     """Let an allocator that can write down what it knows do so; on a market, say when it was asked."""
-    if not isinstance(run.allocator, Remembering):
+    allocator = run.allocator
+    if not isinstance(allocator, Remembering):
         return [] if run.market is None else [Remembered(at_hours=now_hours, fleet=track.key, memory="")]
-    memory = json.dumps(run.allocator.remember(), allow_nan=False)
+    memory = json.dumps(allocator.remember(), allow_nan=False)
     news = "" if memory == track.memory else memory
-    return [Remembered(at_hours=now_hours, fleet=track.key, memory=news)]
+    reserved, hour = (None, None) if not isinstance(allocator, Pricing) else _prices(allocator.standing)
+    return [
+        Remembered(
+            at_hours=now_hours, fleet=track.key, memory=news, reserved_usd=reserved, usd_per_job_hour=hour
+        )
+    ]
+
+
+def _prices(standing: Standing) -> tuple[float, float | None]:
+    """Return what is kept in reserve, and the price of an hour where there is one."""
+    hour = standing.usd_per_job_hour
+    return standing.reserved_usd, float(hour) if np.isfinite(hour) else None

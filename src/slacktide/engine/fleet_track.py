@@ -45,6 +45,10 @@ class FleetTrack:
     """What its allocator wrote down last, as JSON; empty before the first time."""
     memory_seq: int = 0
     """The event up to which the journal is in that memory."""
+    reserved_usd: float | None = None
+    """What that keeps for promised deadlines; None where it does not say."""
+    usd_per_job_hour: float | None = None
+    """What an hour of a job's waiting is worth to it; None where it does not say."""
     asked_hours: float = -math.inf
     """When it wrote down something last, so when it was asked."""
     asked_about: tuple[str, ...] | None = None
@@ -76,6 +80,7 @@ class FleetTrack:
                 self._sized(event)
             case Remembered():
                 self.memory, self.memory_seq = event.memory or self.memory, seq
+                self.reserved_usd, self.usd_per_job_hour = event.reserved_usd, event.usd_per_job_hour
                 self.asked_hours, self.asked_about = event.at_hours, self.settled_at(event.at_hours)
 
     def _lived(self, event: Lived) -> None:

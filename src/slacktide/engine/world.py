@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from slacktide.engine.ended_sums import EndedSums
 from slacktide.engine.fleet_track import FleetTrack, key_of
 from slacktide.engine.jobs import Jobs
+from slacktide.engine.pool_news import PoolsNews
 from slacktide.engine.requests import Requests
 from slacktide.engine.track import NOTHING, UNSEEN_SLOT, Begun, Holding, Track, tell, without_gpus
 from slacktide.errors import InputError
@@ -19,6 +20,7 @@ from slacktide.events import (
     ClockSet,
     Closed,
     ClusterSized,
+    Decided,
     Ended,
     Event,
     FeedTroubled,
@@ -29,6 +31,7 @@ from slacktide.events import (
     Learned,
     Lived,
     Opened,
+    Preempted,
     Reclaimed,
     Record,
     Remembered,
@@ -72,6 +75,8 @@ class World:
     """What all jobs that have ended came to."""
     fleets: dict[str, FleetTrack] = field(default_factory=dict)
     """The fleets of this clock, by their names."""
+    news: PoolsNews = field(default_factory=PoolsNews)
+    """What befell jobs in each pool last, on this clock."""
     tickets: Tickets = field(default_factory=Tickets)
     """The machines that are rented, which outlive the clock."""
 
@@ -83,7 +88,7 @@ class World:
         event = record.event
         if isinstance(event, ClockSet):
             self.clock, self.now_hours, self.site, self.fleets = event, event.at_hours, None, {}
-            self.anchor, self.feed_trouble = None, ""
+            self.anchor, self.feed_trouble, self.news = None, "", PoolsNews()
             self.tickets.set_clock(event.at_hours)
         self.now_hours = max(self.now_hours, event.at_hours)
         self.requests.hear(event)
@@ -132,6 +137,8 @@ class World:
         fleet.present += (event.job,)
 
     def _told(self, track: Track, event: Event) -> None:
+        if isinstance(event, Decided | Preempted):
+            self.news.hear(event, track.submitted.pool if track.order is None else track.order.pool)
         was_active = track.active
         tell(track, event)
         fleet = self.fleets.get(track.fleet)

@@ -44,6 +44,7 @@ def test_every_address_answers_as_described(house: House) -> None:
     statuses = {}
     for one in endpoints_of(house.service):
         path = one.path.replace("{job}", job).replace("{key}", "k").replace("{sha256}", "0" * 64)
+        path = path.replace("{fleet}", "none")
         query = "?wait=0" if one.path == JOBS and one.method == "POST" else ""
         answer = house.ask(one.method, path + query, bodies.get((one.method, one.path)))
         checked(house, one.method, path, one.path, answer)
@@ -52,6 +53,8 @@ def test_every_address_answers_as_described(house: House) -> None:
     assert refused == {
         ("POST", "/api/v1/plan"): 400,
         ("POST", "/api/v1/backtest"): 400,
+        ("GET", "/api/v1/markets/forecast"): 400,
+        ("GET", "/api/v1/fleet/{fleet}/course"): 404,
         ("GET", "/api/v1/uploads/{sha256}"): 404,
         ("PUT", "/api/v1/uploads/{sha256}"): 400,
     }
@@ -83,6 +86,7 @@ def test_anything_that_is_sent_is_answered_as_described(house: House) -> None:
     for _ in range(250):
         one = draw.choice(endpoints)
         names = {"job": draw.choice(["job", "nope", "k"]), "key": draw.choice(["k", "x"]), "sha256": "0" * 63}
+        names["fleet"] = draw.choice(["none", "%00"])
         path = one.path.format(**names)
         query = "&".join(
             f"{param.name}={draw.choice(['1', '-1', 'x', '', '1e9', 'true'])}" for param in one.query
@@ -225,6 +229,27 @@ def test_the_market_is_told_up_to_now(house: House) -> None:
         "a market of four days, not all"
     )
     assert house.ask("GET", "/api/v1/markets?pool=none").status == 400
+    assert (pool["taken_hours_ago"], pool["refused_hours_ago"], pool["until_utc"]) == (None, None, None)
+
+
+def test_what_is_held_stands_beside_what_is_rented_and_a_job_tells_its_terms(house: House) -> None:
+    house.run_a_job()
+    found, job = house.ask("GET", "/api/v1/machines").json, house.ask("GET", f"{JOBS}/job").json
+    assert found["machines"] == []
+    assert [one["job"] for one in found["holdings"]] == ["job"] * bool(
+        job["spot_gpus"] + job["on_demand_gpus"]
+    )
+    assert (job["deadline_kind"], job["work_known"]) == ("hard", True)
+
+
+def test_a_pool_is_forecast_from_now_on(house: House) -> None:
+    assert house.ask("GET", "/api/v1/markets/forecast?pool=none").status == 400
+    house.run_a_job()
+    (pool,) = house.ask("GET", "/api/v1/markets").json["pools"]
+    found = house.ask("GET", f"/api/v1/markets/forecast?hours=6&pool={pool['name']}").json["forecast"]
+    assert found["spot_gpus"]["p50"][0] == pool["spot_gpus"][-1]
+    assert len(found["spot_gpus"]["p50"]) == 13
+    assert house.ask("GET", f"/api/v1/markets/forecast?hours=0&pool={pool['name']}").status == 400
 
 
 def test_the_course_of_a_job_is_told_for_pictures(house: House) -> None:

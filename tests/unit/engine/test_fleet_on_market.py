@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +15,12 @@ from slacktide.backend.replay import Replay
 from slacktide.backtesting.roaming import Ground
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.templates import Template
-from slacktide.deciding import Decision, FleetView, Wanted
+from slacktide.deciding import Decision, FleetView, Standing, Wanted
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet_market import FleetMarket
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.lane import Lane, make_lane
-from slacktide.events import CancellationAsked, Decided, Lived, PreemptionAsked, Submitted
+from slacktide.events import CancellationAsked, Decided, Lived, PreemptionAsked, Remembered, Submitted
 from slacktide.jobfile.job import parse_job
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
@@ -90,7 +91,8 @@ class Site:
     """Jobs of one fleet, and jobs by themselves, on one market."""
 
     def __init__(self, where: Market | None = None, backend: Replay | None = None) -> None:
-        self.market, self.told, self.store = where or market(), Told(), MemoryStore()
+        self.market, self.store = where or market(), MemoryStore()
+        self.told: Told = Told()
         self.lanes: dict[str, Lane] = {}
         self.allowance = Allowance()
         self.engine = Engine(
@@ -315,3 +317,29 @@ def test_what_was_spent_before_a_fleet_file_was_changed_is_spent() -> None:
     assert shown is not None
     assert len(site.engine.world.fleets) == 2
     assert shown.money.spent_usd == pytest.approx(8 * 1.0 * 0.75), "half an hour is written, the rest is not"
+
+
+class Priced(Told):
+    """Says by which prices it decides."""
+
+    standing = Standing(reserved_usd=12.5, usd_per_job_hour=0.75)
+
+    def remember(self) -> Mapping[str, Any]:
+        return {}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know nothing."""
+
+
+def test_what_is_reserved_and_what_an_hour_is_worth_is_in_the_journal() -> None:
+    site = Site()
+    site.told = Priced()
+    site.submit("first")
+    site.engine.step(0.0)
+    told = [record.event for record in site.store.read() if isinstance(record.event, Remembered)]
+    assert (told[-1].reserved_usd, told[-1].usd_per_job_hour) == (12.5, 0.75)
+    track = next(iter(site.engine.world.fleets.values()))
+    assert (track.reserved_usd, track.usd_per_job_hour) == (12.5, 0.75)
+    Priced.standing = Standing(reserved_usd=1.0)
+    site.engine.step(SLOT)
+    assert (track.reserved_usd, track.usd_per_job_hour) == (1.0, None), "no price yet is no number"

@@ -56,6 +56,7 @@ def as_json(plan: JobPlan) -> dict[str, Any]:
     first = plan.first
     document: dict[str, Any] = {
         "job": plan.job.name,
+        "deadline_hours": plan.job.deadline_hours,
         "market": plan.market,
         "pool": plan.pool,
         "policy": plan.policy,

@@ -40,6 +40,7 @@ def as_json(plan: PoolsPlan) -> dict[str, Any]:
     first = plan.first
     document: dict[str, Any] = {
         "job": plan.job.name,
+        "deadline_hours": plan.job.deadline_hours,
         "market": plan.market,
         "pool": plan.start_pool,
         "policy": plan.policy,

@@ -1,118 +1,112 @@
-// Line charts in SVG: steps or lines over hours, told apart by colour, by dashes and by words. A chart can be
-// read with the pointer and with the arrow keys, and draws itself again when its room changes.
+// Charts in SVG: steps, lines and bands over hours, told apart by colour, by dashes and by words. A chart can be
+// read with the pointer, with the arrow keys and as a table, and draws itself again when its room changes.
+import { axes, BOTTOM, HEIGHT, LEAST, LEFT, mark, RIGHT, scales, TOP } from "./axes.js";
 import { el, svg } from "./dom.js";
 import { hours } from "./words.js";
 
-const LEFT = 52, RIGHT = 12, TOP = 10, BOTTOM = 24, HEIGHT = 200, LEAST = 1e-9;
+const ROWS = 24;
 
-// A round step that cuts a range into about so many pieces.
-export function step(range, pieces, bases = [1, 2, 2.5, 5, 10]) {
-  const rough = Math.max(range, LEAST) / pieces, ten = 10 ** Math.floor(Math.log10(rough));
-  return ten * (bases.find((base) => base * ten >= rough * 0.999) ?? 10);
-}
-
-function hourStep(range, pieces) {
-  const known = [1 / 60, 1 / 30, 1 / 12, 1 / 6, 0.25, 0.5, 1, 2, 3, 6, 12, 24, 48, 96, 168, 336];
-  return known.find((one) => range / one <= pieces) ?? step(range, pieces);
-}
-
-function ticks(from, until, size) {
-  const first = Math.ceil(from / size - 1e-6), last = Math.floor(until / size + 1e-6);
-  return Array.from({ length: last - first + 1 }, (_, at) => (first + at) * size);
-}
-
-// `spec`: {title, format, time, whole, from, until, most, series: [{name, look, stepped, points: [[hour, value|null]]}],
-// marks: [{hour, name}]}.
+// `spec`: {title, format, time, whole, from, until, most, note, marks: [{hour, name}],
+// series: [{name, look, stepped, band, says, points: [[hour, value|null]], of a band [[hour, low|null, high]]}]}.
 export function chart(spec) {
   const drawing = el("div", { class: "drawing" });
   const legend = el("ul", { class: "legend" });
   const readout = el("output", { class: "readout" });
-  const figure = el("figure", {}, el("figcaption", {}, spec.title), legend, drawing, readout);
+  const said = el("tbody"), head = el("tr"), note = el("p", { class: "soft" });
+  const figures = el("details", {}, el("summary", {}, "As a table"),
+    el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": spec.title }, el("table", {}, el("thead", {}, head), said)));
+  const figure = el("figure", {}, el("figcaption", {}, spec.title), legend, drawing, readout, note, figures);
   let shown = spec;
+  const list = () => { if (figures.open) listed(head, said, shown); };
   const draw = () => { if (drawing.clientWidth) drawn(drawing, shown, readout); };
+  figures.addEventListener("toggle", list);
   new ResizeObserver(draw).observe(drawing);
   const update = (next) => {
     shown = next;
-    legend.replaceChildren(...next.series.map((one) => el("li", {},
-      svg("svg", { width: 26, height: 10, "aria-hidden": "true" },
-        svg("line", { x1: 1, x2: 25, y1: 5, y2: 5, class: `line ${one.look}` })), ` ${one.name}`)));
+    figure.firstChild.textContent = next.title;
+    note.textContent = next.note ?? "";
+    note.hidden = !next.note;
+    legend.replaceChildren(...next.series.map((one) => el("li", {}, sample(one), ` ${one.name}`)));
+    list();
     draw();
   };
   update(spec);
   return { figure, update };
 }
 
-function scales(spec, width) {
-  const all = spec.series.flatMap((one) => one.points).filter(([, value]) => value !== null);
-  const first = spec.from ?? 0;
-  const last = Math.max(spec.until ?? 0, ...all.map(([hour]) => hour), first + 1 / 60);
-  const top = Math.max(spec.most ?? 0, ...all.map(([, value]) => value), LEAST);
-  const size = spec.whole ? Math.max(1, Math.ceil(step(top, 4))) : step(top, 4);
-  const most = Math.max(1, Math.ceil(top / size - 1e-6)) * size;
-  return {
-    size, most, first, last, width,
-    x: (hour) => LEFT + ((hour - first) / (last - first)) * (width - LEFT - RIGHT),
-    y: (value) => TOP + (1 - value / most) * (HEIGHT - TOP - BOTTOM),
-  };
+function sample(one) {
+  const inside = one.band ? svg("rect", { x: 1, y: 1, width: 24, height: 8, class: `band ${one.look}` })
+    : svg("line", { x1: 1, x2: 25, y1: 5, y2: 5, class: `line ${one.look}` });
+  return svg("svg", { width: 26, height: 10, "aria-hidden": "true" }, inside);
 }
 
-function path(one, to) {
+function path(points, stepped, to) {
   let said = "", before = null;
-  for (const [hour, value] of one.points) {
+  for (const [hour, value] of points) {
     if (value === null) { before = null; continue; }
     const x = to.x(hour).toFixed(1), y = to.y(value).toFixed(1);
-    said += before === null ? `M${x} ${y}` : one.stepped ? `H${x}V${y}` : `L${x} ${y}`;
+    said += before === null ? `M${x} ${y}` : stepped ? `H${x}V${y}` : `L${x} ${y}`;
     before = value;
   }
   return said;
 }
 
-function axes(spec, to) {
-  const grid = ticks(0, to.most, to.size).map((value) => [
-    svg("line", { class: "grid", x1: LEFT, x2: to.width - RIGHT, y1: to.y(value), y2: to.y(value) }),
-    svg("text", { x: LEFT - 6, y: to.y(value) + 4, "text-anchor": "end" }, spec.format(value, to.size))]);
-  const each = hourStep(to.last - to.first, Math.max(2, Math.floor(to.width / 90)));
-  const times = ticks(to.first, to.last, each).map((hour) =>
-    svg("text", { x: to.x(hour), y: HEIGHT - 6, "text-anchor": "middle" }, (spec.time ?? hours)(hour)));
-  return [...grid.flat(), ...times];
+// A band is drawn as its upper edge and back along the lower one.
+function area(one, to) {
+  const there = one.points.filter((point) => point[1] !== null);
+  const edge = (place) => there.map((point) => `${to.x(point[0]).toFixed(1)} ${to.y(point[place]).toFixed(1)}`);
+  return there.length ? `M${edge(2).join("L")}L${edge(1).reverse().join("L")}Z` : "";
 }
 
-function mark(one, to) {
-  const x = to.x(one.hour), side = x > to.width / 2;
-  return [svg("line", { class: "mark", x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }),
-    svg("text", { class: "marked", x: x + (side ? -5 : 5), y: HEIGHT - BOTTOM - 6, "text-anchor": side ? "end" : "start" }, one.name)];
-}
+const shape = (one, to) => (one.band ? svg("path", { class: `band ${one.look}`, d: area(one, to) })
+  : svg("path", { class: `line ${one.look}`, d: path(one.points, one.stepped, to) }));
 
 function drawn(drawing, spec, readout) {
   const to = scales(spec, drawing.clientWidth);
   const cross = svg("line", { class: "cross", y1: TOP, y2: HEIGHT - BOTTOM, x1: -9, x2: -9 });
   const had = drawing.contains(document.activeElement);
   const picture = svg("svg", { width: to.width, height: HEIGHT, role: "img", tabindex: 0,
-    "aria-label": `${spec.title}. ${told(spec, to.last)}` },
-    axes(spec, to), (spec.marks ?? []).flatMap((one) => mark(one, to)),
-    spec.series.map((one) => svg("path", { class: `line ${one.look}`, d: path(one, to) })), cross);
+    "aria-label": `${spec.title}. ${told(spec, spec.now ?? to.last)}` },
+    axes(spec, to), spec.series.map((one) => shape(one, to)), (spec.marks ?? []).flatMap((one) => mark(one, to)), cross);
   drawing.replaceChildren(picture);
   read(picture, spec, to, cross, readout);
   if (had) picture.focus();
 }
 
-// The value of a series at an hour: of steps the last before it, of lines the one in between.
+// The point of a series at an hour, without the hour: of steps the last before it, of lines the one in between.
 function at(one, hour) {
   let before = null;
   for (const point of one.points) {
     if (point[0] > hour + LEAST) {
       if (one.stepped || before === null || before[1] === null || point[1] === null) break;
-      return before[1] + ((point[1] - before[1]) * (hour - before[0])) / (point[0] - before[0]);
+      const share = (hour - before[0]) / (point[0] - before[0]);
+      return before.slice(1).map((value, place) => value + (point[place + 1] - value) * share);
     }
     before = point;
   }
   const last = one.points.at(-1);
-  return before === null || (before === last && hour > last[0] + LEAST) ? null : before[1];
+  return before === null || before[1] === null || (before === last && hour > last[0] + LEAST) ? null : before.slice(1);
+}
+
+function words(one, found, format) {
+  if (found === null) return null;
+  return one.says ? one.says(...found) : found.map((value) => format(value)).join(" to ");
 }
 
 function told(spec, hour) {
-  const values = spec.series.map((one) => [one.name, at(one, hour)]).filter(([, value]) => value !== null);
-  return `${(spec.time ?? hours)(hour)}: ${values.map(([name, value]) => `${name} ${spec.format(value)}`).join(" · ")}`;
+  const values = spec.series.map((one) => [one.name, words(one, at(one, hour), spec.format)]).filter(([, value]) => value !== null);
+  return `${(spec.time ?? hours)(hour)}: ${values.map(([name, value]) => `${name} ${value}`).join(" · ")}`;
+}
+
+// The same in figures, for whoever cannot see a picture: some moments, evenly over the time that is shown.
+function listed(head, body, spec) {
+  const { first, last } = scales(spec, 300), cell = (tag) => (text) => el(tag, tag === "th" ? { scope: "col" } : {}, text);
+  head.replaceChildren(...["time", ...spec.series.map((one) => one.name)].map(cell("th")));
+  body.replaceChildren(...Array.from({ length: ROWS + 1 }, (_, place) => {
+    const hour = first + ((last - first) * place) / ROWS;
+    const values = spec.series.map((one) => words(one, at(one, hour), spec.format) ?? "–");
+    return el("tr", {}, [(spec.time ?? hours)(hour), ...values].map(cell("td")));
+  }));
 }
 
 function read(picture, spec, to, cross, readout) {
@@ -129,8 +123,10 @@ function read(picture, spec, to, cross, readout) {
   });
   picture.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!by) return;
+    if (by) show((place ?? to.last) + (by * (to.last - to.first)) / 50);
+    else if (event.key === "Home") show(to.first);
+    else if (event.key === "End") show(to.last);
+    else return;
     event.preventDefault();
-    show((place ?? to.last) + (by * (to.last - to.first)) / 50);
   });
 }

@@ -26,7 +26,7 @@ export function logs(job) {
         const found = await get(`${jobPath(job)}/logs?${asked}`, { signal: asking.signal });
         add(found.lines);
         ({ next, over } = found);
-        state.textContent = over ? "The job is over." : "Follows; each line begins with attempt and rank of its worker.";
+        state.textContent = over ? (text.childElementCount ? "The job is over." : "The job is over; its workers printed nothing.") : "Follows; each line begins with attempt and rank of its worker.";
       } catch {
         if (!document.hidden) await pause(AGAIN_MS);
       }

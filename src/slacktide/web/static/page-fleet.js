@@ -1,42 +1,76 @@
-// Fleets with their money, and the bill of everything.
+// Fleets with their money and their jobs by class, and the bill of everything.
 import { get } from "./api.js";
+import { chart } from "./chart.js";
 import { el, facts, rows, table } from "./dom.js";
+import { fleetPictures } from "./fleet-pictures.js";
 import { follow } from "./live.js";
-import { hours, isGoing, percent, usd, work } from "./words.js";
+import { amount, blocks, count, hours, isGoing, percent, pill, usd, work } from "./words.js";
 
-function bar(fleet) {
-  const budget = fleet.period_budget_usd;
-  if (budget === null) return null;
-  return el("meter", { min: 0, max: Math.max(budget, fleet.period_spent_usd), value: fleet.period_spent_usd, "aria-label": "spent of the budget" });
+const jobLink = (job) => el("a", { href: `/jobs/${encodeURIComponent(job)}` }, job);
+
+function period(fleet) {
+  if (fleet.period_budget_usd === null) return "the budget is not money over time";
+  return fleet.period_until_hours === null ? "of any period, renewed all the time" : `renewed in ${hours(fleet.period_until_hours - fleet.hours)}`;
 }
 
-function card(fleet) {
-  const budget = fleet.period_budget_usd;
-  const over = budget !== null && fleet.projected_usd !== null && fleet.projected_usd > budget;
-  const period = fleet.period_until_hours === null ? "this period" : `renewed ${hours(fleet.period_until_hours)} after the fleet’s beginning`;
-  return el("section", { class: "card" }, el("h2", {}, `Fleet ${fleet.fleet}`), bar(fleet),
-    el("dl", { class: "facts" }, facts([
-      ["budget", budget === null ? "none in money" : usd(budget), period],
-      ["spent", usd(fleet.period_spent_usd), budget ? `${percent(fleet.period_spent_usd / budget)} of the budget` : "this period"],
-      ["projected", fleet.projected_usd === null ? "–" : usd(fleet.projected_usd), fleet.projected_usd === null ? "the period has just begun" : over ? "if it went on so: more than the budget" : "if it goes on as so far"],
-      ["price of waiting", fleet.usd_per_job_hour === null ? "–" : `${usd(fleet.usd_per_job_hour)} an hour`, "what an hour of a job’s waiting is worth to the allocator now"],
-      ["spent in all", usd(fleet.spent_usd), work(fleet.spent_gpu_hours)],
-      ["jobs", `${fleet.jobs.length} under way`, `${fleet.came} came`],
-      ["allocator", fleet.allocator],
-    ])),
-    el("p", {}, fleet.jobs.flatMap((job) => [el("a", { href: `/jobs/${encodeURIComponent(job)}` }, job), " "])),
-    el("p", { class: "soft" }, Object.entries(fleet.by_class).map(([name, came]) => `${name}: ${came}`).join(" · ")));
+function ahead(fleet) {
+  if (fleet.projected_usd === null) return "the period has just begun";
+  return fleet.projected_usd > fleet.period_budget_usd ? "at the pace so far: more than the budget, so jobs will wait more"
+    : "by the end of the period, at the pace so far";
 }
 
+function money(fleet) {
+  const budget = fleet.period_budget_usd, reserved = fleet.reserved_usd;
+  const free = budget === null || reserved === null ? null : budget - fleet.period_spent_usd - reserved;
+  return facts([
+    ["budget", budget === null ? "–" : usd(budget), period(fleet)],
+    ["spent", usd(fleet.period_spent_usd), budget ? `${percent(fleet.period_spent_usd / budget)} of the budget` : "so far"],
+    ["reserved", usd(reserved), reserved === null ? "this allocator keeps no reserve" : "for promised deadlines, should all spot be gone"],
+    ["free", usd(free), "neither spent nor reserved"],
+    ["projected", usd(fleet.projected_usd), ahead(fleet)],
+    ["an hour of waiting", usd(fleet.usd_per_job_hour), fleet.usd_per_job_hour === null ? "this allocator has no such price" : "is worth this much to the allocator now"],
+    ["spent in all", usd(fleet.spent_usd), work(fleet.spent_gpu_hours)],
+    ["jobs", `${fleet.jobs.length} under way`, `${count(fleet.came, "job")} came in ${hours(fleet.hours)}`],
+  ]);
+}
+
+const CLASSES = [{ name: "class" }, { name: "came", right: true }, { name: "under way", right: true }, { name: "wait for GPUs", right: true }, { name: "GPUs held" }];
+const JOBS = [{ name: "job" }, { name: "class" }, { name: "state" }, { name: "outlook" }, { name: "deadline" }, { name: "GPUs held" }, { name: "spent", right: true }];
+
+// One fleet: made once, and brought up to date with every event.
+function card(first) {
+  const top = el("dl", { class: "facts" }), drawings = el("div", { class: "charts" });
+  const classes = table("Jobs by class", CLASSES), present = table("Jobs under way", JOBS);
+  for (const one of [classes, present]) one.box.classList.add("cards");
+  const box = el("section", { class: "fleet" }, el("h2", {}, first.file || `Fleet ${first.fleet}`), el("p", { class: "soft" }, `Decided by ${first.allocator}; known in the journal as ${first.fleet}.`),
+    top, drawings, el("h3", {}, "Jobs by class"), classes.box, el("h3", {}, "Jobs under way"), present.box);
+  let charts = [];
+
+  async function update(fleet, jobs) {
+    top.replaceChildren(...money(fleet));
+    rows(classes, fleet.classes, (one) => one.name, (one) => [one.name || "no class", amount(one.came), amount(one.under_way),
+      amount(one.under_way - one.holding), blocks(one.spot_gpus, one.on_demand_gpus)], "no jobs yet");
+    const own = new Set(fleet.jobs);
+    rows(present, jobs.filter((job) => own.has(job.name)), (job) => job.name, (job) => [[jobLink(job.name)], job.job_class || "–", [pill(job.status)], [pill(job.health)],
+      job.deadline_hours === null ? "none" : `${hours(job.deadline_hours - job.hours)} left`, blocks(job.spot_gpus, job.on_demand_gpus), usd(job.cost_usd)], "none just now");
+    const { points } = await get(`/api/v1/fleet/${encodeURIComponent(fleet.fleet)}/course`);
+    const specs = fleetPictures(fleet, points);
+    if (charts.length !== specs.length) {
+      charts = specs.map(chart);
+      drawings.replaceChildren(...charts.map((one) => one.figure));
+    } else specs.forEach((spec, at) => charts[at].update(spec));
+  }
+  return { box, update };
+}
+
+const MOST = 50;
 const COLUMNS = [{ name: "job" }, { name: "state" }, { name: "spot", right: true }, { name: "on demand", right: true }, { name: "all", right: true }, { name: "GPU-hours", right: true }];
 
-export async function show(main) {
-  const cards = el("div"), total = el("dl", { class: "facts" }), shown = table("Money by job", COLUMNS), audit = el("p", { class: "soft" });
-  main.append(el("h1", {}, "Fleet"), cards, el("h2", {}, "All money of this controller"), total, shown.box, audit);
+function billOfAll() {
+  const total = el("dl", { class: "facts" }), shown = table("Money by job", COLUMNS), audit = el("p", { class: "soft" }), more = el("p", { class: "soft" });
   shown.box.classList.add("cards");
 
-  async function bill() {
-    const found = await get("/api/v1/cost");
+  function update(found) {
     const all = found.total;
     total.replaceChildren(...facts([
       ["spent", usd(all.cost_usd), `${usd(all.spot_usd)} spot + ${usd(all.on_demand_usd)} on demand`],
@@ -44,23 +78,39 @@ export async function show(main) {
       ["lost to pauses", work(all.pause_gpu_hours), "restarts after changes of workers"],
       ["idle", work(all.idle_gpu_hours), "paid for and used by no job"],
     ]));
-    rows(shown, found.jobs.toReversed(), (one) => one.job, (one) => [
-      [el("a", { href: `/jobs/${encodeURIComponent(one.job)}` }, one.job)], one.status, usd(one.spot_usd), usd(one.on_demand_usd),
+    rows(shown, found.jobs.slice(-MOST).toReversed(), (one) => one.job, (one) => [[jobLink(one.job)], [pill(one.status)], usd(one.spot_usd), usd(one.on_demand_usd),
       usd(one.cost_usd), (one.spot_gpu_hours + one.on_demand_gpu_hours).toFixed(1)], "no jobs yet");
+    more.textContent = found.jobs.length > MOST ? `The newest ${MOST} of ${found.jobs.length} jobs; slacktide cost lists them all.` : "";
     audit.textContent = found.audit.clean ? "Audited: every stretch was priced again from the market, and the sums agree."
       : `The audit found: ${[...found.audit.wrong, ...found.audit.gaps, ...found.audit.oversold].join("; ")}`;
   }
+  return { parts: [total, audit, shown.box, more], update };
+}
 
+export async function show(main) {
+  const cards = el("div"), bill = billOfAll(), made = new Map();
+  main.append(el("h1", {}, "Fleet"), cards, el("h2", {}, "All money of this controller"), ...bill.parts);
   let billed = -1, asking = false;
-  follow(async () => {
+
+  async function fleetsNow(jobs) {
     const { fleets } = await get("/api/v1/fleet");
-    cards.replaceChildren(...(fleets.length ? fleets.map(card)
-      : [el("p", { class: "soft" }, "No fleet: jobs of this controller share no budget. ", el("code", {}, "slacktide serve --fleet FILE"), " gives them one.")]));
-    const { jobs } = await get("/api/v1/jobs?limit=200");
+    if (!fleets.length) {
+      cards.replaceChildren(el("p", { class: "soft" }, "No fleet: jobs of this controller share no budget. ", el("code", {}, "slacktide serve --fleet FILE"), " gives them one."));
+      return;
+    }
+    for (const fleet of fleets) if (!made.has(fleet.fleet)) made.set(fleet.fleet, card(fleet));
+    const boxes = fleets.map((fleet) => made.get(fleet.fleet).box);
+    if (boxes.some((box, at) => cards.children[at] !== box) || cards.children.length !== boxes.length) cards.replaceChildren(...boxes);
+    for (const fleet of fleets) await made.get(fleet.fleet).update(fleet, jobs);
+  }
+
+  follow(async () => {
+    const { jobs } = await get("/api/v1/jobs?limit=500");
+    await fleetsNow(jobs);
     const mark = jobs.length * 1000 + jobs.filter((job) => isGoing(job.status)).length;
     if (mark === billed || asking) return; // the bill of all is a costly question
     asking = true;
-    await bill().finally(() => { asking = false; });
+    await get("/api/v1/cost").then(bill.update).finally(() => { asking = false; });
     billed = mark;
   });
 }

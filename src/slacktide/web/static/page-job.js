@@ -4,25 +4,48 @@ import { chart } from "./chart.js";
 import { el, facts, place } from "./dom.js";
 import { follow } from "./live.js";
 import { logs } from "./logs.js";
-import { pictures } from "./pictures.js";
-import { blocks, hours, isGoing, percent, pill, progress, saving, usd, work } from "./words.js";
+import { MOST_POOLS, pictures, poolsOf } from "./pictures.js";
+import { blocks, count, hours, isGoing, percent, pill, progress, saving, usd, work } from "./words.js";
 
 const name = decodeURIComponent(location.pathname.split("/")[2]);
 
+function finish(job, course) {
+  if (!isGoing(job.status)) return [];
+  return [["projected finish", course.projected_hours === null ? "–" : hours(course.projected_hours), outlook(job, course.projected_hours)]];
+}
+
+const AFTERWARDS = { stop: "it will checkpoint and stop then", "finish-cheaply": "the rest runs on spot as it comes", "finish-fast": "the rest runs on demand, as fast as possible" };
+
+// What follows from a projection: that depends on what the deadline means.
+function outlook(job, projected) {
+  if (job.work_known === false) return "its file does not say how much work it is: guessed, then measured";
+  if (projected === null) return "too little is done to tell";
+  const at = "at its pace so far";
+  if (job.deadline_hours === null) return `${at}; it has no deadline`;
+  if (job.hours > job.deadline_hours) return `${at}; the deadline has passed: ${AFTERWARDS[job.after_deadline] ?? "it goes on"}`;
+  if (projected <= job.deadline_hours) return `${at}: in time`;
+  if (job.deadline_kind === "soft") return `${at}: after its deadline, when it is worth less; on-demand GPUs are rented only where that pays`;
+  return `${at}: too late, so on-demand GPUs will be rented in time`;
+}
+
+// Why there is nothing to compare with.
+function unknown(job, bill) {
+  return bill && job.deadline_hours === null ? "only for jobs with a deadline" : "not known yet";
+}
+
 function standing(job, course, bill) {
-  const money = saving(job, bill);
-  const late = course.projected_hours !== null && job.deadline_hours !== null && course.projected_hours > job.deadline_hours;
+  const money = saving(job, bill), going = isGoing(job.status);
+  const whole = job.work_known === false ? " or so, a guess" : "";
   return facts([
-    ["done", el("span", {}, progress(job)), `${work(job.progress_gpu_hours)} of ${work(job.work_gpu_hours)}`],
-    ["time", hours(job.hours), job.deadline_hours === null ? "no deadline" : `of ${hours(job.deadline_hours)}`],
-    ["projected finish", course.projected_hours === null ? "–" : hours(course.projected_hours),
-      course.projected_hours === null ? "" : late ? "at its pace so far: too late, so on-demand GPUs will be rented" : "at its pace so far"],
-    ["GPUs held", el("span", {}, blocks(job.spot_gpus, job.on_demand_gpus)), `in ${job.pool ?? job.home_pool}`],
+    ["done", el("span", {}, progress(job)), `${work(job.progress_gpu_hours)} of ${work(job.work_gpu_hours)}${whole}`],
+    [going ? "time" : "ended after", hours(job.hours), job.deadline_hours === null ? "no deadline" : `of ${hours(job.deadline_hours)}${job.deadline_kind === "soft" ? " (soft)" : ""}`],
+    ...finish(job, course),
+    ["GPUs held", el("span", {}, blocks(job.spot_gpus, job.on_demand_gpus)), going ? `in ${job.pool ?? job.home_pool}` : "it is over"],
     ["spent", usd(job.cost_usd), `${usd(job.spot_usd)} spot + ${usd(job.on_demand_usd)} on demand`],
-    ["on demand alone", usd(money.alone), money.alone === null ? "not known yet" : "for the work that is done"],
-    ["clairvoyant", usd(bill?.clairvoyant_usd), "the least possible for the whole job"],
+    ["on demand alone", usd(money.alone), money.alone === null ? unknown(job, bill) : "for the work that is done"],
+    ["clairvoyant", usd(bill?.clairvoyant_usd), bill?.clairvoyant_usd ? "the least possible for the whole job" : unknown(job, bill)],
     ["saved", percent(money.saved), "against on demand alone"],
-    ["preempted", String(job.preemptions), `${job.restarts} restarts, ${job.failures} failures, ${work(job.lost_gpu_hours)} lost`],
+    ["preempted", count(job.preemptions, "time"), `${count(job.restarts, "restart")}, ${count(job.failures, "failure")}, ${work(job.lost_gpu_hours)} lost`],
     ["policy", job.policy, job.class ? `class ${job.class}` : ""],
   ]);
 }
@@ -55,9 +78,19 @@ function buttons(me, problem) {
   return { box: el("span", { class: "tools" }, both), show: (going) => both.forEach((one) => { one.disabled = !going; }) };
 }
 
+// Few lines can be told apart: of a job that was in more pools, one may be chosen.
+function choosePool(which, chooser, course) {
+  const pools = poolsOf(course);
+  chooser.hidden = pools.length <= MOST_POOLS;
+  if (chooser.hidden || which.options.length === pools.length + 1) return;
+  const before = which.value;
+  which.replaceChildren(el("option", { value: "" }, `the last ${MOST_POOLS} of ${pools.length} pools`), ...pools.map((pool) => el("option", { value: pool }, pool)));
+  which.value = before;
+}
+
 export async function show(main, me) {
   document.title = `${name} · Slacktide`;
-  const state = el("span", { class: "states" }), act = buttons(me, complain), top = el("dl", { class: "facts" });
+  const state = el("span", { class: "states", role: "status" }), act = buttons(me, complain), top = el("dl", { class: "facts" });
   const why = el("ul", { class: "why" }), drawings = el("div", { class: "charts" });
   const list = el("ol", { class: "story" }), file = el("pre"), printed = logs(name);
   main.append(el("div", { class: "title" }, el("h1", {}, name), state, act.box), top,
@@ -65,7 +98,10 @@ export async function show(main, me) {
     el("h2", {}, "Decisions and events"), el("p", { class: "soft" }, "The newest first, by the job’s own clock."),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Decisions and events" }, list),
     el("h2", {}, "Logs"), printed.box, el("details", {}, el("summary", {}, "Job file"), file));
-  let charts = null, bill = null, billed = "";
+  let charts = null, bill = null, billed = "", again = () => {};
+  const which = el("select", { id: "pool", change: () => again() });
+  const chooser = el("p", { class: "tools", hidden: true }, el("label", { for: "pool" }, "Prices in"), which);
+  drawings.before(chooser);
 
   async function compare(job, draw) {
     const mark = `${isGoing(job.status)} ${job.progress_gpu_hours > 0}`;
@@ -80,14 +116,20 @@ export async function show(main, me) {
       [jobPath(name), `${jobPath(name)}/course`, `${jobPath(name)}/why`].map((path) => get(path)));
     const draw = () => {
       top.replaceChildren(...standing(job, course, bill));
-      const specs = pictures(job, course, bill);
+      const specs = pictures(job, course, bill, which.value);
       if (charts) specs.forEach((spec, at) => charts[at].update(spec));
       else {
         charts = specs.map(chart);
         drawings.append(...charts.map((one) => one.figure));
       }
     };
-    state.replaceChildren(pill(job.status), " ", isGoing(job.status) ? pill(job.health) : "");
+    again = draw;
+    choosePool(which, chooser, course);
+    const said = `${job.status} ${isGoing(job.status) ? job.health : ""}`;
+    if (state.dataset.said !== said) { // screen readers say what changes, so only then
+      state.dataset.said = said;
+      state.replaceChildren(pill(job.status), " ", isGoing(job.status) ? pill(job.health) : "");
+    }
     act.show(isGoing(job.status));
     why.replaceChildren(...reasons.why.map((one) => el("li", {}, one)));
     file.textContent = job.text;

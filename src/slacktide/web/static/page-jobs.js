@@ -39,7 +39,7 @@ function summary(items) {
     ["under way", count(going.length, "job")],
     ["GPUs held", String(sum(going, ({ job }) => job.spot_gpus + job.on_demand_gpus))],
     ["spent", usd(sum(items, ({ job }) => job.cost_usd)), `by ${count(items.length, "job")}`],
-    ["saved", alone ? usd(alone - paid) : "–", alone ? `${percent(1 - paid / alone)} of what on demand alone would have cost` : "nothing to compare with yet"],
+    ["saved", alone ? usd(alone - paid) : "–", alone ? `${percent(1 - paid / alone)} of what on demand alone would have cost, ${count(compared.length, "job")} compared` : "only jobs with a deadline can be compared"],
   ]);
 }
 

@@ -1,31 +1,66 @@
-// What is rented.
+// What is rented, what it costs, and what of it jobs hold.
 import { get } from "./api.js";
 import { el, facts, rows, table } from "./dom.js";
 import { follow } from "./live.js";
-import { hours, usd, utc } from "./words.js";
+import { count, hours, pill, usd, utc } from "./words.js";
 
 const COLUMNS = [
-  { name: "machine" }, { name: "state" }, { name: "kind" }, { name: "pool" }, { name: "GPUs", right: true }, { name: "since" },
-  { name: "time", right: true }, { name: "an hour", right: true }, { name: "so far", right: true }, { name: "address" }, { name: "note" },
+  { name: "machine" }, { name: "state" }, { name: "kind" }, { name: "pool" }, { name: "GPUs", right: true },
+  { name: "age", right: true, says: "since it is paid for" }, { name: "an hour", right: true }, { name: "cost so far", right: true }, { name: "address" }, { name: "note" },
 ];
+const USE = [{ name: "pool" }, { name: "kind" }, { name: "machines", right: true }, { name: "GPUs rented", right: true },
+  { name: "held by jobs", right: true }, { name: "idle", right: true, says: "paid for and held by no job just now, booting included" },
+  { name: "an hour", right: true }, { name: "jobs" }];
 
-function cells(one) {
-  return [one.machine || one.ticket, one.orphan ? `${one.state}, nobody’s` : one.state, one.capacity, one.pool, String(one.gpus),
-    utc(one.since_utc), hours(one.hours), usd(one.usd_per_hour), usd(one.cost_usd), one.address || "–", one.why || ""];
+function state(one) {
+  if (one.orphan) return pill("orphan");
+  return pill(one.state === "up" && one.joined === false ? "booting" : one.state);
 }
 
+function cells(one) {
+  return [one.machine || one.ticket, [state(one)], one.capacity, one.pool, String(one.gpus),
+    [el("span", { title: utc(one.since_utc) }, hours(one.hours))], usd(one.usd_per_hour), usd(one.cost_usd), one.address || "–", one.why || ""];
+}
+
+// Machines of one pool and kind together, beside what jobs hold there.
+function grouped(machines, holdings) {
+  const found = new Map();
+  for (const one of machines) {
+    const key = `${one.pool} ${one.capacity}`, group = found.get(key) ?? { pool: one.pool, capacity: one.capacity, machines: 0, gpus: 0, usd: 0 };
+    found.set(key, { ...group, machines: group.machines + 1, gpus: group.gpus + one.gpus, usd: group.usd + (one.usd_per_hour ?? 0) });
+  }
+  return [...found.values()].map((group) => {
+    const of = group.capacity === "spot" ? "spot_gpus" : "on_demand_gpus";
+    const held = holdings.filter((one) => one.pool === group.pool && one[of]);
+    return { ...group, held: held.reduce((sum, one) => sum + one[of], 0), jobs: held.map((one) => one.job) };
+  });
+}
+
+function useCells(group) {
+  return [group.pool, group.capacity, String(group.machines), String(group.gpus), String(group.held), String(Math.max(0, group.gpus - group.held)),
+    usd(group.usd), group.jobs.length ? group.jobs.flatMap((job) => [el("a", { href: `/jobs/${encodeURIComponent(job)}` }, job), " "]) : "none"];
+}
+
+const WHERE = { local: "as processes of this server", replay: "nowhere: a dry run" };
+
 export async function show(main) {
-  const shown = table("Machines", COLUMNS), top = el("dl", { class: "facts" });
-  main.append(el("h1", {}, "Machines"), top, shown.box);
-  shown.box.classList.add("cards");
+  const shown = table("Machines", COLUMNS), use = table("Use by pool", USE), top = el("dl", { class: "facts" });
+  const byPool = el("section", {}, el("h2", {}, "By pool"), use.box);
+  main.append(el("h1", {}, "Machines"), top, byPool, el("h2", {}, "Each machine"), shown.box);
+  for (const one of [shown, use]) one.box.classList.add("cards");
   follow(async () => {
-    const [{ machines }, journal] = await Promise.all([get("/api/v1/machines"), get("/api/v1/journal")]);
-    const sum = (of) => machines.reduce((total, one) => total + (of(one) ?? 0), 0);
+    const [{ machines, holdings }, journal] = await Promise.all([get("/api/v1/machines"), get("/api/v1/journal")]);
+    const sum = (list, of) => list.reduce((total, one) => total + (of(one) ?? 0), 0), groups = grouped(machines, holdings);
+    const orphans = machines.filter((one) => one.orphan).length;
     top.replaceChildren(...facts([
-      ["rented", String(machines.length)], ["GPUs", String(sum((one) => one.gpus))],
-      ["an hour", usd(sum((one) => one.usd_per_hour))], ["nobody’s", String(machines.filter((one) => one.orphan).length), "machines that no ticket knows"],
-      ["workers run on", journal.backend],
+      ["rented", count(machines.length, "machine"), count(sum(machines, (one) => one.gpus), "GPU")],
+      ["idle", count(sum(groups, (one) => Math.max(0, one.gpus - one.held)), "GPU"), "held by no job just now"],
+      ["an hour", usd(sum(machines, (one) => one.usd_per_hour)), `${usd(sum(machines, (one) => one.cost_usd))} so far`],
+      ["orphans", String(orphans), orphans ? "no ticket explains them; “slacktide machines --sweep” ends them" : "every machine is explained by the journal"],
+      ["workers run on", journal.backend, WHERE[journal.backend] ?? ""],
     ]));
+    byPool.hidden = !groups.length;
+    rows(use, groups, (one) => `${one.pool} ${one.capacity}`, useCells);
     rows(shown, machines, (one) => `${one.ticket} ${one.machine}`, cells,
       "Nothing is rented. Without a machines file the workers run where the controller runs.");
   });

@@ -1,57 +1,119 @@
-// Pools at a glance: what each offers now, and what it offered lately.
+// Pools at a glance: what each offers now, offered lately, and will probably offer.
 import { get } from "./api.js";
 import { chart } from "./chart.js";
-import { el, rows, table } from "./dom.js";
+import { el, rows, svg, table } from "./dom.js";
 import { follow } from "./live.js";
-import { hours, percent, price, usd, utc } from "./words.js";
+import { chances, checked, poolPictures } from "./market-pictures.js";
+import { hours, percent, usd, utc } from "./words.js";
 
-const SLOTS = 96;
+const SLOTS_HOURS = 48, MOST_SLOTS = 2000, DRAWN = 6, AGAIN_MS = 60000;
 const COLUMNS = [
-  { name: "pool" }, { name: "GPU" }, { name: "spot GPUs", right: true, says: "obtainable now" },
-  { name: "on-demand GPUs", right: true }, { name: "spot price", right: true, says: "of a GPU-hour" },
-  { name: "on demand", right: true, says: "of a GPU-hour" }, { name: "discount", right: true },
-  { name: "spot was there", right: true, says: "share of the slots that are shown" },
+  { name: "pool" }, { name: "GPU" },
+  { name: "spot GPUs now", right: true, says: "obtainable now, those that jobs hold included" },
+  { name: "spot price now", right: true, says: "of a GPU-hour" },
+  { name: "last day", says: "lowest to highest spot price of the last 24 hours, and its course" },
+  { name: "on demand", right: true, says: "of a GPU-hour, and how much less spot costs now" },
+  { name: "spot was there", right: true, says: "share of the last 24 hours" },
+  { name: "last taken back", says: "when the market last took spot GPUs from a job here" },
+  { name: "last refused", says: "when a job last wanted more spot GPUs than there were" },
 ];
 
 const last = (list) => (list && list.length ? list.at(-1) : null);
 
-function cells(pool) {
-  const spot = last(pool.spot_usd_per_gpu_hour), demand = last(pool.on_demand_usd_per_gpu_hour), there = pool.spot_gpus;
-  return [pool.name, pool.gpu || "–", String(last(there) ?? "–"), pool.on_demand_gpus === null ? "no limit known" : String(last(pool.on_demand_gpus) ?? "–"),
-    usd(spot), usd(demand), spot === null ? "–" : percent(1 - spot / demand),
-    there.length ? percent(there.filter((gpus) => gpus > 0).length / there.length) : "–"];
+function spark(values) {
+  const width = 64, height = 16, low = Math.min(...values), span = Math.max(...values) - low || 1;
+  const at = (value, place) => `${((place / Math.max(1, values.length - 1)) * (width - 2) + 1).toFixed(1)} ${(height - 2 - ((value - low) / span) * (height - 4)).toFixed(1)}`;
+  return svg("svg", { width, height, class: "spark", "aria-hidden": "true" }, svg("path", { class: "line spot", d: `M${values.map(at).join("L")}` }));
 }
 
-function lately(pool) {
-  const slots = pool.spot_gpus.length, at = (slot) => (slot - slots) * pool.slot_hours;
-  const line = (name, look, list) => ({ name, look, stepped: true,
-    points: [...list.map((value, slot) => [at(slot), value]), ...(slots ? [[0, list.at(-1)]] : [])] });
-  const common = { from: at(0), until: 0, time: (hour) => (Math.abs(hour) < 1e-6 ? "now" : hours(hour)) };
-  return [
-    { ...common, title: `${pool.name}: price of a GPU-hour`, format: price, series: [
-      line("spot", "spot", pool.spot_usd_per_gpu_hour), line("on demand", "demand", pool.on_demand_usd_per_gpu_hour)] },
-    { ...common, title: `${pool.name}: spot GPUs obtainable`, format: String, whole: true, series: [line("spot", "spot", pool.spot_gpus)] },
-  ];
+function ago(time, gpus) {
+  return time === null ? "never" : `${hours(time)} ago (${gpus})`;
+}
+
+function cells(pool) {
+  const spot = last(pool.spot_usd_per_gpu_hour), demand = last(pool.on_demand_usd_per_gpu_hour);
+  const slots = Math.max(1, Math.round(24 / pool.slot_hours)), day = pool.spot_usd_per_gpu_hour.slice(-slots), there = pool.spot_gpus.slice(-slots);
+  if (spot === null) return [pool.name, pool.gpu || "–", "–", "–", "–", "–", "–", "never", "never"];
+  return [pool.name, pool.gpu || "–", String(last(there)), usd(spot), [`${usd(Math.min(...day))} to ${usd(Math.max(...day))} `, spark(day)],
+    `${usd(demand)} (−${percent(1 - spot / demand)})`, percent(there.filter((gpus) => gpus > 0).length / there.length),
+    ago(pool.taken_hours_ago, pool.taken_gpus), ago(pool.refused_hours_ago, pool.refused_gpus)];
+}
+
+function stands(found) {
+  const first = found.pools[0];
+  if (!first?.since_utc) return "The market’s clock stands still until the first job comes.";
+  if (found.feed_trouble) return `The feed is in trouble: ${found.feed_trouble}`;
+  if (!found.live) return "A recorded market is played up to now; what comes after is hidden from jobs, forecasts and this page.";
+  return `Live prices, the last from ${utc(found.pools.map((pool) => pool.until_utc).sort().at(-1))}.`;
+}
+
+// One pool: two charts, and what is said of the forecast under them.
+function drawer() {
+  const made = new Map();
+  return (pool, forecast, box) => {
+    const specs = poolPictures(pool, forecast);
+    if (made.has(pool.name)) made.get(pool.name).charts.forEach((one, at) => one.update(specs[at]));
+    else {
+      const charts = specs.map(chart), note = el("p"), check = el("p", { class: "soft" });
+      made.set(pool.name, { charts, note, check });
+      box.append(el("section", { class: "pool", "data-pool": pool.name }, el("div", { class: "charts" }, charts.map((one) => one.figure)), note, check));
+    }
+    const { note, check } = made.get(pool.name);
+    note.textContent = forecast ? chances(forecast) : "Asking for the forecast…";
+    check.textContent = forecast ? checked(forecast.check) : "";
+  };
 }
 
 export async function show(main) {
-  const shown = table("Pools", COLUMNS), note = el("p", { class: "soft" }), drawings = el("div", { class: "charts" });
-  main.append(el("h1", {}, "Markets"), note, shown.box, el("h2", {}, "Lately"), drawings);
+  const shown = table("Pools", COLUMNS), note = el("p", { class: "soft" }), drawings = el("div");
+  const which = el("select", { id: "which", change: () => draw() });
+  const chooser = el("p", { class: "tools", hidden: true }, el("label", { for: "which" }, "Draw"), which);
+  main.append(el("h1", {}, "Markets"), note, shown.box, el("h2", {}, "Lately, and the next day"), chooser, drawings);
   shown.box.classList.add("cards");
-  const charts = new Map();
-  follow(async () => {
-    const { pools } = await get(`/api/v1/markets?slots=${SLOTS}`);
-    const first = pools[0];
-    note.textContent = first?.since_utc ? `Up to now, by the market’s clock; the last ${hours(first.spot_gpus.length * first.slot_hours)}, from ${utc(first.since_utc)} on.`
-      : "The market’s clock stands still until the first job comes.";
-    rows(shown, pools, (pool) => pool.name, cells, "no pools");
-    for (const pool of pools.filter((one) => one.spot_gpus.length > 1)) {
-      const specs = lately(pool);
-      if (charts.has(pool.name)) charts.get(pool.name).forEach((one, at) => one.update(specs[at]));
-      else {
-        charts.set(pool.name, specs.map(chart));
-        drawings.append(...charts.get(pool.name).map((one) => one.figure));
+  const forecasts = new Map(), put = drawer();
+  let pools = [], asked = 0;
+
+  const chosen = () => (which.value ? pools.filter((pool) => pool.name === which.value) : pools.slice(0, DRAWN)).filter((pool) => pool.spot_gpus.length > 1);
+
+  function choices() {
+    chooser.hidden = pools.length <= DRAWN;
+    if (which.options.length === pools.length + 1) return;
+    which.replaceChildren(el("option", { value: "" }, `the first ${DRAWN} of ${pools.length} pools`), ...pools.map((pool) => el("option", { value: pool.name }, pool.name)));
+  }
+
+  function draw() {
+    for (const pool of chosen()) put(pool, forecasts.get(pool.name) ?? null, drawings);
+    const names = new Set(chosen().map((pool) => pool.name));
+    for (const box of drawings.children) box.hidden = !names.has(box.dataset.pool);
+    if (chosen().some((pool) => !forecasts.has(pool.name))) look();
+  }
+
+  // A forecast is a costly question: one pool after the other, and not again before a minute has passed.
+  async function look() {
+    if (asked) return;
+    asked = Date.now();
+    try {
+      for (const pool of chosen()) {
+        const { forecast } = await get(`/api/v1/markets/forecast?pool=${encodeURIComponent(pool.name)}`);
+        forecasts.set(pool.name, forecast);
+        put(pool, forecast, drawings);
       }
+    } catch { /* the server says so elsewhere; it is asked again later */ }
+    asked = 0;
+  }
+
+  let looked = 0;
+  follow(async () => {
+    const first = pools[0], slots = Math.min(MOST_SLOTS, Math.ceil(SLOTS_HOURS / (first?.slot_hours ?? 0.5)));
+    const found = await get(`/api/v1/markets?slots=${slots}`);
+    pools = found.pools;
+    note.textContent = stands(found);
+    rows(shown, pools, (pool) => pool.name, cells, "no pools");
+    choices();
+    if (Date.now() - looked > AGAIN_MS) {
+      looked = Date.now();
+      look();
     }
+    draw();
   });
 }

@@ -27,14 +27,28 @@ function done(job, course) {
   return { title: "Work done, GPU-hours", format: amount, most: all, series: found, marks };
 }
 
-const POOLS = ["spot", "second", "third", "fourth"];
+const LOOKS = ["spot", "second", "third", "fourth"];
+export const MOST_POOLS = LOOKS.length;
 
-function prices(course) {
-  const names = [...new Set(course.points.map((point) => point.pool))].slice(0, POOLS.length);
-  const spot = names.map((pool, at) => series(course.points, course.hours, `spot in ${pool}`, POOLS[at],
-    (point) => (point.pool === pool ? point.spot_usd_per_gpu_hour : null)));
+// The pools that a job was in, the one where it was last at the end.
+export const poolsOf = (course) => [...new Set(course.points.map((point) => point.pool).reverse())].reverse();
+
+// The price in one pool, for as long as the job was there.
+function spotIn(course, pool, look) {
+  const drawn = [];
+  course.points.forEach((point, at) => {
+    const until = course.points[at + 1]?.hours ?? Math.max(course.hours, point.hours);
+    if (point.pool === pool) drawn.push([point.hours, point.spot_usd_per_gpu_hour], [until, point.spot_usd_per_gpu_hour]);
+    else if (drawn.length && drawn.at(-1)[1] !== null) drawn.push([point.hours, null]);
+  });
+  return { name: `spot in ${pool}`, look, stepped: true, points: drawn };
+}
+
+function prices(course, chosen) {
+  const all = poolsOf(course), names = all.includes(chosen) ? [chosen] : all.slice(-MOST_POOLS);
   const demand = series(course.points, course.hours, "on demand", "demand", (point) => point.on_demand_usd_per_gpu_hour);
-  return { title: "Price of a GPU-hour", format: price, series: [...spot, demand] };
+  const note = all.length > names.length ? `It was in ${all.length} pools; ${names.length === 1 ? "one is" : `the last ${names.length} are`} drawn.` : "";
+  return { title: "Price of a GPU-hour where it was", format: price, note, series: [...names.map((pool, at) => spotIn(course, pool, LOOKS[at])), demand] };
 }
 
 function spent(job, course, bill) {
@@ -46,5 +60,5 @@ function spent(job, course, bill) {
   return { title: "Money spent", format: price, series: found };
 }
 
-export const pictures = (job, course, bill) =>
-  [held(course), done(job, course), prices(course), spent(job, course, bill)];
+export const pictures = (job, course, bill, pool) =>
+  [held(course), done(job, course), prices(course, pool), spent(job, course, bill)];

@@ -1,11 +1,13 @@
 // A plan in words, as a table, and in pictures.
+import { hourStep as hourSize } from "./axes.js";
 import { chart } from "./chart.js";
-import { el, rows, svg, table } from "./dom.js";
+import { el, rows, table } from "./dom.js";
+import { ranges } from "./ranges.js";
 import { amount, hours, percent, price, usd } from "./words.js";
 
 const COLUMNS = [
-  { name: "policy" }, { name: "cost, likely", right: true }, { name: "from p10 to p90", right: true }, { name: "cost" },
-  { name: "done after", right: true }, { name: "at the latest (p90)", right: true }, { name: "on time", right: true },
+  { name: "policy" }, { name: "likely cost", right: true }, { name: "8 of 10 futures", right: true },
+  { name: "done after", right: true }, { name: "9 of 10 by", right: true }, { name: "on time", right: true },
 ];
 
 function verdict(plan) {
@@ -18,23 +20,30 @@ function verdict(plan) {
     el("p", {}, `On time in ${percent(share)} of ${runs} simulated futures. It would begin with ${begin}.`)];
 }
 
-// The range of a cost as a bar with a mark in the middle, on one scale for all rows.
-function range(cost, most) {
-  const x = (value) => 2 + (116 * value) / most;
-  return svg("svg", { width: 120, height: 14, role: "img", "aria-label": `${usd(cost.p10)} to ${usd(cost.p90)}` },
-    svg("line", { class: "grid", x1: 2, x2: 118, y1: 7, y2: 7 }),
-    svg("rect", { class: "range", x: x(cost.p10), width: Math.max(2, x(cost.p90) - x(cost.p10)), y: 3, height: 8, rx: 2 }),
-    svg("line", { class: "middle", x1: x(cost.p50), x2: x(cost.p50), y1: 0, y2: 14 }));
+const nameOf = (plan) => ({ policy, pool }) => (pool && pool !== plan.pool ? `${policy} in ${pool}` : policy);
+
+// The picture of a plan: cost and finish of each policy, on one scale.
+function picture(plan) {
+  const name = nameOf(plan), all = (of) => plan.outlooks.map((one) => ({ name: name(one), ...of(one.futures) }));
+  const note = "Bars hold 8 of 10 simulated futures, the mark is the middle one. The first row is what would run.";
+  const due = plan.deadline_hours ? { value: plan.deadline_hours, name: `deadline ${hours(plan.deadline_hours)}` } : null;
+  return [ranges({ title: "What it would cost", format: price, note, rows: all((one) => one.cost_usd) }),
+    ranges({ title: "When it would be done", format: hours, step: hourStep, note: "Hours after the start.", rows: all((one) => one.finish_hours), mark: due })];
 }
+
+const hourStep = (top, width) => hourSize(top, width < 420 ? 3 : 6);
 
 function outlooks(plan) {
   const shown = table("What each policy would do", COLUMNS);
   shown.box.classList.add("cards");
-  const most = Math.max(...plan.outlooks.map((one) => one.futures.cost_usd.p90), 0.01);
-  rows(shown, plan.outlooks, (one) => `${one.policy} ${one.pool ?? ""}`, ({ policy, pool, futures }) => [
-    pool && pool !== plan.pool ? `${policy} in ${pool}` : policy, usd(futures.cost_usd.p50), `${usd(futures.cost_usd.p10)} – ${usd(futures.cost_usd.p90)}`,
-    [range(futures.cost_usd, most)], hours(futures.finish_hours.p50), hours(futures.finish_hours.p90), percent(futures.on_time_share)]);
+  rows(shown, plan.outlooks, (one) => `${one.policy} ${one.pool ?? ""}`, (one) => cells(plan, one));
   return shown.box;
+}
+
+function cells(plan, one) {
+  const futures = one.futures;
+  return [nameOf(plan)(one), usd(futures.cost_usd.p50), `${usd(futures.cost_usd.p10)} to ${usd(futures.cost_usd.p90)}`,
+    hours(futures.finish_hours.p50), hours(futures.finish_hours.p90), percent(futures.on_time_share)];
 }
 
 function overTime(plan) {
@@ -53,13 +62,14 @@ function overTime(plan) {
 
 function byDeadline(plan) {
   if (!plan.cost_by_deadline?.length) return [];
-  const line = (name, look, of) => ({ name, look, points: plan.cost_by_deadline.map((at) => [at.deadline_hours, of(at)]) });
-  return [{ title: "Cost by deadline", format: price, from: plan.cost_by_deadline[0].deadline_hours, series: [
-    line("mean", "spot", (at) => at.mean_cost_usd), line("p90", "demand", (at) => at.p90_cost_usd), line("p10", "even", (at) => at.p10_cost_usd)] }];
+  return [{ title: "Cost with another deadline", format: price, from: plan.cost_by_deadline[0].deadline_hours, series: [
+    { name: "8 of 10 futures", look: "likely", band: true, points: plan.cost_by_deadline.map((at) => [at.deadline_hours, at.p10_cost_usd, at.p90_cost_usd]) },
+    { name: "mean", look: "spot", points: plan.cost_by_deadline.map((at) => [at.deadline_hours, at.mean_cost_usd]) }],
+    marks: plan.deadline_hours ? [{ hour: plan.deadline_hours, name: "this deadline" }] : [] }];
 }
 
 export function plan(found) {
   const drawings = [...overTime(found), ...byDeadline(found)].map((spec) => chart(spec).figure);
-  return [el("h2", {}, "Plan"), ...verdict(found), outlooks(found), el("div", { class: "charts" }, drawings),
+  return [el("h2", {}, "Plan"), ...verdict(found), el("div", { class: "charts" }, [...picture(found), ...drawings]), el("h3", {}, "Policies side by side"), outlooks(found),
     el("details", {}, el("summary", {}, "What this assumes"), el("ul", {}, found.assumptions.map((one) => el("li", {}, one))))];
 }

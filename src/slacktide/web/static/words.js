@@ -8,16 +8,17 @@ const SIGNS = {
   succeeded: "✓", failed: "✕", cancelled: "⊘", budget_exhausted: "$", deadline_missed: "✕",
   running: "▶", starting: "▷", pending: "…", recovering: "↻", cancelling: "⊘", blocked: "■", released: "□",
   unattended: "?", "on-time": "✓", "at-risk": "!", late: "✕", "late-expected": "✕", measuring: "…",
+  up: "✓", booting: "▷", asked: "…", ending: "⊘", orphan: "!",
 };
 const MOODS = {
   succeeded: "good", "on-time": "good", running: "plain", failed: "bad", deadline_missed: "bad", late: "bad",
-  "late-expected": "bad", "at-risk": "warn", blocked: "warn", unattended: "warn", budget_exhausted: "warn",
+  "late-expected": "bad", "at-risk": "warn", up: "good", orphan: "warn", blocked: "warn", unattended: "warn", budget_exhausted: "warn",
 };
 
 export const isGoing = (status) => GOING.includes(status);
 export const usd = (sum) => (sum === null || sum === undefined ? "–" : MONEY.format(sum));
 // Money on an axis whose ticks are so far apart.
-export const price = (sum, size = 0) => (size >= 1 ? `$${Math.round(sum).toLocaleString("en-US")}` : usd(sum));
+export const price = (sum, size = 0) => (size >= 1 && Number.isInteger(size) ? `$${Math.round(sum).toLocaleString("en-US")}` : usd(sum));
 export const percent = (share) =>
   share === null || share === undefined || !Number.isFinite(share) ? "–" : `${Math.round(100 * share)} %`;
 export const amount = (number) => number.toLocaleString("en-US", { maximumFractionDigits: 2 });
@@ -40,7 +41,7 @@ export function hours(time) {
 
 export function holding(spot, onDemand) {
   const parts = [spot ? `${spot} spot` : null, onDemand ? `${onDemand} on demand` : null].filter(Boolean);
-  return parts.join(" + ") || "nothing";
+  return parts.join(" + ") || "none";
 }
 
 // A state or an outlook: a sign and a word, so that colour is never all there is.
@@ -51,7 +52,7 @@ export function pill(word) {
 
 // GPUs as blocks, spot full and on demand hollow, with the words beside them.
 export function blocks(spot, onDemand) {
-  const shown = [...Array(Math.min(spot, 16)).fill("spot"), ...Array(Math.min(onDemand, 16)).fill("demand")];
+  const shown = [...Array(Math.min(spot, 8)).fill("spot"), ...Array(Math.min(onDemand, 8)).fill("demand")];
   return [el("span", { class: "blocks", "aria-hidden": "true" }, shown.map((kind) => el("i", { class: kind }))),
     el("span", {}, holding(spot, onDemand))];
 }

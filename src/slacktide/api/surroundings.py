@@ -1,0 +1,117 @@
+"""Requests that look at what all jobs share: the market with its forecasts, and fleets with their money."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from slacktide.api import forms
+from slacktide.api.endpoints import Endpoint, Param, whole
+from slacktide.api.service import Service
+from slacktide.app.fleet_money import fleets
+from slacktide.app.market_now import MOST_SLOTS
+from slacktide.app.pool_forecast import MOST_HOURS
+from slacktide.engine.pool_news import PoolNews
+from slacktide.report.wire import values
+
+
+class Surroundings:
+    """Answers to requests about the market and about fleets."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._desk = service, service.desk
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """Yield every address."""
+        yield Endpoint(
+            method="GET",
+            path="/api/v1/markets",
+            handler=self.markets,
+            answer=forms.Markets,
+            timed=False,
+            says="Show what pools offer now, and offered lately.",
+            query=(
+                Param("slots", "integer", "How many slots up to now.", 1, MOST_SLOTS),
+                Param("pool", "string", "Only this pool."),
+            ),
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/v1/markets/forecast",
+            handler=self.forecast,
+            answer=forms.ForecastAnswer,
+            timed=False,
+            says="Show what a pool will probably offer, by the model of plans, and how that did lately.",
+            query=(
+                Param("pool", "string", "Which pool."),
+                Param("hours", "integer", "How far ahead; 24 unless told.", 1, MOST_HOURS),
+            ),
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/v1/fleet",
+            handler=self.fleet,
+            answer=forms.Fleets,
+            says="Show the fleets with their budgets.",
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/v1/fleet/{fleet}/course",
+            handler=self.fleet_course,
+            answer=forms.FleetCourseAnswer,
+            says="Show the course of a fleet: what it spent, kept and paid for time, for pictures.",
+        )
+
+    async def markets(self, request: Request) -> Response:
+        """Show what pools offer."""
+        slots, pool = whole(request, "slots", 1, 1, MOST_SLOTS), request.query_params.get("pool", "")
+        # A tenth of an hour of the market's clock is taken as one moment.
+        now = round(self._service.runner.now_hours(), 1)
+        asked = {"now_hours": now, "slots": slots, "pool": pool}
+        found = await self._service.asker.ask("markets", asked, self._desk.fold().site is None)
+        return JSONResponse(await self._desk.run(self._with_news, found))
+
+    def _with_news(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Put what befell jobs in each pool beside what it offers."""
+        with self._desk.world() as world:
+            news = {pool["name"]: world.news.pools.get(pool["name"], PoolNews()) for pool in found["pools"]}
+            trouble = self._service.without_paths(world.feed_trouble)
+        now = self._service.runner.now_hours()
+        pools = [{**pool, **_ago(news[pool["name"]], now)} for pool in found["pools"]]
+        return {**found, "pools": pools, "feed_trouble": trouble}
+
+    async def forecast(self, request: Request) -> Response:
+        """Show what a pool will probably offer."""
+        hours = whole(request, "hours", 24, 1, int(MOST_HOURS))
+        now = float(int(self._service.runner.now_hours()))  # a forecast holds for an hour
+        asked = {"now_hours": now, "pool": request.query_params.get("pool", ""), "hours": hours}
+        return JSONResponse(await self._service.asker.ask("forecast", asked, self._desk.fold().site is None))
+
+    async def fleet(self, request: Request) -> Response:
+        """Show the fleets."""
+        return JSONResponse(await self._desk.run(self._fleets))
+
+    async def fleet_course(self, request: Request) -> Response:
+        """Show the course of a fleet."""
+        return JSONResponse(await self._desk.run(self._desk.fleet_course, request.path_params["fleet"]))
+
+    def _fleets(self) -> dict[str, Any]:
+        with self._desk.world() as world:
+            return {"fleets": values.plain(fleets(world))}
+
+
+def _ago(news: PoolNews, now_hours: float) -> dict[str, Any]:
+    """Say how long ago it was, which needs no clock to be understood."""
+    taken, refused = (
+        None if hours is None else max(0.0, now_hours - hours)
+        for hours in (news.taken_hours, news.refused_hours)
+    )
+    return {
+        "taken_hours_ago": taken,
+        "taken_gpus": news.taken_gpus,
+        "refused_hours_ago": refused,
+        "refused_gpus": news.refused_gpus,
+    }
