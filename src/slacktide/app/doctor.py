@@ -32,6 +32,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "aws": (("boto3",), "live AWS prices, and checkpoints in S3"),
     "bound": (("scipy",), "`simulate --bound`"),
     "checks": (("hypothesis",), "checks of your own plug-ins"),
+    "docs": (("mkdocs", "mkdocstrings"), "building the documentation as a site"),
     "ray": (("ray",), "jobs on several machines"),
     "serve": (("starlette", "uvicorn"), "`slacktide serve`"),
     "torch": (("torch",), "the PyTorch examples"),
