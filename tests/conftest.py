@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.parts_of_order import in_order
@@ -20,6 +21,11 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
 
 
 os.environ["SLACKTIDE_CONFIG"] = os.devnull  # the settings of whoever runs the tests are no part of them
+
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,8 @@ HEADERS_S = 20.0
 """How long a connection may take to say what it wants."""
 HEADER_BYTES = 32 * 1024
 KEEP_ALIVE_S = 15
+WAITING = 128
+"""Connections that may wait to be taken."""
 LETTING_GO_S = 3
 """How long answers may take when the server stops."""
 SWITCH_S = 0.0005
@@ -179,6 +181,7 @@ async def _serving(
     try:
         with _stopping(runner, server, service):
             url = f"{'https' if address.certificate else 'http'}://{_shown(address.host)}"
+            listening.listen(WAITING)  # who hears that it is ready may come at once
             say(f"ready on {url}:{listening.getsockname()[1]}")
             await server.serve([listening])
     finally:
