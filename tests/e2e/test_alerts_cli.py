@@ -77,7 +77,11 @@ def submit(server: Server, text: str, name: str) -> None:
 
 
 def test_alerts_come_signed_over_failures_and_kills(
-    journal: Path, alerts: tuple[Path, Receiver], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    journal: Path,
+    alerts: tuple[Path, Receiver],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path, there = alerts
     server = Server(journal, "--speed", "60", "--start", "0", "--alerts", str(path))
@@ -96,6 +100,10 @@ def test_alerts_come_signed_over_failures_and_kills(
         wait_until(lambda: 'slacktide_alerts_sent_total{hook="ops"} 3' in metrics(server))
         wait_until((tmp_path / "kinds").exists)
         said, url = server.said, server.url
+        monkeypatch.setenv("SLACKTIDE_TOKEN", server.token)
+        capsys.readouterr()
+        assert run(["alerts", "show", "--server", url, "-o", "json"]) == 0
+        told = json.loads(capsys.readouterr().out)["hooks"]
     finally:
         server.stop()
     first = next(json.loads(came.body) for came in there.came if b'"first"' in came.body)
@@ -114,6 +122,7 @@ def test_alerts_come_signed_over_failures_and_kills(
     (desk, ops) = json.loads(shown)["hooks"]
     assert (ops["name"], ops["sent"], ops["waiting"], ops["dropped"]) == ("ops", 3, 0, 0)
     assert (desk["name"], desk["waiting"]) == ("desk", 0)
+    assert told[1] == ops, "a server tells what is beside its journal"
     outbox = journal.with_name(".journal.db.alerts").read_bytes()
     for place in (said, shown, journal.read_bytes().decode("latin-1"), outbox.decode("latin-1")):
         assert "hush" not in place

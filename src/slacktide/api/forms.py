@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.fleet_course import FleetPoint
 from slacktide.app.fleet_money import FleetStatus
 from slacktide.app.pool_forecast import PoolForecast
@@ -218,6 +219,13 @@ class MachineList:
 
     machines: list[MachineStatus]
     holdings: list[HoldingNow]
+
+
+@dataclass(frozen=True, slots=True)
+class HookList:
+    """Where the hooks for alerts stand."""
+
+    hooks: list[HookStatus]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import time
 from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from functools import partial
 from typing import Any, get_args
 
@@ -27,6 +28,7 @@ from slacktide.api.rows import Row
 from slacktide.api.service import Service
 from slacktide.app import requests
 from slacktide.app.alerts.outbox import HookStatus
+from slacktide.app.alerts.verbs import statuses_for_readers
 from slacktide.app.logs import LogLine
 from slacktide.errors import InputError, SlacktideError, UnknownNameError, shown
 from slacktide.events import Health
@@ -198,6 +200,13 @@ class Reading:
         )
         yield Endpoint(
             method="GET",
+            path="/api/v1/alerts",
+            handler=self.alerts,
+            answer=forms.HookList,
+            says="Show what hooks for alerts were sent, what waits and the last error, without addresses.",
+        )
+        yield Endpoint(
+            method="GET",
             path="/healthz",
             handler=self.health,
             answer=forms.Health,
@@ -343,6 +352,11 @@ class Reading:
         """List what is rented."""
         found = await self._service.asker.ask("machines", {}, int(time.monotonic() / 5.0))
         return JSONResponse({**found, "holdings": await self._desk.run(self._desk.holdings)})
+
+    async def alerts(self, request: Request) -> Response:
+        """Show where the hooks for alerts stand."""
+        found = await self._desk.run(statuses_for_readers, self._desk.path)
+        return JSONResponse({"hooks": [asdict(one) for one in found]})
 
     async def health(self, request: Request) -> Response:
         """Say whether all is well."""

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
+from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.cost_report import CostTold
 from slacktide.app.http import Client, Hear, ServerError, nobody_hears
 from slacktide.app.journal import Journal, Told
@@ -180,6 +181,10 @@ class RemoteJournal:
     def machines(self) -> list[MachineStatus]:
         """List what is rented."""
         return [MachineStatus(**row) for row in self._client.get("/api/v1/machines")["machines"]]
+
+    def hooks(self) -> list[HookStatus]:
+        """Say where the hooks for alerts stand."""
+        return [HookStatus(**row) for row in self._client.get("/api/v1/alerts")["hooks"]]
 
     def _journal(self) -> Any:
         return self._client.get("/api/v1/journal")

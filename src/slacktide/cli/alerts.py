@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import journal_option, journal_path
+from slacktide.cli.journals import is_remote, journal_path, place_options, remote
 from slacktide.cli.output import say
 from slacktide.errors import BackendError
 
@@ -43,13 +43,16 @@ def test(file: Path, hook: str | None, output: str) -> int:
 
 
 @alerts.command()
-@journal_option
+@place_options
 @common.output_option("table", "json")
-def show(journal: str | None, output: str) -> None:
-    """Show what the hooks of a journal were sent, what waits, and what went wrong last."""
+def show(journal: str | None, server: str | None, output: str) -> None:
+    """Show what the hooks of a journal were sent, what waits, and what went wrong last.
+
+    A server tells errors without the addresses in them.
+    """
     from slacktide.app.alerts.verbs import hook_statuses
 
-    found = hook_statuses(journal_path(journal))
+    found = remote(str(server)).hooks() if is_remote(server) else hook_statuses(journal_path(journal))
     if output == "json":
         common.echo_json({"hooks": [asdict(one) for one in found]})
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,7 @@ from slacktide.cli import options as common
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
-    from slacktide.learn.hedge import Hedge
-    from slacktide.learn.state_file import Saved
+    from slacktide.app.learning import Hedge
 
 
 @click.command()
@@ -42,21 +40,19 @@ def learn(job: str | None, **given: Any) -> None:
     one every policy is tried on the same part of the market, and trust moves to those that did well.
     'policy: auto' then draws by trust. Kept as learn.json in $SLACKTIDE_HOME or ~/.local/state/slacktide.
     """
-    from slacktide.learn.state_file import default_path
+    from slacktide.app.learning import learned, learned_path
 
     if given["on"] is not None and job is None:
         raise InputError("--on must come with a JOB to train with, got none; without one nothing is computed")
-    path = Path(given["state"]) if given["state"] else default_path()
+    path = learned_path(given["state"])
     if given["reset"]:
         _reset(path, sure=given["yes"])
-    saved = _saved(path, given["pool_of"])
-    if job is not None:
-        _teach(job, saved, given)
-    _print(saved.read(), path, given["output"])
+    hedge = learned(path, given["pool_of"]) if job is None else _teach(path, job, given)
+    _print(hedge, path, given["output"])
     if given["plot"] is not None:
         from slacktide.report.figures.learn import plot_learned
 
-        plot_learned(saved.read(), Path(given["plot"]))
+        plot_learned(hedge, Path(given["plot"]))
         click.echo(f"wrote {given['plot']}", err=True)
 
 
@@ -67,55 +63,20 @@ def _reset(path: Path, *, sure: bool) -> None:
         if not sys.stdin.isatty():
             raise InputError(f"forgetting {path} must be confirmed, got no terminal to ask on; give -y")
         click.confirm(f"forget everything learned in {path}?", abort=True, err=True)
-    from slacktide.learn.state_file import forget
+    from slacktide.app.learning import forget
 
     forget(path)
     click.echo(f"forgot {path}", err=True)
 
 
-def _saved(path: Path, wanted: str | None) -> Saved:
-    """Return the state, seen to be over the pool that was asked for."""
-    from slacktide.backtesting.selection import fresh
-    from slacktide.learn.pool import POOLS
-    from slacktide.learn.state_file import Saved
-
-    def begin() -> Hedge:
-        return fresh(POOLS[wanted or "auto"])
-
-    saved = Saved(path, begin)
-    if wanted is not None and saved.read().arms != begin().arms:
-        raise InputError(
-            f"{path}: must have been learned over the pool {wanted!r}, got another; "
-            "forget it with --reset, or keep a second one with --state"
-        )
-    return saved
-
-
-def _teach(job: str, saved: Saved, given: dict[str, Any]) -> None:
-    from slacktide.app.feasible import check_feasible
+def _teach(path: Path, job: str, given: dict[str, Any]) -> Hedge:
+    from slacktide.app.learning import Lessons, teach
     from slacktide.app.spreading import open_spread
-    from slacktide.backtesting.compare import setting_for
-    from slacktide.backtesting.selection import arms_of, random_tasks, select
-    from slacktide.jobfile import read_job_file
 
-    job_file = read_job_file(job)
-    check_feasible(job_file.job)
-    market = common.market_spec(given).open(job_file.market)
-    tasks = random_tasks(job_file.job, market, given["jobs"], pool=given["pool"], seed=given["seed"])
-    arms = arms_of(saved.read())
-    # Two streams may teach one state at the same time; their jobs need names of their own.
-    name = f"{job_file.job.name}-{secrets.token_hex(4)}"
+    market = common.market_spec(given)
+    lessons = Lessons(path=job, market=market, jobs=given["jobs"], seed=given["seed"])
     with open_spread(given["on"]) as spread, common.Bar("learning") as bar:
-        select(
-            tasks,
-            arms,
-            saved,
-            setting=lambda pool: setting_for(market, pool, None),
-            seed=given["seed"],
-            name=name,
-            progress=bar,
-            spread=spread,
-        )
+        return teach(path, lessons, pool_of=given["pool_of"], progress=bar, spread=spread)
 
 
 def _print(hedge: Hedge, path: Path, output: str) -> None:

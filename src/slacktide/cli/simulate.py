@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from slacktide.cli import options as common
-from slacktide.errors import InputError
-
-if TYPE_CHECKING:
-    from slacktide.budget.fleet import Fleet
-    from slacktide.budget.stream import Stream
-    from slacktide.jobfile import FleetFile
-
-MAX_JOBS = 10_000_000
-"""More jobs than memory is sure to hold."""
 
 
 @click.command()
@@ -73,69 +63,36 @@ def simulate(fleet: str, **given: Any) -> None:
     Where FLEET names a market, its jobs share spot and on-demand GPUs, may have deadlines, and the budget is
     a limit in every period: the first policy is told of in full, the others are tuned to the same spend.
     """
-    from slacktide.app.streams import simulate as run
-    from slacktide.app.streams import usual_allocators
-    from slacktide.jobfile import read_fleet_file
+    from slacktide.app.stream_question import StreamQuestion, read_fleet_file, simulate_stream
+    from slacktide.cli.simulate_fleet import check_stream_options, simulate_on_market
     from slacktide.report.tables.streams import Simulated
 
     file = read_fleet_file(fleet)
     if file.market is not None or given["market"] is not None:
-        from slacktide.cli.simulate_fleet import simulate_on_market
-
         simulate_on_market(fleet, file, given)
         return
-    from slacktide.cli.simulate_fleet import check_stream_options
-
     check_stream_options(given)
-    stream, told = _stream(file, given)
-    policies = common.parse_policies(given["policy"], fleet) or usual_allocators(file.policy)
+    question = StreamQuestion(
+        file=file,
+        jobs=given["jobs"],
+        count=given["count"],
+        arrivals=given["arrivals"],
+        sizes=given["sizes"],
+        seed=given["seed"],
+        budget=given["budget_text"],
+        node_gpus=given["node_gpus"],
+        provisioning_hours=given["provisioning"],
+        idle_grace_hours=given["idle_grace"],
+        policies=common.parse_policies(given["policy"], fleet),
+    )
     with common.Bar("simulating") as bar:
-        found = run(stream, _fleet(file, given), policies, progress=bar)
-    _print(found, Simulated(fleet, told, file.usd_per_gpu_hour), given["output"])
+        found = simulate_stream(question, progress=bar)
+    _print(found.comparison, Simulated(fleet, found.told, file.usd_per_gpu_hour), given["output"])
     if given["plot"] is not None:
         from slacktide.report.figures.stream import plot_streams
 
-        plot_streams(found, given["plot"])
+        plot_streams(found.comparison, given["plot"])
         click.echo(f"wrote {given['plot']}", err=True)
-
-
-def _stream(file: FleetFile, given: dict[str, Any]) -> tuple[Stream, str]:
-    """Read or draw the stream, and say in words where it came from."""
-    sizes = given["sizes"] or file.stream.sizes
-    if given["jobs"] is not None:
-        from slacktide.jobfile.recorded_jobs import read_jobs
-
-        for name in ("count", "arrivals"):
-            if given[name] is not None:
-                raise InputError(f"--{name} must not be given with --jobs, whose arrivals are recorded")
-        stream = read_jobs(given["jobs"], file.classes, sizes=sizes, seed=given["seed"])
-        return stream, f"recorded in {Path(given['jobs']).name}"
-    from slacktide.budget.arrivals import draw_stream
-
-    count = 20_000 if given["count"] is None else given["count"]
-    if count > MAX_JOBS:
-        raise InputError(f"--count must be <= {MAX_JOBS}, got {count}")
-    arrivals = given["arrivals"] or file.stream.arrivals
-    stream = draw_stream(file.classes, count, arrivals=arrivals, sizes=sizes, seed=given["seed"])
-    return stream, f"{arrivals} arrivals and {sizes} sizes, seed {given['seed']}"
-
-
-def _fleet(file: FleetFile, given: dict[str, Any]) -> Fleet:
-    from slacktide.budget.fleet import Fleet
-    from slacktide.cli.budget import budget_gpus
-
-    settings = file.stream
-    return Fleet(
-        file.classes,
-        budget_gpus=budget_gpus(file, given["budget_text"]),
-        node_gpus=settings.node_gpus if given["node_gpus"] is None else given["node_gpus"],
-        provisioning_hours=_either(given["provisioning"], settings.provisioning_hours),
-        idle_grace_hours=_either(given["idle_grace"], settings.idle_grace_hours),
-    )
-
-
-def _either(given: float | None, usual: float) -> float:
-    return usual if given is None else given
 
 
 def _print(found: Any, asked: Any, output: str) -> None:

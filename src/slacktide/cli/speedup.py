@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from slacktide.cli import options as common
 from slacktide.errors import InputError, shown
-
-if TYPE_CHECKING:
-    from slacktide.report.tables.speedups import Study
 
 
 @click.group()
@@ -36,9 +33,17 @@ def fit(data: str, plot: str | None, output: str, **given: Any) -> None:
     DATA has a column of widths (gpus) and one of rates (throughput, samples_per_s and the like) or of times
     to finish (minutes, time_to_target_s and the like). Each form is printed as the line to paste into a file.
     """
+    from slacktide.app.speedups import FitRequest, fit_measured
     from slacktide.report.tables import speedups as report
 
-    studies = _studies(data, given)
+    group = tuple(name.strip() for name in given["group"].split(",") if name.strip())
+    where = _conditions(given["where"])
+    fits = fit_measured(
+        FitRequest(path=data, where=where, group=group, rate=given["rate"], time=given["time"])
+    )
+    for name in fits.left_out:
+        click.echo(f"left out, only one width was measured: {name}", err=True)
+    studies = fits.studies
     if output == "json":
         common.echo_json(report.as_json(data, studies))
     else:
@@ -48,28 +53,6 @@ def fit(data: str, plot: str | None, output: str, **given: Any) -> None:
 
         plot_speedups(data, studies, plot)
         click.echo(f"wrote {plot}", err=True)
-
-
-def _studies(data: str, given: dict[str, Any]) -> list[Study]:
-    from slacktide.budget.fit import fit_speedups
-    from slacktide.jobfile.measured import Choice, read_measured
-    from slacktide.report.tables.speedups import Study
-
-    if given["rate"] is not None and given["time"] is not None:
-        raise InputError("only one of --rate and --time may be given, got both")
-    group = tuple(name.strip() for name in given["group"].split(",") if name.strip())
-    choice = Choice(where=_conditions(given["where"]), group=group, rate=given["rate"], time=given["time"])
-    found = read_measured(data, choice)
-    enough = [series for series in found if len(series.points) > 1]
-    if not enough:
-        raise InputError(f"{data}: at least two widths must be measured to fit a speedup, got one")
-    for series in found:
-        if series not in enough:
-            click.echo(f"left out, only one width was measured: {', '.join(series.group.values())}", err=True)
-    return [
-        Study({**choice.where, **series.group}, series.points, fit_speedups(series.points))
-        for series in enough
-    ]
 
 
 def _conditions(texts: tuple[str, ...]) -> dict[str, str]:

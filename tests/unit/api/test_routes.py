@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from slacktide.api.application import endpoints_of
+from slacktide.app.alerts.outbox import Outbox
 from slacktide.app.journal import open_journal
 from slacktide.cli import run
 from slacktide.engine import jobs
@@ -241,6 +242,35 @@ def test_what_is_held_stands_beside_what_is_rented_and_a_job_tells_its_terms(hou
         job["spot_gpus"] + job["on_demand_gpus"]
     )
     assert (job["deadline_kind"], job["work_known"]) == ("hard", True)
+
+
+SAID = {
+    "HTTP 503 Service Unavailable": "HTTP 503 Service Unavailable",
+    "https://hooks.inner must not lead to a private address, got 10.1.2.3": (
+        "(hidden) must not lead to a private address, got (hidden)"
+    ),
+    "http://[fd00::1]:8 must not lead to a private address, got fd00::1": (
+        "(hidden) must not lead to a private address, got (hidden)"
+    ),
+    "its certificate is not valid: Hostname mismatch, certificate is not valid for 'hooks.inner'.": (
+        "its certificate is not valid: Hostname mismatch, certificate is not valid for (hidden)."
+    ),
+    "no answer within 5 s": "no answer within 5 s",
+}
+
+
+def test_readers_see_where_hooks_stand_but_not_where_they_lead(house: House) -> None:
+    assert house.ask("GET", "/api/v1/alerts", token=house.reader).json == {"hooks": []}
+    outbox = Outbox(house.path)
+    outbox.know([str(number) for number in range(len(SAID))])
+    for number, said in enumerate(SAID):
+        outbox.failed(str(number), said)
+    outbox.close()
+    answer = house.ask("GET", "/api/v1/alerts", token=house.reader)
+    checked(house, "GET", "/api/v1/alerts", "/api/v1/alerts", answer)
+    assert [one["error"] for one in answer.json["hooks"]] == list(SAID.values())
+    assert {one["failed"] for one in answer.json["hooks"]} == {1}
+    assert house.ask("GET", "/api/v1/alerts", token=None).status == 401
 
 
 def test_a_pool_is_forecast_from_now_on(house: House) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from slacktide.app.alerts.sending import send
 from slacktide.app.journal import open_journal
 from slacktide.app.tokens import hidden_beside
 from slacktide.report.wire import values
+
+ADDRESS = re.compile(r"\S+://\S+|'[^']*'|\b\d+(?:\.\d+){3}\b|[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*")
+"""Where a hook leads, in what is said of its errors: a URL, a name in quotes, an IPv4 or IPv6 address."""
+HIDDEN = "(hidden)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,19 @@ def hook_statuses(journal: Path) -> list[HookStatus]:
     """Say where the hooks of a journal stand; none where no controller had any. Raises FileError."""
     with open_journal(journal):  # there must be one
         pass
+    return statuses_beside(journal)
+
+
+def statuses_for_readers(journal: Path) -> list[HookStatus]:
+    """Say where the hooks of a server's journal stand, without any address: readers need not know it."""
+    return [
+        replace(one, error=None if one.error is None else ADDRESS.sub(HIDDEN, one.error))
+        for one in statuses_beside(journal)
+    ]
+
+
+def statuses_beside(journal: Path) -> list[HookStatus]:
+    """Read where hooks stand from the file beside a journal; none where there is no such file."""
     if not hidden_beside(journal, "alerts").exists():
         return []
     outbox = Outbox(journal, create=False)
