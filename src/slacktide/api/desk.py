@@ -27,6 +27,7 @@ from slacktide.app.journal import Journal, Told, runs_of
 from slacktide.app.listing import held_by, listed
 from slacktide.app.live_status import LEAST_SHARE
 from slacktide.app.logs import LogLine
+from slacktide.app.server_paths import ServerPaths
 from slacktide.app.stories import Stories
 from slacktide.app.submission import FleetText
 from slacktide.app.upload_history import KEPT_DAYS, UploadHistory
@@ -66,7 +67,7 @@ class Desk:
 
     def __init__(self, path: Path, keep_days: float = KEPT_DAYS, fleet: FleetText | None = None) -> None:
         """Open a journal; files of jobs that came over the network are kept so long after their end."""
-        self.path = path
+        self.path, self.paths = path, ServerPaths(path)
         self.store = SqliteStore(path, create=False)
         self.uploads = Uploads(runs_of(path), fleet)
         self._history = UploadHistory(self.uploads, self.store, keep_days)
@@ -157,7 +158,7 @@ class Desk:
         with self.world() as world:
             status = listed(requests.track_of(world, job), world, in_charge=in_charge)
         with self._telling:
-            return explain(status, self._stories.events(job))
+            return [self.paths.out_of(one) for one in explain(status, self._stories.events(job))]
 
     def course(self, job: str) -> dict[str, Any]:
         """Tell the course of a job so far: points for pictures, and the last of what happened."""
@@ -174,7 +175,7 @@ class Desk:
             "hours": one.hours,
             "projected_hours": None if over else _projected_hours(one),
             "points": values.plain(points),
-            "happenings": [_happening(record, submitted) for record in told],
+            "happenings": [_happening(record, submitted, self.paths) for record in told],
         }
 
     def fleet_course(self, fleet: str) -> dict[str, Any]:
@@ -265,9 +266,10 @@ def _submitted(world: World, record: Record) -> Any:
     return None if track is None else track.submitted
 
 
-def _happening(record: Record, submitted: Submitted) -> dict[str, Any]:
+def _happening(record: Record, submitted: Submitted, paths: ServerPaths) -> dict[str, Any]:
     """Tell an event as documented; of a decision also the rule behind it, as the rest of a sentence."""
-    event, told = record.event, events_wire.as_json(record, submitted)
+    event = paths.out_of_event(record.event)
+    told = events_wire.as_json(record._replace(event=event), submitted)
     is_rule = isinstance(event, Decided) and event.why and " " not in event.why
     return {**told, "because": because(event.why)} if is_rule else told
 

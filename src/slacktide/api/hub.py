@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from slacktide.app.journal import Told
+from slacktide.app.server_paths import ServerPaths
 from slacktide.events import Ended, Submitted
 from slacktide.report.wire import values
 from slacktide.report.wire.events import as_json
@@ -28,24 +29,26 @@ STILL_HERE_S = 15.0
 class Frame:
     """An event as it is sent, written once for all listeners."""
 
-    __slots__ = ("_texts", "job", "seq", "told")
+    __slots__ = ("_paths", "_texts", "job", "seq", "told")
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: Told, paths: ServerPaths) -> None:
+        self._paths = paths
         self.told, self.seq, self.job = told, told.record.seq, told.record.event.job
         self._texts: dict[bool, str] = {}
 
     def text(self, exact: bool) -> str:
         """Return it as one message of a stream; `exact`: as the journal holds it."""
         if exact not in self._texts:
-            data = json.dumps(document(self.told, exact), allow_nan=False)
+            data = json.dumps(document(self.told, exact, self._paths), allow_nan=False)
             self._texts[exact] = f"id: {self.seq}\ndata: {data}\n\n"
         return self._texts[exact]
 
 
-def document(told: Told, exact: bool) -> dict[str, Any]:
-    """Return an event under its documented keys, or exactly as the journal holds it."""
+def document(told: Told, exact: bool, paths: ServerPaths) -> dict[str, Any]:
+    """Return an event as documented, without folders of the server, or exactly as the journal holds it."""
     if not exact:
-        return as_json(told.record, told.submitted)
+        shown = paths.out_of_event(told.record.event)
+        return as_json(told.record._replace(event=shown), told.submitted)
     event = told.record.event
     if isinstance(event, Submitted) and event.envs:  # a journal of before holds their values
         event = without_values(event)
@@ -66,9 +69,11 @@ def without_values(event: Submitted) -> Submitted:
 class Hub:
     """Keeps the last events at hand and wakes listeners when there are more."""
 
-    def __init__(self, page: Callable[[int, str | None, int], Awaitable[Sequence[Told]]]) -> None:
+    def __init__(
+        self, page: Callable[[int, str | None, int], Awaitable[Sequence[Told]]], paths: ServerPaths
+    ) -> None:
         """Say how events after a number are read from the journal, of one job or all, at most so many."""
-        self._page = page
+        self._page, self._paths = page, paths
         self._frames: deque[Frame] = deque(maxlen=KEPT)
         self._more = asyncio.Event()
         self.seq = 0
@@ -77,7 +82,7 @@ class Hub:
 
     def tell(self, news: Sequence[Told], seq: int) -> None:
         """Hand on what is new; `seq` is the journal's last event."""
-        self._frames.extend(Frame(told) for told in news)
+        self._frames.extend(Frame(told, self._paths) for told in news)
         self.seq = seq
         self._wake()
 
@@ -136,7 +141,7 @@ class Hub:
             return []
         if self._frames and self._frames[0].seq <= after + 1:
             return [frame for frame in self._frames if frame.seq > after]
-        found = [Frame(told) for told in await self._page(after, job, PAGE)]
+        found = [Frame(told, self._paths) for told in await self._page(after, job, PAGE)]
         if not found and self._frames:  # nothing more of this job before what is at hand
             return [frame for frame in self._frames if frame.seq > after]
         return found

@@ -47,7 +47,7 @@ ALONE = (
 FORM = Param(
     "form",
     "string",
-    "`journal`: events exactly as the journal holds them; otherwise as documented.",
+    "`journal`: events exactly as the journal holds them, with paths of the server; otherwise as documented.",
     among=("documented", "journal"),
 )
 AFTER = Param("after", "integer", "Only events with a higher number.", 0)
@@ -289,7 +289,9 @@ class Reading:
             found = self._desk.page(after, job, most)
             is_full = len(found) == most
             following = found[-1].record.seq if is_full else None
-            body = encoded_list("events", (document(told, exact) for told in found), next=following)
+            body = encoded_list(
+                "events", (document(told, exact, self._desk.paths) for told in found), next=following
+            )
             return self._pages.kept((after, job, most, exact), body) if is_full else body
 
         known = self._pages.known((after, job, most, exact))

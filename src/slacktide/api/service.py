@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from slacktide.api.asking import Asker
 from slacktide.api.desk import Desk
@@ -103,17 +100,7 @@ class Service:
 
     def without_paths(self, message: str) -> str:
         """Take the server's own folders out of a message: they are nobody else's business."""
-        message = re.sub(r"\S*/\.uploads/[0-9a-f]{24}/", "", message)
-        for folder in _folders(self.desk.path):
-            message = message.replace(f"{folder}/", "").replace(folder, "the server's folder")
-        return message
-
-
-def _folders(journal: Path) -> list[str]:
-    """Return folders that messages may name, the longest first."""
-    found = {journal.parent, Path.home(), Path.cwd(), Path(sys.prefix), Path(tempfile.gettempdir())}
-    found.add(Path(__file__).parents[2])
-    return sorted((str(one) for one in found if len(one.parts) > 1), key=len, reverse=True)
+        return self.desk.paths.out_of(message)
 
 
 @contextlib.asynccontextmanager

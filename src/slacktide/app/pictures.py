@@ -12,6 +12,7 @@ from slacktide.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.journal import Journal
+    from slacktide.app.server_paths import ServerPaths
     from slacktide.results.comparison import Comparison
     from slacktide.results.plan import JobPlan
     from slacktide.results.pools_plan import PoolsPlan
@@ -84,14 +85,15 @@ def of_backtest(result: Comparison) -> Makers:
     return Makers(texts, lambda path: write_report(result, path), lambda path: plot_backtest(result, path))
 
 
-def of_run(journal: Journal, job: str) -> Makers:
-    """Return what the run of a job can become; raises InputError where nothing was run."""
+def of_run(journal: Journal, job: str, paths: ServerPaths) -> Makers:
+    """Return what a run can become for readers elsewhere; raises InputError where nothing was run."""
     from slacktide.report.figures.run import plot_run
     from slacktide.report.pages.run import write_page
 
     told = journal.run(job)
+    events = [paths.out_of_event(event) for event in told.events]
     return Makers(
         {},
-        lambda path: write_page(told.runs, journal.bill(job), told.events, path),
+        lambda path: write_page(told.runs, journal.bill(job), events, path),
         lambda path: plot_run(told.runs, path),
     )

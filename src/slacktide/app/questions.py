@@ -35,6 +35,7 @@ from slacktide.app.question_forms import (
     Setting,
     read_as,
 )
+from slacktide.app.server_paths import ServerPaths
 from slacktide.app.uploads import check_market, check_policy, parsed, policy_spec
 from slacktide.backtesting.compare import Progress
 from slacktide.engine.snapshots import read_world
@@ -118,7 +119,8 @@ def _cost(setting: Setting, asked: CostQuestion, progress: Progress) -> dict[str
 
 def _run(setting: Setting, asked: RunQuestion, progress: Progress) -> dict[str, Any]:
     with open_journal(setting.journal) as journal:
-        return pictures.made([asked.want], pictures.of_run(journal, asked.job))
+        run = pictures.of_run(journal, asked.job, ServerPaths(Path(setting.journal)))
+        return pictures.made([asked.want], run)
 
 
 def _machines(setting: Setting, asked: MachinesQuestion, progress: Progress) -> dict[str, Any]:

@@ -118,7 +118,7 @@ class House:
         self.submitter, self.reader = self.tokens.add("ann", "submit"), self.tokens.add("bob", "read")
         self.desk = Desk(self.path)
         self.said: list[str] = []
-        hub = Hub(lambda after, job, most: self.desk.run(self.desk.page, after, job, most))
+        hub = Hub(lambda after, job, most: self.desk.run(self.desk.page, after, job, most), self.desk.paths)
         self.keeper = Doorkeeper(**{"tokens": self.tokens, "hosts": ("localhost", "127.0.0.1"), **keeper})
         asker = cast(Asker, DirectAsker(Setting(journal=str(self.path))))
         self.service = Service(

@@ -294,6 +294,26 @@ def test_no_error_shows_a_path_of_the_server(house: House, tmp_path: Path) -> No
     assert str(tmp_path) not in house.service.without_paths(f"{tmp_path}/journal.db: must be whole")
 
 
+def test_events_name_files_without_folders_of_the_server(house: House, tmp_path: Path) -> None:
+    house.run_a_job()
+    for path in (
+        "/api/v1/events",
+        f"{JOBS}/job/events",
+        f"{JOBS}/job/course",
+        f"{JOBS}/job/why",
+        f"{JOBS}/job/report",
+    ):
+        answer = house.ask("GET", path, token=house.reader)
+        assert answer.status == 200
+        assert str(tmp_path) not in answer.body.decode()
+    told = [
+        one["path"] for one in house.ask("GET", "/api/v1/events").json["events"] if one["kind"] == "Submitted"
+    ]
+    assert told == ["job.yaml"]
+    exact = house.ask("GET", "/api/v1/events?form=journal").body.decode()
+    assert str(tmp_path) in exact, "clients tell a journal as they would where it lies"
+
+
 def test_what_nobody_foresaw_is_told_without_details(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("/secret/place")

@@ -48,6 +48,7 @@ def test_text_can_be_read_and_lines_are_seen(theme: str) -> None:
     colours = themes()[theme]
     needed = [*itertools.product(TEXTS, PAPERS, [READABLE]), *itertools.product(LINES, ["card"], [SEEN])]
     needed += [(fore, "bar", READABLE) for fore in ("on-bar", "live", "away")]
+    needed += [("on-bar", "main", READABLE)]
     poor = [(fore, back) for fore, back, least in needed if contrast(colours[fore], colours[back]) < least]
     assert poor == []
 

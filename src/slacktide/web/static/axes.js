@@ -25,7 +25,8 @@ export function scales(spec, width) {
   const all = spec.series.flatMap((one) => one.points).filter((point) => point[1] !== null);
   const first = spec.from ?? 0;
   const last = Math.max(spec.until ?? 0, ...all.map(([hour]) => hour), first + 1 / 60);
-  const top = Math.max(spec.most ?? 0, ...all.map((point) => point.at(-1)), LEAST);
+  const highest = Math.max(spec.most ?? 0, ...all.map((point) => point.at(-1)));
+  const top = highest > LEAST ? highest : 1; // where all is zero, or nothing is there yet, ticks still differ
   const size = spec.whole ? Math.max(1, Math.ceil(step(top, 4))) : step(top, 4);
   const most = Math.max(1, Math.ceil(top / size - 1e-6)) * size;
   return {

@@ -24,8 +24,8 @@ export function chart(spec) {
   const update = (next) => {
     shown = next;
     figure.firstChild.textContent = next.title;
-    note.textContent = next.note ?? "";
-    note.hidden = !next.note;
+    note.textContent = next.series.some((one) => one.points.length) ? next.note ?? "" : "Nothing has happened yet.";
+    note.hidden = !note.textContent;
     legend.replaceChildren(...next.series.map((one) => el("li", {}, sample(one), ` ${one.name}`)));
     list();
     draw();

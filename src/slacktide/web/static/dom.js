@@ -49,7 +49,8 @@ export function rows(shown, items, key, cells, none) {
 
 function cell(column, content) {
   const inside = Array.isArray(content) ? content : [content ?? "–"];
-  return el("td", { class: column.right ? "n" : null, "data-label": column.name }, inside);
+  const looks = [column.right ? "n" : null, inside[0] === "–" ? "no" : null].filter(Boolean).join(" ");
+  return el("td", { class: looks || null, "data-label": column.name }, inside);
 }
 
 // Puts children in order, and moves none that is there already.

@@ -32,7 +32,7 @@ export function poolPictures(pool, forecast) {
 
 function better(skill) {
   if (skill === null) return "as good";
-  const share = Math.abs(skill) < 0.005 ? "0 %" : percent(Math.abs(skill));
+  const share = Math.abs(skill) < 0.005 ? "0\u00a0%" : percent(Math.abs(skill));
   return skill >= 0 ? `${share} better` : `${share} worse`;
 }
 
@@ -44,9 +44,9 @@ export function chances(forecast) {
 
 // How good it is: the same model, tried from moments that are past by now.
 export function checked(check) {
-  const model = "Drawn from the model that plans use (semi-Markov availability; prices move as they did).";
+  const model = "Drawn from the model that plans use, too.";
   if (!check) return `${model} There is too little past to say how good it is.`;
-  const row = (skills) => check.hours.map((hour, at) => `${better(skills[at])} at ${hours(hour)}`).join(", ");
-  return `${model} From ${check.moments} past moments its middle was, against “stays as it is”, for prices ${row(check.price_skill)}; for GPUs ${row(check.gpus_skill)}. `
-    + `${percent(check.price_inside_share)} of prices and ${percent(check.gpus_inside_share)} of GPU counts came true inside the band; 80 % would be perfect.`;
+  const row = (skills) => check.hours.map((hour, at) => `${better(skills[at])} ${hours(hour)} ahead`).join(", ");
+  return `${model} Tried from ${check.moments} past moments, its middle beside the guess that all stays as it is: prices ${row(check.price_skill)}; GPUs ${row(check.gpus_skill)}. `
+    + `${percent(check.price_inside_share)} of prices and ${percent(check.gpus_inside_share)} of GPU counts came to lie inside the band; 80\u00a0% would be perfect.`;
 }

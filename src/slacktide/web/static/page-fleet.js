@@ -4,7 +4,7 @@ import { chart } from "./chart.js";
 import { el, facts, rows, table } from "./dom.js";
 import { fleetPictures } from "./fleet-pictures.js";
 import { follow } from "./live.js";
-import { amount, blocks, count, hours, isGoing, percent, pill, usd, work } from "./words.js";
+import { amount, blocks, count, hours, isGoing, outlook, percent, pill, usd, work } from "./words.js";
 
 const jobLink = (job) => el("a", { href: `/jobs/${encodeURIComponent(job)}` }, job);
 
@@ -49,10 +49,10 @@ function card(first) {
   async function update(fleet, jobs) {
     top.replaceChildren(...money(fleet));
     rows(classes, fleet.classes, (one) => one.name, (one) => [one.name || "no class", amount(one.came), amount(one.under_way),
-      amount(one.under_way - one.holding), blocks(one.spot_gpus, one.on_demand_gpus)], "no jobs yet");
+      amount(one.under_way - one.holding), blocks(one.spot_gpus, one.on_demand_gpus)], "No job has come yet.");
     const own = new Set(fleet.jobs);
-    rows(present, jobs.filter((job) => own.has(job.name)), (job) => job.name, (job) => [[jobLink(job.name)], job.job_class || "–", [pill(job.status)], [pill(job.health)],
-      job.deadline_hours === null ? "none" : `${hours(job.deadline_hours - job.hours)} left`, blocks(job.spot_gpus, job.on_demand_gpus), usd(job.cost_usd)], "none just now");
+    rows(present, jobs.filter((job) => own.has(job.name)), (job) => job.name, (job) => [[jobLink(job.name)], job.job_class || "–", [pill(job.status)], outlook(job),
+      job.deadline_hours === null ? "none" : `${hours(job.deadline_hours - job.hours)} left`, blocks(job.spot_gpus, job.on_demand_gpus), usd(job.cost_usd)], "No job of this fleet is under way just now.");
     const { points } = await get(`/api/v1/fleet/${encodeURIComponent(fleet.fleet)}/course`);
     const specs = fleetPictures(fleet, points);
     if (charts.length !== specs.length) {
@@ -79,7 +79,7 @@ function billOfAll() {
       ["idle", work(all.idle_gpu_hours), "paid for and used by no job"],
     ]));
     rows(shown, found.jobs.slice(-MOST).toReversed(), (one) => one.job, (one) => [[jobLink(one.job)], [pill(one.status)], usd(one.spot_usd), usd(one.on_demand_usd),
-      usd(one.cost_usd), (one.spot_gpu_hours + one.on_demand_gpu_hours).toFixed(1)], "no jobs yet");
+      usd(one.cost_usd), (one.spot_gpu_hours + one.on_demand_gpu_hours).toFixed(1)], "No job has come yet.");
     more.textContent = found.jobs.length > MOST ? `The newest ${MOST} of ${found.jobs.length} jobs; slacktide cost lists them all.` : "";
     audit.textContent = found.audit.clean ? "Audited: every stretch was priced again from the market, and the sums agree."
       : `The audit found: ${[...found.audit.wrong, ...found.audit.gaps, ...found.audit.oversold].join("; ")}`;

@@ -5,7 +5,7 @@ import { el, facts, place } from "./dom.js";
 import { follow } from "./live.js";
 import { logs } from "./logs.js";
 import { MOST_POOLS, pictures, poolsOf } from "./pictures.js";
-import { blocks, count, hours, isGoing, percent, pill, progress, saving, usd, work } from "./words.js";
+import { blocks, count, hours, isGoing, outlook as standsTo, percent, pill, progress, saving, usd, work } from "./words.js";
 
 const name = decodeURIComponent(location.pathname.split("/")[2]);
 
@@ -30,7 +30,9 @@ function outlook(job, projected) {
 
 // Why there is nothing to compare with.
 function unknown(job, bill) {
-  return bill && job.deadline_hours === null ? "only for jobs with a deadline" : "not known yet";
+  if (job.deadline_hours === null) return "only for jobs with a deadline";
+  if (bill === null) return "being worked out…";
+  return isGoing(job.status) ? "not known before more is done" : "there is nothing to compare";
 }
 
 function standing(job, course, bill) {
@@ -91,10 +93,11 @@ function choosePool(which, chooser, course) {
 export async function show(main, me) {
   document.title = `${name} · Slacktide`;
   const state = el("span", { class: "states", role: "status" }), act = buttons(me, complain), top = el("dl", { class: "facts" });
+  const reason = el("h2", {}, "Why it holds what it holds"), report = el("a", { class: "button", href: `${jobPath(name)}/report`, target: "_blank", rel: "noopener" }, "Report");
   const why = el("ul", { class: "why" }), drawings = el("div", { class: "charts" });
   const list = el("ol", { class: "story" }), file = el("pre"), printed = logs(name);
-  main.append(el("div", { class: "title" }, el("h1", {}, name), state, act.box), top,
-    el("h2", {}, "Why it holds what it holds"), why, el("h2", {}, "Course"), drawings,
+  main.append(el("div", { class: "title" }, el("h1", {}, name), state, el("span", { class: "tools" }, report, act.box)), top,
+    reason, why, el("h2", {}, "Course"), drawings,
     el("h2", {}, "Decisions and events"), el("p", { class: "soft" }, "The newest first, by the job’s own clock."),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Decisions and events" }, list),
     el("h2", {}, "Logs"), printed.box, el("details", {}, el("summary", {}, "Job file"), file));
@@ -128,9 +131,10 @@ export async function show(main, me) {
     const said = `${job.status} ${isGoing(job.status) ? job.health : ""}`;
     if (state.dataset.said !== said) { // screen readers say what changes, so only then
       state.dataset.said = said;
-      state.replaceChildren(pill(job.status), " ", isGoing(job.status) ? pill(job.health) : "");
+      state.replaceChildren(pill(job.status), " ", ...standsTo(job));
     }
     act.show(isGoing(job.status));
+    reason.textContent = isGoing(job.status) ? "Why it holds what it holds" : "Why it held what it held";
     why.replaceChildren(...reasons.why.map((one) => el("li", {}, one)));
     file.textContent = job.text;
     happened(list, course.happenings);

@@ -3,7 +3,7 @@ import { get } from "./api.js";
 import { beside, learn } from "./beside.js";
 import { el, facts, rows, table } from "./dom.js";
 import { follow } from "./live.js";
-import { blocks, count, hours, isGoing, percent, pill, progress, saving, usd } from "./words.js";
+import { blocks, count, hours, isGoing, outlook, percent, pill, progress, saving, usd } from "./words.js";
 
 const MOST = 200;
 const COLUMNS = [
@@ -19,8 +19,8 @@ function cells({ job, money, best }) {
   const within = job.deadline_hours === null ? "" : ` of ${hours(job.deadline_hours)}`;
   return [
     [el("a", { href: `/jobs/${encodeURIComponent(job.name)}` }, job.name)],
-    [pill(job.status)], isGoing(job.status) ? [pill(job.health)] : "", progress(job),
-    `${hours(job.hours)}${within}`, blocks(job.spot_gpus, job.on_demand_gpus),
+    [pill(job.status)], outlook(job), progress(job),
+    `${hours(job.hours)}${within}`, isGoing(job.status) ? blocks(job.spot_gpus, job.on_demand_gpus) : "–",
     usd(job.cost_usd), usd(money.alone), usd(best), percent(money.saved), String(job.preemptions),
   ];
 }
@@ -35,11 +35,12 @@ function summary(items) {
   const compared = items.filter(({ money }) => money.alone !== null);
   const sum = (list, of) => list.reduce((total, one) => total + of(one), 0);
   const alone = sum(compared, (one) => one.money.alone), paid = sum(compared, (one) => one.job.cost_usd);
+  const waiting = items.some(({ job }) => job.deadline_hours !== null && job.progress_gpu_hours > 0 && beside(job) === null);
   return facts([
     ["under way", count(going.length, "job")],
     ["GPUs held", String(sum(going, ({ job }) => job.spot_gpus + job.on_demand_gpus))],
     ["spent", usd(sum(items, ({ job }) => job.cost_usd)), `by ${count(items.length, "job")}`],
-    ["saved", alone ? usd(alone - paid) : "–", alone ? `${percent(1 - paid / alone)} of what on demand alone would have cost, ${count(compared.length, "job")} compared` : "only jobs with a deadline can be compared"],
+    ["saved", alone ? usd(alone - paid) : "–", alone ? `${percent(1 - paid / alone)} of what on demand alone would have cost, ${count(compared.length, "job")} compared` : waiting ? "being worked out…" : "only jobs with a deadline can be compared"],
   ]);
 }
 
@@ -49,7 +50,7 @@ export async function show(main) {
   const which = el("select", { id: "which", change: () => draw() },
     [["", "all"], ["going", "under way"], ["over", "ended"], ["trouble", "at risk or late"]].map(([value, name]) => el("option", { value }, name)));
   main.append(el("h1", {}, "Jobs"), top,
-    el("p", { class: "tools" }, el("label", { for: "find" }, "Find"), find, el("label", { for: "which" }, "Show"), which),
+    el("p", { class: "tools" }, el("span", {}, el("label", { for: "find" }, "Find "), find), el("span", {}, el("label", { for: "which" }, "Show "), which)),
     shown.box, more);
   shown.box.classList.add("cards");
   let jobs = [];
@@ -62,7 +63,7 @@ export async function show(main) {
   function draw() {
     const items = jobs.map(item);
     top.replaceChildren(...summary(items));
-    rows(shown, items.filter(wanted), ({ job }) => job.name, cells, jobs.length ? "no such job" : "no jobs yet");
+    rows(shown, items.filter(wanted), ({ job }) => job.name, cells, jobs.length ? "No job is called so, or is in this state." : ["No jobs yet. ", el("a", { href: "/submit" }, "Plan and submit one"), ", or use ", el("code", {}, "slacktide submit"), "."]);
   }
 
   follow(async () => {

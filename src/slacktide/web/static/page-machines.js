@@ -18,7 +18,7 @@ function state(one) {
 }
 
 function cells(one) {
-  return [one.machine || one.ticket, [state(one)], one.capacity, one.pool, String(one.gpus),
+  return [one.machine || one.ticket, [state(one)], kind(one), one.pool, String(one.gpus),
     [el("span", { title: utc(one.since_utc) }, hours(one.hours))], usd(one.usd_per_hour), usd(one.cost_usd), one.address || "–", one.why || ""];
 }
 
@@ -37,9 +37,16 @@ function grouped(machines, holdings) {
 }
 
 function useCells(group) {
-  return [group.pool, group.capacity, String(group.machines), String(group.gpus), String(group.held), String(Math.max(0, group.gpus - group.held)),
+  return [group.pool, kind(group), String(group.machines), String(group.gpus), String(group.held), String(Math.max(0, group.gpus - group.held)),
     usd(group.usd), group.jobs.length ? group.jobs.flatMap((job) => [el("a", { href: `/jobs/${encodeURIComponent(job)}` }, job), " "]) : "none"];
 }
+
+function orphanNote(rented, orphans) {
+  if (orphans) return ["rented, but the journal does not know what for: ", el("code", {}, "slacktide machines "), el("code", { class: "whole" }, "--sweep"), " ends them"];
+  return rented ? "the journal knows what each machine is for" : "nothing is rented";
+}
+
+const kind = (one) => (one.capacity === "on-demand" ? "on demand" : one.capacity);
 
 const WHERE = { local: "as processes of this server", replay: "nowhere: a dry run" };
 
@@ -54,14 +61,14 @@ export async function show(main) {
     const orphans = machines.filter((one) => one.orphan).length;
     top.replaceChildren(...facts([
       ["rented", count(machines.length, "machine"), count(sum(machines, (one) => one.gpus), "GPU")],
-      ["idle", count(sum(groups, (one) => Math.max(0, one.gpus - one.held)), "GPU"), "held by no job just now"],
+      ["idle", count(sum(groups, (one) => Math.max(0, one.gpus - one.held)), "GPU"), machines.length ? "held by no job just now" : "nothing is rented"],
       ["an hour", usd(sum(machines, (one) => one.usd_per_hour)), `${usd(sum(machines, (one) => one.cost_usd))} so far`],
-      ["orphans", String(orphans), orphans ? "no ticket explains them; “slacktide machines --sweep” ends them" : "every machine is explained by the journal"],
+      ["orphans", String(orphans), orphanNote(machines.length, orphans)],
       ["workers run on", journal.backend, WHERE[journal.backend] ?? ""],
     ]));
     byPool.hidden = !groups.length;
     rows(use, groups, (one) => `${one.pool} ${one.capacity}`, useCells);
     rows(shown, machines, (one) => `${one.ticket} ${one.machine}`, cells,
-      "Nothing is rented. Without a machines file the workers run where the controller runs.");
+      ["Nothing is rented. With ", el("code", {}, "slacktide serve --machines FILE"), " machines are rented for jobs; without it workers run where the server runs."]);
   });
 }

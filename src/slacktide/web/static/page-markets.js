@@ -4,7 +4,7 @@ import { chart } from "./chart.js";
 import { el, rows, svg, table } from "./dom.js";
 import { follow } from "./live.js";
 import { chances, checked, poolPictures } from "./market-pictures.js";
-import { hours, percent, usd, utc } from "./words.js";
+import { count, hours, percent, usd, utc } from "./words.js";
 
 const SLOTS_HOURS = 48, MOST_SLOTS = 2000, DRAWN = 6, AGAIN_MS = 60000;
 const COLUMNS = [
@@ -27,7 +27,7 @@ function spark(values) {
 }
 
 function ago(time, gpus) {
-  return time === null ? "never" : `${hours(time)} ago (${gpus})`;
+  return time === null ? "never" : `${hours(time)} ago, ${count(gpus, "GPU")}`;
 }
 
 function cells(pool) {
@@ -108,7 +108,7 @@ export async function show(main) {
     const found = await get(`/api/v1/markets?slots=${slots}`);
     pools = found.pools;
     note.textContent = stands(found);
-    rows(shown, pools, (pool) => pool.name, cells, "no pools");
+    rows(shown, pools, (pool) => pool.name, cells, "The market has no pools.");
     choices();
     if (Date.now() - looked > AGAIN_MS) {
       looked = Date.now();

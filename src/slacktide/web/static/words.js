@@ -20,10 +20,10 @@ export const usd = (sum) => (sum === null || sum === undefined ? "–" : MONEY.f
 // Money on an axis whose ticks are so far apart.
 export const price = (sum, size = 0) => (size >= 1 && Number.isInteger(size) ? `$${Math.round(sum).toLocaleString("en-US")}` : usd(sum));
 export const percent = (share) =>
-  share === null || share === undefined || !Number.isFinite(share) ? "–" : `${Math.round(100 * share)} %`;
+  share === null || share === undefined || !Number.isFinite(share) ? "–" : `${Math.round(100 * share)}\u00a0%`;
 export const amount = (number) => number.toLocaleString("en-US", { maximumFractionDigits: 2 });
 export const count = (number, noun) => `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;
-export const work = (done) => `${done.toLocaleString("en-US", { maximumFractionDigits: done < 1 ? 3 : 1 })} GPU-hours`;
+export const work = (done) => `${done.toLocaleString("en-US", { maximumFractionDigits: done < 1 ? 3 : 1 })} GPU-\u2060hours`;
 
 // 11h20m: whole hours from two days up, whole minutes from ten minutes up.
 export function hours(time) {
@@ -48,6 +48,12 @@ export function holding(spot, onDemand) {
 export function pill(word) {
   return el("span", { class: `pill ${MOODS[word] ?? "plain"}` },
     el("span", { "aria-hidden": "true" }, SIGNS[word] ?? "·"), ` ${STATES[word] ?? word}`);
+}
+
+// How a job stands to its deadline; of one without a deadline nothing is promised, so that nothing is on time.
+export function outlook(job) {
+  if (!isGoing(job.status)) return "";
+  return job.deadline_hours === null && job.health === "on-time" ? [el("span", { class: "soft" }, "no deadline")] : [pill(job.health)];
 }
 
 // GPUs as blocks, spot full and on demand hollow, with the words beside them.
