@@ -99,7 +99,7 @@ def test_a_stream_goes_on_after_a_restart(server: Server, journal: Path) -> None
 
 
 def test_no_submission_is_lost_or_doubled_by_kills(journal: Path) -> None:
-    server = Server(journal, "--backend", "replay", "--speed", "600")
+    server = Server(journal, "--backend", "replay", "--speed", "600", "--start", "0")
     draw, clients = random.Random(3), [Submitter(server, f"client{number}") for number in range(3)]
     try:
         _kill_under_load(server, clients, draw)
