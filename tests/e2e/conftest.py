@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from .parts_of_runs import workers_of
+from .parts_of_servers import Server
 
 
 @pytest.fixture
@@ -28,6 +29,15 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert left == [], "workers were left behind"
+
+
+@pytest.fixture
+def server(journal: Path) -> Iterator[Server]:
+    """A server of the test's journal, which is up."""
+    made = Server(journal, "--speed", "3600", "--start", "0")
+    made.start()
+    yield made
+    made.stop()
 
 
 class TrainingJob:

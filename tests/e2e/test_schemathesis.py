@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,15 +23,6 @@ EXAMPLES = os.environ.get("SLACKTIDE_SCHEMATHESIS", "40" if os.environ.get("SLAC
 """Requests of chance for each address, after those that cover every rule of the description."""
 
 pytestmark = pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis is not installed")
-
-
-@pytest.fixture
-def server(journal: Path) -> Iterator[Server]:
-    """A server that has a job, and may be asked very often."""
-    made = Server(journal, "--speed", "3600", "--start", "0")
-    made.start()
-    yield made
-    made.stop()
 
 
 def test_odd_requests_are_answered_as_described(server: Server, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,15 +24,6 @@ deadline: 300h
 policy: on-demand
 secrets: {{KEY: }}
 """
-
-
-@pytest.fixture
-def server(journal: Path) -> Iterator[Server]:
-    """A server of the test's journal."""
-    made = Server(journal, "--speed", "3600", "--start", "0")
-    made.start()
-    yield made
-    made.stop()
 
 
 @pytest.fixture

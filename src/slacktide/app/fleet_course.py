@@ -6,14 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from slacktide.app.course import MOST_POINTS
 from slacktide.app.fleet_money import allowance_of, spent_usd_at
 from slacktide.engine.fleet_track import FleetTrack
 from slacktide.engine.world import World
 from slacktide.events import ClockSet, Record, Remembered
 from slacktide.store.base import Store
-
-MOST_POINTS = 400
-"""A picture shows no more; beyond twice as many, every second one is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

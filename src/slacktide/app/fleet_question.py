@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from slacktide.app.jobs_question import JobsQuestion
 from slacktide.app.market import MarketSpec
 from slacktide.budget.allowance import Allowance
-from slacktide.deciding import AnyAllocator
 from slacktide.errors import InputError, shown
-from slacktide.jobfile.fleet import FleetFile
 from slacktide.jobfile.fleet_budget import short_budget
 from slacktide.market.base import Market
-from slacktide.register import Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetQuestion:
-    """A fleet file, and what is to be different from it."""
+class FleetQuestion(JobsQuestion):
+    """Jobs on a market: also which one, from when on and for how long."""
 
-    file: FleetFile
-    jobs: str | None = None
-    """A table of past jobs; None: jobs are drawn from the classes."""
-    count: int | None = None
-    """How many jobs to draw; None: as many as come in the time that is simulated."""
-    arrivals: str | None = None
-    sizes: str | None = None
-    seed: int = 0
     market: MarketSpec = field(default_factory=MarketSpec)
     start: int | None = None
     """The slot of the market in which hour 0 is; None: that of the jobs' dates, or the first."""
@@ -34,9 +23,6 @@ class FleetQuestion:
     """Jobs that come later are left out."""
     periods: float | None = None
     """The same in periods of the budget; None of both: one period, or all jobs where they are fewer."""
-    budget: str | None = None
-    """Instead of the file's."""
-    policies: Sequence[Spec | AnyAllocator] = ()
     bound: bool = False
     """Whether to work out a mean response that no allocator can beat, too; a minute or so for a month."""
 

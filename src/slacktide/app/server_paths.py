@@ -17,14 +17,14 @@ class ServerPaths:
 
     def __init__(self, journal: Path) -> None:
         """Begin with the journal that the server serves."""
-        self._journal = journal
+        self._folders = _folders(journal)
 
     def out_of(self, message: str) -> str:
         """Take the server's own folders out of a message."""
         if "/" not in message:
             return message
         message = re.sub(r"\S*/\.uploads/[0-9a-f]{24}/", "", message)
-        for folder in _folders(self._journal):
+        for folder in self._folders:
             message = message.replace(f"{folder}/", "").replace(folder, "the server's folder")
         return message
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from slacktide.app.budgets import budget_gpus
+from slacktide.app.jobs_question import JobsQuestion
 from slacktide.app.streams import simulate, usual_allocators
 from slacktide.backtesting.compare import Progress
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
-from slacktide.deciding import AnyAllocator
 from slacktide.errors import InputError
 from slacktide.jobfile import FleetFile, read_fleet_file
 from slacktide.jobfile.recorded_jobs import read_jobs
-from slacktide.register import Spec
 from slacktide.results.stream import StreamComparison
 
 USUAL_JOBS = 20_000
@@ -25,24 +23,12 @@ MAX_JOBS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamQuestion:
-    """A fleet file, and what is to be different from it."""
+class StreamQuestion(JobsQuestion):
+    """Jobs on machines at one price: also how these come and go."""
 
-    file: FleetFile
-    jobs: str | None = None
-    """A table of past jobs; None: jobs are drawn from the classes."""
-    count: int | None = None
-    """How many jobs to draw; None: the usual number."""
-    arrivals: str | None = None
-    sizes: str | None = None
-    seed: int = 0
-    budget: str | None = None
-    """Instead of the file's."""
     node_gpus: int | None = None
     provisioning_hours: float | None = None
     idle_grace_hours: float | None = None
-    policies: Sequence[Spec | AnyAllocator] = ()
-    """None: the common ones and the fleet's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def simulate(fleet: str, **given: Any) -> None:
     a limit in every period: the first policy is told of in full, the others are tuned to the same spend.
     """
     from slacktide.app.stream_question import StreamQuestion, read_fleet_file, simulate_stream
-    from slacktide.cli.simulate_fleet import check_stream_options, simulate_on_market
+    from slacktide.cli.simulate_fleet import asked_of_jobs, check_stream_options, simulate_on_market
     from slacktide.report.tables.streams import Simulated
 
     file = read_fleet_file(fleet)
@@ -73,17 +73,10 @@ def simulate(fleet: str, **given: Any) -> None:
         return
     check_stream_options(given)
     question = StreamQuestion(
-        file=file,
-        jobs=given["jobs"],
-        count=given["count"],
-        arrivals=given["arrivals"],
-        sizes=given["sizes"],
-        seed=given["seed"],
-        budget=given["budget_text"],
+        **asked_of_jobs(fleet, file, given),
         node_gpus=given["node_gpus"],
         provisioning_hours=given["provisioning"],
         idle_grace_hours=given["idle_grace"],
-        policies=common.parse_policies(given["policy"], fleet),
     )
     with common.Bar("simulating") as bar:
         found = simulate_stream(question, progress=bar)

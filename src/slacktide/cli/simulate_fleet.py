@@ -29,6 +29,13 @@ def check_stream_options(given: dict[str, Any]) -> None:
             )
 
 
+def asked_of_jobs(path: str, file: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return what a simulation is asked whether there is a market or not."""
+    same = {name: given[name] for name in ("jobs", "count", "arrivals", "sizes", "seed")}
+    policies = common.parse_policies(given["policy"], path)
+    return {"file": file, **same, "budget": given["budget_text"], "policies": policies}
+
+
 def simulate_on_market(path: str, file: Any, given: dict[str, Any]) -> None:
     """Simulate a fleet on its market and print what came of it."""
     from slacktide.app.fleet_question import FleetQuestion
@@ -39,18 +46,11 @@ def simulate_on_market(path: str, file: Any, given: dict[str, Any]) -> None:
             must = f"{_option(name)} must not be given with a market, whose GPUs come one by one"
             raise InputError(must)
     question = FleetQuestion(
-        file=file,
-        jobs=given["jobs"],
-        count=given["count"],
-        arrivals=given["arrivals"],
-        sizes=given["sizes"],
-        seed=given["seed"],
+        **asked_of_jobs(path, file, given),
         market=common.market_spec({**given, "start": None}),
         start=given["start"],
         hours=given["hours"],
         periods=given["periods"],
-        budget=given["budget_text"],
-        policies=common.parse_policies(given["policy"], path),
         bound=given["bound"],
     )
     with common.Bar("simulating") as bar:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from slacktide.app.fleet_course import MOST_POINTS, FleetCourses
+from slacktide.app.course import MOST_POINTS
+from slacktide.app.fleet_course import FleetCourses
 from slacktide.events import ClockSet, Remembered
 from slacktide.store.memory import MemoryStore
 
