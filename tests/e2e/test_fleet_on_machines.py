@@ -12,7 +12,7 @@ import pytest
 from slacktide.backend.base import backends
 from slacktide.backend.machines.backend import Carrier, MachineBackend
 from slacktide.cli import run
-from slacktide.events import Lived
+from slacktide.events import Decided
 from slacktide.provider.base import Renter, Spec
 from slacktide.provider.fake import Cloud, Fake
 from slacktide.provider.renting import Renting
@@ -93,7 +93,7 @@ def write(folder: Path) -> list[str]:
 
 
 def check(journal: Path) -> None:
-    """See that both kinds of GPUs were held at the same time, and that money and spot are accounted for."""
+    """See that both kinds of GPUs were rented at once, and that money and spot are accounted for."""
     tracks = world_of(journal).jobs
     assert {name: track.status for name, track in tracks.items()} in (
         {"due": "succeeded", "soon": "succeeded"},
@@ -104,16 +104,24 @@ def check(journal: Path) -> None:
     assert 0.0 < sum(track.state.cost_usd for track in tracks.values()) <= BUDGET_USD
     if tracks["due"].state.finish_hours > DUE_HOURS:
         return  # a machine so slow that nothing was promised any more: then they may share the spot in turn
+    assert rented_at_once(journal)
+
+
+def rented_at_once(journal: Path) -> bool:
+    """Whether at some moment the one was to hold on demand while the other was to hold spot.
+
+    How long each of them then waits for its machines depends on the machine that plays them.
+    """
+    on_demand, spot = 0, 0
     with SqliteStore(journal) as store:
-        events = [record.event for record in store.read()]
-    lived = [event.priced.stretch for event in events if isinstance(event, Lived)]
-    on_demand = [one for one in lived if one.on_demand_gpus]
-    spot = [one for one in lived if one.spot_gpus]
-    assert any(
-        one.from_hours < other.to_hours and other.from_hours < one.to_hours
-        for one in on_demand
-        for other in spot
-    )
+        for decided in (record.event for record in store.read() if isinstance(record.event, Decided)):
+            if decided.job == "due":
+                on_demand = decided.on_demand_gpus
+            else:
+                spot = decided.spot_gpus
+            if on_demand and spot:
+                return True
+    return False
 
 
 def finished(words: list[str], backend: str, speed: str) -> bool:
