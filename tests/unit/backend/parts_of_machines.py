@@ -79,7 +79,12 @@ class Site:
         """Order workers, and look until they are there."""
         self.backend.hold(order)
         wanted = order.attempt, order.spot_gpus
-        return self.until(lambda facts: (facts.attempt, facts.spot_gpus) == wanted)
+
+        # Processes are found by their environment, which a new one does not have for a moment.
+        def are_there(facts: Facts) -> bool:
+            return facts.gone or len({seen.marker for seen in self.living()}) >= order.spot_gpus
+
+        return self.until(lambda facts: (facts.attempt, facts.spot_gpus) == wanted and are_there(facts))
 
     def look(self) -> Facts:
         """Look, and count now and then who lives."""
