@@ -264,7 +264,7 @@ def section(command: click.Command, parent: click.Context, name: str, heading: s
 
 
 def test_every_command_says_what_its_one_sentence_says() -> None:
-    context = click.Context(slacktide, info_name="slacktide")
+    context = click.Context(slacktide, info_name="slacktide", **slacktide.context_settings)
     for name in slacktide.list_commands(context):
         command = slacktide.get_command(context, name)
         assert command is not None

@@ -25,7 +25,7 @@ def test_a_story_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pytest
     write_files(page, tmp_path)
     for said in commands(page):
         slacktide.make_context("slacktide", list(said))
-        command = slacktide.get_command(click.Context(slacktide), said[0])
+        command = slacktide.get_command(click.Context(slacktide, **slacktide.context_settings), said[0])
         assert command is not None
         command.make_context(said[0], list(said[1:]))  # raises where an option or a file is not there
         arguments = [FEWER.get(word, word) for word in said]
