@@ -55,9 +55,10 @@ def run_on_server(paths: Sequence[str], given: Mapping[str, Any]) -> int:
         if not _agreed(journal, wanted, given):
             click.echo("nothing was started", err=True)
             return CANCELLED
-        jobs = submit_all(journal, wanted)
         screen = screen_for(sys.stderr if given["output"] == "json" else sys.stdout)
+        # A stop that is asked for while jobs are on their way cancels them once they have arrived.
         with Stopping(given["on_hangup"]) as stop, steady_output(), screen:
+            jobs = submit_all(journal, wanted)
             View(RemoteRun(journal, jobs), screen, stop).show()
         return _settle(journal, jobs, given)
 
@@ -67,7 +68,7 @@ def _agreed(journal: RemoteJournal, wanted: Sequence[Submission], given: Mapping
     if given["yes"] or not confirm.is_terminal():
         for one in wanted:
             if one.file.job.max_cost_usd is not None:
-                journal.plan(plan_question(one.file.path, given, check=True))
+                journal.plan(plan_question(journal, one.file.path, given, check=True))
         return True
     for one in wanted:
         click.echo(f"{plan_told(journal, one.file.path, given)}\n")
