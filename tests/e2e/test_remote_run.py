@@ -10,10 +10,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from slacktide.app.journal import runs_of
+from slacktide.app.uploads import markets_of
 from slacktide.cli import run
+from slacktide.learn.hedge import Hedge
+from slacktide.learn.state_file import default_path, save
 
 from .parts_of_runs import wait_until
 from .parts_of_servers import Server
@@ -100,9 +105,67 @@ def test_plans_and_back_tests_of_a_server_are_those_made_here(
     path.write_text(path.read_text(encoding="utf-8").replace("6h", "30m"), encoding="utf-8")
     assert run(["plan", str(path)]) == 3
     assert run(["run", str(path)]) == 3
-    assert run(["plan", str(path), "--slot", "5m"]) == 2
-    assert run(["plan", str(path), "--market", "trace.csv"]) == 2
-    assert "must leave its market to the server" in capsys.readouterr().err
+    assert run(["plan", str(path), "--market", "nowhere.csv"]) == 2
+    assert "nowhere.csv" in capsys.readouterr().err
+
+
+def test_a_market_of_mine_goes_to_the_server_with_the_question(
+    server: Server, journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, trace = Path(job_file(tmp_path / "mine", "'true'")), tmp_path / "mine" / "trace.csv"
+    bare = path.read_text(encoding="utf-8").replace("300h", "6h")
+    path.write_text(bare, encoding="utf-8")
+    made = ["market", "synthesize", "h100", "--days", "4", "--slot", "30m", "--pools", "2", str(trace)]
+    assert run(made) == 0
+    capsys.readouterr()
+    backtest = ["backtest", str(path), "--starts", "2", "--policy", "on-demand,uniform-progress"]
+
+    def same(*command: str) -> None:
+        own = [] if command[0] == "backtest" else ["--journal", str(journal)]
+        far = run([*command, "--server", server.url]), capsys.readouterr().out
+        assert far == (run([*command, *own]), capsys.readouterr().out), command
+        assert far[0] == 0
+
+    same("plan", str(path), "--market", str(trace), "-o", "json")
+    same(*backtest, "--market", f"{trace},synthetic:v100?days=4&slot=30m", "-o", "json")
+    same(*backtest, "--market", "synthetic:h100?days=4&slot=30m", "--slot", "1h", "-o", "json")
+    path.write_text(bare + "market: trace.csv\n", encoding="utf-8")
+    same("plan", str(path))
+    sent = [one.name for one in markets_of(runs_of(journal)).folder.iterdir()]
+    assert len(sent) == 3, "what is there is not sent again"
+    path.write_text(bare, encoding="utf-8")
+    for wrong in (["--slot", "1h"], ["--market", f"feed:{trace}"]):
+        assert run(["plan", str(path), *wrong]) == 2
+    assert run(["run", str(path.rename(tmp_path / "mine" / "again.yaml")), "--market", str(trace)]) == 2
+
+
+def test_what_a_server_has_learned_is_shown_taught_and_forgotten(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(Hedge(("uniform-progress", "on-demand")), default_path())
+    path, at = Path(job_file(tmp_path / "mine", "'true'")), ["--server", server.url]
+    market = "market: synthetic:h100?days=4&slot=30m&seed=2\n"
+    path.write_text(path.read_text(encoding="utf-8").replace("300h", "6h") + market, encoding="utf-8")
+
+    def shown(*arguments: str) -> dict[str, Any]:
+        assert run(["learn", *arguments, "-o", "json"]) == 0
+        document: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return {name: value for name, value in document.items() if name != "state"}
+
+    assert shown(str(path), "--jobs", "3", *at)["jobs"] == 3
+    assert shown(*at) == shown()
+    picture = tmp_path / "trust.png"
+    assert run(["learn", "--plot", str(picture), *at]) == 0
+    far = capsys.readouterr().out
+    assert run(["learn"]) == 0
+    assert far == capsys.readouterr().out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert run(["learn", "--reset", *at]) == 2
+    assert "give -y" in capsys.readouterr().err
+    assert shown("--reset", "-y", *at)["jobs"] == 0
+    assert not default_path().exists()
+    assert run(["learn", "--state", "mine.json", *at]) == 2
+    assert "must be left to the server" in capsys.readouterr().err
 
 
 def test_ctrl_c_cancels_the_job_on_the_server(server: Server, tmp_path: Path) -> None:

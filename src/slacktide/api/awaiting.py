@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -12,6 +13,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from slacktide.api.asking import Place
 from slacktide.api.hub import STREAM
+from slacktide.api.mistakes import told
+from slacktide.api.service import Service
+from slacktide.report.wire import values
 
 Ask = Callable[[Place], Awaitable[dict[str, Any]]]
 Told = Callable[[Exception], Response]
@@ -21,7 +25,17 @@ STILL_HERE_S = 5.0
 """How often something is said where nothing is new."""
 
 
-async def awaited(request: Request, ask: Ask, told: Told) -> Response:
+async def questioned(service: Service, request: Request, verb: str, question: Any) -> Response:
+    """Have a costly question answered by the process for them."""
+    asked = values.plain(question)
+
+    async def ask(place: Place) -> dict[str, Any]:
+        return await service.asker.ask(verb, asked, place=place)
+
+    return await awaited(request, ask, partial(told, service))
+
+
+async def awaited(request: Request, ask: Ask, tell: Told) -> Response:
     """Answer a question; to who accepts a stream also say meanwhile how far it is.
 
     The stream has messages `progress` and then one, `answer` or `error`, with the body that would have come
@@ -29,16 +43,16 @@ async def awaited(request: Request, ask: Ask, told: Told) -> Response:
     """
     if STREAM not in request.headers.get("accept", ""):
         return JSONResponse(await ask(Place()))
-    return StreamingResponse(_frames(ask, told), media_type=STREAM)
+    return StreamingResponse(_frames(ask, tell), media_type=STREAM)
 
 
-async def _frames(ask: Ask, told: Told) -> AsyncIterator[str]:
+async def _frames(ask: Ask, tell: Told) -> AsyncIterator[str]:
     place = Place()
     task = asyncio.ensure_future(ask(place))
     try:
         async for frame in _steps(task, place):
             yield frame
-        yield _last(task, told)
+        yield _last(task, tell)
     finally:
         task.cancel()  # whoever asked may be gone
 
@@ -55,13 +69,13 @@ async def _steps(task: asyncio.Future[dict[str, Any]], place: Place) -> AsyncIte
         silent_s += STEP_S
 
 
-def _last(task: asyncio.Future[dict[str, Any]], told: Told) -> str:
+def _last(task: asyncio.Future[dict[str, Any]], tell: Told) -> str:
     error = task.exception()
     if error is None:
         return _frame("answer", task.result())
     if not isinstance(error, Exception):
         raise error
-    answer = told(error)
+    answer = tell(error)
     return _frame("error", {**json.loads(bytes(answer.body)), "status": answer.status_code})
 
 

@@ -68,6 +68,11 @@ def who_asks(request: Request) -> Who:
     return who
 
 
+def note(say: Callable[[str], None], request: Request, what: str) -> None:
+    """Say who asked for what: the journal knows users only as such."""
+    say(f"{who_asks(request).name}: {what}")
+
+
 async def body_of(request: Request, kind: Any) -> Any:
     """Read a body of a type; raises InputError for anything else."""
     raw = await request.body()

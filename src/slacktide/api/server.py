@@ -173,11 +173,11 @@ async def _serving(
         sessions=sessions_of(journal),
         requests=Rate(address.rate_per_s, 2 * address.rate_per_s),
     )
-    asker = Asker(Setting(journal=str(journal), market=setup.defaults.market))
+    asker = Asker(Setting(journal=str(journal), market=setup.defaults.market, fleet=setup.defaults.fleet))
     service = Service(
         desk, runner, keeper, asker, hub, say, warm_after_s=WARM_AFTER_S if address.warms_up else None
     )
-    server = Server(_config(address, make_app(service, pages())))
+    server = Server(config_of(address, make_app(service, pages())))
     try:
         with _stopping(runner, server, service):
             url = f"{'https' if address.certificate else 'http'}://{_shown(address.host)}"
@@ -216,7 +216,8 @@ def _stopping(runner: Runner, server: Server, service: Service) -> Iterator[None
             signal.signal(number, handler)
 
 
-def _config(address: Address, app: Any) -> uvicorn.Config:
+def config_of(address: Address, app: Any) -> uvicorn.Config:
+    """Return how HTTP is spoken: with limits on connections, headers and time."""
     return uvicorn.Config(
         app,
         http=Protocol,

@@ -1,25 +1,31 @@
-"""Requests that look at what all jobs share: the market with its forecasts, and fleets with their money."""
+"""Requests about what all jobs share: the market with its forecasts, fleets with their money, and trust in
+policies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from slacktide.api import forms
-from slacktide.api.endpoints import Endpoint, Param, whole
+from slacktide.api.awaiting import questioned
+from slacktide.api.endpoints import Endpoint, Param, body_of, note, whole
 from slacktide.api.service import Service
 from slacktide.app.fleet_money import fleets
 from slacktide.app.market_now import MOST_SLOTS
 from slacktide.app.pool_forecast import MOST_HOURS
+from slacktide.app.question_forms import LearnedQuestion, LearnQuestion, PoolName, read_as
 from slacktide.engine.pool_news import PoolNews
 from slacktide.report.wire import values
 
+LEARNED = "/api/v1/learned"
+POOLS: tuple[str, ...] = get_args(PoolName)
+
 
 class Surroundings:
-    """Answers to requests about the market and about fleets."""
+    """Answers to requests about the market, fleets, and what was learned of policies."""
 
     def __init__(self, service: Service) -> None:
         self._service, self._desk = service, service.desk
@@ -64,6 +70,59 @@ class Surroundings:
             answer=forms.FleetCourseAnswer,
             says="Show the course of a fleet: what it spent, kept and paid for time, for pictures.",
         )
+
+        yield Endpoint(
+            method="GET",
+            path=LEARNED,
+            handler=self.learned,
+            answer=dict[str, Any],
+            timed=False,
+            streams=True,
+            says="Show which policies have earned the trust of `policy: auto`.",
+            query=(
+                Param("pool_of", "string", "What to choose from where nothing is learned.", among=POOLS),
+                Param("wants", "string", "What else to make of it: text, png, svg, pdf, with commas."),
+            ),
+        )
+        yield Endpoint(
+            method="POST",
+            path=LEARNED,
+            handler=self.learn,
+            answer=dict[str, Any],
+            body=LearnQuestion,
+            role="submit",
+            timed=False,
+            streams=True,
+            says="Start a job at random times of a market, and move trust to the policies that do well.",
+        )
+        yield Endpoint(
+            method="DELETE",
+            path=LEARNED,
+            handler=self.forget,
+            status=204,
+            role="submit",
+            timed=False,
+            says="Forget everything that was learned of policies.",
+        )
+
+    async def learned(self, request: Request) -> Response:
+        """Show which policies have earned trust."""
+        given = request.query_params
+        wants = [want for want in given.get("wants", "").split(",") if want]
+        question = read_as(LearnedQuestion, {"pool_of": given.get("pool_of"), "wants": wants})
+        return await questioned(self._service, request, "learned", question)
+
+    async def learn(self, request: Request) -> Response:
+        """Teach the choice among policies."""
+        question = await body_of(request, LearnQuestion)
+        note(self._service.say, request, f"teaches policies with {question.name}")
+        return await questioned(self._service, request, "learn", question)
+
+    async def forget(self, request: Request) -> Response:
+        """Forget what was learned."""
+        await self._service.asker.ask("forget", {})
+        note(self._service.say, request, "forgot what was learned of policies")
+        return Response(status_code=204)
 
     async def markets(self, request: Request) -> Response:
         """Show what pools offer."""

@@ -5,31 +5,29 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from slacktide.api import forms
-from slacktide.api.asking import Place
-from slacktide.api.awaiting import awaited
-from slacktide.api.endpoints import JOB, MOST_WAIT_S, Endpoint, Param, body_of, number, who_asks
-from slacktide.api.gate import error_body
-from slacktide.api.mistakes import told
+from slacktide.api.awaiting import questioned
+from slacktide.api.endpoints import JOB, MOST_WAIT_S, Endpoint, Param, body_of, note, number, who_asks
+from slacktide.api.gate import error_body, refused
 from slacktide.api.service import Service
 from slacktide.api.sessions import COOKIE, LASTING_S
 from slacktide.app import requests
 from slacktide.app.question_forms import BacktestQuestion, PlanQuestion
+from slacktide.app.shelf import Shelf
 from slacktide.app.uploads import SubmitRequest
 from slacktide.errors import InputError
-from slacktide.report.wire import values
 
 SESSION = "/api/v1/session"
 WAIT_S = 20.0
 """How long an answer to a submission is waited for unless the caller says otherwise."""
 WAIT = Param("wait", "number", "Seconds to wait until the job was taken in or refused.", 0, MOST_WAIT_S)
 UPLOAD = "/api/v1/uploads/{sha256}"
+MARKET = "/api/v1/uploads/markets/{sha256}"
 
 
 class Writing:
@@ -122,6 +120,23 @@ class Writing:
         )
         yield Endpoint(
             method="GET",
+            path=MARKET,
+            handler=self.market_sent,
+            answer=forms.Uploaded,
+            says="Say whether a market is here that was sent for plans and back-tests; 404 where it is not.",
+        )
+        yield Endpoint(
+            method="PUT",
+            path=MARKET,
+            handler=self.send_market,
+            answer=forms.Uploaded,
+            status=201,
+            body=bytes,
+            timed=False,
+            says="Send a market for plans and back-tests, as the command line does, named by its SHA-256.",
+        )
+        yield Endpoint(
+            method="GET",
             path=SESSION,
             handler=self.session,
             answer=forms.SessionAnswer,
@@ -148,7 +163,7 @@ class Writing:
         key = request.headers.get("idempotency-key", "") or secrets.token_hex(8)
         wait_s = number(request, "wait", WAIT_S, MOST_WAIT_S)
         await self._desk.run(self._desk.submit, asked, key)
-        self._note(request, f"submitted {key}")
+        note(self._service.say, request, f"submitted {key}")
         return await self._answered(key, wait_s, 201)
 
     async def asked(self, request: Request) -> Response:
@@ -168,7 +183,7 @@ class Writing:
         """Cancel a job."""
         job = request.path_params["job"]
         withdrawn = await self._desk.run(self._desk.journal.cancel, job)
-        self._note(request, f"cancelled {job}")
+        note(self._service.say, request, f"cancelled {job}")
         return JSONResponse({"job": job, "withdrawn": withdrawn}, 202)
 
     async def preempt(self, request: Request) -> Response:
@@ -177,46 +192,56 @@ class Writing:
         if gpus is not None and gpus < 1:
             raise InputError(f"gpus must be >= 1, got {gpus}")
         await self._desk.run(self._desk.journal.preempt, job, gpus)
-        self._note(request, f"preempted {job}")
+        note(self._service.say, request, f"preempted {job}")
         return JSONResponse({"job": job, "gpus": gpus}, 202)
 
     async def plan(self, request: Request) -> Response:
         """Plan a job."""
-        return await self._asked(request, "plan", PlanQuestion)
+        return await questioned(self._service, request, "plan", await body_of(request, PlanQuestion))
 
     async def backtest(self, request: Request) -> Response:
         """Back-test a job."""
-        return await self._asked(request, "backtest", BacktestQuestion)
-
-    async def _asked(self, request: Request, verb: str, kind: Any) -> Response:
-        question = values.plain(await body_of(request, kind))
-
-        async def ask(place: Place) -> dict[str, Any]:
-            return await self._service.asker.ask(verb, question, place=place)
-
-        return await awaited(request, ask, partial(told, self._service))
+        return await questioned(self._service, request, "backtest", await body_of(request, BacktestQuestion))
 
     async def uploaded(self, request: Request) -> Response:
         """Say whether a working folder is here."""
+        return await self._known(request, self._desk.uploads.zips)
+
+    async def upload(self, request: Request) -> Response:
+        """Keep a working folder that is sent."""
+        return await self._kept(request, self._desk.uploads.zips)
+
+    async def market_sent(self, request: Request) -> Response:
+        """Say whether a market is here."""
+        return await self._known(request, self._desk.uploads.markets)
+
+    async def send_market(self, request: Request) -> Response:
+        """Keep a market that is sent."""
+        return await self._kept(request, self._desk.uploads.markets)
+
+    async def _known(self, request: Request, shelf: Shelf) -> Response:
         digest = request.path_params["sha256"]
-        if await self._desk.run(self._desk.uploads.has, digest):
+        if await self._desk.run(shelf.has, digest):
             return JSONResponse({"sha256": digest})
         return JSONResponse(error_body("NotFoundError", "there is no such upload", 2), 404)
 
-    async def upload(self, request: Request) -> Response:
-        """Keep a working folder that is sent, piece by piece."""
-        said, uploads = request.path_params["sha256"], self._desk.uploads
-        await self._desk.run(uploads.has, said)
-        draft, digest = await self._desk.run(uploads.draft), hashlib.sha256()
+    async def _kept(self, request: Request, shelf: Shelf) -> Response:
+        """Keep a file that is sent, piece by piece."""
+        said, held = request.path_params["sha256"], 0
+        await self._desk.run(shelf.has, said)
+        draft, digest = await self._desk.run(shelf.draft), hashlib.sha256()
         try:
             with draft.open("xb") as file:
                 async for piece in request.stream():
+                    held += len(piece)
+                    if held > shelf.most_bytes:
+                        return refused(413, f"a body must have at most {shelf.most_bytes} bytes, got more")
                     digest.update(piece)
                     await self._desk.run(file.write, piece)
-            await self._desk.run(uploads.keep, draft, digest.hexdigest(), said)
+            await self._desk.run(shelf.keep, draft, digest.hexdigest(), said)
         finally:
             draft.unlink(missing_ok=True)
-        self._note(request, f"uploaded {said[:12]}")
+        note(self._service.say, request, f"uploaded {said[:12]}")
         return JSONResponse({"sha256": said}, 201)
 
     async def session(self, request: Request) -> Response:
@@ -260,7 +285,3 @@ class Writing:
     def _cookie(self) -> str:
         """Browsers let only the very host set a cookie of this prefix, and only by TLS."""
         return f"__Host-{COOKIE}" if self._service.keeper.secure else COOKIE
-
-    def _note(self, request: Request, what: str) -> None:
-        """Say who asked for what: the journal knows users only as such."""
-        self._service.say(f"{who_asks(request).name}: {what}")

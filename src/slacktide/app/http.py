@@ -85,19 +85,39 @@ class Client:
         return self._patiently(once) if again else once()
 
     def ask(
-        self, method: str, path: str, body: object = None, hear: Hear = nobody_hears, **query: object
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        hear: Hear = nobody_hears,
+        *,
+        again: bool = True,
+        **query: object,
     ) -> Any:
-        """Ask something that takes a while; `hear` is told how far the answer is."""
+        """Ask something that takes a while; `hear` is told how far the answer is.
+
+        `again`: it changes nothing, so it may be asked twice, and is until the server answers.
+        """
         raw = None if body is None else json.dumps(body).encode()
-        return self._patiently(lambda: self._followed(method, _with_query(path, query), raw, hear))
+
+        def once() -> Any:
+            return self._followed(method, _with_query(path, query), raw, hear)
+
+        return self._patiently(once) if again else once()
 
     def file(self, path: str, **query: object) -> bytes:
         """Ask for a file that takes a while to be made."""
         return self._patiently(lambda: self._got(_with_query(path, query)))  # type: ignore[no-any-return]
 
+    def delete(self, path: str) -> None:
+        """Ask for something to be removed, which may be asked twice."""
+        self._patiently(lambda: self._asked("DELETE", path))
+
     def put(self, path: str, body: bytes) -> Any:
         """Send a file."""
-        return self._patiently(lambda: self._asked("PUT", path, body, {"content-type": "application/zip"}))
+        return self._patiently(
+            lambda: self._asked("PUT", path, body, {"content-type": "application/octet-stream"})
+        )
 
     def stream(self, path: str, after: int, **query: object) -> Iterator[Frame]:
         """Yield what a stream says from an event on, over breaks of the connection."""

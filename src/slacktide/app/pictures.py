@@ -13,6 +13,7 @@ from slacktide.errors import InputError
 if TYPE_CHECKING:
     from slacktide.app.journal import Journal
     from slacktide.app.server_paths import ServerPaths
+    from slacktide.learn.hedge import Hedge
     from slacktide.results.comparison import Comparison
     from slacktide.results.plan import JobPlan
     from slacktide.results.pools_plan import PoolsPlan
@@ -24,7 +25,8 @@ class Makers(NamedTuple):
     """How a result becomes text, a page and a picture."""
 
     texts: Mapping[str, Callable[[], str]]
-    write: Callable[[Path], object]
+    write: Callable[[Path], object] | None
+    """None: it has no page."""
     draw: Callable[[Path], object]
 
 
@@ -37,7 +39,7 @@ def made(wants: Sequence[str], makers: Makers) -> dict[str, str]:
 def _made(want: str, makers: Makers, folder: Path) -> str:
     if want in makers.texts:
         return makers.texts[want]()
-    if want == PAGE:
+    if want == PAGE and makers.write is not None:
         makers.write(folder / "page.html")
         return (folder / "page.html").read_text(encoding="utf-8")
     if want in ("png", "svg", "pdf"):
@@ -83,6 +85,15 @@ def of_backtest(result: Comparison) -> Makers:
         "csv": lambda: wire.csv_text(result),
     }
     return Makers(texts, lambda path: write_report(result, path), lambda path: plot_backtest(result, path))
+
+
+def of_learned(hedge: Hedge, state: str) -> Makers:
+    """Return what trust in policies can become: text and a picture."""
+    from slacktide.report.figures.learn import plot_learned
+    from slacktide.report.tables import learn as report
+
+    texts = {"text": lambda: report.text(hedge, state)}
+    return Makers(texts, None, lambda path: plot_learned(hedge, path))
 
 
 def of_run(journal: Journal, job: str, paths: ServerPaths) -> Makers:

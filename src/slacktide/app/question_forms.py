@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from slacktide.app.market import MarketSpec
+from slacktide.app.submission import FleetText
 from slacktide.errors import InputError
 from slacktide.events import Sight
 from slacktide.store.json_scalars import Misfit
@@ -15,6 +16,9 @@ Wanted = Literal["text", "decisions", "csv", "report", "png", "svg", "pdf"]
 """What can be made of an answer beside its documented keys: text as the command line prints it, text with
 each decision of a typical start, a table, an HTML page, a picture. Pictures come in base64."""
 
+PoolName = Literal["auto", "paper"]
+"""What can be chosen from: the few of `policy: auto`, or the paper's 112."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -23,6 +27,10 @@ class Setting:
     journal: str
     market: MarketSpec = field(default_factory=MarketSpec)
     """The server's own, where a question and its job file name none."""
+    fleet: FleetText | None = None
+    """The server's, which says what a job leaves to its class."""
+    learned: str | None = None
+    """The file with what was learned of policies; None: that of the server's account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +42,8 @@ class PlanQuestion:
     name: str = "job.yaml"
     market: str | None = None
     """A synthetic one; None: the job file's, else the server's."""
+    sent: str | None = None
+    """SHA-256 of a market that was sent before, which comes first; None: there is none."""
     pool: str | None = None
     policy: str | None = None
     start: int | None = None
@@ -50,6 +60,7 @@ class BacktestQuestion:
     text: str
     name: str = "job.yaml"
     market: str | None = None
+    sent: str | None = None
     pool: str | None = None
     policies: tuple[str, ...] = ()
     starts: int | None = 24
@@ -58,6 +69,33 @@ class BacktestQuestion:
     truth: str | None = None
     sight: Sight = "feed"
     wants: tuple[Wanted, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedQuestion:
+    """Which policies have earned the trust of `policy: auto`?"""
+
+    pool_of: PoolName | None = None
+    """What to choose from where nothing is learned yet."""
+    wants: tuple[Wanted, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnQuestion(LearnedQuestion):
+    """Which of them do well with this job, started at random times of a market? Trust moves to those."""
+
+    text: str
+    name: str = "job.yaml"
+    market: str | None = None
+    sent: str | None = None
+    pool: str | None = None
+    jobs: int = 200
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetQuestion:
+    """Will everything that was learned of policies be forgotten?"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,8 @@ from typing import Any, TextIO
 
 from slacktide.app import pictures
 from slacktide.app.backtest import BacktestRequest, Starts, Truth, parse_truth, run_backtest
-from slacktide.app.journal import open_journal
+from slacktide.app.journal import open_journal, runs_of
+from slacktide.app.learning import Hedge, Lessons, forget, learned, learned_path, teach
 from slacktide.app.machines import MachinesRequest, list_machines
 from slacktide.app.market import MarketSpec
 from slacktide.app.market_now import MarketRequest, market_now
@@ -29,6 +30,9 @@ from slacktide.app.pools_plan import make_pools_plan
 from slacktide.app.question_forms import (
     BacktestQuestion,
     CostQuestion,
+    ForgetQuestion,
+    LearnedQuestion,
+    LearnQuestion,
     MachinesQuestion,
     PlanQuestion,
     RunQuestion,
@@ -36,10 +40,14 @@ from slacktide.app.question_forms import (
     read_as,
 )
 from slacktide.app.server_paths import ServerPaths
-from slacktide.app.uploads import check_market, check_policy, parsed, policy_spec
+from slacktide.app.uploads import check_market, check_policy, markets_of, parsed, policy_spec
 from slacktide.backtesting.compare import Progress
 from slacktide.engine.snapshots import read_world
 from slacktide.errors import InputError, SlacktideError
+from slacktide.jobfile.foreign import code_named
+from slacktide.market.files import read_bytes
+from slacktide.market.whole import is_whole
+from slacktide.report.tables import learn as learn_report
 from slacktide.report.tables import machines as machines_report
 from slacktide.report.tables import plan as plan_report
 from slacktide.report.tables import pools_plan as pools_plan_report
@@ -50,8 +58,12 @@ MOST_STARTS = 500
 """Of a back-test that others ask for."""
 SHORTEST_APART_HOURS = 1.0
 """Between two starts of a back-test that others ask for."""
+MOST_LESSONS = 1000
+"""Starts of a job that others have the choice among policies taught with."""
 SAY_S = 0.2
 """How often it is said how far an answer is."""
+
+AboutJob = PlanQuestion | BacktestQuestion | LearnQuestion
 
 
 def answer(
@@ -64,10 +76,11 @@ def answer(
 
 def _plan(setting: Setting, asked: PlanQuestion, progress: Progress) -> dict[str, Any]:
     check_policy(asked.policy)
-    with _written(asked.text, asked.name) as path:
+    text = _whole(setting, asked)
+    with _written(text, asked) as path:
         request = PlanRequest(
             path=path,
-            market=_market(setting, asked.text, asked),
+            market=_market(setting, text, asked),
             policy=policy_spec(asked.policy),
             journal=Path(setting.journal),
         )
@@ -89,10 +102,11 @@ def _with(document: dict[str, Any], wants: Sequence[str], makers: pictures.Maker
 def _backtest(setting: Setting, asked: BacktestQuestion, progress: Progress) -> dict[str, Any]:
     for policy in asked.policies:
         check_policy(policy)
-    with _written(asked.text, asked.name) as path:
+    text = _whole(setting, asked)
+    with _written(text, asked) as path:
         request = BacktestRequest(
             path=path,
-            market=_market(setting, asked.text, asked),
+            market=_market(setting, text, asked),
             policies=[spec for policy in asked.policies if (spec := policy_spec(policy)) is not None],
             starts=_starts(asked),
             truth=Truth() if asked.truth is None else parse_truth(asked.truth),
@@ -110,6 +124,31 @@ def _starts(asked: BacktestQuestion) -> Starts:
     if asked.starts is None or not 1 <= asked.starts <= MOST_STARTS:
         raise InputError(f"starts must be between 1 and {MOST_STARTS}, got {asked.starts}")
     return Starts(count=asked.starts)
+
+
+def _learned(setting: Setting, asked: LearnedQuestion, progress: Progress) -> dict[str, Any]:
+    path = learned_path(setting.learned)
+    with _without_folder(path.parent):
+        return _trust(learned(path, asked.pool_of), path.name, asked.wants)
+
+
+def _learn(setting: Setting, asked: LearnQuestion, progress: Progress) -> dict[str, Any]:
+    if not 1 <= asked.jobs <= MOST_LESSONS:
+        raise InputError(f"jobs must be between 1 and {MOST_LESSONS}, got {asked.jobs}")
+    state, text = learned_path(setting.learned), _whole(setting, asked)
+    with _written(text, asked) as path, _without_folder(state.parent):
+        lessons = Lessons(path=path, market=_market(setting, text, asked), jobs=asked.jobs, seed=asked.seed)
+        hedge = teach(state, lessons, pool_of=asked.pool_of, progress=progress)
+        return _trust(hedge, state.name, asked.wants)
+
+
+def _trust(hedge: Hedge, state: str, wants: Sequence[str]) -> dict[str, Any]:
+    return _with(learn_report.as_json(hedge, state), wants, pictures.of_learned(hedge, state))
+
+
+def _forget(setting: Setting, asked: ForgetQuestion, progress: Progress) -> dict[str, Any]:
+    forget(learned_path(setting.learned))
+    return {}
 
 
 def _cost(setting: Setting, asked: CostQuestion, progress: Progress) -> dict[str, Any]:
@@ -142,6 +181,9 @@ def _forecast(setting: Setting, asked: ForecastRequest, progress: Progress) -> d
 VERBS: dict[str, tuple[Any, Callable[[Setting, Any, Progress], dict[str, Any]]]] = {
     "plan": (PlanQuestion, _plan),
     "backtest": (BacktestQuestion, _backtest),
+    "learned": (LearnedQuestion, _learned),
+    "learn": (LearnQuestion, _learn),
+    "forget": (ForgetQuestion, _forget),
     "cost": (CostQuestion, _cost),
     "run": (RunQuestion, _run),
     "machines": (MachinesQuestion, _machines),
@@ -150,27 +192,57 @@ VERBS: dict[str, tuple[Any, Callable[[Setting, Any, Progress], dict[str, Any]]]]
 }
 
 
-def _market(setting: Setting, text: str, asked: PlanQuestion | BacktestQuestion) -> MarketSpec:
-    """Return the market of a question: its own, else the job file's, else the server's."""
+def _market(setting: Setting, text: str, asked: AboutJob) -> MarketSpec:
+    """Return the market of a question: one that was sent, else its own, the job file's or the server's."""
     check_market(asked.market, asked.name)
     start = asked.start if isinstance(asked, PlanQuestion) else None
+    if asked.sent is not None:
+        path = _sent_market(setting, asked.sent)
+        return MarketSpec(source=str(path), pool=asked.pool, start=start)
     if asked.market or parsed(text, asked.name).market:
         return MarketSpec(source=asked.market, pool=asked.pool, start=start)
     return dataclasses.replace(setting.market, pool=asked.pool or setting.market.pool, start=start)
 
 
+def _sent_market(setting: Setting, digest: str) -> Path:
+    """Return where a market lies that was sent; raises InputError where it does not, or is no market."""
+    path = markets_of(runs_of(Path(setting.journal))).path(digest)
+    if not path.is_file():
+        raise InputError(
+            "a market must be sent before the question, got none of that SHA-256; PUT it to "
+            "/api/v1/uploads/markets/SHA256 first"
+        )
+    with _without_folder(path.parent):
+        if not is_whole(read_bytes(path)):
+            raise InputError("a market must be sent as the command line sends it, got another file")
+    return path
+
+
+def _whole(setting: Setting, asked: AboutJob) -> str:
+    """Return the job file of a question, with what its class says where the server has a fleet."""
+    check_policy(code_named(asked.text, asked.name))  # and that it is YAML at all
+    return asked.text if setting.fleet is None else setting.fleet.completed(asked.text)
+
+
 @contextlib.contextmanager
-def _written(text: str, name: str) -> Iterator[str]:
+def _written(text: str, asked: AboutJob) -> Iterator[str]:
     """Put a job file into a folder of its own while it is worked on; errors name the file alone."""
-    parsed(text, name)
+    parsed(text, asked.name, market_sent=asked.sent is not None)
     with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
-        path = Path(folder, Path(name).name)
+        path = Path(folder, Path(asked.name).name)
         path.write_text(text, encoding="utf-8")
-        try:
+        with _without_folder(Path(folder)):
             yield str(path)
-        except SlacktideError as error:
-            error.args = (str(error).replace(f"{folder}{os.sep}", ""),)
-            raise
+
+
+@contextlib.contextmanager
+def _without_folder(folder: Path) -> Iterator[None]:
+    """Have errors name files of a folder without it."""
+    try:
+        yield
+    except SlacktideError as error:
+        error.args = (str(error).replace(f"{folder}{os.sep}", ""),)
+        raise
 
 
 def main(asking: TextIO, answering: TextIO) -> None:

@@ -7,7 +7,7 @@ import json
 import math
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from pathlib import Path
@@ -20,14 +20,16 @@ from slacktide.app.cost_report import CostTold
 from slacktide.app.http import Client, Hear, ServerError, nobody_hears
 from slacktide.app.journal import Journal, Told
 from slacktide.app.logs import LogLine
-from slacktide.app.question_forms import BacktestQuestion, PlanQuestion
+from slacktide.app.question_forms import BacktestQuestion, LearnQuestion, PlanQuestion, PoolName
 from slacktide.app.submission import Submission, checkable
 from slacktide.backend.machines.pack import zipped
 from slacktide.engine.launch_spec import secrets_of
 from slacktide.errors import InputError
 from slacktide.events import Ended, Record, Submitted
 from slacktide.jobfile.job import parse_job
-from slacktide.jobfile.redact import without_secrets
+from slacktide.jobfile.redact import with_tables, without_secrets
+from slacktide.market.base import Market
+from slacktide.market.whole import whole_bytes
 from slacktide.results.bill import Bill
 from slacktide.results.machines import MachineStatus
 from slacktide.results.status import JobStatus
@@ -36,6 +38,7 @@ from slacktide.yaml_tree import read_text
 
 WAIT_S = 20
 JOBS = "/api/v1/jobs"
+LEARNED = "/api/v1/learned"
 
 
 class Waiting(NamedTuple):
@@ -156,6 +159,24 @@ class RemoteJournal:
         found: dict[str, Any] = self._client.ask("POST", "/api/v1/backtest", asdict(question), hear)
         return found
 
+    def learned(
+        self, pool_of: PoolName | None = None, wants: Sequence[str] = (), hear: Hear = nobody_hears
+    ) -> dict[str, Any]:
+        """Return which policies have earned trust on the server; the same of `made`."""
+        found: dict[str, Any] = self._client.ask(
+            "GET", LEARNED, hear=hear, pool_of=pool_of, wants=",".join(wants) or None
+        )
+        return found
+
+    def learn(self, question: LearnQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
+        """Have the choice among policies taught on the server, and return what it has learned."""
+        found: dict[str, Any] = self._client.ask("POST", LEARNED, asdict(question), hear, again=False)
+        return found
+
+    def forget(self) -> None:
+        """Have everything forgotten that was learned of policies on the server."""
+        self._client.delete(LEARNED)
+
     def page(self, job: str) -> bytes:
         """Return the run of a job as an HTML page."""
         return self._client.file(f"{JOBS}/{quote(job)}/report")
@@ -196,17 +217,23 @@ class RemoteJournal:
             yield from page["events"]
             place = page["next"]
 
+    def send_market(self, market: Market) -> str:
+        """Send a market for questions, unless the server has it, and return its digest."""
+        return self._sent("/api/v1/uploads/markets", whole_bytes(market))
+
     def _uploaded(self, submission: Submission) -> str:
         """Send the working folder, unless the server has it, and return its digest."""
         file = submission.file
-        content = zipped(Path(file.path).parent / (file.workdir or "."))
+        return self._sent("/api/v1/uploads", zipped(Path(file.path).parent / (file.workdir or ".")))
+
+    def _sent(self, folder: str, content: bytes) -> str:
         digest = hashlib.sha256(content).hexdigest()
         try:
-            self._client.get(f"/api/v1/uploads/{digest}")
+            self._client.get(f"{folder}/{digest}")
         except ServerError as error:
             if error.http_status != 404:
                 raise
-            self._client.put(f"/api/v1/uploads/{digest}", content)
+            self._client.put(f"{folder}/{digest}", content)
         return digest
 
 
@@ -217,7 +244,7 @@ def _sent(submission: Submission, job_class: str) -> dict[str, Any]:
         raise InputError("a job for a server must leave its market and fleet to the server, got one")
     values = secrets_of(file, submission.envs)
     return {
-        "text": submission.text,
+        "text": with_tables(submission.text, file.path),
         "name": Path(file.path).name,
         "envs": {name: values[name] for name, value in file.envs.items() if value is None},
         "secrets": {name: values[name] for name in file.secrets},
@@ -228,8 +255,11 @@ def _sent(submission: Submission, job_class: str) -> dict[str, Any]:
 
 
 def text_to_send(path: str) -> str:
-    """Return a job file as it is sent with a question: nobody needs the values of its secrets for that."""
-    return without_secrets(read_text(path))
+    """Return a job file as it is sent with a question, measured speedups in it.
+
+    Nobody needs the values of its secrets for that.
+    """
+    return with_tables(without_secrets(read_text(path)), path)
 
 
 def read_bill(document: Mapping[str, Any]) -> Bill:

@@ -26,6 +26,7 @@ from slacktide.jobfile.redact import (
     class_text,
     is_bare,
     with_class,
+    with_tables,
     with_usual,
     without_secrets,
 )
@@ -64,19 +65,14 @@ class FleetText(NamedTuple):
     def completed(self, text: str) -> str:
         """Return a job file's text with what its class says, where it leaves its GPUs or its work to that.
 
-        Raises InputError for a class that is not there, or that has its speedup from a file of the fleet's.
+        Raises InputError for a class that is not there.
         """
         if not is_bare(text):
             return text
         name, classes = class_named(text), {one.job.name: one.job for one in self.parsed().templates}
         if name not in classes:
             raise UnknownNameError("a class", name, classes)
-        said = class_text(self.text, name)
-        if "csv:" in said and "speedup" not in text:
-            raise InputError(
-                f"a job of class {name} must say its speedup, got none: that of its class is in a file of "
-                "the fleet; write 'speedup' into the job file"
-            )
+        said = with_tables(class_text(self.text, name), self.path)
         return with_usual(with_usual(text, said), f"resources: {{accelerators: '{_gpus(classes[name])}'}}")
 
     def shares_market(self, policy: Spec | None) -> bool:

@@ -16,7 +16,6 @@ import re
 import shutil
 import stat
 import threading
-import time
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -24,13 +23,14 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from slacktide.app.market import MarketSpec
+from slacktide.app.shelf import Shelf
 from slacktide.app.submission import FleetText, Submission, check_runnable
 from slacktide.backend.machines.pack import MOST_BYTES
 from slacktide.engine.launch_spec import UPLOADS
-from slacktide.errors import BackendError, InputError, SlacktideError, shown
+from slacktide.errors import InputError, SlacktideError, shown
 from slacktide.events import Sight
 from slacktide.files import make_private_folder, write_private
-from slacktide.jobfile.foreign import code_named
+from slacktide.jobfile.foreign import code_named, file_named
 from slacktide.jobfile.job import JobFile, parse_job
 from slacktide.jobfile.redact import with_class, without_secrets
 from slacktide.own_class import Spec, is_place
@@ -42,9 +42,11 @@ MOST_KEPT_BYTES = 20 * MOST_BYTES
 """All working folders that wait for their submission."""
 KEPT_S = 24 * 3600.0
 """How long a working folder may wait for its submission."""
+MARKET_BYTES = 32 << 20
+"""Of a market that is sent with a question, packed: some millions of quotes."""
+MARKET_KEPT_S = 3600.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _FOLDER = re.compile(r"[0-9a-f]{24}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,14 @@ class Uploads:
         """Name the folder of a journal's runs, made with the first upload, and the server's fleet."""
         self._fleet = fleet
         self.folder = runs / UPLOADS
-        self._zips = self.folder / ".zips"
+        self.zips = Shelf(
+            folder=self.folder / ".zips",
+            what="working folders",
+            most_bytes=MOST_BYTES,
+            most_kept_bytes=MOST_KEPT_BYTES,
+            kept_s=KEPT_S,
+        )
+        self.markets = markets_of(runs)
         self._lock = threading.Lock()
         """Held while a folder is taken for a job, or taken away."""
 
@@ -86,36 +95,6 @@ class Uploads:
         with contextlib.suppress(SlacktideError):
             return text in (asked.text, whole_text(asked, None), whole_text(asked, self._fleet))
         return False
-
-    def has(self, digest: str) -> bool:
-        """Whether a zipped folder of this digest is here."""
-        return self._zip(digest).is_file()
-
-    def draft(self) -> Path:
-        """Return where an upload is written while it comes; raises BackendError where there is no room."""
-        make_private_folder(self._zips)
-        self.tidy()
-        held = sum(one.stat().st_size for one in self._zips.iterdir() if one.is_file())
-        if held + MOST_BYTES > MOST_KEPT_BYTES:
-            raise BackendError(
-                f"working folders that wait must have at most {MOST_KEPT_BYTES >> 20} MB, got more; "
-                "submit their jobs, or wait a day"
-            )
-        return self._zips / f".draft-{os.urandom(8).hex()}"
-
-    def keep(self, draft: Path, digest: str, said: str) -> None:
-        """Keep an upload that has come whole; raises InputError where it is another than was said."""
-        if digest != said:
-            draft.unlink(missing_ok=True)
-            raise InputError(f"an upload must have the SHA-256 that it is sent under, got {digest[:12]}...")
-        os.replace(draft, self._zip(digest))
-
-    def tidy(self, now_s: float | None = None) -> None:
-        """Remove working folders for which no submission came."""
-        until = (time.time() if now_s is None else now_s) - KEPT_S
-        for one in self._zips.glob("*") if self._zips.is_dir() else ():
-            if one.stat().st_mtime < until:
-                one.unlink(missing_ok=True)
 
     def submission(self, request: SubmitRequest, key: str) -> Submission:
         """Put the files of a job in their place, and return what is to be asked of the controller.
@@ -157,12 +136,12 @@ class Uploads:
     def _fill(self, folder: Path, file: JobFile, request: SubmitRequest) -> None:
         make_private_folder(folder)
         if request.workdir:
-            if not self.has(request.workdir):
+            if not self.zips.has(request.workdir):
                 raise InputError(
                     "the working folder must be sent before the job, got none of that SHA-256; "
                     "PUT it to /api/v1/uploads/SHA256 first"
                 )
-            unpack(self._zip(request.workdir).read_bytes(), folder / (file.workdir or "."))
+            unpack(self.zips.path(request.workdir).read_bytes(), folder / (file.workdir or "."))
         write_private(folder / request.name, without_secrets(request.text).encode())
 
     def folders(self) -> list[str]:
@@ -192,7 +171,8 @@ class Uploads:
 
     def sweep(self, now_s: float) -> None:
         """Remove what a kill left half made or half removed, and zips that nobody came back for."""
-        self.tidy(now_s)
+        for shelf in (self.zips, self.markets):
+            shelf.tidy(now_s)
         for one in self.folder.glob(".*-*") if self.folder.is_dir() else ():
             if one.name.startswith(".gone-") or self.age_s(one.name, now_s) > KEPT_S:
                 shutil.rmtree(one, ignore_errors=True)
@@ -201,10 +181,16 @@ class Uploads:
         """Remove the folder of a job that was not taken in."""
         shutil.rmtree(self.folder / hashlib.sha256(key.encode()).hexdigest()[:24], ignore_errors=True)
 
-    def _zip(self, digest: str) -> Path:
-        if not _DIGEST.fullmatch(digest):
-            raise InputError(f"an upload must be named by its SHA-256 in hex, got {shown(digest)}")
-        return self._zips / digest
+
+def markets_of(runs: Path) -> Shelf:
+    """Return where markets wait that were sent with questions, among the files of a journal's runs."""
+    return Shelf(
+        folder=runs / UPLOADS / ".markets",
+        what="markets",
+        most_bytes=MARKET_BYTES,
+        most_kept_bytes=16 * MARKET_BYTES,
+        kept_s=MARKET_KEPT_S,
+    )
 
 
 def whole_text(request: SubmitRequest, fleet: FleetText | None) -> str:
@@ -236,11 +222,20 @@ def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
     return file
 
 
-def parsed(text: str, name: str) -> JobFile:
-    """Read the text of a job file of somebody else, without loading code or opening a file that it names."""
+def parsed(text: str, name: str, *, market_sent: bool = False) -> JobFile:
+    """Read the text of a job file of somebody else, without loading code or opening a file that it names.
+
+    It may name a market that is a file only where that was sent, too.
+    """
     check_policy(code_named(text, name))
+    if file_named(text, name):
+        raise InputError(
+            f"{name}: a job for a server must say its speedup itself, got a CSV file; write "
+            "speedup: {table: {1: 1, 2: 1.9}}, or send it with the command line, which does so"
+        )
     file = parse_job(text, path=name)
-    check_market(file.market, name)
+    if not market_sent:
+        check_market(file.market, name)
     return file
 
 

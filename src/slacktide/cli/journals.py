@@ -99,11 +99,17 @@ def check_left_to_server(names: Sequence[str]) -> None:
     context = click.get_current_context()
     options = {one.name: one.opts[-1] for one in context.command.params}
     for name in names:
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+        if is_on_command_line([name]):
             raise InputError(
                 f"{options[name]} must be left to the server, got it with a server; leave it out, or name "
                 "a journal of your own with --journal"
             )
+
+
+def is_on_command_line(names: Sequence[str]) -> bool:
+    """Whether one of these options is on the command line."""
+    source = click.get_current_context().get_parameter_source
+    return any(source(name) is click.core.ParameterSource.COMMANDLINE for name in names)
 
 
 def say_who_acts(journal: AnyJournal) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli import options as common
+from slacktide.cli.journals import is_remote, server_option
 from slacktide.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     "--state", type=click.Path(), metavar="FILE", help="The file with the learned state; default: your own."
 )
 @common.on_option
+@server_option
 @click.option("--reset", is_flag=True, help="Forget everything learned first.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before forgetting.")
 @common.plot_option("Write a plot")
@@ -39,7 +41,14 @@ def learn(job: str | None, **given: Any) -> None:
     With JOB, a YAML file, that job is started at --jobs random times of the market; after each
     one every policy is tried on the same part of the market, and trust moves to those that did well.
     'policy: auto' then draws by trust. Kept as learn.json in $SLACKTIDE_HOME or ~/.local/state/slacktide.
+
+    With --server it is the trust of the server, which its jobs draw by.
     """
+    if is_remote(given["server"]):
+        from slacktide.cli.remote_answers import learn_on_server
+
+        learn_on_server(job, given)
+        return
     from slacktide.app.learning import learned, learned_path
 
     if given["on"] is not None and job is None:
@@ -59,14 +68,20 @@ def learn(job: str | None, **given: Any) -> None:
 def _reset(path: Path, *, sure: bool) -> None:
     if not path.exists():
         return
-    if not sure:
-        if not sys.stdin.isatty():
-            raise InputError(f"forgetting {path} must be confirmed, got no terminal to ask on; give -y")
-        click.confirm(f"forget everything learned in {path}?", abort=True, err=True)
+    confirm_forgetting(str(path), sure=sure)
     from slacktide.app.learning import forget
 
     forget(path)
     click.echo(f"forgot {path}", err=True)
+
+
+def confirm_forgetting(what: str, *, sure: bool) -> None:
+    """Ask before everything is forgotten; raises InputError where nobody can be asked."""
+    if sure:
+        return
+    if not sys.stdin.isatty():
+        raise InputError(f"forgetting {what} must be confirmed, got no terminal to ask on; give -y")
+    click.confirm(f"forget everything learned in {what}?", abort=True, err=True)
 
 
 def _teach(path: Path, job: str, given: dict[str, Any]) -> Hedge:

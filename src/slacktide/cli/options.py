@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from slacktide.errors import InputError, shown
+from slacktide.report.plain_text import PIPE_LENGTH
 from slacktide.units import parse_duration_hours
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 PATIENCE_S = 2.0
 """Work shorter than this shows no progress bar."""
-PIPE_LENGTH = 160
-"""Characters in a line that goes into a pipe."""
 
 
 class Duration(click.ParamType[float]):
@@ -230,10 +229,14 @@ def line_length() -> int:
 
 def show(*things: object) -> None:
     """Print rich things: with colours on a terminal, wide and plain into a pipe."""
+    if not sys.stdout.isatty():
+        from slacktide.report.plain_text import rendered
+
+        click.echo(rendered(*things), nl=False)
+        return
     from rich.console import Console
 
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else PIPE_LENGTH, highlight=False, soft_wrap=not terminal)
+    console = Console(highlight=False)
     for thing in things:
         console.print(thing)
 

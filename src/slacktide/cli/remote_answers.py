@@ -1,4 +1,4 @@
-"""`slacktide plan --server` and `backtest --server`: the job file goes there, tables and files come back."""
+"""`plan`, `backtest` and `learn` with `--server`: the job file goes there, tables and files come back."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import check_left_to_server, remote
+from slacktide.cli.journals import check_left_to_server, is_on_command_line, remote
 
 if TYPE_CHECKING:
-    from slacktide.app.question_forms import BacktestQuestion, PlanQuestion
+    from slacktide.app.question_forms import BacktestQuestion, LearnQuestion, PlanQuestion
     from slacktide.app.remote import RemoteJournal
 
-SERVERS = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
-"""Options about a market that is a file: a server has its own."""
+READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
+"""Options that say how a market is read: a server has read its own."""
 
 
 def plan_on_server(job: str, given: Mapping[str, Any]) -> None:
     """Have a job planned on a server, print the plan and write its files."""
     from slacktide.cli.plan import warn
 
-    check_left_to_server(SERVERS)
     with remote(given["server"]) as journal, common.Bar("planning") as bar:
-        found = journal.plan(plan_question(job, given, _wants(given, "text")), _hearing(bar))
+        found = journal.plan(plan_question(journal, job, given, _wants(given, "text")), _hearing(bar))
     made = found.pop("made", {})
     if given["output"] == "json":
         common.echo_json(found)
@@ -38,10 +37,10 @@ def plan_on_server(job: str, given: Mapping[str, Any]) -> None:
 
 def backtest_on_server(job: str, given: Mapping[str, Any]) -> None:
     """Have policies for a job tried on a server, print the table and write its files."""
-    check_left_to_server((*SERVERS, "on"))
+    check_left_to_server(("on",))
     shown = "decisions" if given["verbose"] else "text"
     with remote(given["server"]) as journal, common.Bar("back-testing") as bar:
-        found = journal.backtest(_backtest_question(job, given, _wants(given, shown)), _hearing(bar))
+        found = journal.backtest(_backtest_question(journal, job, given, _wants(given, shown)), _hearing(bar))
     made = found.pop("made", {})
     if given["output"] == "json":
         common.echo_json(found)
@@ -50,20 +49,48 @@ def backtest_on_server(job: str, given: Mapping[str, Any]) -> None:
     _write(made, given)
 
 
+def learn_on_server(job: str | None, given: Mapping[str, Any]) -> None:
+    """Show or teach the trust of a server in policies, print it and write its picture."""
+    from slacktide.cli.learn import confirm_forgetting
+
+    check_left_to_server(("on", "state"))
+    wants = _wants({**given, "report": None}, "text")
+    with remote(given["server"]) as journal, common.Bar("learning") as bar:
+        if given["reset"]:
+            confirm_forgetting(given["server"], sure=given["yes"])
+            journal.forget()
+            click.echo(f"forgot what {given['server']} had learned", err=True)
+        if job is None:
+            found = journal.learned(given["pool_of"], wants)
+        else:
+            found = journal.learn(_learn_question(journal, job, given, wants), _hearing(bar))
+    made = found.pop("made", {})
+    if given["output"] == "json":
+        common.echo_json(found)
+    else:
+        click.echo(made["text"], nl=False)
+    _write(made, {**given, "report": None})
+
+
 def plan_told(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> str:
     """Return the plan of a job on a server, as it is printed."""
     with common.Bar("planning") as bar:
-        return str(journal.plan(plan_question(job, given, ["text"]), _hearing(bar))["made"]["text"])
+        return str(journal.plan(plan_question(journal, job, given, ["text"]), _hearing(bar))["made"]["text"])
 
 
 def plan_question(
-    job: str, given: Mapping[str, Any], wants: Sequence[Any] = (), *, check: bool = False
+    journal: RemoteJournal,
+    job: str,
+    given: Mapping[str, Any],
+    wants: Sequence[Any] = (),
+    *,
+    check: bool = False,
 ) -> PlanQuestion:
     """Return the question that the options of a command ask of a server about a job file."""
     from slacktide.app.question_forms import PlanQuestion
 
     return PlanQuestion(
-        **_about(job, given),
+        **_about(journal, job, given),
         policy=_written(common.parse_policy(given["policy"], job)),
         start=given.get("start"),
         wants=tuple(wants),
@@ -71,13 +98,15 @@ def plan_question(
     )
 
 
-def _backtest_question(job: str, given: Mapping[str, Any], wants: Sequence[Any]) -> BacktestQuestion:
+def _backtest_question(
+    journal: RemoteJournal, job: str, given: Mapping[str, Any], wants: Sequence[Any]
+) -> BacktestQuestion:
     from slacktide.app.question_forms import BacktestQuestion
 
     starts = common.parse_starts(given["starts"])
     policies = [_written(one) for one in common.parse_policies(given["policy"], job)]
     return BacktestQuestion(
-        **_about(job, given),
+        **_about(journal, job, given),
         policies=tuple(one for one in policies if one is not None),
         starts=starts.count,
         every_hours=starts.every_hours,
@@ -87,12 +116,30 @@ def _backtest_question(job: str, given: Mapping[str, Any], wants: Sequence[Any])
     )
 
 
-def _about(job: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the job file as it is sent, without values of secrets, and the market that is named for it."""
+def _learn_question(
+    journal: RemoteJournal, job: str, given: Mapping[str, Any], wants: Sequence[Any]
+) -> LearnQuestion:
+    from slacktide.app.question_forms import LearnQuestion
+
+    asked = {name: given[name] for name in ("jobs", "seed", "pool_of")}
+    return LearnQuestion(**_about(journal, job, given), **asked, wants=tuple(wants))
+
+
+def _about(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the job file as it is sent, without values of secrets, and the market that is named for it.
+
+    One that the server cannot know, a file or one that is read in a way of its own, is read here and sent.
+    """
+    from slacktide.app.market_sent import own_market
     from slacktide.app.remote import text_to_send
 
     market = common.market_spec(given)
-    return {"text": text_to_send(job), "name": Path(job).name, "market": market.source, "pool": market.pool}
+    asked = {"text": text_to_send(job), "name": Path(job).name, "pool": market.pool}
+    own = own_market(job, market, read_own_way=is_on_command_line(READING))
+    if own is None:
+        check_left_to_server(READING)
+        return {**asked, "market": market.source}
+    return {**asked, "sent": journal.send_market(own)}
 
 
 def _written(policy: object) -> str | None:

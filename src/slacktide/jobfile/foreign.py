@@ -1,4 +1,7 @@
-"""Job files of somebody else, looked at before they are read: reading one loads the policy that it names."""
+"""Job files of somebody else, looked at before they are read.
+
+Reading one loads the policy that it names, and opens the file that its speedup is in.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,27 @@ def code_named(text: str, path: str) -> str:
         entry = tree.entries.get("policy") if isinstance(tree, Section) else None
         words = () if entry is None else _words(entry.value)
         return next((word for word in words if is_place(word)), "")
+
+
+def file_named(text: str, path: str) -> bool:
+    """Whether a speedup in a job file, or in a phase of it, is in another file.
+
+    Raises FileError for a text that is no YAML.
+    """
+    with kept_secret(text, JOB_KEYS):
+        return any("csv" in speedup.entries for speedup in _speedups(parse_tree(text, Mistakes(path))))
+
+
+def _speedups(tree: Tree | None) -> Iterator[Section]:
+    """Yield every speedup, however deep it stands."""
+    if isinstance(tree, Series):
+        for item in tree.items:
+            yield from _speedups(item)
+    elif isinstance(tree, Section):
+        for key, entry in tree.entries.items():
+            if key == "speedup" and isinstance(entry.value, Section):
+                yield entry.value
+            yield from _speedups(entry.value)
 
 
 def _words(tree: Tree | None) -> Iterator[str]:

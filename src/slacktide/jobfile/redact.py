@@ -1,4 +1,5 @@
-"""A job file's text changed in one place: without its secrets, fit to be kept; or with another class.
+"""A job file's text changed in one place: without its secrets, fit to be kept; with another class; or with
+its measured speedups in it, fit to be read elsewhere.
 
 The text is changed as YAML's own nodes, which remember how each value was written: `4` stays a number and
 `KEY:` stays without a value. Comments are lost where something is changed, which is as well: they may hold
@@ -78,6 +79,18 @@ def with_usual(text: str, others: str) -> str:
     return _written(root)
 
 
+def with_tables(text: str, path: str) -> str:
+    """Return a file's text with every speedup that is in a CSV file as a table; others are unchanged.
+
+    CSV files are relative to `path`. Raises FileError where one cannot be read.
+    """
+    root = _composed(text)
+    files = [node for node in _speedups(root) if "csv" in _entries(node)]
+    for node in files:
+        node.value = [(_text("table"), _table(node, path))]
+    return text if root is None or not files else _written(root)
+
+
 def class_text(fleet: str, name: str) -> str:
     """Return what a fleet file says of a class, in the words of a job file; empty where it is not there."""
     import yaml
@@ -105,6 +118,35 @@ def _entries(root: yaml.Node | None) -> dict[str, yaml.Node]:
     if not isinstance(root, yaml.MappingNode):
         return {}
     return {key.value: value for key, value in root.value if isinstance(key, yaml.ScalarNode)}
+
+
+def _speedups(node: yaml.Node | None) -> Iterator[yaml.MappingNode]:
+    """Yield every speedup that is a mapping, however deep it stands."""
+    import yaml
+
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _speedups(item)
+    for name, value in _entries(node).items():
+        if name == "speedup" and isinstance(value, yaml.MappingNode):
+            yield value
+        else:
+            yield from _speedups(value)
+
+
+def _table(node: yaml.MappingNode, path: str) -> yaml.Node:
+    """Read the CSV file that a speedup names, as widths and rates."""
+    import yaml
+
+    from slacktide.jobfile.scaling import read_table
+
+    rows = read_table(_written(node), path).points
+    whole, real = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+    pairs = [
+        (yaml.ScalarNode(whole, f"{gpus:.0f}"), yaml.ScalarNode(real, repr(float(rate))))
+        for gpus, rate in rows
+    ]
+    return yaml.MappingNode("tag:yaml.org,2002:map", pairs)
 
 
 def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:

@@ -11,7 +11,7 @@ from slacktide.jobfile.measured import Choice, read_measured
 from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.units import parse_range
 from slacktide.yaml_fields import Fields, number, scalar, section
-from slacktide.yaml_tree import Entry, Mistakes, Section, Tree, describe
+from slacktide.yaml_tree import Entry, Mistakes, Section, Tree, describe, parse_tree
 
 _FORMS = ("amdahl", "linear", "power", "table", "csv")
 _EXAMPLE = (
@@ -47,6 +47,16 @@ def _form(form: str, tree: Tree, mistakes: Mistakes) -> Speedup:
         return _measured(tree, mistakes)
     # An unknown form has been noted as an unknown key.
     return Linear()
+
+
+def read_table(text: str, path: str) -> Table:
+    """Read a speedup that is in a CSV file, such as `csv: runs.csv`; raises FileError where it cannot be."""
+    mistakes = Mistakes(path)
+    tree = parse_tree(text, mistakes)
+    found = Linear() if tree is None else speedup(mistakes)(tree)
+    mistakes.check()
+    assert isinstance(found, Table)
+    return found
 
 
 def _linear(tree: Section, mistakes: Mistakes) -> Linear:

@@ -35,4 +35,6 @@ def notice_said(market: Market) -> Market:
         return market
     notice, slot = format_duration(short[0].notice_hours), format_duration(short[0].slot_hours)
     sentence = f"A notice of {notice} is shorter than a slot of {slot}, so it warns of nothing."
+    if sentence in market.assumptions:
+        return market
     return replace(market, assumptions=(*market.assumptions, sentence))

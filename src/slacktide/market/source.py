@@ -18,6 +18,7 @@ from slacktide.market.series import resample
 from slacktide.market.skypilot import read_skypilot
 from slacktide.market.spec import is_market_file, is_synthetic, parts_of
 from slacktide.market.table import read_table
+from slacktide.market.whole import is_whole, read_whole
 
 DEFAULT_DAYS = 30.0
 _ASSUMED = ("spot_usd", "on_demand_usd", "spot_gpus", "gpus_per_instance")
@@ -68,6 +69,10 @@ def open_market(
 def _file(path: str, data: bytes, irregular: Irregular, assumed: Assumed, slot_hours: float | None) -> Market:
     if is_market_file(path):
         raise InputError(f"{path}: a market file must be named alone, got it as a feed or between commas")
+    if is_whole(data):
+        assumed.refuse(_ASSUMED, "a sent market, which already says it")
+        sent = read_whole(data, path)
+        return sent if slot_hours is None else resample(sent, slot_hours)
     start = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     if start[:1] in (b"{", b"[") or Path(path).suffix == ".json":
         if HISTORY_KEY.encode() in data:

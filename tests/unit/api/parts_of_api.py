@@ -120,7 +120,7 @@ class House:
         self.said: list[str] = []
         hub = Hub(lambda after, job, most: self.desk.run(self.desk.page, after, job, most), self.desk.paths)
         self.keeper = Doorkeeper(**{"tokens": self.tokens, "hosts": ("localhost", "127.0.0.1"), **keeper})
-        asker = cast(Asker, DirectAsker(Setting(journal=str(self.path))))
+        asker = cast(Asker, DirectAsker(Setting(journal=str(self.path), learned=str(folder / "learn.json"))))
         self.service = Service(
             self.desk, cast(Runner, StubRunner()), self.keeper, asker, hub, self.said.append
         )

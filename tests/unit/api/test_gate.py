@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import stat
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from uvicorn.server import ServerState
 
 from slacktide.api import gate, hub, server
 from slacktide.api.gate import BODY_BYTES
 from slacktide.api.hub import STREAM
 from slacktide.api.limits import Rate, Slots, TooMuchError
-from slacktide.api.server import Address
+from slacktide.api.server import HEADER_BYTES, Address
 from slacktide.api.sessions import LASTING_S, Sessions, sessions_of
 from slacktide.app.tokens import Token, tokens_of
 from slacktide.errors import FileError, InputError, UnknownNameError
@@ -448,24 +448,74 @@ def test_who_guesses_tokens_at_the_login_waits(house: House) -> None:
     assert house.ask("POST", SESSION, {"token": house.submitter}, token=None).status == 429
 
 
+async def nobody(scope: Any, receive: Any, send: Any) -> None:
+    """Stand behind a server that lets nothing through."""
+    raise AssertionError
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[tuple[str, int]]:
+    """Speak HTTP on the loopback as the server does, with all its limits; yield where."""
+    config = server.config_of(Address(), nobody)
+    config.load()
+    state = ServerState()
+    made = await asyncio.get_running_loop().create_server(
+        lambda: server.Protocol(config, state, {}), "127.0.0.1", 0
+    )
+    async with made:
+        yield made.sockets[0].getsockname()
+
+
+async def said_to(address: tuple[str, int], words: bytes) -> bytes:
+    """Say something on a connection, and return what comes back until it is closed."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(words)
+    found = b""
+    with suppress(ConnectionResetError):  # who closes while more comes takes its own last words back
+        while piece := await reader.read(1024):
+            found += piece
+    writer.close()
+    return found
+
+
 def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "HEADERS_S", 0.01)
 
-    async def nobody(scope: Any, receive: Any, send: Any) -> None:
-        raise AssertionError
-
     async def silent() -> bytes:
-        config = uvicorn.Config(nobody, http=server.Protocol, log_level="critical")
-        config.load()
-        state = ServerState()
-        made = await asyncio.get_running_loop().create_server(
-            lambda: server.Protocol(config, state, {}), "127.0.0.1", 0
-        )
-        async with made:
-            reader, writer = await asyncio.open_connection(*made.sockets[0].getsockname())
-            writer.write(b"GET / HTTP/1.1\r\nHost: loc")
-            found = await reader.read()
-            writer.close()
-        return found
+        async with listening() as address:
+            return await said_to(address, b"GET / HTTP/1.1\r\nHost: loc")
 
     assert asyncio.run(silent()) == b""
+
+
+def test_a_connection_too_many_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "CONNECTIONS", 3)
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+    async def crowded() -> bytes:
+        async with listening() as address:
+            others = [await asyncio.open_connection(*address) for _ in range(2)]
+            found = await said_to(address, request)
+            for _, writer in others:
+                writer.close()
+        return found
+
+    assert asyncio.run(crowded()).startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 2 * HEADER_BYTES,
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * (HEADER_BYTES // 4),
+        b"GET /" + b"a" * 2 * HEADER_BYTES,
+    ],
+    ids=["one long header", "many headers", "a long address"],
+)
+def test_headers_have_a_limit(words: bytes) -> None:
+    async def wordy() -> bytes:
+        async with listening() as address:
+            return await said_to(address, words)
+
+    found = asyncio.run(wordy())
+    assert not found or found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))

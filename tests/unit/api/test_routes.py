@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from base64 import b64decode
+from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import jsonschema
@@ -15,10 +18,15 @@ from slacktide.app.alerts.outbox import Outbox
 from slacktide.app.journal import open_journal
 from slacktide.cli import run
 from slacktide.engine import jobs
+from slacktide.learn.hedge import Hedge
+from slacktide.learn.state_file import save
+from slacktide.market.source import open_market
+from slacktide.market.whole import whole_bytes
 
 from .parts_of_api import JOB, Answer, House
 
 JOBS = "/api/v1/jobs"
+MARKETS = "/api/v1/uploads/markets"
 
 
 def checked(house: House, method: str, path: str, template: str, answer: Answer) -> Answer:
@@ -39,6 +47,7 @@ def test_every_address_answers_as_described(house: House) -> None:
         ("POST", JOBS): {"text": JOB.replace("name: job", "name: other")},
         ("POST", "/api/v1/plan"): {"text": "nothing"},
         ("POST", "/api/v1/backtest"): {"text": JOB, "starts": 0},
+        ("POST", "/api/v1/learned"): {"text": JOB, "jobs": 0},
         ("POST", "/api/v1/session"): {"token": house.reader},
         ("POST", f"{JOBS}/{{job}}/preempt"): {"gpus": 1},
     }
@@ -54,10 +63,13 @@ def test_every_address_answers_as_described(house: House) -> None:
     assert refused == {
         ("POST", "/api/v1/plan"): 400,
         ("POST", "/api/v1/backtest"): 400,
+        ("POST", "/api/v1/learned"): 400,
         ("GET", "/api/v1/markets/forecast"): 400,
         ("GET", "/api/v1/fleet/{fleet}/course"): 404,
         ("GET", "/api/v1/uploads/{sha256}"): 404,
         ("PUT", "/api/v1/uploads/{sha256}"): 400,
+        ("GET", "/api/v1/uploads/markets/{sha256}"): 404,
+        ("PUT", "/api/v1/uploads/markets/{sha256}"): 400,
     }
 
 
@@ -312,3 +324,54 @@ def test_jobs_that_ended_long_ago_are_told_as_all_others(
     house.desk.fold._world = None  # so that it is read anew
     assert not house.desk.fold().jobs.at_hand
     assert [house.ask("GET", path).json for path in paths] == before
+
+
+def test_trust_in_policies_is_shown_to_all_and_taught_by_who_may_submit(house: House) -> None:
+    path, lesson = "/api/v1/learned", {"text": JOB, "jobs": 3, "seed": 1}
+    state = house.path.with_name("learn.json")
+    save(Hedge(("uniform-progress", "maximal-spot", "on-demand")), state)
+    shown = house.ask("GET", f"{path}?wants=text", token=house.reader)
+    assert (shown.json["jobs"], shown.json["state"]) == (0, "learn.json")
+    assert "nothing learned yet in learn.json" in shown.json["made"]["text"]
+    assert house.ask("GET", f"{path}?wants=report").message.startswith("wants must be")
+    for method in ("POST", "DELETE"):
+        assert house.ask(method, path, lesson, token=house.reader).status == 403
+    assert house.ask("POST", path, {**lesson, "wants": ["text"]}).json["jobs"] == 3
+    assert "ann: teaches policies with job.yaml" in house.said
+    drawn = house.ask("GET", f"{path}?wants=svg", token=house.reader).json["made"]["svg"]
+    assert b64decode(drawn).startswith(b"<?xml")
+    again = house.ask("GET", f"{path}?pool_of=auto")
+    assert again.status == 400
+    assert str(state.parent) not in again.message
+    assert house.ask("DELETE", path).status == 204
+    assert not state.exists()
+    assert house.ask("GET", f"{path}?pool_of=paper").json["jobs"] == 0
+
+
+def test_a_reader_may_send_a_market_and_have_a_job_planned_on_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = JOB.replace("market: synthetic:h100?days=4&slot=30m&seed=2", "market: mine.csv")
+    sent = whole_bytes(open_market("synthetic:h100?days=4&slot=30m&seed=3"))
+    digests = {content: sha256(content).hexdigest() for content in (sent, b"a,b\n1,2\n", sent[:-50])}
+    plan: dict[str, object] = {"text": mine, "check": True}
+
+    def planned(digest: str) -> Answer:
+        return house.ask("POST", "/api/v1/plan", {**plan, "sent": digest}, token=house.reader)
+
+    assert "leave its market" in house.ask("POST", "/api/v1/plan", plan).message
+    assert "must be sent before the question" in planned(digests[sent]).message
+    for content, digest in digests.items():
+        put = house.ask("PUT", f"{MARKETS}/{digest}", content, token=house.reader)
+        assert put.status == 201, put.message
+    assert house.ask("GET", f"{MARKETS}/{digests[sent]}", token=house.reader).status == 200
+    assert planned(digests[sent]).status == 200
+    assert "as the command line sends it" in planned(digests[b"a,b\n1,2\n"]).message
+    broken = planned(digests[sent[:-50]])
+    assert broken.status == 400
+    assert str(house.path.parent) not in broken.message
+    for odd in ("../../journal.db", "0" * 63):
+        assert "SHA-256" in planned(odd).message
+    monkeypatch.setattr(house.desk.uploads, "markets", replace(house.desk.uploads.markets, most_bytes=10))
+    assert house.ask("PUT", f"{MARKETS}/{'0' * 64}", b"x" * 11, token=house.reader).status == 413
+    assert len(list(house.desk.uploads.markets.folder.iterdir())) == 3

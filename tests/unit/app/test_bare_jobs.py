@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from slacktide.app.market import MarketSpec
+from slacktide.app.question_forms import Setting
+from slacktide.app.questions import answer
+from slacktide.app.remote import text_to_send
 from slacktide.app.submission import Defaults, FleetText, Submission, request
 from slacktide.app.uploads import SubmitRequest, Uploads, checked
 from slacktide.errors import InputError
+from slacktide.jobfile import read_job_file
+from slacktide.store.json_types import form
 
 FLEET = """\
 budget: 16 gpus
@@ -56,3 +63,49 @@ def test_a_server_takes_such_a_job(tmp_path: Path, fleet: FleetText) -> None:
         checked(SubmitRequest(text=BARE.replace("small", "smal")), fleet)
     with pytest.raises(InputError, match="resources"):
         checked(SubmitRequest(text=BARE))
+
+
+RUNS = "gpus,throughput,model\n1,10,a\n2,19.3,a\n4,31,a\n1,7,b\n3,20,b\n"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "work: 9 gpu-hours\nspeedup: {csv: {file: runs.csv, where: {model: a}}}\n",
+        "phases:\n- {work: 2 gpu-hours, speedup: {csv: {file: runs.csv, where: {model: b}}}}\n"
+        "- {work: 3 gpu-hours, speedup: {amdahl: 0.9}}\n",
+    ],
+)
+def test_what_was_measured_goes_with_the_job(tmp_path: Path, said: str) -> None:
+    (tmp_path / "runs.csv").write_text(RUNS, encoding="utf-8")
+    path = tmp_path / "job.yaml"
+    job = "name: mine\nrun: 'true'\ndeadline: 12h\nresources: {accelerators: 'H100:1..4'}\n"
+    path.write_text(job + said, encoding="utf-8")
+    sent = text_to_send(str(path))
+    assert "csv" not in sent
+    assert "amdahl" in sent or "phases" not in sent
+    assert checked(SubmitRequest(text=sent)).job == read_job_file(str(path)).job
+
+
+def test_what_was_measured_for_a_class_is_its_jobs_too(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text(RUNS, encoding="utf-8")
+    measured = FLEET.replace("{amdahl: 0.9}", "{csv: {file: runs.csv, where: {model: a}}}")
+    fleet = FleetText(measured, str(tmp_path / "fleet.yaml"))
+    job = checked(SubmitRequest(text=BARE), fleet).job
+    assert job.speedup(2) == pytest.approx(1.93)
+    assert job.speedup == fleet.parsed().templates[0].job.speedup
+    (tmp_path / "runs.csv").unlink()
+    with pytest.raises(InputError, match=r"runs\.csv"):
+        fleet.completed(BARE)
+
+
+def test_a_server_plans_such_a_job(tmp_path: Path, fleet: FleetText) -> None:
+    market = MarketSpec(source="synthetic:h100?days=4&slot=30m&seed=2")
+    setting = Setting(journal=str(tmp_path / "none.db"), market=market, fleet=fleet)
+    kind = form(Setting)
+    setting = kind.read(json.loads(kind.text(kind.plain(setting))))  # as the process is told
+    text = BARE + "deadline: 12h\npolicy: on-demand\n"
+    made = answer(setting, "plan", {"text": text, "wants": ["text"]})
+    assert (made["job"], "instead of 4" in made["made"]["text"]) == ("mine", True), made["made"]["text"]
+    with pytest.raises(InputError, match="must be YAML"):
+        answer(setting, "plan", {"text": "a: [b"})

@@ -31,6 +31,10 @@ def asked(more: str = "", text: str = JOB, **given: object) -> SubmitRequest:
         ("market: /etc/passwd\n", "leave its market to the server"),
         ("market: 'synthetic:h100,/etc/passwd'\n", "leave its market to the server"),
         ("market: feed:prices.csv\n", "leave its market to the server"),
+        ("speedup: {csv: /etc/passwd}\n", "must say its speedup itself"),
+        ("speedup: {csv: {file: /etc/passwd}}\n", "must say its speedup itself"),
+        ("work: {speedup: {csv: /etc/passwd}}\n", "must say its speedup itself"),
+        ("phases: [{work: 1 gpu-hours, speedup: {csv: /etc/passwd}}]\n", "must say its speedup itself"),
         ("workdir: /etc\n", "below the job file's folder"),
         ("workdir: a/../../b\n", "below the job file's folder"),
         ("envs: {HOME: }\n", "variable HOME must come with the job"),
@@ -79,9 +83,9 @@ def test_a_lost_value_is_not_looked_for_here(tmp_path: Path, monkeypatch: pytest
 
 def sent(uploads: Uploads, content: bytes) -> str:
     """Send a zipped folder as a client does."""
-    digest, draft = hashlib.sha256(content).hexdigest(), uploads.draft()
+    digest, draft = hashlib.sha256(content).hexdigest(), uploads.zips.draft()
     draft.write_bytes(content)
-    uploads.keep(draft, digest, digest)
+    uploads.zips.keep(draft, digest, digest)
     return digest
 
 
@@ -104,21 +108,21 @@ def test_a_working_folder_comes_along(tmp_path: Path) -> None:
 
 def test_an_upload_is_what_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uploads = Uploads(tmp_path)
-    draft = uploads.draft()
+    draft = uploads.zips.draft()
     draft.write_bytes(b"x")
     with pytest.raises(InputError, match="SHA-256"):
-        uploads.keep(draft, hashlib.sha256(b"x").hexdigest(), "0" * 64)
+        uploads.zips.keep(draft, hashlib.sha256(b"x").hexdigest(), "0" * 64)
     assert not draft.exists()
     with pytest.raises(InputError, match="SHA-256 in hex"):
-        uploads.has("../../etc/passwd")
+        uploads.zips.has("../../etc/passwd")
     with pytest.raises(InputError, match="sent before the job"):
         uploads.submission(asked(workdir="0" * 64), "k")
     digest = sent(uploads, b"x")
-    uploads.tidy(1e12)
-    assert not uploads.has(digest)
+    uploads.zips.tidy(1e12)
+    assert not uploads.zips.has(digest)
     monkeypatch.setattr(module, "MOST_KEPT_BYTES", 1)
     with pytest.raises(BackendError, match="working folders that wait"):
-        uploads.draft()
+        Uploads(tmp_path).zips.draft()
 
 
 def archive(*names: str, link: bool = False) -> bytes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slacktide.learn.rate import written
+from slacktide.report.plain_text import rendered
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,6 +61,11 @@ def page(hedge: Hedge, state: str) -> list[Any]:
         _regret(hedge),
         _changes(hedge),
     ]
+
+
+def text(hedge: Hedge, state: str) -> str:
+    """Return the page as plain text."""
+    return rendered(*page(hedge, state))
 
 
 def _order(hedge: Hedge) -> list[int]:
