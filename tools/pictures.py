@@ -16,13 +16,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 from tools.gallery import PAGES, ROOT, commands, pictures, retold, write_files
 
 COLUMNS = "100"
-COLORS = 64
-"""Colors of a picture: few, so that it is small; charts have fewer."""
+COLORS = 256
+"""Colors of a picture: as many as a byte can name; charts have fewer, but for the edges of letters."""
 README = ("plan", "examples/llama-lora.yaml", "--plot", "plan.png")
 
 
@@ -67,10 +68,19 @@ def printed(words: tuple[str, ...], folder: Path) -> str:
 
 
 def shrink(drawn: Path, target: Path) -> None:
-    """Keep a picture with few colors, which is a third of its size."""
+    """Keep a picture with few colors, which is a third of its size.
+
+    The colors that are kept are those of the most pixels, so that a small dot keeps its own: a palette by
+    averages gives it the color of something larger.
+    """
     with Image.open(drawn) as picture:
-        few = picture.convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
-        few.save(target, optimize=True)
+        whole = np.asarray(picture.convert("RGB"), dtype=np.int64)
+    colors, places, pixels = np.unique(whole.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
+    kept = colors[np.argsort(-pixels, kind="stable")[:COLORS]]
+    nearest = np.array([((kept - color) ** 2).sum(axis=1).argmin() for color in colors], dtype=np.uint8)
+    few = Image.fromarray(nearest[places].reshape(whole.shape[:2]), mode="P")
+    few.putpalette(kept.astype(np.uint8).tobytes())
+    few.save(target, optimize=True)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,14 @@ import shlex
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
+from PIL import Image
 
 from slacktide import read_job_file
 from slacktide.cli import run, slacktide
 from tools.gallery import PAGES, commands, pictures, retold, write_files
+from tools.pictures import COLORS, shrink
 
 MOST_BYTES = 150_000
 FEWER = {"12": "2", "24": "2", "4": "2"}
@@ -56,3 +59,15 @@ def test_every_command_with_an_output_is_retold(page: Path) -> None:
 def test_what_a_command_prints_replaces_what_stood_there() -> None:
     page = "```console\n$ slacktide jobs\n```\n\n<!-- first 1 lines -->\n```text\nold\n```\nafter\n"
     assert retold(page, lambda command: f"{command}\nmore\n") == page.replace("old", "jobs\n...")
+
+
+def test_a_small_dot_keeps_its_color_in_a_picture_of_few(tmp_path: Path) -> None:
+    drawn = np.random.default_rng(3).integers(0, 80, (200, 200, 3), dtype=np.uint8)
+    drawn[:90], drawn[5:10, 5:10] = (255, 255, 255), (0, 158, 115)
+    Image.fromarray(drawn).save(tmp_path / "drawn.png")
+    shrink(tmp_path / "drawn.png", tmp_path / "small.png")
+    with Image.open(tmp_path / "small.png") as small:
+        assert small.mode == "P"
+        kept = np.asarray(small.convert("RGB"))
+    assert np.array_equal(kept[:90], drawn[:90])
+    assert len(np.unique(kept.reshape(-1, 3), axis=0)) <= COLORS
