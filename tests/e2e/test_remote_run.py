@@ -89,8 +89,8 @@ def test_plans_and_back_tests_of_a_server_are_those_made_here(
     page, picture = tmp_path / "page.html", tmp_path / "picture.png"
     backtest = ["backtest", str(path), "--starts", "3", "--policy", "on-demand,uniform-progress"]
     for command in (
-        ["plan", str(path), "-o", "json"],
-        ["plan", str(path)],
+        ["plan", str(path), "--start", "100", "-o", "json"],
+        ["plan", str(path), "--start", "100"],
         [*backtest, "-o", "csv"],
         [*backtest, "-v"],
     ):

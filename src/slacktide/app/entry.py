@@ -16,7 +16,7 @@ from slacktide.engine.feed import is_feed, open_feed
 from slacktide.engine.fleets import check_member, market_named
 from slacktide.engine.grounds import job_in, usable
 from slacktide.engine.journal_market import same_market, standing
-from slacktide.engine.placement import best_pool, first_slot, placed, whole_spec
+from slacktide.engine.placement import best_pool, first_slot, placed, wanted_slot, whole_spec
 from slacktide.errors import InputError
 from slacktide.events import SiteOpened, Submitted
 from slacktide.jobfile import JobFile, read_job_file
@@ -74,10 +74,10 @@ def entry(
         told = _member(named, submission.fleet, submission.policy)
     elif file.job.deadline_hours == math.inf:
         raise InputError(f"{file.path}: a job without a deadline must be in a fleet; name it with --fleet")
-    start = submission.market.start
+    start, shared = submission.market.start, submission.market.shared
     if site is not None:
         return placed(told, file.job, pool, start, site)
-    return dataclasses.replace(told, start_slot=first_slot(told, file.job, pool, start))
+    return dataclasses.replace(told, start_slot=first_slot(told, file.job, pool, start, shared=shared))
 
 
 def _opened(options: dict[str, Any]) -> Market:
@@ -138,9 +138,12 @@ def _pool(
     def job_in_pool(pool: Pool) -> Job:
         return job_in(file.job, file.gpu, opened, pool.name) if file.job.pools else file.job
 
-    if site is None:
-        return best_pool(job_in_pool, opened, lambda each: market.start)
-    return best_pool(job_in_pool, opened, lambda each: standing(site, each, at_hours).slot)
+    def stands(pool: Pool) -> int | None:
+        if site is not None:
+            return standing(site, pool, at_hours).slot
+        return wanted_slot(job_in_pool(pool), pool, market.start, shared=market.shared)
+
+    return best_pool(job_in_pool, opened, stands)
 
 
 def _member(told: Submitted, fleet: FleetText, policy: Spec | None) -> Submitted:

@@ -9,6 +9,7 @@ from slacktide.market.series import resample
 from slacktide.market.source import open_market
 
 DEFAULT_MARKET = "synthetic:h100"
+_PLACE = ("source", "usual", "pool", "start", "shared")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +29,13 @@ class MarketSpec:
     """USD per GPU-hour, where the trace has no price."""
     on_demand_usd: float | None = None
     start: int | None = None
-    """The slot in which a live run begins."""
+    """The slot in which a live run begins; of a market that is shared, its first job."""
+    shared: bool = False
+    """Whether other jobs will come later: then a record begins in its middle, so that it lasts for them."""
 
     def options(self) -> dict[str, str | float]:
         """Return what was said about how to read the source, by the names that readers of markets use."""
-        names = [one.name for one in fields(self) if one.name not in ("source", "usual", "pool", "start")]
+        names = [one.name for one in fields(self) if one.name not in _PLACE]
         said = {name: getattr(self, name) for name in names}
         return {name: value for name, value in said.items() if value is not None}
 

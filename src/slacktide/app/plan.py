@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from slacktide.app.backtest import DEFAULT_POLICIES
+from slacktide.app.beginning import Beginning, as_submitted, at_slot
 from slacktide.app.feasible import check_feasible
 from slacktide.app.ground import ground_for
 from slacktide.app.last_runs import last_runs
@@ -23,7 +24,7 @@ from slacktide.backtesting.outlook import Begin, best_case, look_ahead, without_
 from slacktide.backtesting.selection import resolve_policy
 from slacktide.deciding import Policy
 from slacktide.engine.feed import feed_path, is_feed
-from slacktide.engine.placement import cheapest, pool_bills, start_of
+from slacktide.engine.placement import cheapest, pool_bills
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.jobfile import read_job_file
 from slacktide.learn.pool import AUTO
@@ -31,9 +32,6 @@ from slacktide.market.base import Market, Pool
 from slacktide.register import Spec
 from slacktide.results.plan import JobPlan, Outlook
 from slacktide.types import Job
-
-AT_THE_END = -1
-"""The start of a job on a market that is still being written: its last row is the present."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +48,7 @@ class PlanRequest:
 def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobPlan:
     """Plan a job file; raises as `plan` does."""
     file = read_job_file(request.path)
+    request, start = settled(request, file.market)
     market = market_for(request, file.market)
     policy = file.policy if request.policy is None else request.policy
     job = file.job
@@ -61,7 +60,7 @@ def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobP
         market,
         policy,
         pool=request.market.pool,
-        start=asked_start(request, file.market),
+        start=start,
         checkpoint_takes_hours=file.checkpoint_takes_hours,
         progress=progress,
     )
@@ -69,9 +68,10 @@ def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobP
     return dataclasses.replace(made, last_runs=before)
 
 
-def asked_start(request: PlanRequest, written: str | None) -> int | None:
-    """Return the slot in which the job is to begin, if anybody said so."""
-    return AT_THE_END if is_feed(request.market.named(written) or "") else request.market.start
+def settled(request: PlanRequest, written: str | None) -> tuple[PlanRequest, Beginning]:
+    """Return a request on the market that the job would be on, and where on it the job would begin."""
+    market, start = as_submitted(request.market, written, request.journal)
+    return dataclasses.replace(request, market=market), start
 
 
 def market_for(request: PlanRequest, written: str | None) -> Market:
@@ -95,7 +95,7 @@ def plan(
     others: Sequence[Spec | Policy] = DEFAULT_POLICIES,
     pool: str | None = None,
     slot_hours: float | None = None,
-    start: int | None = None,
+    start: int | Beginning | None = None,
     checkpoint_takes_hours: float | None = None,
     progress: Progress | None = None,
 ) -> JobPlan:
@@ -112,7 +112,7 @@ def plan(
         raise InputError("a job to plan must have a deadline, got none; add `deadline:` to its file")
     made = {label(one): one for one in (resolve_policy(spec, key=job.name) for spec in (policy, *others))}
     opened = as_market(market, slot_hours)
-    begin, bills = _begin(job, opened, pool, start)
+    begin, bills = _begin(job, opened, pool, start if isinstance(start, Beginning) else at_slot(start))
     medians = [(name, float(np.median(usd))) for name, usd in bills.items()]
     ranked = sorted(medians, key=lambda found: (found[0] != begin.pool, found[1]))
     result = look_ahead(job, begin, list(made.values()), pools=ranked, progress=progress)
@@ -122,14 +122,12 @@ def plan(
 
 
 def _begin(
-    job: Job, market: Market, pool: str | None, start: int | None
+    job: Job, market: Market, pool: str | None, start: Beginning
 ) -> tuple[Begin, dict[str, list[float]]]:
     """Return where a job would begin, and its bills in all pools where one must be chosen."""
-    asked = None if start == AT_THE_END else start
-    bills = {} if pool is not None else pool_bills(job, market, lambda each: asked)
+    bills = {} if pool is not None else pool_bills(job, market, lambda each: start.slot(job, each))
     place = market.pool(pool) if pool is not None else cheapest(market, bills)
-    slot = len(place) - 1 if start == AT_THE_END else start_of(job, place, start)
-    return Begin.at(market, place.name, slot), bills
+    return Begin.at(market, place.name, start.of(job, place)), bills
 
 
 def check_plan(request: PlanRequest) -> None:
@@ -141,9 +139,10 @@ def check_plan(request: PlanRequest) -> None:
     check_feasible(file.job)
     if file.job.max_cost_usd is None:
         return
+    request, start = settled(request, file.market)
     market = planned_on(request.market, file.market).open(file.market)
     policy = resolve_policy(file.policy if request.policy is None else request.policy, key=file.job.name)
-    begin, _ = _begin(file.job, market, request.market.pool, asked_start(request, file.market))
+    begin, _ = _begin(file.job, market, request.market.pool, start)
     _check_affordable(file.job, begin, policy, best_case(file.job, begin))
 
 

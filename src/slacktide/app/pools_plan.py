@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from slacktide.app.beginning import Beginning, at_slot
 from slacktide.app.feasible import check_in_time_anywhere
 from slacktide.app.ground import OVER_POOLS, ground_for
 from slacktide.app.market import DEFAULT_MARKET, as_market
-from slacktide.app.plan import AT_THE_END, PlanRequest, asked_start, market_for
+from slacktide.app.plan import PlanRequest, market_for, settled
 from slacktide.backtesting.compare import Progress
 from slacktide.backtesting.pool_futures import present
 from slacktide.backtesting.pools_outlook import look_ahead_over_pools
-from slacktide.backtesting.roaming import Ground
 from slacktide.backtesting.selection import resolve_policy
 from slacktide.deciding import Policy
-from slacktide.engine.placement import start_of
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.jobfile import read_job_file
 from slacktide.learn.pool import AUTO
@@ -33,8 +32,8 @@ def make_pools_plan(request: PlanRequest, *, progress: Progress | None = None) -
     """Plan a job file over pools; None where the job stays in one. Raises as `plan_over_pools` does."""
     file = read_job_file(request.path)
     policy = file.policy if request.policy is None else request.policy
+    request, start = settled(request, file.market)
     market = market_for(request, file.market)
-    start = asked_start(request, file.market)
     return plan_over_pools(
         file.job, market, policy, gpu=file.gpu, pool=request.market.pool, start=start, progress=progress
     )
@@ -48,7 +47,7 @@ def plan_over_pools(
     others: Sequence[Spec | Policy] = BESIDE,
     gpu: str = ANY_GPU,
     pool: str | None = None,
-    start: int | None = None,
+    start: int | Beginning | None = None,
     progress: Progress | None = None,
 ) -> PoolsPlan | None:
     """Say what a job that may move would probably cost, where it would start, and what moving may save.
@@ -65,7 +64,8 @@ def plan_over_pools(
     check_in_time_anywhere(ground.places.jobs)
     if math.isinf(job.deadline_hours):
         raise InputError("a job to plan must have a deadline, got none; add `deadline:` to its file")
-    slot = _begin(ground, start)
+    begin = start if isinstance(start, Beginning) else at_slot(start)
+    slot = begin.of(ground.job, ground.pools[0])
     now = present(ground, ground.pools, slot)
     if now is None:
         raise InputError(
@@ -76,14 +76,6 @@ def plan_over_pools(
     found = look_ahead_over_pools(now, opened, chosen, beside, begin_slot=slot, progress=progress)
     _check_affordable(found)
     return found
-
-
-def _begin(ground: Ground, start: int | None) -> int:
-    """Return the slot of the first pool in which the job would begin."""
-    own = ground.pools[0]
-    if start == AT_THE_END:
-        return len(own) - 1
-    return start_of(ground.job, own, start)
 
 
 def _check_affordable(plan: PoolsPlan) -> None:

@@ -199,9 +199,12 @@ def _market(setting: Setting, text: str, asked: AboutJob) -> MarketSpec:
     if asked.sent is not None:
         path = _sent_market(setting, asked.sent)
         return MarketSpec(source=str(path), pool=asked.pool, start=start)
+    own = setting.market
     if asked.market or parsed(text, asked.name).market:
-        return MarketSpec(source=asked.market, pool=asked.pool, start=start)
-    return dataclasses.replace(setting.market, pool=asked.pool or setting.market.pool, start=start)
+        market = MarketSpec(source=asked.market, pool=asked.pool, start=own.start, shared=own.shared)
+    else:
+        market = dataclasses.replace(own, pool=asked.pool or own.pool)
+    return market if start is None else dataclasses.replace(market, start=start, shared=False)
 
 
 def _sent_market(setting: Setting, digest: str) -> Path:

@@ -69,8 +69,9 @@ def staying_options(command: common.Command) -> common.Command:
         help="Tell the hooks of this file what happens; see `slacktide alerts`.",
     )(command)
     command = click.option(
-        "--start", type=int, metavar="SLOT", help="The market slot to start in; default: a late one."
-    )(command)
+        "--start", type=int, metavar="SLOT",
+        help="The slot that a market of the past starts in; default: its middle, or 0 with --fleet.",
+    )(command)  # fmt: skip
     command = click.option(
         "--fleet",
         type=click.Path(),
@@ -123,10 +124,12 @@ class RunOptions:
         return Defaults(market=market, fleet=self.fleet, policy=self.policy if self.fleet else None)
 
     def for_all(self) -> Defaults:
-        """Return the same as what holds for every job that leaves it open."""
+        """Return the same as what holds for every job that leaves it open, on a market for many."""
         from slacktide.app.submission import Defaults
 
-        return Defaults(market=self.market, fleet=self.fleet, policy=self.policy)
+        return Defaults(
+            market=dataclasses.replace(self.market, shared=True), fleet=self.fleet, policy=self.policy
+        )
 
 
 def run_options_of(given: dict[str, Any]) -> RunOptions:

@@ -14,7 +14,7 @@ from slacktide.backtesting import plain
 from slacktide.backtesting.compare import guarded
 from slacktide.backtesting.plain import last_start
 from slacktide.engine.feed import SCHEME, feed_path, is_feed
-from slacktide.engine.journal_market import ANOTHER, standing
+from slacktide.engine.journal_market import ANOTHER, Standing, standing
 from slacktide.errors import InputError
 from slacktide.events import SiteOpened, Submitted
 from slacktide.market.base import Market, Pool
@@ -28,13 +28,15 @@ RECENT_STARTS = 8
 MOST_POOLS = 64
 
 
-def first_slot(submitted: Submitted, job: Job, pool: Pool, start: int | None) -> int:
-    """Return the slot of the market at which the first job of all stands."""
+def first_slot(submitted: Submitted, job: Job, pool: Pool, start: int | None, *, shared: bool = False) -> int:
+    """Return the slot of the market at which the first job of all stands; `shared`: others will come."""
     # A feed is at its present: its last row. A trace is replayed from some slot of its past.
     if on_feed(submitted):
         _check_no_start(start)
         return len(pool) - 1
-    return start or 0 if submitted.fleet else start_of(job, pool, start)
+    if submitted.fleet:
+        return start or 0
+    return start_of(job, pool, wanted_slot(job, pool, start, shared=shared))
 
 
 def placed(submitted: Submitted, job: Job, pool: Pool, start: int | None, site: SiteOpened) -> Submitted:
@@ -42,7 +44,6 @@ def placed(submitted: Submitted, job: Job, pool: Pool, start: int | None, site: 
 
     Raises InputError where the market does not reach to its deadline, or another start is asked for.
     """
-    slot, origin_hours = standing(site, pool, submitted.at_hours)
     if on_feed(submitted):
         _check_no_start(start)
     began, _ = standing(site, pool, site.at_hours)
@@ -51,14 +52,21 @@ def placed(submitted: Submitted, job: Job, pool: Pool, start: int | None, site: 
             f"start must stay {began}, where the market of this journal began, got {start}; leave it out, or "
             f"{ANOTHER}"
         )
-    left_hours = origin_hours + (len(pool) - slot) * pool.slot_hours - submitted.at_hours
-    reaches = slot >= 0 and left_hours >= job.deadline_hours - TIME_TOLERANCE_HOURS
-    if not (submitted.fleet or on_feed(submitted) or reaches):
+    hours, may_end_before = submitted.at_hours, submitted.fleet or on_feed(submitted)
+    at = standing(site, pool, hours) if may_end_before else stand(job, pool, site, hours)
+    return dataclasses.replace(submitted, start_slot=at.slot, origin_hours=at.origin_hours)
+
+
+def stand(job: Job, pool: Pool, site: SiteOpened, hours: float) -> Standing:
+    """Return where a job stands at an hour of the clock; raises InputError where the market ends too soon."""
+    at = standing(site, pool, hours)
+    left_hours = at.origin_hours + (len(pool) - at.slot) * pool.slot_hours - hours
+    if at.slot < 0 or left_hours < job.deadline_hours - TIME_TOLERANCE_HOURS:
         raise InputError(
             f"pool {pool.name!r}: this journal's market must cover the deadline of {job.deadline_hours:g} h, "
             f"got {max(0.0, left_hours):g} h of it from now on; use an earlier deadline, or {ANOTHER}"
         )
-    return dataclasses.replace(submitted, start_slot=slot, origin_hours=origin_hours)
+    return at
 
 
 def _check_no_start(start: int | None) -> None:
@@ -84,20 +92,31 @@ def start_of(job: Job, pool: Pool, start: int | None) -> int:
     Late, so that the past is long. Raises InputError when the market does not reach to the deadline.
     """
     last = last_start(job, pool)
-    if start is not None:
-        if not 0 <= start <= last:
-            raise InputError(
-                f"start must leave {job.deadline_hours:g} h of market, so lie in 0..{last}, got {start}; "
-                "use a longer market or an earlier deadline"
-            )
-        return start
     if last < 0:
         raise InputError(
             f"pool {pool.name!r}: the market must cover the deadline of {job.deadline_hours:g} h, got "
             f"{pool.hours:g} h of it; use a longer market or an earlier deadline"
         )
-    room = round(ROOM_SHARE * job.deadline_hours / pool.slot_hours)
-    return max(0, last - room) if last >= 2 * room else last
+    if start is None:
+        room = round(ROOM_SHARE * job.deadline_hours / pool.slot_hours)
+        return max(0, last - room) if last >= 2 * room else last
+    if not 0 <= start <= last:
+        raise InputError(
+            f"start must leave {job.deadline_hours:g} h of market, so lie in 0..{last}, got {start}; "
+            "use a longer market or an earlier deadline"
+        )
+    return start
+
+
+def wanted_slot(job: Job, pool: Pool, start: int | None, *, shared: bool) -> int | None:
+    """Return the slot at which the first job is to stand; None: as late as leaves it room.
+
+    Where others will come, and nobody asks for a slot, it is the middle of the market, so that it lasts for
+    them; earlier where the job needs more than half of it.
+    """
+    if start is not None or not shared:
+        return start
+    return max(0, min(len(pool) // 2, last_start(job, pool)))
 
 
 def best_pool(job_in: Callable[[Pool], Job], market: Market, start: Callable[[Pool], int | None]) -> Pool:

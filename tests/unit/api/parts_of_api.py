@@ -19,6 +19,7 @@ from slacktide.api.service import Service
 from slacktide.app.admission import FilesRead, Intake
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.journal import values_of
+from slacktide.app.market import MarketSpec
 from slacktide.app.question_forms import Setting
 from slacktide.app.questions import answer, told_error
 from slacktide.app.submission import Defaults
@@ -98,7 +99,7 @@ class DirectAsker:
 class House:
     """A journal with a dry engine that the test steps, and the application on it."""
 
-    def __init__(self, folder: Path, **keeper: Any) -> None:
+    def __init__(self, folder: Path, market: MarketSpec | None = None, **keeper: Any) -> None:
         self.path = folder / "journal.db"
         self.store = SqliteStore(self.path)
         make_journal(self.store)
@@ -120,7 +121,10 @@ class House:
         self.said: list[str] = []
         hub = Hub(lambda after, job, most: self.desk.run(self.desk.page, after, job, most), self.desk.paths)
         self.keeper = Doorkeeper(**{"tokens": self.tokens, "hosts": ("localhost", "127.0.0.1"), **keeper})
-        asker = cast(Asker, DirectAsker(Setting(journal=str(self.path), learned=str(folder / "learn.json"))))
+        market = market or MarketSpec()
+        setting = Setting(journal=str(self.path), market=market, learned=str(folder / "learn.json"))
+        asker = cast(Asker, DirectAsker(setting))
+        self.defaults = Defaults(market=market)
         self.service = Service(
             self.desk, cast(Runner, StubRunner()), self.keeper, asker, hub, self.said.append
         )
@@ -135,7 +139,7 @@ class House:
     def take_in(self) -> None:
         """Answer what was asked, as a controller does."""
         self.engine.hear()
-        self._intake.answer(Defaults())
+        self._intake.answer(self.defaults)
 
     def live(self, hours: float) -> None:
         """Let market time pass."""

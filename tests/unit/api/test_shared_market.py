@@ -1,0 +1,92 @@
+"""A server's market lasts for jobs that come later, and plans begin where it stands, as the jobs would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slacktide.app.market import MarketSpec
+from slacktide.market.source import open_market
+
+from .parts_of_api import JOB, House
+
+MARKET = "synthetic:h100?days=4&slot=30m&seed=2"
+OTHER = "synthetic:h100?days=6&slot=30m&seed=3"
+POOL = open_market(MARKET).pools[0]
+MIDDLE = len(POOL) // 2
+LONG = JOB.replace("name: job", "name: long").replace("4 gpu-hours", "150 gpu-hours").replace("12h", "46h")
+UNNAMED = JOB.replace(f"market: {MARKET}\n", "")
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """A server that others will submit jobs to."""
+    made = House(tmp_path, MarketSpec(shared=True))
+    yield made
+    made.close()
+
+
+def submit(house: House, text: str) -> int:
+    """Submit a job, and return the slot in which it was placed."""
+    sent = house.ask("POST", "/api/v1/jobs?wait=0", {"text": text}, key=f"{len(text)}")
+    house.take_in()
+    answer = house.ask("GET", f"/api/v1/requests/{sent.json['key']}")
+    assert answer.status == 200, answer.message
+    return house.engine.world.jobs[answer.json["job"]].submitted.start_slot
+
+
+def planned(house: House, text: str, **asked: object) -> tuple[str, int]:
+    """Plan a job, and return its market and the slot in which it would begin."""
+    answer = house.ask("POST", "/api/v1/plan", {"text": text, **asked})
+    assert answer.status == 200, answer.message
+    return answer.json["market"], answer.json["begin"]["slot"]
+
+
+def source(market: str) -> str:
+    """Return what a plan calls a market."""
+    return open_market(market).source
+
+
+def test_a_market_begins_where_it_lasts_for_later_jobs(house: House) -> None:
+    assert submit(house, LONG) == MIDDLE
+    house.live(20.0)
+    assert submit(house, JOB) == MIDDLE + 40
+    house.live(17.0)
+    late = house.ask("POST", "/api/v1/plan", {"text": JOB})
+    assert (late.status, "this journal's market must cover the deadline of 12 h" in late.message) == (
+        400,
+        True,
+    )
+
+
+def test_a_job_that_needs_more_than_half_a_market_begins_earlier(house: House) -> None:
+    assert submit(house, JOB.replace("12h", "60h")) == len(POOL) - 120
+
+
+def test_a_plan_begins_where_the_job_would(house: House) -> None:
+    assert planned(house, JOB) == (source(MARKET), MIDDLE)
+    assert submit(house, LONG) == MIDDLE
+    house.live(20.0)
+    now = MIDDLE + 40
+    assert planned(house, JOB) == (source(MARKET), now)
+    assert planned(house, UNNAMED) == (source(MARKET), now), (
+        "a job that names no market is on that of the others"
+    )
+    assert planned(house, JOB, start=3) == (source(MARKET), 3)
+    assert planned(house, UNNAMED, market=OTHER) == (source(OTHER), len(open_market(OTHER).pools[0]) // 2)
+    house.lease.__exit__(None, None, None)
+    assert planned(house, JOB) == (source(MARKET), MIDDLE), (
+        "nobody runs the jobs: their market stands nowhere"
+    )
+    house.lease.__enter__()
+
+
+def test_where_a_market_begins_can_be_said(tmp_path: Path) -> None:
+    house = House(tmp_path, MarketSpec(shared=True, start=7))
+    assert planned(house, JOB) == (source(MARKET), 7)
+    assert submit(house, LONG) == 7
+    house.live(5.0)
+    assert planned(house, JOB) == (source(MARKET), 17)
+    house.close()
