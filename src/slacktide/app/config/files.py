@@ -80,9 +80,17 @@ def user_path() -> Path:
 
 
 def project_path(start: Path | None = None) -> Path | None:
-    """Return the project's file: in the working folder, else in the nearest one above; None without any."""
+    """Return the project's file: in the working folder, else in the nearest one above; None without any.
+
+    A folder that this account may not look into has none, as when `sudo -u` starts a command in root's.
+    """
     here = (start or Path.cwd()).absolute()
-    return next((found for found in _upwards(here) if found.is_file()), None)
+    return next((found for found in _upwards(here) if is_seen(found)), None)
+
+
+def is_seen(path: Path) -> bool:
+    """Whether there is a file that this account can find."""
+    return os.path.isfile(path)  # pathlib's raises where a folder is closed
 
 
 def _upwards(here: Path) -> Iterator[Path]:
