@@ -119,10 +119,7 @@ def read_settings(kind: Kind, path: Path) -> SettingsFile:
 
 def parse_settings(kind: Kind, path: Path, text: str) -> SettingsFile:
     """Read the text of a file, and check its keys."""
-    try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise not_toml("a settings file", path, text, str(error)) from None
+    tree = _tree(path, text)
     found = SettingsFile(kind, path, tree, toml_text.places(text))
     _check(found, found.top)
     for name, table in tree.get(keys.PROFILES, {}).items():
@@ -131,6 +128,13 @@ def parse_settings(kind: Kind, path: Path, text: str) -> SettingsFile:
             raise FileError(f"a profile must be a table, got {shown(table)}", path=path, line=line)
         _check(found, Table(found, name, table))
     return found
+
+
+def _tree(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise not_toml("a settings file", path, text, str(error)) from None
 
 
 def _check(file: SettingsFile, table: Table) -> None:
@@ -175,7 +179,7 @@ def unset_key(kind: Kind, path: Path, names: toml_text.Path) -> None:
 
 def _edit(kind: Kind, path: Path, names: toml_text.Path, change: Callable[[str], str]) -> None:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    parse_settings(kind, path, text)
+    _tree(path, text)  # its values may be wrong: this may be how one is mended
     try:
         made = change(text)
     except InputError as error:
