@@ -116,11 +116,14 @@ def test_the_backup_script_of_operators_copies_a_journal_and_what_is_beside_it(s
     state.mkdir()
     shutil.copy(ROOT / "tests/golden/journals/finished.db", state / "journal.db")
     (state / ".journal.db.tokens").write_text("digests")
+    (state / "journal.runs/job").mkdir(parents=True)
+    (state / "journal.runs/job/rank-0.log").write_text("line")
     done = subprocess.run(
         ["/bin/sh", "-s", str(state), "backups"], input=script, capture_output=True, text=True, check=True
     )
     made = Path(done.stdout.strip())
-    assert {path.name for path in made.iterdir()} == {"journal.db", ".journal.db.tokens"}
+    assert {path.name for path in made.iterdir()} == {"journal.db", ".journal.db.tokens", "journal.runs"}
+    assert (made / "journal.runs/job/rank-0.log").read_text() == "line"
     assert run(["cost", "--journal", str(made / "journal.db")]) == 0
 
 

@@ -32,6 +32,13 @@ def test_all_that_the_package_and_its_extras_need_is_pinned() -> None:
         assert re.sub(r"[-_.]+", "-", name).lower() in known, needed
 
 
+def test_the_container_has_nothing_but_files_of_the_lock() -> None:
+    text = re.sub(r"\\\n", "", (ROOT / "Containerfile").read_text(encoding="utf-8"))
+    fetched = [part for part in text.split("&&") if re.search(r"pip (download|install)", part)]
+    assert len(fetched) == 2
+    assert all("--require-hashes" in part or "--no-index" in part for part in fetched)
+
+
 def test_pins_are_read_with_or_without_hashes_and_after_a_merge_that_failed() -> None:
     text = """# why
 <<<<<<< HEAD

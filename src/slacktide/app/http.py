@@ -21,6 +21,8 @@ RETRY_S = 60.0
 PAUSE_S = 0.5
 BUSY = (429, 503)
 """Answers after which it is asked again."""
+NOT_THERE = (502, 503, 504)
+"""What a proxy answers, in its own words, while the server behind it cannot be reached."""
 FILE_S = 330.0
 """How long a page or picture may take: a little longer than a server gives itself for one."""
 BEAT_S = 60.0
@@ -46,6 +48,10 @@ class ServerError(SlacktideError):
 
 class UntrustedError(BackendError):
     """A server could not show that it is the one that was meant."""
+
+
+class AwayError(BackendError):
+    """A proxy answered in place of a server that it could not reach, as while that one is started again."""
 
 
 class Frame(NamedTuple):
@@ -129,7 +135,7 @@ class Client:
                     yield frame
                     if frame.kind == "over":
                         return
-            except (OSError, http.client.HTTPException):
+            except (OSError, http.client.HTTPException, AwayError):
                 time.sleep(PAUSE_S)
             self.get("/api/v1/session")  # so that a server that is gone for good is noticed
 
@@ -230,7 +236,7 @@ def _with_query(path: str, query: Mapping[str, object]) -> str:
 
 
 def _check(status: int, body: bytes) -> Any:
-    """Return the answer of a server; raises ServerError where it is an error."""
+    """Return the answer of a server; raises ServerError where it is an error, AwayError where a proxy's."""
     try:
         found = json.loads(body) if body else None
     except ValueError:
@@ -238,6 +244,8 @@ def _check(status: int, body: bytes) -> Any:
     if status < 400:
         return found
     told = found.get("error") if isinstance(found, dict) else None
+    if not isinstance(told, dict) and status in NOT_THERE:
+        raise AwayError(f"the server must be reachable for the proxy in front of it, got status {status}")
     if not isinstance(told, dict):
         raise ServerError(f"the server must answer with JSON, got status {status}", 4, status)
     raise ServerError(str(told.get("message")), int(told.get("exit_code", 1)), status)

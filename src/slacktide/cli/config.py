@@ -77,7 +77,10 @@ def set_(context: click.Context, key: str, value: str, project: bool) -> None:
     kind, path, names = _place_of(context, key, project)
     plain = key.split(".")
     number = plain[0].endswith("_usd") or len(plain) > 1
-    set_key(kind, path, names, defaults.typed(value) if number else from_here(key, value, kind, path))
+    given = defaults.typed(value) if number else from_here(key, value, kind, path)
+    if len(plain) > 1:
+        defaults.check_value(*_root_of(context), plain, given)
+    set_key(kind, path, names, given)
     click.echo(f"set {key} in {path}", err=True)
 
 
@@ -103,13 +106,18 @@ def _place_of(context: click.Context, key: str, project: bool) -> tuple[Kind, Pa
     from slacktide.app.config.keys import PROFILE, PROFILES
 
     names, profile = tuple(key.split(".")), defaults.profile_of(context)
-    root = context.find_root()
-    assert isinstance(root.command, click.Group)
-    defaults.check_key(root.command, root, names)
+    defaults.check_key(*_root_of(context), names)
     if profile and names == (PROFILE,):
         raise InputError("profile must be set at the top of a file, got --profile; leave it out")
     path = (project_path() or Path.cwd() / PROJECT_FILE) if project else user_path()
     return "project" if project else "user", path, (PROFILES, profile, *names) if profile else names
+
+
+def _root_of(context: click.Context) -> tuple[click.Group, click.Context]:
+    """Return the command of all commands, and its context."""
+    root = context.find_root()
+    assert isinstance(root.command, click.Group)
+    return root.command, root
 
 
 @config.command()
@@ -132,11 +140,10 @@ def _paths() -> dict[str, str | None]:
 
 def _check_all(context: click.Context, settings: Settings) -> None:
     """Raise FileError where a default is of no use, whichever command it is for."""
-    root = context.find_root()
-    assert isinstance(root.command, click.Group)
-    defaults.check_commands(root.command, root, settings)
+    top, root = _root_of(context)
+    defaults.check_commands(top, root, settings)
     for name in settings.defaults():
-        command = root.command.get_command(root, name)
+        command = top.get_command(root, name)
         assert command is not None
         defaults.defaults_of(command, root, settings, (name,))
 

@@ -174,14 +174,23 @@ def check_key(root: click.Group, context: click.Context, names: tuple[str, ...])
 
     first, *rest = names
     if first == DEFAULTS:
-        _check_option(root, context, rest)
+        _option(root, context, rest)
     elif rest or first not in (*KEYS, PROFILE):
         known = [*KEYS, PROFILE, f"{DEFAULTS}.COMMAND.OPTION"]
         raise InputError(unknown_name("a key", ".".join(names), known))
 
 
-def _check_option(root: click.Group, context: click.Context, names: Sequence[str]) -> None:
-    """Raise InputError unless these are the names of a command and of one of its options."""
+def check_value(root: click.Group, context: click.Context, names: Sequence[str], value: object) -> None:
+    """Raise InputError unless the option that a key of `defaults` names can have this value."""
+    option = _option(root, context, names[1:])
+    try:
+        option.type_cast_value(context, _as_click(value, option))
+    except click.BadParameter as error:
+        raise InputError(f"{'.'.join(names)}: {error.message}") from error
+
+
+def _option(root: click.Group, context: click.Context, names: Sequence[str]) -> click.Option:
+    """Return the option that these name, after its command; raises InputError where there is none."""
     command: click.Command = root
     left = list(names)
     while isinstance(command, click.Group):
@@ -191,9 +200,11 @@ def _check_option(root: click.Group, context: click.Context, names: Sequence[str
         found = command.get_command(context, name)
         assert found is not None
         command = found
-    options = [name.replace("_", "-") for name in options_of(command)]
-    if len(left) != 1 or left[0].replace("_", "-") not in options:
-        raise InputError(unknown_name("an option in defaults", ".".join(left), options))
+    options = {name.replace("_", "-"): option for name, option in options_of(command).items()}
+    named = ".".join(left)
+    if named.replace("_", "-") not in options:
+        raise InputError(unknown_name("an option in defaults", named, list(options)))
+    return options[named.replace("_", "-")]
 
 
 def environment(key: str) -> str:

@@ -171,6 +171,24 @@ def test_a_key_that_is_not_there_is_not_set(user: Path, key: str) -> None:
     assert not user.exists()
 
 
+def test_a_default_that_its_option_cannot_have_is_not_set(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["config", "set", "defaults.jobs.output", "xml"]) == 2
+    assert "defaults.jobs.output: 'xml' is not one of 'table', 'json'" in capsys.readouterr().err
+    assert not user.exists()
+    assert run(["config", "set", "defaults.jobs.output", "json"]) == 0
+
+
+@pytest.mark.parametrize("mend", [["set", "spot_usd", "2"], ["unset", "spot_usd"]])
+def test_a_wrong_value_in_a_file_can_be_mended(user: Path, mend: list[str]) -> None:
+    user.write_text('# mine\nspot_usd = "x"\n')
+    assert run(["config", "set", "market", "m"]) == 2, "which would leave a wrong file"
+    assert run(["config", *mend]) == 0
+    assert run(["config"]) == 0
+    assert user.read_text().startswith("# mine\n")
+
+
 def test_what_was_set_can_be_removed(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "set", "market", "synthetic:h100"]) == 0
     assert run(["--profile", "lab", "config", "set", "spot_usd", "2.5"]) == 0

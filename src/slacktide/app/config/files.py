@@ -80,9 +80,17 @@ def user_path() -> Path:
 
 
 def project_path(start: Path | None = None) -> Path | None:
-    """Return the project's file: in the working folder, else in the nearest one above; None without any."""
+    """Return the project's file: in the working folder, else in the nearest one above; None without any.
+
+    A folder that this account may not look into has none, as when `sudo -u` starts a command in root's.
+    """
     here = (start or Path.cwd()).absolute()
-    return next((found for found in _upwards(here) if found.is_file()), None)
+    return next((found for found in _upwards(here) if is_seen(found)), None)
+
+
+def is_seen(path: Path) -> bool:
+    """Whether there is a file that this account can find."""
+    return os.path.isfile(path)  # pathlib's raises where a folder is closed
 
 
 def _upwards(here: Path) -> Iterator[Path]:
@@ -111,10 +119,7 @@ def read_settings(kind: Kind, path: Path) -> SettingsFile:
 
 def parse_settings(kind: Kind, path: Path, text: str) -> SettingsFile:
     """Read the text of a file, and check its keys."""
-    try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise not_toml("a settings file", path, text, str(error)) from None
+    tree = _tree(path, text)
     found = SettingsFile(kind, path, tree, toml_text.places(text))
     _check(found, found.top)
     for name, table in tree.get(keys.PROFILES, {}).items():
@@ -123,6 +128,13 @@ def parse_settings(kind: Kind, path: Path, text: str) -> SettingsFile:
             raise FileError(f"a profile must be a table, got {shown(table)}", path=path, line=line)
         _check(found, Table(found, name, table))
     return found
+
+
+def _tree(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise not_toml("a settings file", path, text, str(error)) from None
 
 
 def _check(file: SettingsFile, table: Table) -> None:
@@ -167,7 +179,7 @@ def unset_key(kind: Kind, path: Path, names: toml_text.Path) -> None:
 
 def _edit(kind: Kind, path: Path, names: toml_text.Path, change: Callable[[str], str]) -> None:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    parse_settings(kind, path, text)
+    _tree(path, text)  # its values may be wrong: this may be how one is mended
     try:
         made = change(text)
     except InputError as error:

@@ -21,6 +21,7 @@ from slacktide.app.config.files import (
     Table,
     is_foreign,
     is_open_to_others,
+    is_seen,
     project_path,
     read_settings,
     user_path,
@@ -108,7 +109,7 @@ def read_all(profile: str | None = None) -> Settings:
     `profile` is the one chosen on the command line or in the environment, before that of the files.
     """
     own, notes = user_path(), list[str]()
-    user = read_settings("user", own) if own.is_file() else None
+    user = read_settings("user", own) if is_seen(own) else None
     if user is not None and user.holds_token and is_open_to_others(own):
         notes.append(f"{own} holds a token and must be readable by you alone; `chmod 600 {own}`")
     project = _project(notes)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +46,24 @@ def test_files_are_where_they_are_looked_for(
     assert project_path() == project
     monkeypatch.setenv("SLACKTIDE_CONFIG", "/elsewhere.toml")
     assert user_path() == Path("/elsewhere.toml")
+
+
+def test_a_folder_that_is_closed_to_this_account_has_no_settings(
+    user: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`sudo -u slacktide slacktide jobs` is started in root's own folder."""
+    user.write_text("spot_usd = 1")
+    project.write_text("spot_usd = 2")
+    stat = os.stat
+
+    def refused(path: Any, **more: Any) -> os.stat_result:
+        if os.fspath(path).endswith(".toml"):
+            raise PermissionError(13, "Permission denied")
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "stat", refused)
+    assert project_path() is None
+    assert value(read_all(), "spot_usd") is None
 
 
 def test_a_profile_comes_before_the_project_and_the_project_before_the_user(
