@@ -302,7 +302,7 @@ def unpack(content: bytes, folder: Path) -> None:
             for entry in archive.infolist():
                 _write(archive, entry, folder)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
-        raise InputError(f"a working folder must be a zip file, whole, got: {error}") from error
+        raise InputError(f"a working folder must be an intact zip file, got: {error}") from error
 
 
 def _check_archive(archive: zipfile.ZipFile) -> None:
