@@ -89,7 +89,7 @@ class Reading:
             handler=self.jobs,
             answer=forms.JobList,
             query=filters,
-            says="List jobs in the order they came.",
+            says="List jobs in the order of their submission.",
         )
         yield Endpoint(method="GET", path=JOB, handler=self.job, answer=forms.JobAnswer, says="Show one job.")
         yield Endpoint(
@@ -103,7 +103,7 @@ class Reading:
                 Param("after", "string", "The `next` of an earlier answer."),
                 Param("rank", "integer", "Only this worker.", 0),
                 Param("attempt", "integer", "Only this set of workers; 0 is the setup.", 0),
-                Param("wait", "number", "Seconds to wait for more while the job goes on.", 0, LOGS_WAIT_S),
+                Param("wait", "number", "Seconds to wait for more while the job is running.", 0, LOGS_WAIT_S),
                 Param("follow", "boolean", "More will be asked for: leave out a line without its end."),
             ),
         )

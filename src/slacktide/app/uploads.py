@@ -51,7 +51,7 @@ _FOLDER = re.compile(r"[0-9a-f]{24}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitRequest:
-    """A job to be run, as a client sends it: all that the job needs of the client's machine is in it."""
+    """A job to be run, as a client sends it: all that the job needs from the client's machine is in it."""
 
     text: str
     """The job file."""

@@ -59,7 +59,7 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HookStatus:
-    """Where a hook stands."""
+    """The state of a hook."""
 
     name: str
     cursor: int
