@@ -189,7 +189,7 @@ def test_interrupted_then_taken_up_again(
     out, err = first.communicate(timeout=60)
     assert first.returncode == 101, err
     assert "stopping: the workers checkpoint" in out
-    assert "holds no GPUs any more" in out
+    assert "no longer holds GPUs" in out
     assert "counting has not ended" in out
     assert "`slacktide run --resume` continues" in err
     assert workers_of(tmp_path) == []

@@ -324,13 +324,13 @@ BROKEN: dict[str, tuple[str, int, str]] = {
     "classes as mapping": (
         "budget: 1 gpu\nclasses:\n  bert: {}\n",
         3,
-        "must be a list of classes, each begun with '- ', got a mapping",
+        "must be a list of classes, each starting with '- ', got a mapping",
     ),
-    "classes empty": ("budget: 1 gpu\nclasses: []\n", 2, "must be a list of classes, each begun"),
+    "classes empty": ("budget: 1 gpu\nclasses: []\n", 2, "must be a list of classes, each starting"),
     "classes null": (
         "budget: 1 gpu\nclasses:\n",
         2,
-        "must be a list of classes, each begun with '- ', got nothing",
+        "must be a list of classes, each starting with '- ', got nothing",
     ),
     "class as text": ("budget: 1 gpu\nclasses: [bert]\n", 2, "classes: must be mappings of keys"),
     "class unknown key": (
@@ -374,7 +374,7 @@ BROKEN: dict[str, tuple[str, int, str]] = {
     "phases as text": (
         SMALL.replace("work: 4 gpu-hours", "phases: three"),
         5,
-        "phases: must be a list of phases, each begun",
+        "phases: must be a list of phases, each starting",
     ),
     "phase as text": (SMALL.replace("work: 4 gpu-hours", "phases: [1]"), 5, "phases: must be a mapping"),
     "phase without work": (

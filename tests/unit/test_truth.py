@@ -101,7 +101,7 @@ def test_the_truth_is_said_in_a_sentence() -> None:
     assert words.truth(JOB, AS_SAID) == ""
     assert words.truth(JOB, Truth(1.5, 0.8)) == (
         "The job was not what its file says: 1.5 times the work, 0.8 times as fast on 8 GPUs. "
-        "The file was believed, because it states no spread."
+        "The file's figures were used, because it states no spread."
     )
     spread = Job(work_gpu_hours=4.0, deadline_hours=9.0, widths=(1,), work_spread=0.3)
     assert words.truth(spread, RandomTruth(seed=2)) == (

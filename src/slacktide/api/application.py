@@ -95,7 +95,7 @@ def methods_by_path(endpoints: Sequence[Endpoint]) -> dict[Pattern[str], set[str
 
 def _not_found(request: Request, error: Exception, allowed: Mapping[Pattern[str], set[str]]) -> Response:
     assert isinstance(error, HTTPException)
-    said = {404: "there is nothing at this address", 405: "this address does not know that method"}
+    said = {404: "nothing was found at this address", 405: "this address does not support that method"}
     answer = refused(error.status_code, said.get(error.status_code, error.detail))
     answer.headers.update(error.headers or {})
     if error.status_code == 405:

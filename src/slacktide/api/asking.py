@@ -117,8 +117,8 @@ class Asker:
             ) from error
         except (DiedError, OSError, ValueError) as error:
             raise BackendError(
-                "the process that answers questions must live until it has answered, got its end; ask again, "
-                "and if it ends again, for less"
+                "the process that answers questions must run until it has answered, but it ended; ask again, "
+                "and if it ends again, ask for less"
             ) from error
         if "error" in told:
             raise AskedError(told["error"])

@@ -235,9 +235,7 @@ class Desk:
             else:
                 return answer is not None
         if not self.uploads.is_same(request, before):
-            raise KeyTakenError(
-                "an Idempotency-Key must stand for one job, got it with another; use a new one"
-            )
+            raise KeyTakenError("an Idempotency-Key must be for one job, got it with another; use a new one")
         return True
 
     def tidy(self, now_s: float | None = None) -> None:

@@ -19,7 +19,7 @@ from slacktide.results.status import JobStatus
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """What went wrong: its kind, in words, and with what exit code the command line leaves for it."""
+    """What went wrong: its kind, a message, and the exit code of the command line for it."""
 
     kind: str
     message: str
@@ -35,7 +35,7 @@ class ErrorAnswer:
 
 @dataclass(frozen=True, slots=True)
 class JobList:
-    """Jobs in the order they came."""
+    """Jobs in the order of their submission."""
 
     jobs: list[JobStatus]
 
@@ -45,7 +45,7 @@ class JobAnswer(JobStatus):
     """One job: its row in the list, and more."""
 
     key: str
-    """The request that it came from; empty for one that the controller's own process handed in."""
+    """The request that it came from; empty for one that the controller's own process submitted."""
     text: str
     """The job file, without values of secrets."""
     home_pool: str
@@ -61,14 +61,14 @@ class JobAnswer(JobStatus):
     began_hours: float
     """On the market's clock."""
     deadline_kind: str | None
-    """`hard`, `soft` or `none`; null where its file cannot be read any more."""
+    """`hard`, `soft` or `none`; null if its file can no longer be read."""
     after_deadline: str | None
     work_known: bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A request to run a job: its key, and the job once it was taken in."""
+    """A request to run a job: its key, and the job once it is accepted."""
 
     key: str
     job: str | None
@@ -109,7 +109,7 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Lines, the place after them to ask from next, and whether there will be no more."""
+    """Lines, the place from which to ask next, and whether there will be no more."""
 
     lines: list[LogRow]
     next: str
@@ -138,9 +138,9 @@ class CourseAnswer:
 
     job: str
     hours: float
-    """How long it has been under way, or was."""
+    """How long it has been running, or ran."""
     projected_hours: float | None
-    """When it would be done at its pace so far; null while too little is done, and once it is over."""
+    """When it would be done at its pace so far; null while too little is done, and once it has ended."""
     points: list[CoursePoint]
     happenings: list[Mapping[str, Any]]
     """Its last events, as documented, without payments; of a row of equal decisions the newest. A decision
@@ -223,14 +223,14 @@ class MachineList:
 
 @dataclass(frozen=True, slots=True)
 class HookList:
-    """Where the hooks for alerts stand."""
+    """The state of the hooks for alerts."""
 
     hooks: list[HookStatus]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolNow:
-    """What a pool offers, slot by slot up to now, and what befell jobs in it last."""
+    """What a pool offers, slot by slot up to now, and what last happened to jobs in it."""
 
     name: str
     gpu: str
@@ -241,7 +241,7 @@ class PoolNow:
     spot_gpus: list[int]
     on_demand_gpus: list[int] | None
     until_utc: str | None
-    """Up to when a feed has prices; null for a record."""
+    """Up to when a feed has prices; null for a recorded market."""
     taken_hours_ago: float | None
     """When the market last took spot back from a job here; null: never on this clock."""
     taken_gpus: int
@@ -257,7 +257,7 @@ class Markets:
 
     pools: list[PoolNow]
     live: bool
-    """Whether prices come from a feed; otherwise a record is played."""
+    """Whether prices come from a feed; otherwise a recorded market is replayed."""
     feed_trouble: str
     """What is wrong with the feed; empty when nothing is."""
 
@@ -286,7 +286,7 @@ class FleetCourseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A request that was not answered yet."""
+    """A request that has not been answered yet."""
 
     key: str
     path: str
@@ -328,7 +328,7 @@ class LoginRequest:
 
 @dataclass(frozen=True, slots=True)
 class SessionAnswer:
-    """Who asks, and for what the token is good."""
+    """The name of the token, and its role."""
 
     name: str | None
     role: Role | None

@@ -85,7 +85,7 @@ class Doorkeeper:
         if _host(headers.get("host", "")) not in self.hosts:
             return 421, "the Host of a request must be a name of this server, got another"
         if _BAD_PATH.search(scope.get("raw_path") or scope["path"].encode()):
-            return 404, "there is nothing at this address"
+            return 404, "nothing was found at this address"
         return self._known(scope, headers)
 
     def _known(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str] | Who:
@@ -94,12 +94,12 @@ class Doorkeeper:
         who = Who()
         if given:
             if self.failures.is_spent(address):
-                return 429, "tokens must be right more often than this, got too many that were not"
+                return 429, "tokens must be valid, got too many that were not; try again later"
             kind, _, text = given.partition(" ")
             token = self.tokens.check(text.strip()) if kind.lower() == "bearer" else None
             if token is None:
                 self.failures.take(address)
-                return 401, "the token must be one of this server, got another, or one that is over"
+                return 401, "the token must be valid on this server, got one that is unknown or expired"
             who = Who(token.name, token.role, token=token.sha256)
         elif cookie:
             who = self._in_session(cookie)
@@ -126,7 +126,7 @@ class Doorkeeper:
         self, scope: Scope, headers: Mapping[str, str], who: Who, address: str
     ) -> tuple[int, str] | Who:
         if not self.requests.take(who.name or address):
-            return 429, "requests must be fewer, got more than this caller's share; wait a moment"
+            return 429, "requests must stay within the limit for each caller, got more; wait a moment"
         by_browser = scope["method"] not in SAFE_METHODS and not headers.get("authorization")
         if by_browser and not is_from_here(headers, needed=bool(who.session)):
             return 403, "a request with a cookie must come from this server's pages, got another origin"
@@ -253,7 +253,7 @@ def _limited(receive: Receive, most: int) -> Receive:
         try:
             message = await (asyncio.wait_for(receive(), BODY_S) if waiting else receive())
         except TimeoutError:
-            raise HTTPException(408, f"a body must come within {BODY_S:g} s, got a pause") from None
+            raise HTTPException(408, f"a body must arrive within {BODY_S:g} s, got a pause") from None
         waiting = bool(message.get("more_body"))
         left -= len(message.get("body", b""))
         if left < 0:

@@ -23,16 +23,16 @@ PATTERNS = {"sha256": {"pattern": "^[0-9a-f]{64}$"}}
 ERRORS = {
     "400": "What was sent cannot be used.",
     "401": "No token, or a wrong one.",
-    "403": "The token is not good for this, or the request came from a foreign page.",
-    "404": "There is no such thing.",
-    "408": "The body took too long to come.",
-    "409": "It cannot be met, or contradicts what was asked before.",
+    "403": "The token may not do this, or the request came from another site.",
+    "404": "Not found.",
+    "408": "The body took too long to arrive.",
+    "409": "It cannot be met, or conflicts with an earlier request.",
     "413": "The body is too large.",
     "421": "The Host is not a name of this server.",
     "429": "Too many requests.",
     "500": "Something went wrong; the server's log says what.",
-    "502": "What the server stands on failed.",
-    "503": "The server is not well, or busy.",
+    "502": "Something that the server depends on failed.",
+    "503": "The server is unhealthy, or busy.",
 }
 
 

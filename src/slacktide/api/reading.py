@@ -79,7 +79,7 @@ class Reading:
         filters = (
             Param("state", "string", "Only jobs in this state, such as running; `active`: not ended."),
             Param("health", "string", "Only on-time, at-risk or late ones.", among=get_args(Health)),
-            Param("name", "string", "Only jobs whose name begins so."),
+            Param("name", "string", "Only jobs whose name begins with this."),
             Param("limit", "integer", "Only the newest ones.", 1, 10**6),
         )
         page = (AFTER, LIMIT, FORM)
@@ -89,7 +89,7 @@ class Reading:
             handler=self.jobs,
             answer=forms.JobList,
             query=filters,
-            says="List jobs in the order they came.",
+            says="List jobs in the order of their submission.",
         )
         yield Endpoint(method="GET", path=JOB, handler=self.job, answer=forms.JobAnswer, says="Show one job.")
         yield Endpoint(
@@ -103,7 +103,7 @@ class Reading:
                 Param("after", "string", "The `next` of an earlier answer."),
                 Param("rank", "integer", "Only this worker.", 0),
                 Param("attempt", "integer", "Only this set of workers; 0 is the setup.", 0),
-                Param("wait", "number", "Seconds to wait for more while the job goes on.", 0, LOGS_WAIT_S),
+                Param("wait", "number", "Seconds to wait for more while the job is running.", 0, LOGS_WAIT_S),
                 Param("follow", "boolean", "More will be asked for: leave out a line without its end."),
             ),
         )
@@ -155,7 +155,7 @@ class Reading:
             handler=self.plot,
             answer=bytes,
             media=tuple(PICTURES.values()),
-            query=(Param("form", "string", "`png` (usual), `svg` or `pdf`.", among=tuple(PICTURES)),),
+            query=(Param("form", "string", "`png` (default), `svg` or `pdf`.", among=tuple(PICTURES)),),
             timed=False,
             says="Show the run of a job as a picture.",
         )
@@ -188,7 +188,7 @@ class Reading:
             path="/api/v1/journal",
             handler=self.journal,
             answer=forms.JournalAnswer,
-            says="Show where the journal stands, and which requests wait.",
+            says="Show the state of the journal, and which requests are waiting.",
         )
         yield Endpoint(
             method="GET",
@@ -203,7 +203,7 @@ class Reading:
             path="/api/v1/alerts",
             handler=self.alerts,
             answer=forms.HookList,
-            says="Show what hooks for alerts were sent, what waits and the last error, without addresses.",
+            says="Show what hooks for alerts were sent, what waits, and the last error, without addresses.",
         )
         yield Endpoint(
             method="GET",
@@ -211,7 +211,7 @@ class Reading:
             handler=self.health,
             answer=forms.Health,
             role=None,
-            says="Say whether the engine stepped lately, the lease is held and the disk takes more, or 503.",
+            says="Say whether the engine steps, the lease is held and the disk is writable; otherwise 503.",
         )
         yield Endpoint(
             method="GET",

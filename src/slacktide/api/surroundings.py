@@ -38,7 +38,7 @@ class Surroundings:
             handler=self.markets,
             answer=forms.Markets,
             timed=False,
-            says="Show what pools offer now, and offered lately.",
+            says="Show what pools offer now, and offered recently.",
             query=(
                 Param("slots", "integer", "How many slots up to now.", 1, MOST_SLOTS),
                 Param("pool", "string", "Only this pool."),
@@ -50,10 +50,10 @@ class Surroundings:
             handler=self.forecast,
             answer=forms.ForecastAnswer,
             timed=False,
-            says="Show what a pool will probably offer, by the model of plans, and how that did lately.",
+            says="Show what a pool will probably offer, by the model of plans, and how that did recently.",
             query=(
                 Param("pool", "string", "Which pool."),
-                Param("hours", "integer", "How far ahead; 24 unless told.", 1, MOST_HOURS),
+                Param("hours", "integer", "How far ahead; 24 by default.", 1, MOST_HOURS),
             ),
         )
         yield Endpoint(
@@ -102,7 +102,7 @@ class Surroundings:
             status=204,
             role="submit",
             timed=False,
-            says="Forget everything that was learned of policies.",
+            says="Forget everything learned about policies.",
         )
 
     async def learned(self, request: Request) -> Response:

@@ -25,7 +25,7 @@ from slacktide.errors import InputError
 SESSION = "/api/v1/session"
 WAIT_S = 20.0
 """How long an answer to a submission is waited for unless the caller says otherwise."""
-WAIT = Param("wait", "number", "Seconds to wait until the job was taken in or refused.", 0, MOST_WAIT_S)
+WAIT = Param("wait", "number", "Seconds to wait until the job is accepted or refused.", 0, MOST_WAIT_S)
 UPLOAD = "/api/v1/uploads/{sha256}"
 MARKET = "/api/v1/uploads/markets/{sha256}"
 
@@ -58,7 +58,7 @@ class Writing:
             answer=forms.Accepted,
             query=(WAIT,),
             timed=False,
-            says="Show what became of a submission; 202 while it waits.",
+            says="Show the answer to a submission; 202 while it waits.",
         )
         yield Endpoint(
             method="POST",
@@ -141,7 +141,7 @@ class Writing:
             handler=self.session,
             answer=forms.SessionAnswer,
             role=None,
-            says="Say who asks.",
+            says="Say whose token this is.",
         )
         yield Endpoint(
             method="POST",
@@ -245,7 +245,7 @@ class Writing:
         return JSONResponse({"sha256": said}, 201)
 
     async def session(self, request: Request) -> Response:
-        """Say who asks."""
+        """Say whose token this is."""
         who = who_asks(request)
         return JSONResponse({"name": who.name or None, "role": who.role})
 

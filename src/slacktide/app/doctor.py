@@ -149,7 +149,7 @@ def _port() -> Iterator[Finding]:
         try:
             door.bind(("127.0.0.1", PORT))
         except OSError as error:
-            remedy = "a server may be running already; else `slacktide serve --port N`"
+            remedy = "a server may be running already; otherwise `slacktide serve --port N`"
             yield Finding("port", "optional", f"{PORT}: {error.strerror}", remedy)
         else:
             yield Finding("port", "ok", f"{PORT} is free")

@@ -16,7 +16,7 @@ from slacktide.store.base import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPoint:
-    """Where a fleet stood when its allocator was asked."""
+    """The state of a fleet when its allocator was asked."""
 
     hours: float
     """Since the fleet began."""

@@ -211,9 +211,8 @@ class Client:
     def _unreachable(self, error: Exception) -> BackendError:
         if isinstance(error, ssl.SSLCertVerificationError):
             return UntrustedError(
-                f"the server {self.url} must have a certificate for this name from somebody whom this "
-                f"machine trusts, got one that is not: {error.verify_message}; name a file of those to trust "
-                "in SSL_CERT_FILE"
+                f"the server {self.url} must have a certificate for this name that this machine trusts, "
+                f"got: {error.verify_message}; name a file of certificates to trust in SSL_CERT_FILE"
             )
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return BackendError(f"the server {self.url} must be reachable, got: {reason}")

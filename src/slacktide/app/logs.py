@@ -86,6 +86,6 @@ _PLACE = re.compile(r"([0-9]{1,9})/([0-9]{1,9}):([0-9]{1,15})(\+?)")
 def _placed(part: str) -> tuple[tuple[int, int], _Reader]:
     found = _PLACE.fullmatch(part)
     if found is None:
-        raise InputError(f"a place in logs must be one that was told, such as 1/0:512, got {shown(part)}")
+        raise InputError(f"a place in logs must be a `next`, such as 1/0:512, got {shown(part)}")
     attempt, rank, read, inside = found.groups()
     return (int(attempt), int(rank)), _Reader(int(read), bool(inside))

@@ -136,7 +136,7 @@ def _owner(request: MachinesRequest) -> str:
     owner = _account(request).owner
     if not owner:
         raise InputError(
-            "there must be a journal, or it must be said whose machines are meant, found neither; "
+            "a journal or an owner of machines must be given, found neither; "
             "give --journal PATH, --owner ID or --all-owners"
         )
     return owner

@@ -23,7 +23,7 @@ def own_market(job: str, market: MarketSpec, *, read_own_way: bool) -> Market | 
         return None
     if is_feed(named):
         raise InputError(
-            f"a market for a server must be whole, got the live feed {named}; leave it out for the "
+            f"a market for a server must be complete, got the live feed {named}; leave it out for the "
             "server's own, or name its file without 'feed:'"
         )
     return market.open(named)

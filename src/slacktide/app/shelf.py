@@ -45,8 +45,8 @@ class Shelf:
         held = sum(one.stat().st_size for one in self.folder.iterdir() if one.is_file())
         if held + self.most_bytes > self.most_kept_bytes:
             raise BackendError(
-                f"{self.what} that wait must have at most {self.most_kept_bytes >> 20} MB, got more; "
-                "wait until they were used, or are removed"
+                f"{self.what} that wait must have at most {self.most_kept_bytes >> 20} MB in all, got more; "
+                "wait until some are used or removed"
             )
         return self.folder / f".draft-{os.urandom(8).hex()}"
 

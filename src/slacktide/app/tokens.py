@@ -112,7 +112,8 @@ class Tokens:
             found: tuple[Token, ...] = form(tuple[Token, ...]).read(rows)
         except (OSError, ValueError, Misfit, RecursionError):
             raise FileError(
-                "must be a file of tokens, whole, got another; restore it, or remove it and make tokens anew",
+                "must be an intact file of tokens, got something else; restore it, or remove it "
+                "and add tokens again",
                 path=self.path,
             ) from None
         self._known = {token.name: token for token in found}

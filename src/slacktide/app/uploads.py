@@ -51,7 +51,7 @@ _FOLDER = re.compile(r"[0-9a-f]{24}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitRequest:
-    """A job to be run, as a client sends it: all that the job needs of the client's machine is in it."""
+    """A job to be run, as a client sends it: all that the job needs from the client's machine is in it."""
 
     text: str
     """The job file."""
@@ -302,7 +302,7 @@ def unpack(content: bytes, folder: Path) -> None:
             for entry in archive.infolist():
                 _write(archive, entry, folder)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
-        raise InputError(f"a working folder must be a zip file, whole, got: {error}") from error
+        raise InputError(f"a working folder must be an intact zip file, got: {error}") from error
 
 
 def _check_archive(archive: zipfile.ZipFile) -> None:

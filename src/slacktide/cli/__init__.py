@@ -17,7 +17,7 @@ import click
 from slacktide.errors import BackendError, SlacktideError, readable, unknown_name
 
 COMMANDS = {
-    "alerts": "Try the hooks of an alerts file, or show what they were sent and what waits.",
+    "alerts": "Try the hooks of an alerts file, or show what they were sent and what is waiting.",
     "backends": "List the back ends, where jobs can run, or check one against the contract.",
     "backtest": "Compare policies on past market data, next to a run with perfect foresight.",
     "budget": "Compute how wide each class of a fleet should run, and what the next dollar would buy.",
@@ -42,13 +42,13 @@ COMMANDS = {
     "plan": "Estimate what a job would cost and when it would finish; spends nothing.",
     "policies": "List the policies, or check one against the contract.",
     "preempt": "Take spot workers from a job, as the market would.",
-    "providers": "List the providers, who rent machines out, or check one against the contract.",
+    "providers": "List the providers of machines, or check one against the contract.",
     "run": "Run jobs; ends with the bill, next to on demand and the clairvoyant.",
     "serve": "Run the jobs of a journal with an HTTP API, until told to stop.",
     "simulate": "Simulate a stream of jobs under several allocators, at equal spending.",
     "speedup": "Fit speedups to measured throughput, for job and fleet files.",
     "submit": "Submit a job to the controller of a journal, from any process.",
-    "token": "Make, list and revoke the tokens of a journal's server.",
+    "token": "Create, list and revoke the tokens of a journal's server.",
     "why": "Explain in plain sentences why a job holds the GPUs it holds.",
 }
 """Our own commands with their sentences; `slacktide.cli.NAME` holds NAME, unless MODULES says otherwise."""

@@ -15,7 +15,7 @@ from slacktide.errors import BackendError
 
 @click.group()
 def alerts() -> None:
-    """Try the hooks of an alerts file, or show what they were sent and what waits."""
+    """Try the hooks of an alerts file, or show what they were sent and what is waiting."""
 
 
 @alerts.command()
@@ -46,9 +46,9 @@ def test(file: Path, hook: str | None, output: str) -> int:
 @place_options
 @common.output_option("table", "json")
 def show(journal: str | None, server: str | None, output: str) -> None:
-    """Show what the hooks of a journal were sent, what waits, and what went wrong last.
+    """Show what the hooks of a journal were sent, what is waiting, and the last error.
 
-    A server tells errors without the addresses in them.
+    A server leaves the addresses out of error messages.
     """
     from slacktide.app.alerts.verbs import hook_statuses
 

@@ -63,7 +63,7 @@ def backtest(job: str, **given: Any) -> None:
     --truth tries a job that is not what its file says. Factors may be bounds, between which one is drawn
     for each start: work=0.5..2,seed=3. `random` is work=0.5..2. later=0.85 slows the second half down.
 
-    With --server it is done there, on the server's market unless JOB or --market names another.
+    With --server the server does it, on its own market unless JOB or --market names another.
     """
     if is_remote(given["server"]):
         from slacktide.cli.remote_answers import backtest_on_server

@@ -15,7 +15,7 @@ from slacktide.cli import options as common
     "--budget",
     "budget_text",
     metavar="BUDGET",
-    help="Use this budget instead:  '20 gpus', '40 usd/hour', '20000 usd/month'.",
+    help="Use this budget instead: '20 gpus', '40 usd/hour', '20000 usd/month'.",
 )
 @click.option(
     "--response",

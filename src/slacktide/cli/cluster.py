@@ -25,7 +25,7 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--spot", type=int, default=3, show_default=True, help="Nodes that stand for spot machines.")
+@click.option("--spot", type=int, default=3, show_default=True, help="Nodes that act as spot machines.")
 @click.option("--on-demand", type=int, default=2, show_default=True, help="Nodes that are on demand.")
 @click.option("--gpus", type=int, default=2, show_default=True, help="GPUs of each node.")
 def up(spot: int, on_demand: int, gpus: int) -> None:
@@ -37,7 +37,7 @@ def up(spot: int, on_demand: int, gpus: int) -> None:
     request = ClusterRequest(spot=spot, on_demand=on_demand, gpus=gpus)
     with waiting(f"starting Ray with {format_count(spot + on_demand, 'node')}", patience_s=0.5):
         status, started = start_cluster(request)
-    say(text(status) if started else f"it is up already\n{text(status)}")
+    say(text(status) if started else f"it is already running\n{text(status)}")
     alive = [node.name for node in status.nodes if node.alive]
     say(NEXT.format(node=alive[0] if alive else "NODE"))
 

@@ -38,7 +38,7 @@ class Row(NamedTuple):
 def config(context: click.Context, output: str) -> None:
     """Show every setting and where it comes from, set one or remove one.
 
-    The strongest first: a flag, the environment, the chosen profile (--profile or $SLACKTIDE_PROFILE), the
+    Strongest first: a flag, the environment, the chosen profile (--profile or $SLACKTIDE_PROFILE), the
     project's file (slacktide.toml in this folder or the nearest above), your own file, built in. A mistake in
     a file is reported with its line, and the exit code is 2.
     """
@@ -67,7 +67,7 @@ def config(context: click.Context, output: str) -> None:
 @click.option("--project", is_flag=True, help="Write into the project's file, slacktide.toml.")
 @click.pass_context
 def set_(context: click.Context, key: str, value: str, project: bool) -> None:
-    """Set KEY to VALUE in your own file, or in the project's; comments stay.
+    """Set KEY to VALUE in your own file, or in the project's; comments are kept.
 
     KEY is journal, server, token, token_file, token_command, market, spot_usd, on_demand_usd, profile, or
     defaults.COMMAND.OPTION. With `slacktide --profile NAME config set` it is set for that profile.
@@ -89,7 +89,7 @@ def set_(context: click.Context, key: str, value: str, project: bool) -> None:
 @click.option("--project", is_flag=True, help="Remove it from the project's file, slacktide.toml.")
 @click.pass_context
 def unset(context: click.Context, key: str, project: bool) -> None:
-    """Remove KEY from your own file, or from the project's; what is weaker holds again.
+    """Remove KEY from your own file, or from the project's; a weaker setting applies again.
 
     With `slacktide --profile NAME config unset` it is removed from that profile.
     """

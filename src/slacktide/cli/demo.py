@@ -62,7 +62,7 @@ def demo(out: str) -> int:
         f"are killed. The job is {job}.\n"
     )
     with _yardstick(job):
-        with waiting("working the decisions out ahead (the first time on a machine this compiles)"):
+        with waiting("computing the decisions in advance (the first time on a machine this compiles)"):
             decide_ahead(str(job), START)
         return _run(folder, job)
 

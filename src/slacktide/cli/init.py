@@ -15,7 +15,7 @@ USUAL_FILES = {True: "fleet.yaml", False: "job.yaml"}
 @click.option("--fleet", is_flag=True, help="A fleet file: jobs that keep arriving, and one budget.")
 @click.option("--name", metavar="NAME", help="The job's name, or that of the fleet's first class.")
 @click.option("--gpus", metavar="GPU:WIDTHS", default="H100:1..8", show_default=True, help="GPUs to run on.")
-@click.option("--work", metavar="WORK", help="E.g. '40 gpu-hours'; by default what leaves some slack.")
+@click.option("--work", metavar="WORK", help="E.g. '40 gpu-hours'; default: enough to leave some slack.")
 @click.option("--deadline", metavar="WHEN", help="A duration or a time, for a job.  [default: 16h]")
 def init(file: str | None, fleet: bool, **given: Any) -> None:
     """Write a commented job file, or with --fleet a fleet file, to start from.

@@ -36,9 +36,9 @@ NONE_OF_THEM = "no job of this kind"
 @place_options
 @common.output_option("table", "json")
 def jobs(journal: str | None, server: str | None, output: str, **given: Any) -> None:
-    """List the jobs of a journal, as of its last event, with one word for where each stands.
+    """List the jobs of a journal, as of its last event, with one word for the state of each.
 
-    A job that is under way is `late` or `at-risk` where its deadline is, and otherwise in time. It is
+    A running job is `late` or `at-risk` when its deadline is, and otherwise on time. It is
     `released` when it was stopped cleanly, and `unattended` when its controller died: its workers may
     still run and cost money until a controller is started. One that is `blocked` cannot continue; the
     reason is printed, and it can be cancelled.

@@ -42,7 +42,7 @@ def learn(job: str | None, **given: Any) -> None:
     one every policy is tried on the same part of the market, and trust moves to those that did well.
     'policy: auto' then draws by trust. Kept as learn.json in $SLACKTIDE_HOME or ~/.local/state/slacktide.
 
-    With --server it is the trust of the server, which its jobs draw by.
+    With --server it is the server's trust, which its jobs use.
     """
     if is_remote(given["server"]):
         from slacktide.cli.remote_answers import learn_on_server

@@ -130,7 +130,7 @@ def _swept(
         return []
     if not yes:
         if not is_terminal():
-            raise InputError("ending machines must be agreed to, got nobody to ask; add -y")
+            raise InputError("ending machines must be confirmed, got no terminal to ask on; add -y")
         if not click.confirm(f"End {len(orphans)}?"):
             return []
     ended = sweep(request, orphans)

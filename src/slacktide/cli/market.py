@@ -72,7 +72,7 @@ def show(
     """Show how often spot is available in MARKET, how long it lasts and what it costs.
 
     Several pools are compared, with what it costs to move between them. Where MARKET has prices only, what is
-    available is what the journal's own tries have shown, and assumed else.
+    available is what the journal's own tries have shown, and otherwise assumed.
     """
     from slacktide.app.market_files import ReadRequest, read_market
     from slacktide.report.tables.market import page

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--since", type=common.Duration(), default="14d", show_default=True,
-    help="How far back a new table begins, where the source tells past prices.",
+    help="How far back a new table begins, if the source has past prices.",
 )  # fmt: skip
 @click.option(
     "--spot-gpus", type=int, default=16, show_default=True,
-    help="Spot GPUs to assume until tries show otherwise; no source tells it.",
+    help="Spot GPUs to assume until tries show otherwise; no source reports it.",
 )  # fmt: skip
 @click.option("--on-demand-usd", type=float, help="On-demand USD per GPU-hour, where the source has none.")
 @click.option("--once", is_flag=True, help="Bring the table up to date and exit.")
@@ -46,10 +46,10 @@ def follow(
     once: bool,
     out: str,
 ) -> None:
-    """Keep a market table of the live prices that FEED tells, such as aws:p5.48xlarge.
+    """Keep a market table of the live prices that FEED reports, such as aws:p5.48xlarge.
 
     Use it as --market feed:FILE.csv while it is being written. It can be stopped or killed at any moment;
-    started again, it continues where it stopped and fills the gap where the source tells past prices.
+    started again, it continues where it stopped and fills the gap if the source has past prices.
     Sources that do not answer are asked again, less and less often. `slacktide market feeds` lists sources.
     """
     from slacktide.app.follow import FollowRequest

@@ -27,7 +27,7 @@ MOST_MINUTES = 24 * 60.0
     show_default=True,
     help="How many times as fast as real time the hours in JOB pass, as in `run`.",
 )
-@click.option("--write", is_flag=True, help="Change these lines in JOB; comments and all other lines stay.")
+@click.option("--write", is_flag=True, help="Change these lines in JOB; all other lines and comments stay.")
 @common.output_option("table", "json")
 def measure(job: str, widths: str, minutes: float, speed: float, write: bool, output: str) -> None:
     """Run JOB for minutes at each width, in local processes; print its `work`, `speedup` and `restart`.

@@ -44,7 +44,7 @@ def plan(job: str, **given: Any) -> None:
     Spends nothing. Exits with 3 when the deadline cannot be met, and says which can. Where the journal has
     measured runs of the same name, it says how much work they really were.
 
-    With --server it is made there, on the server's market unless JOB or --market names another.
+    With --server the server makes it, on its own market unless JOB or --market names another.
     """
     if is_remote(given["server"]):
         from slacktide.cli.remote_answers import plan_on_server

@@ -13,12 +13,12 @@ from slacktide.errors import InputError
 @click.command()
 @click.option(
     "--check", type=click.Path(), metavar="FILE",
-    help="Check the provider of a machines file against the contract; rents machines for a moment.",
+    help="Check the provider of a machines file against the contract; rents machines for a short time.",
 )  # fmt: skip
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before renting machines to check with.")
 @common.output_option("table", "json")
 def providers(check: str | None, yes: bool, output: str) -> None:
-    """List the providers, who rent machines out, with their settings, or check one against the contract.
+    """List the providers of machines with their settings, or check one against the contract.
 
     A check rents up to two machines at a time, of the cheapest kind in the file, and ends them.
     """
@@ -44,7 +44,7 @@ def _check(file: str, *, yes: bool) -> None:
     read, spec, price = cheapest(Path(file))
     if not yes:
         if not is_terminal():
-            raise InputError("renting machines must be agreed to, got nobody to ask; add -y")
+            raise InputError("renting machines must be confirmed, got no terminal to ask on; add -y")
         if not click.confirm(f"Rent {spec.kind} machines of {spec.pool} for ${price:.2f} an hour each?"):
             return
     check_provider_of(file, read.provider_for, spec)

@@ -133,7 +133,7 @@ def settle(controller: Controller, jobs: Sequence[str], pictures: Pictures, outp
 
     journal = controller.journal
     stuck = controller.without_market()
-    with waiting("working out what others would have paid"):
+    with waiting("computing what other ways would have cost"):
         bills = [journal.bill(job) for job in jobs if job not in stuck]
     for job in filter(stuck.__contains__, jobs):
         say(f"{job} has no bill yet, because it is blocked: {stuck[job]}", err=True)

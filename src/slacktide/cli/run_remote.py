@@ -36,7 +36,7 @@ POLL_S = 0.25
 LOOK_S = 1.0
 """How often it is asked where jobs stand."""
 STOPPING = (
-    "asked the server to cancel: the workers checkpoint, then all GPUs are released; Ctrl-C again leaves"
+    "asked the server to cancel: the workers checkpoint, then all GPUs are released; Ctrl-C again exits"
 )
 
 
@@ -127,7 +127,7 @@ def _settle(journal: RemoteJournal, jobs: Sequence[str], given: Mapping[str, Any
     from slacktide.cli.spinner import waiting
     from slacktide.events import Status
 
-    with waiting("working out what others would have paid"):
+    with waiting("computing what other ways would have cost"):
         bills = [journal.bill(job) for job in jobs]
     with unless_nobody_reads():
         print_bills(bills, given["output"])
@@ -136,5 +136,5 @@ def _settle(journal: RemoteJournal, jobs: Sequence[str], given: Mapping[str, Any
         fetch_pictures(journal, job, pictures, job if len(jobs) > 1 else "")
     left = [bill.job for bill in bills if bill.status not in get_args(Status)]
     if left:
-        say(f"not ended: {', '.join(left)}; the server goes on with them", err=True)
+        say(f"not ended: {', '.join(left)}; the server continues them", err=True)
     return exit_code([bill.status for bill in bills])

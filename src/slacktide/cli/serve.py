@@ -21,14 +21,14 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     "--port", type=click.IntRange(0, 65535), default=8470, show_default=True, help="0: any free one."
 )
 @click.option(
-    "--name", "names", multiple=True, metavar="NAME", help="A name that clients call the server by."
+    "--name", "names", multiple=True, metavar="NAME", help="A host name by which clients reach the server."
 )
 @click.option("--tls-cert", type=FILE, metavar="FILE", help="Certificate chain in PEM form.")
 @click.option("--tls-key", type=FILE, metavar="FILE", help="Its private key.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy does TLS and passes requests on.")
 @click.option(
     "--rate", type=click.FloatRange(min=1), default=200.0, show_default=True, metavar="N",
-    help="Requests a second that each token may send.",
+    help="Requests per second for each token.",
 )  # fmt: skip
 @click.option(
     "--keep-days", type=click.FloatRange(min=0), default=7.0, show_default=True, metavar="N",
@@ -36,7 +36,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 )  # fmt: skip
 @click.option(
     "--warm-up/--no-warm-up", default=True, show_default=True,
-    help="Compile ahead what plans and back-tests need, at low priority.",
+    help="Compile in advance what plans and back-tests need, at low priority.",
 )  # fmt: skip
 @staying_options
 @journal_option
@@ -67,6 +67,6 @@ def serve(**given: Any) -> None:
     path = journal_path(given["journal"])
     tokens = tokens_of(path)
     if not tokens.all():
-        say("nobody has a token yet: `slacktide token add NAME --role submit` makes one", err=True)
+        say("there is no token yet: `slacktide token add NAME --role submit` makes one", err=True)
     with steady_output():
         serve(path, address, setup_of(given, defaults), tokens, say)

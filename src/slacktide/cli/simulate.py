@@ -61,7 +61,7 @@ def simulate(fleet: str, **given: Any) -> None:
     tuned until it actually spends the budget; one with parameters runs as given.
 
     Where FLEET names a market, its jobs share spot and on-demand GPUs, may have deadlines, and the budget is
-    a limit in every period: the first policy is told of in full, the others are tuned to the same spend.
+    a limit in every period: the first policy is reported in full, the others are tuned to the same spend.
     """
     from slacktide.app.stream_question import StreamQuestion, read_fleet_file, simulate_stream
     from slacktide.cli.simulate_fleet import asked_of_jobs, check_stream_options, simulate_on_market

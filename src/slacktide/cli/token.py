@@ -12,7 +12,7 @@ from slacktide.cli.journals import journal_option, journal_path
 
 @click.group()
 def token() -> None:
-    """Make, list and revoke the tokens of a journal's server."""
+    """Create, list and revoke the tokens of a journal's server."""
 
 
 @token.command()
@@ -21,10 +21,10 @@ def token() -> None:
     "--role", type=click.Choice(["read", "submit"]), default="read", show_default=True,
     help="read: see jobs, logs and bills; submit: also run programs on the workers.",
 )  # fmt: skip
-@click.option("--expires", type=common.Duration(), metavar="TIME", help="Good for this long, e.g. 90d.")
+@click.option("--expires", type=common.Duration(), metavar="TIME", help="Valid for this long, e.g. 90d.")
 @journal_option
 def add(name: str, role: str, expires: float | None, journal: str | None) -> None:
-    """Make a token called NAME and print it, this once; clients give it in SLACKTIDE_TOKEN."""
+    """Create a token called NAME and print it once; clients pass it in SLACKTIDE_TOKEN."""
     from slacktide.app.tokens import tokens_of
 
     lasting = None if expires is None else timedelta(hours=expires)
@@ -35,7 +35,7 @@ def add(name: str, role: str, expires: float | None, journal: str | None) -> Non
 @journal_option
 @common.output_option("table", "json")
 def list_(journal: str | None, output: str) -> None:
-    """List the tokens with their roles; their secrets are known to nobody."""
+    """List the tokens with their roles; their secrets are not stored."""
     from slacktide.app.tokens import tokens_of
 
     found = tokens_of(journal_path(journal)).all()
@@ -54,7 +54,7 @@ def list_(journal: str | None, output: str) -> None:
 @click.argument("name", metavar="NAME")
 @journal_option
 def revoke(name: str, journal: str | None) -> None:
-    """Take the token called NAME away, at once and with all its sessions."""
+    """Revoke the token called NAME and all its sessions, at once."""
     from slacktide.app.tokens import tokens_of
 
     tokens_of(journal_path(journal)).revoke(name)

@@ -19,7 +19,7 @@ WIDEST = 100
 @place_options
 @common.output_option("text", "json")
 def why(job: str, journal: str | None, server: str | None, output: str) -> None:
-    """Explain in plain sentences why JOB holds the GPUs it holds: what decided, and on what grounds."""
+    """Explain in plain sentences why JOB holds the GPUs it holds: what decided it, and why."""
     with opened(journal, server) as read:
         sentences = read.why(job)
     if output == "json":

@@ -73,5 +73,5 @@ def items(tree: Tree, of: str) -> tuple[Tree, ...]:
     """Return the entries of a list that must not be empty; raises InputError."""
     if not isinstance(tree, Series) or not tree.items:
         came = "an empty list" if isinstance(tree, Series) else describe(tree)
-        raise InputError(f"must be a list of {of}, each begun with '- ', got {came}")
+        raise InputError(f"must be a list of {of}, each starting with '- ', got {came}")
     return tree.items

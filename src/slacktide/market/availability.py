@@ -74,7 +74,7 @@ def record_for(pool: str, pools: int, records: Mapping[str, PoolRecord]) -> Pool
 def nothing_seen(assumed_gpus: int) -> str:
     """Say what is assumed where nothing was seen."""
     return (
-        f"The table has prices only, for no source tells what is available: {assumed_gpus} spot GPUs are "
+        f"The table has prices only, as no source reports what is available: {assumed_gpus} spot GPUs are "
         "assumed wherever our own tries have not shown otherwise."
     )
 
@@ -88,8 +88,8 @@ def learned(market: Market, records: Mapping[str, PoolRecord]) -> Market:
     pools = tuple(learned_pool(pool, told[pool.name]) if pool.name in told else pool for pool in market.pools)
     first = [record.sentence(name) for name, record in list(told.items())[:MOST_TOLD]]
     rule = (
-        f"What was seen is taken to last {BELIEVED_HOURS:g} h, or until the next try; at other times the "
-        "number of spot GPUs that is assumed is taken to be there."
+        f"What was seen is assumed to hold for {BELIEVED_HOURS:g} h, or until the next try; at other times "
+        "the assumed number of spot GPUs is used."
     )
     return replace(market, pools=pools, assumptions=(*market.assumptions, *first, rule))
 

@@ -68,7 +68,7 @@ def _slots_said(markets: Sequence[Market], slot_hours: float) -> list[str]:
     lengths = (pool.slot_hours for market in markets for pool in market.pools)
     if all(math.isclose(length, slot_hours, rel_tol=_SAME_SLOT) for length in lengths):
         return []
-    return [f"Traces of different slots were brought to the longest, {60 * slot_hours:g} min."]
+    return [f"Traces with different slots were resampled to the longest, {60 * slot_hours:g} min."]
 
 
 def _span_said(pools: Sequence[Pool], source: str) -> list[str]:
@@ -78,7 +78,7 @@ def _span_said(pools: Sequence[Pool], source: str) -> list[str]:
         raise InputError(
             f"{source}: all pools must have some time in common, got {shown(first.name)} until "
             f"{first.end:%Y-%m-%d %H:%M} and {shown(last.name)} from {last.start:%Y-%m-%d %H:%M} UTC on; "
-            f"join traces of one time (a trace without times is said to begin on {EPOCH:%Y-%m-%d})"
+            f"join traces of one time (a trace without times is assumed to begin on {EPOCH:%Y-%m-%d})"
         )
     slot = timedelta(hours=pools[0].slot_hours)
     early, late = min(pool.start for pool in pools), max(pool.end for pool in pools)

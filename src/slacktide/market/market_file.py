@@ -128,7 +128,7 @@ def _file(folder: Path) -> Callable[[str], str]:
             raise InputError(f"must be a trace, got another market file, {shown(text)}; name its traces here")
         path = folder / _text(text)
         if not path.is_file():
-            raise InputError(f"must be a file, sought in {folder}, got {shown(text)}, which is none")
+            raise InputError(f"must be a file in {folder}, found none called {shown(text)}")
         return str(path)
 
     return read

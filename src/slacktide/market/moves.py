@@ -91,7 +91,7 @@ class Moves:
         costs = f"to cost {_listed(parts)}" if parts else ""
         speed = f"to go at {self.gbit_per_s:g} Gbit/s" if "gbit_per_s" not in given else ""
         said = " and ".join(part for part in (costs, speed) if part)
-        return f"Moving a checkpoint to another pool is taken {said}." if said else ""
+        return f"Moving a checkpoint to another pool is assumed {said}." if said else ""
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -55,11 +55,11 @@ def read_whole(data: bytes, path: str) -> Market:
             raise FileError(f"a sent market must be of version {VERSION}, got another", path=path)
         return _market(head, rest)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-        raise FileError("a sent market must be whole, got a damaged one; send it again", path=path) from error
+        raise FileError("a sent market must be intact, got a damaged one; resend it", path=path) from error
     except InputError as error:
         if isinstance(error, FileError):
             raise
-        raise FileError(f"a sent market must be whole, got a damaged one: {error}", path=path) from error
+        raise FileError(f"a sent market must be intact, got a damaged one: {error}", path=path) from error
 
 
 def _described(pool: Pool) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def truth(job: Job, truth: Truths) -> str:
         if getattr(truth, name) not in (1.0, (1.0, 1.0))
     ]
     drawn = f", and drawn for each start (seed {truth.seed})" if isinstance(truth, RandomTruth) else ""
-    believed = "The file was believed, because it states no spread." if job.work_spread == 0 else ""
+    believed = "The file's figures were used, because it states no spread." if job.work_spread == 0 else ""
     seen = believed or "Its pace was measured."
     return f"The job was not what its file says{drawn}: {', '.join(said) or 'no difference'}. {seen}"
 

@@ -57,7 +57,7 @@ def test_a_process_that_dies_is_said_and_started_again(asker: Asker) -> None:
     async def asked() -> None:
         first = (await asker.ask("a", {}))["pid"]
         assert (await asker.ask("b", {}))["pid"] == first
-        with pytest.raises(BackendError, match="got its end; ask again"):
+        with pytest.raises(BackendError, match="but it ended; ask again"):
             await asker.ask("die", {})
         second = (await asker.ask("a", {}))["pid"]
         assert second != first

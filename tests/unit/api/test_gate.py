@@ -81,7 +81,7 @@ def test_tokens_have_names_and_roles_that_make_sense(house: House) -> None:
 
 def test_a_damaged_file_of_tokens_lets_nobody_in(house: House) -> None:
     house.tokens.path.write_text("{", encoding="utf-8")
-    with pytest.raises(FileError, match="must be a file of tokens"):
+    with pytest.raises(FileError, match="must be an intact file of tokens"):
         tokens_of(house.path).all()
     assert house.ask("GET", JOBS).status == 500
 

@@ -180,7 +180,7 @@ def test_back_tests_plans_and_tables_say_how_often_on_demand_ran_out() -> None:
     assert said.startswith("On-demand GPUs were out of stock (fewer than 4 50.0% of the time in 'a')")
     assert compare(JOB, pool(None, spot=2), ["on-demand"], starts=[0]).assumptions == ()
     assert stock_words([short, pool(None, "b")]) == [
-        "a: on-demand GPUs were there 75.0% of the time, 2.8 in the mean while they were limited."
+        "a: on-demand GPUs were there 75.0% of the time, 2.8 on average while they were limited."
     ]
 
 

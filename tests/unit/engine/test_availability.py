@@ -89,7 +89,7 @@ def test_what_was_seen_lasts_an_hour_or_until_the_next_try(tmp_path: Path) -> No
     assert gpus[:10] == [16, 16, 15, 15, 16, 16, 0, 0, 16, 16]
     assert gpus[10:] == [16] * 10
     assert any("1 refused, 1 taken back" in sentence for sentence in market.assumptions)
-    assert any("taken to last 1 h" in sentence for sentence in market.assumptions)
+    assert any("assumed to hold for 1 h" in sentence for sentence in market.assumptions)
 
 
 def test_more_than_assumed_is_believed_when_it_was_held(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_the_longest_slot_counts_and_is_said(tmp_path: Path) -> None:
     market = open_market(f"{fine},{coarse}")
     assert [pool.slot_hours for pool in market.pools] == [0.5, 0.5]
     assert market["a"].spot_gpus.tolist() == resample(open_market(str(fine)), 0.5)["a"].spot_gpus.tolist()
-    assert "Traces of different slots were brought to the longest, 30 min." in market.assumptions
+    assert "Traces with different slots were resampled to the longest, 30 min." in market.assumptions
     asked = open_market(f"{fine},{coarse}", slot_hours=1.0)
     assert [pool.slot_hours for pool in asked.pools] == [1.0, 1.0]
     assert not any("slots" in sentence for sentence in asked.assumptions)
@@ -167,7 +167,7 @@ def test_what_a_market_file_does_not_say_of_moves_is_assumed(tmp_path: Path) -> 
     trace(tmp_path, "b.csv", "b")
     market = open_market(market_file(tmp_path, "traces: [a.csv, b.csv]\nmoves: {speed: unlimited}\n"))
     assert market.moves == Moves(gbit_per_s=math.inf)
-    said = "Moving a checkpoint to another pool is taken to cost 0 USD per GB within a region, 0.02 USD"
+    said = "Moving a checkpoint to another pool is assumed to cost 0 USD per GB within a region, 0.02 USD"
     assert [sentence for sentence in market.assumptions if sentence.startswith(said)]
     assert not any("Gbit" in sentence for sentence in market.assumptions)
     plain = open_market(market_file(tmp_path, "traces: [a.csv, b.csv]\n"))
@@ -185,7 +185,7 @@ BROKEN = {
         1,
         "traces: must be a list such as [a.csv, b.csv], got an empty list",
     ),
-    "trace that is not there": ("traces:\n  - a.csv\n  - b.csv\n", 3, "traces[2]: must be a file, sought in"),
+    "trace that is not there": ("traces:\n  - a.csv\n  - b.csv\n", 3, "traces[2]: must be a file in"),
     "trace as list": ("traces:\n  - [a.csv]\n", 2, "traces[1]: must be a mapping"),
     "trace without file": ("traces:\n  - {gpu: V100}\n", 2, "traces[1].file must be given"),
     "trace of unknown key": ("traces:\n  - {file: a.csv, zone: a}\n", 2, "a key of traces[1] must be one of"),

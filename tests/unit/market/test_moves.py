@@ -111,9 +111,9 @@ def test_what_cannot_be_meant_is_refused(wrong: dict[str, float], words: str) ->
 
 def test_the_sentence_names_only_what_was_not_given() -> None:
     assert Moves().assumed() == (
-        "Moving a checkpoint to another pool is taken to cost 0 USD per GB within a region, 0.02 USD per GB "
-        "between regions and 0.08 USD per GB between continents and to go at 5 Gbit/s."
+        "Moving a checkpoint to another pool is assumed to cost 0 USD per GB within a region, 0.02 USD per "
+        "GB between regions and 0.08 USD per GB between continents and to go at 5 Gbit/s."
     )
     given = ("within_region_usd_per_gb", "between_regions_usd_per_gb", "between_continents_usd_per_gb")
-    assert Moves().assumed(given) == "Moving a checkpoint to another pool is taken to go at 5 Gbit/s."
+    assert Moves().assumed(given) == "Moving a checkpoint to another pool is assumed to go at 5 Gbit/s."
     assert Moves().assumed((*given, "gbit_per_s")) == ""

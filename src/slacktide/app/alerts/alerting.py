@@ -140,7 +140,7 @@ class Alerting:
             except Exception as error:  # whatever it is, the hook goes on where it was
                 if not troubled:
                     self._said.put(
-                        f"hook {hook.name} must be able to go on, got: {said(error)}; it is tried again"
+                        f"hook {hook.name} must keep working, got: {said(error)}; it is tried again"
                     )
                 wait_s, troubled = RETRY_S, True
             if wait_s == 0.0:

@@ -28,7 +28,7 @@ def read_alerts_file(path: str | Path) -> AlertsFile:
     try:
         written = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise FileError(f"an alerts file must be readable, got: {reason}", path=path) from error
     return parse_alerts(written, path=Path(path))
 

@@ -166,7 +166,7 @@ class HookTable:
         try:
             mode, text = file.stat().st_mode, file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise self._error(key, f"{key} must name a readable file, got {file}: {reason}") from None
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             must = f"{key} must name a file that only you may read, got mode {stat.S_IMODE(mode):04o}"

@@ -59,7 +59,7 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HookStatus:
-    """Where a hook stands."""
+    """The state of a hook."""
 
     name: str
     cursor: int
@@ -190,7 +190,7 @@ class Outbox:
         except (sqlite3.OperationalError, sqlite3.ProgrammingError) as error:
             raise BackendError(f"{self.path}: alerts must be kept on the disk, got: {error}") from error
         except sqlite3.DatabaseError as error:
-            must = "must be a file of waiting alerts, whole, got another; restore it, or remove it"
+            must = "must be an intact file of waiting alerts, got something else; restore it, or remove it"
             raise FileError(must, path=self.path) from error
 
 

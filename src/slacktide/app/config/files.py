@@ -112,7 +112,7 @@ def read_settings(kind: Kind, path: Path) -> SettingsFile:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise FileError(f"a settings file must be readable, got: {reason}", path=path) from error
     return parse_settings(kind, path, text)
 

@@ -205,7 +205,7 @@ def _first_line_of(setting: Setting) -> str:
     try:
         return (Path(setting.value).read_text(encoding="utf-8").splitlines() or [""])[0].strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise setting.error(f"token_file must be readable, got: {reason}") from error
 
 

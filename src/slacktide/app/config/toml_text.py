@@ -68,7 +68,7 @@ def without(text: str, path: Path) -> str:
     lines = text.splitlines()
     made = "\n".join(line for number, line in enumerate(lines) if number != known.get(path))
     if path not in known or not _says(made, _less(tree, path)):
-        raise InputError(f"{'.'.join(path)} must be removed by hand: it is no line of its own")
+        raise InputError(f"{'.'.join(path)} must be removed by hand: it has no line of its own")
     return made + "\n" if made else ""
 
 

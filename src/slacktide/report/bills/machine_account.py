@@ -51,7 +51,7 @@ def verdict(account: MachineAccount) -> str:
 
 def _not_compared(unknown: int) -> str:
     verb, them = ("is", "it") if unknown == 1 else ("are", "them")
-    return f"{unknown:,} {verb} not compared: the provider no longer lists {them}, or does not tell the times"
+    return f"{unknown:,} {verb} not compared: the provider no longer lists {them}, or gives no times"
 
 
 def as_json(account: MachineAccount) -> dict[str, Any]:

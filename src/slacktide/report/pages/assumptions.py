@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 CLAIRVOYANT = (
     "The clairvoyant knows the market's whole future. It plans the cheapest run in hindsight, checkpoints "
-    "just before every loss, and may exceed the maximum cost. Nobody can run it: it is a bound, "
+    "just before every loss, and may exceed the maximum cost. It cannot be run: it is a bound, "
     "not a choice."
 )
 FORESIGHT = "Every policy saw only the present and the past of the market when it decided."
 AVAILABLE = "On-demand GPUs were always available. What the job took did not change prices or availability."
 AFTER_END = (
-    "After the last slot of the market there is no spot, and on demand costs what it cost last; only late "
+    "After the last slot of the market there is no spot, and on demand keeps its last price; only late "
     "runs get there, because every start leaves the whole deadline inside the market."
 )
 
@@ -47,9 +47,9 @@ def _roams(comparison: Comparison) -> list[str]:
         "tried": "Of other pools only prices were known, and what tries showed; a failed try is free.",
     }
     return [
-        "A job is in one pool at a time. When it goes on in another pool its checkpoint is carried there, "
-        "which costs time and money by its size.",
-        "The clairvoyant over pools may move as well; × clairvoyant is over its bill.",
+        "A job is in one pool at a time. When it continues in another pool its checkpoint is copied there, "
+        "which takes time and money depending on its size.",
+        "The clairvoyant over pools may move as well; × clairvoyant is relative to its bill.",
         seen[comparison.sight],
     ]
 
@@ -58,7 +58,7 @@ def _deadline(job: Job) -> str:
     late = words.late(job)
     if job.hard:
         guard = (
-            "The deadline is hard, so every policy ran behind the deadline guard: at the last moment at "
+            "The deadline is hard, so the deadline guard protected every policy: at the last moment at "
             "which on demand alone is still on time, the guard rents on demand."
         )
         return f"{guard} {late}"

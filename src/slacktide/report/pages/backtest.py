@@ -24,8 +24,8 @@ COSTS = (
     "foresight. Spot: share of GPU-hours held. Preempted: times per run that the market took GPUs away."
 )
 MOVED = (
-    " Moves: times per run that the checkpoint was carried to another pool; egress: what that cost. A policy "
-    "that stays in one pool is shown in the one that was best for it, which nobody knew beforehand."
+    " Moves: times per run that the checkpoint was copied to another pool; egress: what that cost. A policy "
+    "that stays in one pool is shown in the one that was best for it, which was not known in advance."
 )
 
 

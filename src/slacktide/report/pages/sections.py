@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NOTE = (
     "Decisions that change nothing are combined in one line. “4 of 8” means that 8 were wanted and 4 held; "
-    "“to line” is GPU-hours ahead of (+) or behind (−) the straight line when the line of the table ends."
+    "“vs line” is GPU-hours ahead of (+) or behind (−) the straight line when the line of the table ends."
 )
 
 

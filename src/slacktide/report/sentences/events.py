@@ -63,9 +63,9 @@ ENDINGS = {
 OUTLOOKS = {
     "measuring": "its pace is being measured",
     "on-time": "is on time now",
-    "at-risk": "is on time, but on-demand GPUs must begin soon",
+    "at-risk": "is on time, but on-demand GPUs must start soon",
     "late-expected": "is expected to be late",
-    "late": "cannot be in time any more",
+    "late": "can no longer be on time",
 }
 
 
@@ -153,7 +153,7 @@ def _lived(event: Lived) -> str:
     kinds = (
         (charge.spot_usd, "spot"),
         (charge.on_demand_usd, "on demand"),
-        (charge.move_usd, "to bring the checkpoint"),
+        (charge.move_usd, "to move the checkpoint"),
     )
     split = " + ".join(f"{format_usd(usd)} {kind}" for usd, kind in kinds if usd > 1e-9)
     parts = f" ({split})" if " + " in split else ""
@@ -289,7 +289,7 @@ def _others(event: Event) -> str:
         case HealthChanged():
             return OUTLOOKS.get(event.health, f"is {event.health} now")
         case Released():
-            return "holds no GPUs any more; the job has not ended"
+            return "no longer holds GPUs; the job has not ended"
         case ClockJumped():
             return f"noticed that the clock jumped, from hour {event.from_hours:.2f}"
         case Resumed():
@@ -352,7 +352,7 @@ def _machine(event: Rented | Joined | Returned) -> str:
             after = words.since(event.boot_hours)
             return f"machine {words.plain(event.machine, 40)} is ready after {after} {ticket}"
         case Returned():
-            return f"gives a machine back {ticket}"
+            return f"returns a machine {ticket}"
 
 
 def _with_why(what: str, why: str) -> str:

@@ -144,7 +144,7 @@ def _tuning(found: FleetComparison) -> list[str]:
 
 def _unequal(found: FleetComparison) -> list[str]:
     return [
-        f"{row.policy} spends {format_usd(row.measured.spent_usd)} at the nearest, so its line is not at the "
+        f"{row.policy} gets only as close as {format_usd(row.measured.spent_usd)}, so its line is not at the "
         "common spend"
         for row in found.rows
         if abs(row.measured.spent_usd / found.common_usd - 1.0) > SPEND_OFF
@@ -156,7 +156,7 @@ def _missed(found: FleetComparison) -> list[str]:
     for row in found.rows:
         if row.measured.late >= 0.5:
             late = words.count(round(row.measured.late), "hard deadline")
-            lines.append(f"{row.policy} missed {late} of jobs that it took in")
+            lines.append(f"{row.policy} missed {late} of jobs that it accepted")
         if row.measured.unfinished >= 0.5:
             left = words.count(round(row.measured.unfinished), "job")
             lines.append(f"{row.policy} left {left} without a deadline undone: they are not in its mean")
@@ -174,7 +174,7 @@ def _overspent(found: FleetComparison) -> list[str]:
 
 def _again(month: FleetMonth) -> str:
     return (
-        "the market ends before the jobs do, so after its end it begins anew from its first slot; this run "
+        "the market ends before the jobs do, so after its end it starts again from its first slot; this run "
         f"began at its {words.long_time(month.market_start)}"
     )
 
@@ -196,8 +196,8 @@ def _cut(month: FleetMonth) -> list[str]:
     share = month.hours / month.period_hours
     if share < 1.0 - LOAD_OFF:
         lines.append(
-            f"the jobs cover {words.percent(share)} of a period of the budget: who paces its money over the "
-            "whole of it spends less than it could"
+            f"the jobs cover {words.percent(share)} of a period of the budget: an allocator that spreads its "
+            "money over all of it spends less than it could"
         )
     return lines
 

@@ -45,22 +45,22 @@ RULES = {
     "moving-pays": "looking ahead, spot in this pool is expected to cost the least, the move included",
     "staying-pays": "looking ahead, staying with what it has is expected to cost the least",
     "utility-of-a-move": "an hour in this pool is worth more than its price and its share of the move",
-    "no-utility": "an hour of any spot that is there costs more than it is worth, so it waits",
-    "behind-pace": "the job has to be so much faster than so far that on-demand GPUs are worth their price",
+    "no-utility": "an hour of any available spot costs more than it is worth, so it waits",
+    "behind-pace": "the job must now run so much faster that on-demand GPUs are worth their price",
     "keeps-spot": "it still has its spot GPUs",
     "spot-pays": "looking ahead, spot now is expected to cost the least",
     "on-demand-pays": "looking ahead, on-demand GPUs now are expected to cost the least",
     "both-pay": "looking ahead, spot and on-demand GPUs together are expected to cost the least",
-    "next-wish": "the spot GPUs that it wanted first never came, so it takes the next of its wishes",
+    "next-wish": "the spot GPUs that it wanted first never came, so it takes its next choice",
     "what-is-left": "no new decision was made, so it keeps what it has",
     "no-checkpoint": "the job has no checkpoints, so a change of its workers would start its work over",
     "spot": "spot is worth its price to it, at what an hour of waiting is worth today",
-    "on-demand": "to wait for spot any longer would cost more than on-demand GPUs do",
+    "on-demand": "waiting longer for spot would cost more than on-demand GPUs",
     "deadline-rescue": "the time left is just enough on demand, and the money for that was kept in reserve",
     "waits": "spot is short, and on-demand GPUs would cost more than the wait is worth",
     "no-money": "the rest of the budget is reserved for admitted deadlines",
     "quota-full": "the on-demand GPUs that the fleet may hold are needed for deadlines",
-    "budget-short": "the budget, which comes first, does not cover its rescue any more",
+    "budget-short": "the budget comes first, and no longer covers its rescue",
     "patient-spot": "its fleet gives spot by arrival, and on demand after a long wait or when time is short",
     "as-it-is": "its fleet's allocator said nothing about it, so it keeps what it has",
     "policy-failed": "the policy failed, so it keeps what it has",
@@ -118,7 +118,7 @@ def _signal(name: str, signals: Mapping[str, float]) -> str:
         case "spot_lived_hours":
             return f"it has been there for {words.since(value)}"
         case "notice_hours":
-            return f"spot here was warned to go in {words.since(value)}"
+            return f"a warning says that spot here goes in {words.since(value)}"
         case "hour_usd":
             return f"an hour of waiting is worth {format_usd(value)} today"
         case "spent_share" if "period_share" in signals:

@@ -46,7 +46,7 @@ def _standing(one: JobStatus, *, over: bool) -> str:
     within = "" if one.deadline_hours is None else f" of {words.duration(one.deadline_hours)}"
     after = f"{words.rounded(one.hours)}{within}"
     if over:
-        return f"{words.plain(one.name, 60)} is over after {after}: {done}."
+        return f"{words.plain(one.name, 60)} ended after {after}: {done}."
     return f"{words.plain(one.name, 60)} is {state} after {after}: it holds {held}, {done}."
 
 
@@ -56,7 +56,7 @@ def _done(one: JobStatus) -> str:
         return f"{words.percent(share)} of its work is done"
     if share >= 1:
         return f"it is not done after the {words.work(one.work_gpu_hours)} of work that its file says"
-    return f"{words.percent(share)} of its work is done by an estimate, because it reports no progress,"
+    return f"about {words.percent(share)} of its work is done (estimated: it reports no progress)"
 
 
 def _ending(event: Ended, began: float) -> str:
@@ -128,7 +128,7 @@ def _signals(signals: Mapping[str, float]) -> list[str]:
         extra = format_usd(signals["scarcity_usd_per_gpu_hour"])
         said.append(f"Spot was short: it was worth {extra} a GPU-hour above its price.")
     if "notice_hours" in signals:
-        said.append(f"Spot here was warned to go in {words.rounded(signals['notice_hours'])}.")
+        said.append(f"A warning said that spot here would go in {words.rounded(signals['notice_hours'])}.")
     return said
 
 

@@ -32,7 +32,7 @@ def summary(comparison: Comparison) -> Grid:
     columns: tuple[Column, ...] = (
         Column("policy", right=False, breaks=True), *(POOL if comparison.roams else ()), Column("mean cost"),
         Column("p10–p90"),
-        Column("× clairvoyant", narrow="× clair-\nvoyant"), Column("to on demand", narrow="to on\ndemand"),
+        Column("× clairvoyant", narrow="× clair-\nvoyant"), Column("vs on demand", narrow="to on\ndemand"),
         Column("on time"), Column("mean finish"), Column("spot"), Column("preempted", narrow="pre-\nempted"),
     )  # fmt: skip
     if comparison.roams:

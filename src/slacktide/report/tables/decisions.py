@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column("slot", right=False), Column("UTC", right=False), Column("offered", narrow="of-\nfered"),
     Column("$/GPU-hour", narrow="$/GPU-\nhour"), Column("spot held"), Column("on demand"), Column("done"),
-    Column("to line"), Column("cost"), Column("why", right=False, breaks=True),
+    Column("vs line"), Column("cost"), Column("why", right=False, breaks=True),
 )  # fmt: skip
 
 SHOWN_SIGNALS = {

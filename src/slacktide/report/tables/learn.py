@@ -105,7 +105,7 @@ def _regret(hedge: Hedge) -> str:
     share = f" ({regret.expected / regret.bound:.0%} of it)" if regret.bound > 0 else ""
     return (
         f"regret so far against {_escape(regret.best)}: {regret.expected:.3f} expected, "
-        f"{regret.realised:.3f} realised; the expected one cannot pass {regret.bound:.3f}{share}\n"
+        f"{regret.realised:.3f} realised; the expected one cannot exceed {regret.bound:.3f}{share}\n"
         "[dim]utility is scaled for each job: 0 is all GPUs on demand and no result, "
         "1 is the full value at no cost[/dim]"
     )

@@ -187,7 +187,7 @@ def when(plan: JobPlan) -> str:
 
 
 def _table(plan: JobPlan) -> str:
-    head = "Over simulated futures (USD; GPU-hours); at the right, from recent starts:"
+    head = "Over simulated futures (USD; GPU-hours); on the right, from recent starts:"
     foot = f"clairvoyant: perfect foresight; {_best(plan)}."
     return "\n".join((head, *_aligned(rows(plan)), foot))
 

@@ -68,7 +68,7 @@ def stock_words(pools: Sequence[Pool]) -> list[str]:
             share, mean = figures.on_demand_any_share, figures.on_demand_mean_gpus
             said.append(
                 f"{words.plain(pool.name, 60)}: on-demand GPUs were there {share:.1%} of the time, "
-                f"{mean:.1f} in the mean while they were limited."
+                f"{mean:.1f} on average while they were limited."
             )
     return said
 

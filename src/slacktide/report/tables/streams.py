@@ -76,7 +76,7 @@ def summary(found: StreamComparison, asked: Simulated) -> Grid:
 def notes(found: StreamComparison) -> list[str]:
     """Say what the figures rest on, and where they are odd."""
     return [
-        "average GPUs: all that was paid for until the last job was done, over the time in which jobs came; "
+        "average GPUs: all that was paid for until the last job was done, over the time when jobs arrived; "
         "a policy given by name only was tuned to spend the budget, as closely as it can",
         *_realism(found),
         *_rates(found),

@@ -164,5 +164,5 @@ def test_whatever_goes_wrong_is_said_once_and_tried_again(
     assert post.came == [("ops", "new")] * 3, "at least once"
     assert [line.partition(", got")[0] for line in said] == [
         "they must be found and kept",
-        "hook ops must be able to go on",
+        "hook ops must keep working",
     ]

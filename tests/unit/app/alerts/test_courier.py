@@ -149,7 +149,7 @@ def test_the_file_is_private_and_another_one_is_refused(tmp_path: Path, outbox: 
     assert stat.S_IMODE(outbox.path.stat().st_mode) == 0o600
     other = tmp_path / ".other.db.alerts"
     other.write_bytes(b"something else" * 100)
-    with pytest.raises(FileError, match="must be a file of waiting alerts, whole"):
+    with pytest.raises(FileError, match="must be an intact file of waiting alerts"):
         Outbox(tmp_path / "other.db")
     newer = tmp_path / ".newer.db.alerts"
     with sqlite3.connect(newer) as database:

@@ -58,7 +58,7 @@ def test_outlooks_are_told_once_per_change() -> None:
     outlooks = ("measuring", "on-time", "at-risk", "late-expected", "late", "on-time", "at-risk")
     found = told(submitted(), *map(health, outlooks))
     assert [alert.kind for alert in found] == ["at-risk", "late", "late", "at-risk"]
-    assert found[0].text == "train is on time, but on-demand GPUs must begin soon: because"
+    assert found[0].text == "train is on time, but on-demand GPUs must start soon: because"
     assert found[1].text == "train is expected to be late: because"
     assert found[0].details == {
         "elapsed_hours": 1.0, "deadline_hours": 12.0, "cost_usd": 0.0, "health": "at-risk", "why": "because",

@@ -62,8 +62,8 @@ def test_an_allocator_may_give_its_reasons_in_sentences_of_its_own() -> None:
 
 def test_a_warning_is_said() -> None:
     warned = replace(decided(2.0, "on-demand-pays", 0, 2), signals={**SIGNALS, "notice_hours": 1 / 6})
-    assert "Spot here was warned to go in 10m." in " ".join(why(STATUS, [warned]))
-    assert "spot here was warned to go in 10m" in reason(warned.why, warned.signals)
+    assert "A warning said that spot here would go in 10m." in " ".join(why(STATUS, [warned]))
+    assert "a warning says that spot here goes in 10m" in reason(warned.why, warned.signals)
 
 
 def test_losses_and_what_was_not_to_be_had_are_said() -> None:
@@ -92,9 +92,7 @@ def test_what_was_not_decided_and_not_taken_by_the_market_is_not_said_to_be() ->
 
 def test_a_silent_job_that_outran_its_file_is_not_said_to_be_done() -> None:
     silent = replace(STATUS, progress_estimated=True)
-    assert (
-        "25 % of its work is done by an estimate, because it reports no progress, and" in why(silent, [])[0]
-    )
+    assert "about 25 % of its work is done (estimated: it reports no progress) and" in why(silent, [])[0]
     outran = replace(silent, progress_gpu_hours=40.0)
     assert "it is not done after the 40.0 GPU-hours of work that its file says and $" in why(outran, [])[0]
     assert "100 % of its work is done and" in why(replace(outran, status="succeeded"), [])[0]

@@ -161,7 +161,7 @@ def test_what_is_odd_is_noted(found: FleetComparison) -> None:
         month=replace(found.month, again=True, left_out=3, hours=100.0),
     )
     notes = " ".join(fleet_words.notes(odd))
-    for words in ("missed 2 hard deadlines", "left 1 job without a deadline undone", "begins anew",
+    for words in ("missed 2 hard deadlines", "left 1 job without a deadline undone", "starts again",
                   "not at the common spend", "spent up to 150 %", "3 jobs that came after 4d4h",
                   "cover 13 % of a period"):  # fmt: skip
         assert words in notes, words
