@@ -1,4 +1,4 @@
-// Asks the server this page came from. Whoever's session is over is led to the login.
+// Asks the server this page came from. An expired session leads to the login.
 export class Refusal extends Error {
   constructor(status, body) {
     super(body?.error?.message ?? `the server answered ${status}`);
@@ -8,7 +8,7 @@ export class Refusal extends Error {
 
 export function toLogin() {
   const here = location.pathname + location.search;
-  if (location.pathname !== "/login") location.assign(`/login?next=${encodeURIComponent(here)}`);
+  if (location.pathname !== "/login") location.assign(`/login?ended&next=${encodeURIComponent(here)}`);
 }
 
 export async function ask(method, path, { body, headers = {}, signal } = {}) {
