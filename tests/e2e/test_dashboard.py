@@ -376,10 +376,16 @@ def only_look(day: Day) -> None:
 
 def restart(day: Day) -> None:
     """An open page survives a restart of the server, and a user can leave."""
-    page = day.logged_in("/")
+    page, form = day.logged_in("/"), day.logged_in("/submit")
     live(page)
+    sync_api.expect(form.get_by_role("button", name="Plan")).to_be_visible()
     day.server.kill()
     sync_api.expect(page.locator("#live")).to_contain_text("reconnecting")
+    form.get_by_role("button", name="Plan").click()
+    sync_api.expect(form.locator("#problem"), "who asks for something is told").to_contain_text(
+        "The server does not answer"
+    )
+    form.context.close()
     day.server.start()
     live(page)
     job = {"text": JOB.format(command="true").replace("counting", "after"), "name": "after.yaml"}

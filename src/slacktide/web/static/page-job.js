@@ -1,5 +1,5 @@
 // One job: where it stands, why, four pictures, what was decided, and what its workers print.
-import { ask, complain, get, jobPath } from "./api.js";
+import { ask, complain, forgive, get, jobPath } from "./api.js";
 import { chart } from "./chart.js";
 import { el, facts, place } from "./dom.js";
 import { follow } from "./live.js";
@@ -19,7 +19,7 @@ const AFTERWARDS = { stop: "it checkpoints and stops", "finish-cheaply": "the re
 // What follows from a projection: that depends on what the deadline means.
 function outlook(job, projected) {
   if (job.work_known === false) return "its file does not say how much work it is: estimated, then measured";
-  if (projected === null) return "not enough is done to tell";
+  if (projected === null) return job.progress_gpu_hours < job.work_gpu_hours ? "not enough is done to tell" : "unknown: all work of its file is done, and it is not finished";
   const at = "at its pace so far";
   if (job.deadline_hours === null) return `${at}; it has no deadline`;
   if (job.hours > job.deadline_hours) return `${at}; the deadline has passed: ${AFTERWARDS[job.after_deadline] ?? "it continues"}`;
@@ -75,6 +75,7 @@ function buttons(me, problem) {
   const act = (verb, asks) => async () => {
     if (!confirm(asks)) return;
     try {
+      forgive();
       await ask("POST", `${jobPath(name)}/${verb}`, { body: verb === "preempt" ? {} : undefined });
     } catch (error) { problem(error); }
   };
