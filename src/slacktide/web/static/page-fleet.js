@@ -87,15 +87,18 @@ function billOfAll() {
   return { parts: [total, audit, shown.box, more], update };
 }
 
+const none = () => ["No fleet: the jobs of this server share no budget. To give them one, start the server with ", el("code", {}, "slacktide serve --fleet FILE"), "."];
+const notYet = (file) => [`No job of ${file} was submitted yet. Its budget and its classes appear with the first one.`];
+
 export async function show(main) {
   const cards = el("div"), bill = billOfAll(), made = new Map();
   main.append(el("h1", {}, "Fleet"), cards, el("h2", {}, "Bill of all jobs"), ...bill.parts);
   let billed = -1, asking = false;
 
   async function fleetsNow(jobs) {
-    const { fleets } = await get("/api/v1/fleet");
+    const { fleets, file } = await get("/api/v1/fleet");
     if (!fleets.length) {
-      cards.replaceChildren(el("p", { class: "soft" }, "No fleet: the jobs of this server share no budget. To give them one, start the server with ", el("code", {}, "slacktide serve --fleet FILE"), "."));
+      cards.replaceChildren(el("p", { class: "soft" }, file ? notYet(file) : none()));
       return;
     }
     for (const fleet of fleets) if (!made.has(fleet.fleet)) made.set(fleet.fleet, card(fleet));
