@@ -83,7 +83,12 @@ function buttons(me, problem) {
     el("button", { type: "button", click: act("preempt", `Take all spot GPUs from ${name}, as the market would?`) }, "Preempt"),
     el("button", { type: "button", class: "bad", click: act("cancel", `Cancel ${name}? It cannot be resumed.`) }, "Cancel"),
   ];
-  return { box: el("span", { class: "tools" }, both), show: (going) => both.forEach((one) => { one.disabled = !going; }) };
+  const show = (job) => {
+    both[0].disabled = !isGoing(job.status) || !job.spot_gpus;
+    both[0].title = job.spot_gpus ? "" : "It holds no spot GPUs.";
+    both[1].disabled = !isGoing(job.status);
+  };
+  return { box: el("span", { class: "tools" }, both), show };
 }
 
 // Few lines can be told apart: of a job that was in more pools, one may be chosen.
@@ -151,7 +156,7 @@ export async function show(main, me) {
       state.dataset.said = said;
       state.replaceChildren(pill(job.status), " ", ...standsTo(job));
     }
-    act.show(isGoing(job.status));
+    act.show(job);
     reason.textContent = isGoing(job.status) ? "Why it holds what it holds" : "Why it held what it held";
     why.replaceChildren(...reasons.why.map((one) => el("li", {}, coded(one))));
     file.textContent = job.text;
