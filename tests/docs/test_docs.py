@@ -256,6 +256,7 @@ def reference() -> str:
 
 def section(command: click.Command, parent: click.Context, name: str, heading: str) -> list[str]:
     """Write one command, and the commands below it."""
+    command._help_option = None  # what another test had it made with; click keeps the first one
     context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
     parts = [f"{heading} `{context.command_path}`\n", f"```text\n{command.get_help(context)}\n```\n"]
     if isinstance(command, click.Group):

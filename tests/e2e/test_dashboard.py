@@ -191,7 +191,7 @@ def look_at_a_fleet_and_machines(day: Day) -> None:
     page.goto(day.server.url + "/fleet")
     sync_api.expect(page.locator("dl.facts").first).to_contain_text("reserved$250.00")
     sync_api.expect(page.locator("dl.facts").first).to_contain_text("free$2,750.00")
-    money = page.locator("figure", has_text="Money of this period")
+    money = page.locator("figure", has_text="Budget of this period")
     sync_api.expect(money.get_by_role("img")).to_have_attribute(
         "aria-label", re.compile(r"reserved for promised deadlines \$250.00 · spent \$1,000.00")
     )
@@ -206,14 +206,15 @@ def look_at_a_fleet_and_machines(day: Day) -> None:
     assert day.complained() == []
 
 
-HOLDINGS = [{"job": "counting", "pool": "zone", "spot_gpus": 6, "on_demand_gpus": 0}]
+HOLDINGS = [{"job": "counting", "pool": "what the market calls it", "spot_gpus": 6, "on_demand_gpus": 0}]
+"""Machines of one pool serve every pool of a market."""
 
 
 def look_ahead(day: Day) -> None:
     """Pools show when spot was last taken back, and what they will probably offer."""
     page = day.logged_in("/markets")
     pool = page.locator(".pool[data-pool=zone]")
-    sync_api.expect(pool).to_contain_text("Chance that there is any spot: 100 % in 1 h")
+    sync_api.expect(pool).to_contain_text("Chance of any spot: 100 % in 1 h")
     sync_api.expect(pool.get_by_role("img").first).to_have_attribute(
         "aria-label", re.compile("8 of 10 futures")
     )
@@ -222,9 +223,52 @@ def look_ahead(day: Day) -> None:
     assert day.complained() == []
 
 
+def compare_only_what_was_finished(day: Day) -> None:
+    """A job that was stopped at its deadline saved nothing, and no plan would have met that deadline."""
+    done = day.server.ask("GET", "/api/v1/jobs/counting")[1]
+    cost = day.server.ask("GET", "/api/v1/jobs/counting/cost")[1]
+    stopped = {**done, "name": "stopped", "status": "deadline_missed", "progress_gpu_hours": 1.0}
+    page = day.logged_in("/markets")
+    page.route("**/api/v1/jobs?limit=*", lambda route: route.fulfill(json={"jobs": [done, stopped]}))
+    page.route("**/api/v1/jobs/stopped/cost", lambda route: route.fulfill(json=cost))
+    page.goto(day.server.url + "/")
+    row = page.locator("tr[data-key=counting]")
+    sync_api.expect(row.locator("td[data-label=saved]")).to_contain_text("%")
+    compared = page.locator("tr[data-key=stopped]")
+    for name in ("on demand", "clairvoyant", "saved"):
+        sync_api.expect(compared.locator(f"td[data-label='{name}']")).to_have_text("–")
+    sync_api.expect(page.locator("dl.facts")).to_contain_text("1 job compared")
+    page.context.close()
+    assert day.complained() == []
+
+
+def look_for_what_is_not_there(day: Day) -> None:
+    """A page of a job that the server does not have says so, and asks no more."""
+    page, asked = day.logged_in("/markets"), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(day.server.url + "/jobs/nosuch")
+    sync_api.expect(page.locator("main")).to_contain_text("This server has no job of that name. All jobs")
+    assert not [url for url in asked if re.search(r"/api/.*(/logs|/events|/course)", url)]
+    page.context.close()
+    assert all("404" in one for one in day.complained())
+
+
+FOCUS_IS_SEEN = """() => {
+  const one = document.activeElement, look = getComputedStyle(one), box = one.getBoundingClientRect();
+  const out = parseFloat(look.outlineOffset) + parseFloat(look.outlineWidth) - 0.5;
+  for (let up = one.parentElement; up; up = up.parentElement) {
+    const clip = up.getBoundingClientRect();
+    if (getComputedStyle(up).overflowX === "visible") continue;
+    if (box.top - out < clip.top || box.bottom + out > clip.bottom) return false;
+  }
+  return look.outlineStyle !== "none";
+}"""
+"""Whether what has the focus has an outline, and no box around it cuts that off."""
+
+
 def walk_by_keyboard(day: Day) -> None:
-    """Whoever has only a keyboard sees where it is, skips the menu, and reaches a job."""
-    page = day.logged_in("/")
+    """Whoever has only a keyboard sees where it is, skips the menu, and reaches a job and its charts."""
+    page = day.logged_in("/", viewport={"width": 390, "height": 800})
     live(page)
     page.keyboard.press("Tab")
     sync_api.expect(page.get_by_text("Skip to the content")).to_be_focused()
@@ -234,12 +278,15 @@ def walk_by_keyboard(day: Day) -> None:
     link = page.get_by_role("link", name="counting")
     for _ in range(12):
         page.keyboard.press("Tab")
-        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-        assert outline != "none", "the focus can be seen"
+        assert page.evaluate(FOCUS_IS_SEEN), page.evaluate("document.activeElement.outerHTML")
         if link.evaluate("link => link === document.activeElement"):
             break
     page.keyboard.press("Enter")
     page.wait_for_url(day.server.url + "/jobs/counting")
+    sync_api.expect(page.locator("figure svg[role=img]")).to_have_count(4)
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        assert page.evaluate(FOCUS_IS_SEEN), page.evaluate("document.activeElement.outerHTML")
     page.context.close()
     assert day.complained() == []
 
@@ -254,7 +301,7 @@ def run_a_job(day: Day) -> None:
         "counting with uniform-progress in zone: probably $"
     )
     sync_api.expect(page.locator("figure.plan-ranges svg")).to_have_count(2)
-    sync_api.expect(page.locator("figure", has_text="When it would be done")).to_contain_text("deadline 8d8h")
+    sync_api.expect(page.locator("figure", has_text="When it would finish")).to_contain_text("deadline 8d8h")
     page.get_by_role("button", name="Submit").click()
     page.wait_for_url(day.server.url + "/jobs/counting")
     sync_api.expect(page.locator(".states")).to_contain_text("running")
@@ -319,7 +366,7 @@ def only_look(day: Day) -> None:
     page = day.logged_in("/submit", reader)
     sync_api.expect(page.get_by_role("button", name="Submit")).to_be_disabled()
     page.goto(day.server.url + "/jobs/counting")
-    sync_api.expect(page.locator(".title")).to_contain_text("may only look")
+    sync_api.expect(page.locator(".title")).to_contain_text("read-only")
     tokens_of(day.journal).revoke("reader")
     page.reload()
     page.wait_for_url(re.compile("/login"))
@@ -329,10 +376,16 @@ def only_look(day: Day) -> None:
 
 def restart(day: Day) -> None:
     """An open page survives a restart of the server, and a user can leave."""
-    page = day.logged_in("/")
+    page, form = day.logged_in("/"), day.logged_in("/submit")
     live(page)
+    sync_api.expect(form.get_by_role("button", name="Plan")).to_be_visible()
     day.server.kill()
     sync_api.expect(page.locator("#live")).to_contain_text("reconnecting")
+    form.get_by_role("button", name="Plan").click()
+    sync_api.expect(form.locator("#problem"), "who asks for something is told").to_contain_text(
+        "The server does not answer"
+    )
+    form.context.close()
     day.server.start()
     live(page)
     job = {"text": JOB.format(command="true").replace("counting", "after"), "name": "after.yaml"}
@@ -355,7 +408,8 @@ def lose_the_token(day: Day) -> None:
     tokens_of(day.journal).revoke("guest")
     job = {"text": JOB.format(command="true").replace("counting", "last"), "name": "last.yaml"}
     assert day.server.ask("POST", "/api/v1/jobs?wait=60", job)[0] == 201
-    page.wait_for_url(re.compile(r"/login\?next=%2F"))
+    page.wait_for_url(re.compile(r"/login\?ended&next=%2F"))
+    sync_api.expect(page.locator("#ended"), "it is said why").to_contain_text("Your session has ended")
     page.context.close()
     day.complained()
 
@@ -369,6 +423,8 @@ def test_a_day_at_the_dashboard(day: Day) -> None:
     open_every_page(day, "/jobs/counting", f"/jobs/{LONG}")
     look_at_a_fleet_and_machines(day)
     look_ahead(day)
+    compare_only_what_was_finished(day)
+    look_for_what_is_not_there(day)
     walk_by_keyboard(day)
     make_a_mistake(day)
     only_look(day)

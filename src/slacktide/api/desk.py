@@ -70,6 +70,8 @@ class Desk:
         self.path, self.paths = path, ServerPaths(path)
         self.store = SqliteStore(path, create=False)
         self.uploads = Uploads(runs_of(path), fleet)
+        self.fleet_file = None if fleet is None else Path(fleet.path).name
+        """The name of the fleet file of jobs that are submitted here."""
         self._history = UploadHistory(self.uploads, self.store, keep_days)
         self._news: deque[Record] = deque()
         self.fold = Fold(self.store, self._news.append)

@@ -274,6 +274,8 @@ class Fleets:
     """The fleets of the journal, with their money."""
 
     fleets: list[FleetStatus]
+    file: str | None
+    """The name of the server's fleet file, listed above from its first job on; null: there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ class Surroundings:
 
     def _fleets(self) -> dict[str, Any]:
         with self._desk.world() as world:
-            return {"fleets": values.plain(fleets(world))}
+            return {"fleets": values.plain(fleets(world)), "file": self._desk.fleet_file}
 
 
 def _ago(news: PoolNews, now_hours: float) -> dict[str, Any]:

@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from slacktide.api.application import make_app
+from slacktide.api.desk import Desk
 from slacktide.api.gate import HEADERS
+from slacktide.app.submission import FleetText
 from slacktide.web.pages import PAGES, assets, pages
 
 from ..api.parts_of_api import Answer, House, called
 
+FLEET = FleetText("budget: 9 usd/day\nmarket: synthetic:h100\n", "/where/it/lies/team.yaml")
 SVG_NAMESPACE = "http://www.w3.org/2000/svg"
 """The name of a vocabulary, which no browser asks for."""
 
@@ -119,3 +122,10 @@ def test_scripts_make_no_markup_of_data_and_ask_nobody_else(name: str) -> None:
     )
     assert re.findall(r"\b(?:https?|wss?):", text.replace(SVG_NAMESPACE, "")) == []
     assert "//cdn" not in text
+
+
+def test_a_fleet_without_jobs_is_known_by_the_name_of_its_file(site: Site) -> None:
+    assert site.house.ask("GET", "/api/v1/fleet").json == {"fleets": [], "file": None}
+    desk = Desk(site.house.path, fleet=FLEET)
+    assert desk.fleet_file == "team.yaml", "and not by its folder"
+    desk.close()

@@ -40,7 +40,7 @@ RULES = {
     "deadline-out-of-reach": "the deadline can no longer be met, so it runs as fast as it can",
     "made-feasible": "what it planned to hold is not available, so it takes the closest that is",
     "smallest-width-in-time": "this is the smallest number of on-demand GPUs that finishes on time",
-    "past-deadline": "the deadline has passed, and the rest of the work runs on demand",
+    "past-deadline": "the deadline has passed, and the rest of the work runs as after_deadline says",
     "waiting-pays": "looking ahead, waiting is expected to cost the least",
     "moving-pays": "looking ahead, spot in this pool is expected to cost the least, the move included",
     "staying-pays": "looking ahead, staying with what it has is expected to cost the least",

@@ -1,4 +1,4 @@
-// Asks the server this page came from. Whoever's session is over is led to the login.
+// Asks the server this page came from. An expired session leads to the login.
 export class Refusal extends Error {
   constructor(status, body) {
     super(body?.error?.message ?? `the server answered ${status}`);
@@ -8,7 +8,7 @@ export class Refusal extends Error {
 
 export function toLogin() {
   const here = location.pathname + location.search;
-  if (location.pathname !== "/login") location.assign(`/login?next=${encodeURIComponent(here)}`);
+  if (location.pathname !== "/login") location.assign(`/login?ended&next=${encodeURIComponent(here)}`);
 }
 
 export async function ask(method, path, { body, headers = {}, signal } = {}) {
@@ -27,11 +27,12 @@ export async function ask(method, path, { body, headers = {}, signal } = {}) {
 export const get = (path, options) => ask("GET", path, options);
 export const jobPath = (job) => `/api/v1/jobs/${encodeURIComponent(job)}`;
 
+const AWAY = "The server does not answer. Check that it is running, then try again.";
 const alert = () => document.getElementById("problem");
 
+// Says what went wrong with something that a user asked for.
 export function complain(error) {
-  if (!(error instanceof Refusal)) return; // nobody answers: the header says so, and what follows heals it
-  alert().textContent = error.message;
+  alert().textContent = error instanceof Refusal ? error.message : AWAY;
   alert().hidden = false;
 }
 

@@ -6,8 +6,10 @@ async function who() {
   const me = await get("/api/v1/session");
   if (me.role === null) toLogin();
   const leave = async () => {
-    await ask("DELETE", "/api/v1/session");
-    location.assign("/login");
+    try {
+      await ask("DELETE", "/api/v1/session");
+      location.assign("/login");
+    } catch (error) { complain(error); }
   };
   document.getElementById("who").replaceChildren(
     el("span", { class: "soft" }, `${me.name} (${me.role}) `), el("button", { type: "button", click: leave }, "Log out"));

@@ -11,7 +11,7 @@ export function step(range, pieces, bases = [1, 2, 2.5, 5, 10]) {
 }
 
 export function hourStep(range, pieces) {
-  const known = [1 / 60, 1 / 30, 1 / 12, 1 / 6, 0.25, 0.5, 1, 2, 3, 6, 12, 24, 48, 96, 168, 336];
+  const known = [1 / 60, 1 / 30, 1 / 12, 1 / 6, 0.25, 0.5, 1, 2, 3, 4, 6, 8, 12, 24, 48, 72, 96, 168, 336];
   return known.find((one) => range / one <= pieces) ?? step(range, pieces);
 }
 

@@ -24,7 +24,7 @@ export function chart(spec) {
   const update = (next) => {
     shown = next;
     figure.firstChild.textContent = next.title;
-    note.textContent = next.series.some((one) => one.points.length) ? next.note ?? "" : "Nothing has happened yet.";
+    note.textContent = next.series.some((one) => one.points.length) ? next.note ?? "" : "No data yet.";
     note.hidden = !note.textContent;
     legend.replaceChildren(...next.series.map((one) => el("li", {}, sample(one), ` ${one.name}`)));
     list();

@@ -21,7 +21,7 @@ export const svg = (tag, attributes = {}, ...children) =>
 export function table(caption, columns) {
   const head = columns.map((column) =>
     el("th", { scope: "col", class: column.right ? "n" : null, title: column.says }, column.name));
-  const body = el("tbody", {}, el("tr", {}, el("td", { colspan: columns.length, class: "soft" }, "asking the server…")));
+  const body = el("tbody", {}, el("tr", {}, el("td", { colspan: columns.length, class: "soft" }, "loading…")));
   const whole = el("table", {}, el("caption", { class: "unseen" }, caption), el("thead", {}, el("tr", {}, head)), body);
   const box = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption }, whole);
   return { box, body, columns };

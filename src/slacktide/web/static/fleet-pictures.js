@@ -17,15 +17,15 @@ function money(fleet, points) {
   else series.push({ name: "even pace to the budget", look: "even", points: [[since, 0], [until, fleet.period_budget_usd]] });
   if (known(fleet.projected_usd))
     series.push({ name: "projected", look: "ahead", points: [[fleet.hours, fleet.period_spent_usd], [until, fleet.projected_usd]] });
-  return { title: "Money of this period", format: price, from: since, until, now: fleet.hours, most: fleet.period_budget_usd, series,
+  return { title: "Budget of this period", format: price, from: since, until, now: fleet.hours, most: fleet.period_budget_usd, series,
     marks: [{ hour: fleet.hours, name: "now", high: true }] };
 }
 
 function waiting(fleet, points) {
   const shown = points.map((point) => [point.hours, point.usd_per_job_hour]);
-  return { title: "What an hour of a job’s waiting is worth", format: price, from: shown[0]?.[0] ?? 0, until: fleet.hours,
+  return { title: "What an hour of waiting is worth", format: price, from: shown[0]?.[0] ?? 0, until: fleet.hours,
     note: "High: money is plentiful, so jobs run wide and rent on demand. Low: money is short, so jobs wait for cheap spot.",
-    series: [{ name: "dollars an hour", look: "spot", stepped: true, points: shown.length ? [...shown, [fleet.hours, shown.at(-1)[1]]] : [] }] };
+    series: [{ name: "dollars per hour", look: "spot", stepped: true, points: shown.length ? [...shown, [fleet.hours, shown.at(-1)[1]]] : [] }] };
 }
 
 export function fleetPictures(fleet, points) {

@@ -1,5 +1,5 @@
 // Keeps a page current: one stream of events, which goes on where it broke off, also over a server's restart.
-import { complain, forgive, get, toLogin } from "./api.js";
+import { complain, forgive, get, Refusal, toLogin } from "./api.js";
 
 const CALM_MS = 400, AGAIN_MS = 1000, SESSION_MS = 60000;
 
@@ -12,15 +12,19 @@ function say(word) {
 
 // Calls `refresh` now, after every event, and after every time that the stream was away.
 export function follow(refresh, job = null) {
-  let stream = null, last = null, due = 0, busy = false, missed = false;
+  let stream = null, last = null, due = 0, busy = false, missed = false, refused = false;
 
   async function run() {
     if (busy) { missed = true; return; }
     busy = true;
     try {
       await refresh();
-      forgive();
-    } catch (error) { complain(error); }
+      if (refused) forgive(); // and nothing that was said of what a user did
+      refused = false;
+    } catch (error) {
+      if (error instanceof Refusal) complain(error); // where nobody answers, the header says so
+      refused ||= error instanceof Refusal;
+    }
     busy = false;
     if (missed) { missed = false; soon(); }
   }

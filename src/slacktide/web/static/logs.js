@@ -5,9 +5,14 @@ import { el } from "./dom.js";
 const WAIT_S = 20, MOST_LINES = 2000, AGAIN_MS = 1000;
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
+function told(over, lines) {
+  if (!lines) return over ? "The job has ended; its workers printed nothing." : "No output yet.";
+  return `${over ? "The job has ended." : "New lines appear as they come."} Each line begins with attempt/rank of its worker.`;
+}
+
 export function logs(job) {
   const text = el("pre", { class: "log", tabindex: 0, role: "log", "aria-live": "off", "aria-label": `Logs of ${job}` });
-  const state = el("p", { class: "soft" }, "waiting for the first line");
+  const state = el("p", { class: "soft" }, "No output yet.");
   let next = "", over = false, asking = null;
 
   function add(lines) {
@@ -26,7 +31,7 @@ export function logs(job) {
         const found = await get(`${jobPath(job)}/logs?${asked}`, { signal: asking.signal });
         add(found.lines);
         ({ next, over } = found);
-        state.textContent = over ? (text.childElementCount ? "The job is over." : "The job is over; its workers printed nothing.") : "Follows; each line begins with attempt and rank of its worker.";
+        state.textContent = told(over, text.childElementCount);
       } catch {
         if (!document.hidden) await pause(AGAIN_MS);
       }

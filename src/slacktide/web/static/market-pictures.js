@@ -13,7 +13,7 @@ function expected(forecast, bands) {
   if (!forecast) return [];
   const band = bands.p10.map((low, slot) => [slot * forecast.slot_hours, low, bands.p90[slot]]);
   return [{ name: "8 of 10 futures", look: "likely", band: true, points: band },
-    { name: "middle of the futures", look: "ahead", points: ahead(forecast, bands.p50) }];
+    { name: "median", look: "ahead", points: ahead(forecast, bands.p50) }];
 }
 
 export function poolPictures(pool, forecast) {
@@ -25,13 +25,13 @@ export function poolPictures(pool, forecast) {
     { ...common, title: `${pool.name}: price of a GPU-hour`, format: price, series: [...expected(forecast, forecast?.spot_usd_per_gpu_hour),
       { name: "spot", look: "spot", stepped: true, points: past(pool, pool.spot_usd_per_gpu_hour) },
       { name: "on demand", look: "demand", stepped: true, points: [...past(pool, usd), ...flat] }] },
-    { ...common, title: `${pool.name}: spot GPUs obtainable`, format: amount, whole: true, series: [...expected(forecast, forecast?.spot_gpus),
+    { ...common, title: `${pool.name}: spot GPUs available`, format: amount, whole: true, series: [...expected(forecast, forecast?.spot_gpus),
       { name: "spot", look: "spot", stepped: true, points: past(pool, pool.spot_gpus) }] },
   ];
 }
 
 function better(skill) {
-  if (skill === null) return "as good";
+  if (skill === null) return "no better";
   const share = Math.abs(skill) < 0.005 ? "0\u00a0%" : percent(Math.abs(skill));
   return skill >= 0 ? `${share} better` : `${share} worse`;
 }
@@ -39,14 +39,14 @@ function better(skill) {
 // The forecast in words.
 export function chances(forecast) {
   const share = (hour) => forecast.spot_share[Math.min(forecast.spot_share.length - 1, Math.round(hour / forecast.slot_hours))];
-  return `Chance that there is any spot: ${[1, 6, 24].map((hour) => `${percent(share(hour))} in ${hour} h`).join(", ")}.`;
+  return `Chance of any spot: ${[1, 6, 24].map((hour) => `${percent(share(hour))} in ${hour} h`).join(", ")}.`;
 }
 
 // How good it is: the same model, tried from moments that are past by now.
 export function checked(check) {
-  const model = "Drawn from the model that plans use, too.";
-  if (!check) return `${model} There is too little past to say how good it is.`;
+  const model = "From the model that plans use.";
+  if (!check) return `${model} There is too little history to say how good it is.`;
   const row = (skills) => check.hours.map((hour, at) => `${better(skills[at])} ${hours(hour)} ahead`).join(", ");
-  return `${model} Tried from ${check.moments} past moments, its middle beside the guess that all stays as it is: prices ${row(check.price_skill)}; GPUs ${row(check.gpus_skill)}. `
-    + `${percent(check.price_inside_share)} of prices and ${percent(check.gpus_inside_share)} of GPU counts came to lie inside the band; 80\u00a0% would be perfect.`;
+  return `${model} Its median, tested from ${check.moments} past moments against assuming that nothing changes: prices ${row(check.price_skill)}; GPU counts ${row(check.gpus_skill)}. `
+    + `${percent(check.price_inside_share)} of prices and ${percent(check.gpus_inside_share)} of GPU counts were inside the band; 80\u00a0% would be ideal.`;
 }

@@ -1,11 +1,11 @@
 // One job: where it stands, why, four pictures, what was decided, and what its workers print.
-import { ask, complain, get, jobPath } from "./api.js";
+import { ask, complain, forgive, get, jobPath } from "./api.js";
 import { chart } from "./chart.js";
 import { el, facts, place } from "./dom.js";
 import { follow } from "./live.js";
 import { logs } from "./logs.js";
 import { MOST_POOLS, pictures, poolsOf } from "./pictures.js";
-import { blocks, count, hours, isGoing, outlook as standsTo, percent, pill, progress, saving, usd, work } from "./words.js";
+import { blocks, coded, count, hours, isGoing, isLate, least, outlook as standsTo, percent, pill, progress, saving, usd, work } from "./words.js";
 
 const name = decodeURIComponent(location.pathname.split("/")[2]);
 
@@ -14,16 +14,16 @@ function finish(job, course) {
   return [["projected finish", course.projected_hours === null ? "–" : hours(course.projected_hours), outlook(job, course.projected_hours)]];
 }
 
-const AFTERWARDS = { stop: "it will checkpoint and stop then", "finish-cheaply": "the rest runs on spot as it comes", "finish-fast": "the rest runs on demand, as fast as possible" };
+const AFTERWARDS = { stop: "it checkpoints and stops", "finish-cheaply": "the rest runs on spot when there is some", "finish-fast": "the rest runs on demand, as fast as possible" };
 
 // What follows from a projection: that depends on what the deadline means.
 function outlook(job, projected) {
-  if (job.work_known === false) return "its file does not say how much work it is: guessed, then measured";
-  if (projected === null) return "too little is done to tell";
+  if (job.work_known === false) return "its file does not say how much work it is: estimated, then measured";
+  if (projected === null) return job.progress_gpu_hours < job.work_gpu_hours ? "not enough is done to tell" : "unknown: all work of its file is done, and it is not finished";
   const at = "at its pace so far";
   if (job.deadline_hours === null) return `${at}; it has no deadline`;
-  if (job.hours > job.deadline_hours) return `${at}; the deadline has passed: ${AFTERWARDS[job.after_deadline] ?? "it goes on"}`;
-  if (projected <= job.deadline_hours) return `${at}: in time`;
+  if (job.hours > job.deadline_hours) return `${at}; the deadline has passed: ${AFTERWARDS[job.after_deadline] ?? "it continues"}`;
+  if (projected <= job.deadline_hours) return `${at}: on time`;
   if (job.deadline_kind === "soft") return `${at}: after its deadline, when it is worth less; on-demand GPUs are rented only where that pays`;
   return `${at}: too late, so on-demand GPUs will be rented in time`;
 }
@@ -31,22 +31,27 @@ function outlook(job, projected) {
 // Why there is nothing to compare with.
 function unknown(job, bill) {
   if (job.deadline_hours === null) return "only for jobs with a deadline";
-  if (bill === null) return "being worked out…";
-  return isGoing(job.status) ? "not known before more is done" : "there is nothing to compare";
+  if (bill === null) return "being calculated…";
+  return isGoing(job.status) ? "not known until more is done" : "the job did not finish";
+}
+
+// Why nobody can say what the least would have been.
+function noLeast(job, bill) {
+  return isLate(job) ? "only for jobs that meet their deadline" : unknown(job, bill);
 }
 
 function standing(job, course, bill) {
-  const money = saving(job, bill), going = isGoing(job.status);
-  const whole = job.work_known === false ? " or so, a guess" : "";
+  const money = saving(job, bill), best = least(job, bill), going = isGoing(job.status);
+  const whole = job.work_known === false ? " (estimated)" : "";
   return facts([
     ["done", el("span", {}, progress(job)), `${work(job.progress_gpu_hours)} of ${work(job.work_gpu_hours)}${whole}`],
     [going ? "time" : "ended after", hours(job.hours), job.deadline_hours === null ? "no deadline" : `of ${hours(job.deadline_hours)}${job.deadline_kind === "soft" ? " (soft)" : ""}`],
     ...finish(job, course),
-    ["GPUs held", el("span", {}, blocks(job.spot_gpus, job.on_demand_gpus)), going ? `in ${job.pool ?? job.home_pool}` : "it is over"],
+    ["GPUs held", el("span", {}, blocks(job.spot_gpus, job.on_demand_gpus)), going ? `in ${job.pool ?? job.home_pool}` : "the job has ended"],
     ["spent", usd(job.cost_usd), `${usd(job.spot_usd)} spot + ${usd(job.on_demand_usd)} on demand`],
     ["on demand alone", usd(money.alone), money.alone === null ? unknown(job, bill) : "for the work that is done"],
-    ["clairvoyant", usd(bill?.clairvoyant_usd), bill?.clairvoyant_usd ? "the least possible for the whole job" : unknown(job, bill)],
-    ["saved", percent(money.saved), "against on demand alone"],
+    ["clairvoyant", usd(best), best === null ? noLeast(job, bill) : "the lowest possible cost of the whole job"],
+    ["saved", percent(money.saved), money.saved < 0 ? "more was paid than on demand alone" : "compared with on demand alone"],
     ["preempted", count(job.preemptions, "time"), `${count(job.restarts, "restart")}, ${count(job.failures, "failure")}, ${work(job.lost_gpu_hours)} lost`],
     ["policy", job.policy, job.class ? `class ${job.class}` : ""],
   ]);
@@ -66,10 +71,11 @@ function happened(list, events) {
 }
 
 function buttons(me, problem) {
-  if (me.role !== "submit") return { box: el("span", { class: "soft" }, "This token may only look."), show() {} };
+  if (me.role !== "submit") return { box: el("span", { class: "soft" }, "This token is read-only."), show() {} };
   const act = (verb, asks) => async () => {
     if (!confirm(asks)) return;
     try {
+      forgive();
       await ask("POST", `${jobPath(name)}/${verb}`, { body: verb === "preempt" ? {} : undefined });
     } catch (error) { problem(error); }
   };
@@ -77,7 +83,12 @@ function buttons(me, problem) {
     el("button", { type: "button", click: act("preempt", `Take all spot GPUs from ${name}, as the market would?`) }, "Preempt"),
     el("button", { type: "button", class: "bad", click: act("cancel", `Cancel ${name}? It cannot be resumed.`) }, "Cancel"),
   ];
-  return { box: el("span", { class: "tools" }, both), show: (going) => both.forEach((one) => { one.disabled = !going; }) };
+  const show = (job) => {
+    both[0].disabled = !isGoing(job.status) || !job.spot_gpus;
+    both[0].title = job.spot_gpus ? "" : "It holds no spot GPUs.";
+    both[1].disabled = !isGoing(job.status);
+  };
+  return { box: el("span", { class: "tools" }, both), show };
 }
 
 // Few lines can be told apart: of a job that was in more pools, one may be chosen.
@@ -90,15 +101,27 @@ function choosePool(which, chooser, course) {
   which.value = before;
 }
 
+// Whether the server has this job.
+async function isThere() {
+  try {
+    await get(jobPath(name));
+  } catch (error) { return error.status !== 404; }
+  return true;
+}
+
 export async function show(main, me) {
   document.title = `${name} · Slacktide`;
+  if (!await isThere()) {
+    main.append(el("h1", {}, name), el("p", {}, "This server has no job of that name. ", el("a", { href: "/" }, "All jobs"), "."));
+    return;
+  }
   const state = el("span", { class: "states", role: "status" }), act = buttons(me, complain), top = el("dl", { class: "facts" });
   const reason = el("h2", {}, "Why it holds what it holds"), report = el("a", { class: "button", href: `${jobPath(name)}/report`, target: "_blank", rel: "noopener" }, "Report");
   const why = el("ul", { class: "why" }), drawings = el("div", { class: "charts" });
   const list = el("ol", { class: "story" }), file = el("pre"), printed = logs(name);
   main.append(el("div", { class: "title" }, el("h1", {}, name), state, el("span", { class: "tools" }, report, act.box)), top,
-    reason, why, el("h2", {}, "Course"), drawings,
-    el("h2", {}, "Decisions and events"), el("p", { class: "soft" }, "The newest first, by the job’s own clock."),
+    reason, why, el("h2", {}, "History"), drawings,
+    el("h2", {}, "Decisions and events"), el("p", { class: "soft" }, "Newest first; times since the job was submitted."),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Decisions and events" }, list),
     el("h2", {}, "Logs"), printed.box, el("details", {}, el("summary", {}, "Job file"), file));
   let charts = null, bill = null, billed = "", again = () => {};
@@ -133,9 +156,9 @@ export async function show(main, me) {
       state.dataset.said = said;
       state.replaceChildren(pill(job.status), " ", ...standsTo(job));
     }
-    act.show(isGoing(job.status));
+    act.show(job);
     reason.textContent = isGoing(job.status) ? "Why it holds what it holds" : "Why it held what it held";
-    why.replaceChildren(...reasons.why.map((one) => el("li", {}, one)));
+    why.replaceChildren(...reasons.why.map((one) => el("li", {}, coded(one))));
     file.textContent = job.text;
     happened(list, course.happenings);
     draw();

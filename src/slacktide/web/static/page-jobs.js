@@ -10,8 +10,8 @@ const COLUMNS = [
   { name: "job" }, { name: "state" }, { name: "outlook" }, { name: "done" }, { name: "time" }, { name: "GPUs held" },
   { name: "spent", right: true },
   { name: "on demand", right: true, says: "what the work that is done would have cost on demand alone" },
-  { name: "clairvoyant", right: true, says: "the least anybody could have paid who knew the market in advance" },
-  { name: "saved", right: true, says: "against on demand alone" },
+  { name: "clairvoyant", right: true, says: "the lowest possible cost, had the market been known in advance" },
+  { name: "saved", right: true, says: "compared with on demand alone" },
   { name: "preempted", right: true },
 ];
 
@@ -40,7 +40,7 @@ function summary(items) {
     ["under way", count(going.length, "job")],
     ["GPUs held", String(sum(going, ({ job }) => job.spot_gpus + job.on_demand_gpus))],
     ["spent", usd(sum(items, ({ job }) => job.cost_usd)), `by ${count(items.length, "job")}`],
-    ["saved", alone ? usd(alone - paid) : "–", alone ? `${percent(1 - paid / alone)} of what on demand alone would have cost, ${count(compared.length, "job")} compared` : waiting ? "being worked out…" : "only jobs with a deadline can be compared"],
+    ["saved", alone ? usd(alone - paid) : "–", alone ? `${percent(1 - paid / alone)} of what on demand alone would have cost, ${count(compared.length, "job")} compared` : waiting ? "being calculated…" : "calculated for jobs with a deadline"],
   ]);
 }
 
@@ -63,12 +63,12 @@ export async function show(main) {
   function draw() {
     const items = jobs.map(item);
     top.replaceChildren(...summary(items));
-    rows(shown, items.filter(wanted), ({ job }) => job.name, cells, jobs.length ? "No job is called so, or is in this state." : ["No jobs yet. ", el("a", { href: "/submit" }, "Plan and submit one"), ", or use ", el("code", {}, "slacktide submit"), "."]);
+    rows(shown, items.filter(wanted), ({ job }) => job.name, cells, jobs.length ? "No job has this name and state." : ["No jobs yet. ", el("a", { href: "/submit" }, "Plan and submit one"), ", or use ", el("code", {}, "slacktide submit"), "."]);
   }
 
   follow(async () => {
     jobs = (await get(`/api/v1/jobs?limit=${MOST}`)).jobs.reverse();
-    more.textContent = jobs.length === MOST ? `The newest ${MOST} jobs; the command line lists them all.` : "";
+    more.replaceChildren(...(jobs.length === MOST ? ["Only the newest ", String(MOST), " jobs. All of them: ", el("code", {}, "slacktide jobs --server URL")] : []));
     draw();
     learn(jobs, draw);
   });

@@ -8,6 +8,12 @@ function wanted() {
   return next.origin === location.origin && next.pathname !== "/login" ? next.pathname + next.search : "/";
 }
 
+// Why somebody who was logged in is here.
+function reason() {
+  const ended = new URLSearchParams(location.search).has("ended");
+  return ended ? el("p", { id: "ended" }, "Your session has ended: it expired, you logged out elsewhere, or the token was revoked.") : null;
+}
+
 export async function show(main) {
   const token = el("input", { id: "token", type: "password", name: "token", autocomplete: "current-password",
     required: true, spellcheck: "false", placeholder: "name:secret" });
@@ -24,9 +30,9 @@ export async function show(main) {
   };
   main.append(el("form", { class: "card narrow", submit: enter },
     el("input", { type: "text", autocomplete: "username", hidden: true, value: "token" }),
-    el("h1", {}, "Log in"),
+    el("h1", {}, "Log in"), reason(),
     el("p", {}, el("label", { for: "token" }, "Token")), token,
-    el("p", { class: "soft" }, "The operator of this server makes one with ", el("code", {}, "slacktide token add NAME"), "."),
+    el("p", { class: "soft" }, "Ask the operator of this server for one: ", el("code", {}, "slacktide token add NAME"), " makes it."),
     el("p", {}, el("button", { class: "main" }, "Log in"))));
   token.focus();
   if ((await get("/api/v1/session")).role !== null) location.replace(wanted());

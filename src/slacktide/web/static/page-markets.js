@@ -9,12 +9,12 @@ import { count, hours, percent, usd, utc } from "./words.js";
 const SLOTS_HOURS = 48, MOST_SLOTS = 2000, DRAWN = 6, AGAIN_MS = 60000;
 const COLUMNS = [
   { name: "pool" }, { name: "GPU" },
-  { name: "spot GPUs now", right: true, says: "obtainable now, those that jobs hold included" },
-  { name: "spot price now", right: true, says: "of a GPU-hour" },
-  { name: "last day", says: "lowest to highest spot price of the last 24 hours, and its course" },
-  { name: "on demand", right: true, says: "of a GPU-hour, and how much less spot costs now" },
-  { name: "spot was there", right: true, says: "share of the last 24 hours" },
-  { name: "last taken back", says: "when the market last took spot GPUs from a job here" },
+  { name: "spot GPUs now", right: true, says: "available now, including those that jobs hold" },
+  { name: "spot price now", right: true, says: "price of a GPU-hour" },
+  { name: "last day", says: "lowest to highest spot price of the last 24 hours" },
+  { name: "on demand", right: true, says: "price of a GPU-hour, and how much less spot costs now" },
+  { name: "spot available", right: true, says: "share of the last 24 hours in which there was any spot" },
+  { name: "last preempted", says: "when the market last took spot GPUs from a job here" },
   { name: "last refused", says: "when a job last wanted more spot GPUs than there were" },
 ];
 
@@ -26,6 +26,11 @@ function spark(values) {
   return svg("svg", { width, height, class: "spark", "aria-hidden": "true" }, svg("path", { class: "line spot", d: `M${values.map(at).join("L")}` }));
 }
 
+function cheaper(spot, demand) {
+  if (!(demand > 0) || spot === demand) return "";
+  return `, spot ${percent(Math.abs(1 - spot / demand))} ${spot < demand ? "cheaper" : "more expensive"}`;
+}
+
 function ago(time, gpus) {
   return time === null ? "never" : `${hours(time)} ago, ${count(gpus, "GPU")}`;
 }
@@ -35,16 +40,16 @@ function cells(pool) {
   const slots = Math.max(1, Math.round(24 / pool.slot_hours)), day = pool.spot_usd_per_gpu_hour.slice(-slots), there = pool.spot_gpus.slice(-slots);
   if (spot === null) return [pool.name, pool.gpu || "–", "–", "–", "–", "–", "–", "never", "never"];
   return [pool.name, pool.gpu || "–", String(last(there)), usd(spot), [`${usd(Math.min(...day))} to ${usd(Math.max(...day))} `, spark(day)],
-    `${usd(demand)} (−${percent(1 - spot / demand)})`, percent(there.filter((gpus) => gpus > 0).length / there.length),
+    `${usd(demand)}${cheaper(spot, demand)}`, percent(there.filter((gpus) => gpus > 0).length / there.length),
     ago(pool.taken_hours_ago, pool.taken_gpus), ago(pool.refused_hours_ago, pool.refused_gpus)];
 }
 
 function stands(found) {
   const first = found.pools[0];
-  if (!first?.since_utc) return "The market’s clock stands still until the first job comes.";
-  if (found.feed_trouble) return `The feed is in trouble: ${found.feed_trouble}`;
-  if (!found.live) return "A recorded market is played up to now; what comes after is hidden from jobs, forecasts and this page.";
-  return `Live prices, the last from ${utc(found.pools.map((pool) => pool.until_utc).sort().at(-1))}.`;
+  if (!first?.since_utc) return ["The market clock starts with the first job; prices and forecasts appear then. ", el("a", { href: "/submit" }, "Plan and submit one"), "."];
+  if (found.feed_trouble) return [`The price feed fails: ${found.feed_trouble}`];
+  if (!found.live) return ["Recorded market data, replayed up to now; jobs, forecasts and this page do not see what comes after."];
+  return [`Live prices, last updated ${utc(found.pools.map((pool) => pool.until_utc).sort().at(-1))}.`];
 }
 
 // One pool: two charts, and what is said of the forecast under them.
@@ -59,16 +64,16 @@ function drawer() {
       box.append(el("section", { class: "pool", "data-pool": pool.name }, el("div", { class: "charts" }, charts.map((one) => one.figure)), note, check));
     }
     const { note, check } = made.get(pool.name);
-    note.textContent = forecast ? chances(forecast) : "Asking for the forecast…";
+    note.textContent = forecast ? chances(forecast) : "Calculating the forecast…";
     check.textContent = forecast ? checked(forecast.check) : "";
   };
 }
 
 export async function show(main) {
   const shown = table("Pools", COLUMNS), note = el("p", { class: "soft" }), drawings = el("div");
-  const which = el("select", { id: "which", change: () => draw() });
-  const chooser = el("p", { class: "tools", hidden: true }, el("label", { for: "which" }, "Draw"), which);
-  main.append(el("h1", {}, "Markets"), note, shown.box, el("h2", {}, "Lately, and the next day"), chooser, drawings);
+  const which = el("select", { id: "which", change: () => draw() }), lately = el("h2", { hidden: true }, "The last two days and a forecast of the next");
+  const chooser = el("p", { class: "tools", hidden: true }, el("label", { for: "which" }, "Show"), which);
+  main.append(el("h1", {}, "Markets"), note, shown.box, lately, chooser, drawings);
   shown.box.classList.add("cards");
   const forecasts = new Map(), put = drawer();
   let pools = [], asked = 0;
@@ -107,7 +112,8 @@ export async function show(main) {
     const first = pools[0], slots = Math.min(MOST_SLOTS, Math.ceil(SLOTS_HOURS / (first?.slot_hours ?? 0.5)));
     const found = await get(`/api/v1/markets?slots=${slots}`);
     pools = found.pools;
-    note.textContent = stands(found);
+    note.replaceChildren(...stands(found));
+    lately.hidden = !chosen().length;
     rows(shown, pools, (pool) => pool.name, cells, "The market has no pools.");
     choices();
     if (Date.now() - looked > AGAIN_MS) {

@@ -77,6 +77,7 @@ export async function show(main, me) {
   }
 
   planning.addEventListener("click", () => during(planning, "Planning…", async () => {
+    found.replaceChildren(); // a plan of something else would mislead
     found.replaceChildren(...plan(await ask("POST", "/api/v1/plan", { body: { text: given.text.value } })));
   }));
 
@@ -95,11 +96,11 @@ export async function show(main, me) {
   main.append(el("h1", {}, "Plan and submit a job"),
     el("form", { submit: hand }, field("text", "Job file (YAML)", given.text),
       el("details", {}, el("summary", {}, "Class, variables, secrets, files"),
-        field("kind", "Class", given.kind, "of the server’s fleet; none for a job by itself"),
-        field("envs", "Values of variables that the file only names", given.envs, "NAME=value, one on a line"),
-        field("secrets", "Secrets", given.secrets, "NAME=value, one on a line; kept in private files until the job is over"),
-        field("folder", "Working folder", given.folder, "a zip file; none where the job needs no files")),
+        field("kind", "Class", given.kind, "a class of the server’s fleet; leave empty for any other job"),
+        field("envs", "Environment variables", given.envs, "NAME=value, one per line; for variables that the file names without a value"),
+        field("secrets", "Secrets", given.secrets, "NAME=value, one per line; kept in private files until the job has ended"),
+        field("folder", "Working folder", given.folder, "a zip file; leave empty if the job needs no files")),
       el("p", { class: "tools" }, planning, submit,
-        el("span", { class: "soft" }, may ? "A plan spends nothing." : "A plan spends nothing. This token may only look: it cannot submit."))),
+        el("span", { class: "soft" }, may ? "A plan spends nothing." : "A plan spends nothing. This token is read-only: it cannot submit."))),
     found);
 }

@@ -1,5 +1,5 @@
 // What the pictures of a job show, made from its course.
-import { amount, price } from "./words.js";
+import { amount, least, price } from "./words.js";
 
 function series(points, end, name, look, of, stepped = true) {
   const drawn = points.map((point) => [point.hours, of(point)]);
@@ -47,8 +47,8 @@ function spotIn(course, pool, look) {
 function prices(course, chosen) {
   const all = poolsOf(course), names = all.includes(chosen) ? [chosen] : all.slice(-MOST_POOLS);
   const demand = series(course.points, course.hours, "on demand", "demand", (point) => point.on_demand_usd_per_gpu_hour);
-  const note = all.length > names.length ? `It was in ${all.length} pools; ${names.length === 1 ? "one is" : `the last ${names.length} are`} drawn.` : "";
-  return { title: "Price of a GPU-hour where it was", format: price, note, series: [...names.map((pool, at) => spotIn(course, pool, LOOKS[at])), demand] };
+  const note = all.length > names.length ? `The job was in ${all.length} pools; ${names.length === 1 ? "one is" : `the last ${names.length} are`} shown.` : "";
+  return { title: "Price of a GPU-hour in the job’s pool", format: price, note, series: [...names.map((pool, at) => spotIn(course, pool, LOOKS[at])), demand] };
 }
 
 function spent(job, course, bill) {
@@ -56,7 +56,7 @@ function spent(job, course, bill) {
   const last = course.points.at(-1);
   const flat = (name, look, value) => found.push({ name, look, points: [[0, value], [Math.max(course.hours, last?.hours ?? 0), value]] });
   if (bill?.on_demand_alone_usd) flat("whole job on demand", "demand", bill.on_demand_alone_usd);
-  if (bill?.clairvoyant_usd) flat("whole job, clairvoyant", "even", bill.clairvoyant_usd);
+  if (least(job, bill)) flat("whole job, clairvoyant", "even", least(job, bill));
   return { title: "Money spent", format: price, series: found };
 }
 

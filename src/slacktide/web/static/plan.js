@@ -6,8 +6,8 @@ import { ranges } from "./ranges.js";
 import { amount, hours, percent, price, usd } from "./words.js";
 
 const COLUMNS = [
-  { name: "policy" }, { name: "likely cost", right: true }, { name: "8 of 10 futures", right: true },
-  { name: "done after", right: true }, { name: "9 of 10 by", right: true }, { name: "on time", right: true },
+  { name: "policy" }, { name: "median cost", right: true }, { name: "8 of 10 futures", right: true },
+  { name: "finished after", right: true }, { name: "9 of 10 by", right: true }, { name: "on time", right: true },
 ];
 
 function verdict(plan) {
@@ -16,8 +16,8 @@ function verdict(plan) {
   const begin = held.filter(([gpus]) => gpus).map(([gpus, kind]) => `${gpus} ${kind}`).join(" + ") || "nothing yet";
   return [
     el("p", { class: "verdict" }, `${plan.job} with ${plan.policy} in ${plan.pool}: probably ${usd(cost.p50)} (${usd(cost.p10)} to ${usd(cost.p90)}), `,
-      `done after ${hours(finish.p50)} (${hours(finish.p10)} to ${hours(finish.p90)}).`),
-    el("p", {}, `On time in ${percent(share)} of ${runs} simulated futures. It would begin with ${begin}.`)];
+      `finished after ${hours(finish.p50)} (${hours(finish.p10)} to ${hours(finish.p90)}).`),
+    el("p", {}, `On time in ${percent(share)} of ${runs} simulated futures. It would start with ${begin}.`)];
 }
 
 const nameOf = (plan) => ({ policy, pool }) => (pool && pool !== plan.pool ? `${policy} in ${pool}` : policy);
@@ -25,10 +25,10 @@ const nameOf = (plan) => ({ policy, pool }) => (pool && pool !== plan.pool ? `${
 // The picture of a plan: cost and finish of each policy, on one scale.
 function picture(plan) {
   const name = nameOf(plan), all = (of) => plan.outlooks.map((one) => ({ name: name(one), ...of(one.futures) }));
-  const note = "Bars hold 8 of 10 simulated futures, the mark is the middle one. The first row is what would run.";
+  const note = "Bars span 8 of 10 simulated futures, the line is the median. The first row is what would run.";
   const due = plan.deadline_hours ? { value: plan.deadline_hours, name: `deadline ${hours(plan.deadline_hours)}` } : null;
   return [ranges({ title: "What it would cost", format: price, note, rows: all((one) => one.cost_usd) }),
-    ranges({ title: "When it would be done", format: hours, step: hourStep, note: "Hours after the start.", rows: all((one) => one.finish_hours), mark: due })];
+    ranges({ title: "When it would finish", format: hours, step: hourStep, note: "Time after the start.", rows: all((one) => one.finish_hours), mark: due })];
 }
 
 const hourStep = (top, width) => hourSize(top, width < 420 ? 3 : 6);
@@ -49,14 +49,14 @@ function cells(plan, one) {
 function overTime(plan) {
   if (plan.gpus_over_time?.length) {
     const line = (name, look, of) => ({ name, look, stepped: true, points: plan.gpus_over_time.map((at) => [at.hours, of(at)]) });
-    return [{ title: "GPUs that will probably be held", format: amount, series: [
+    return [{ title: "GPUs held, mean of the futures", format: amount, series: [
       line("spot", "spot", (at) => at.spot_gpus), line("on demand", "demand", (at) => at.on_demand_gpus)] }];
   }
   if (!plan.held_over_time) return [];
   const { slot_hours: slot, pools } = plan.held_over_time, looks = ["spot", "demand", "second", "third", "fourth"];
   const visited = Object.entries(pools).filter(([, shares]) => shares.some((share) => share > 0));
   const first = visited.slice(0, looks.length), rest = visited.length - first.length;
-  return [{ title: `Where it will probably be: share of the futures${rest ? ` (${rest} more pools are not drawn)` : ""}`, format: percent, most: 1,
+  return [{ title: `Which pool it would be in: share of the futures${rest ? ` (${rest} more pools are not shown)` : ""}`, format: percent, most: 1,
     series: first.map(([name, shares], at) => ({ name, look: looks[at], stepped: true, points: shares.map((share, index) => [index * slot, share]) })) }];
 }
 

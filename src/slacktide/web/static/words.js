@@ -2,7 +2,7 @@
 import { el } from "./dom.js";
 
 const MONEY = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD" });
-const STATES = { budget_exhausted: "out of money", deadline_missed: "late" };
+const STATES = { budget_exhausted: "out of money", deadline_missed: "late", asked: "requested" };
 const GOING = ["pending", "starting", "running", "recovering", "cancelling", "blocked", "released", "unattended"];
 const SIGNS = {
   succeeded: "✓", failed: "✕", cancelled: "⊘", budget_exhausted: "$", deadline_missed: "✕",
@@ -20,7 +20,7 @@ export const usd = (sum) => (sum === null || sum === undefined ? "–" : MONEY.f
 // Money on an axis whose ticks are so far apart.
 export const price = (sum, size = 0) => (size >= 1 && Number.isInteger(size) ? `$${Math.round(sum).toLocaleString("en-US")}` : usd(sum));
 export const percent = (share) =>
-  share === null || share === undefined || !Number.isFinite(share) ? "–" : `${Math.round(100 * share)}\u00a0%`;
+  share === null || share === undefined || !Number.isFinite(share) ? "–" : `${Math.round(100 * share)}\u00a0%`.replace("-", "−");
 export const amount = (number) => number.toLocaleString("en-US", { maximumFractionDigits: 2 });
 export const count = (number, noun) => `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;
 export const work = (done) => `${done.toLocaleString("en-US", { maximumFractionDigits: done < 1 ? 3 : 1 })} GPU-\u2060hours`;
@@ -50,10 +50,11 @@ export function pill(word) {
     el("span", { "aria-hidden": "true" }, SIGNS[word] ?? "·"), ` ${STATES[word] ?? word}`);
 }
 
-// How a job stands to its deadline; of one without a deadline nothing is promised, so that nothing is on time.
+// How a job stands to its deadline; of one without a deadline nothing is promised, so that it is neither on time
+// nor measured whether it is.
 export function outlook(job) {
   if (!isGoing(job.status)) return "";
-  return job.deadline_hours === null && job.health === "on-time" ? [el("span", { class: "soft" }, "no deadline")] : [pill(job.health)];
+  return job.deadline_hours === null && ["on-time", "measuring"].includes(job.health) ? [el("span", { class: "soft" }, "no deadline")] : [pill(job.health)];
 }
 
 // GPUs as blocks, spot full and on demand hollow, with the words beside them.
@@ -71,13 +72,25 @@ export function progress(job) {
 
 const IN_VAIN = ["failed", "cancelled", "budget_exhausted"];
 
+// Whether a job has ended with work undone; one that missed its deadline may have finished later.
+const inVain = (job) => IN_VAIN.includes(job.status)
+  || (job.status === "deadline_missed" && job.progress_gpu_hours < job.work_gpu_hours * (1 - 1e-6));
+
 // What the work that is done would have cost on demand alone, where that is known, and what was saved. Work that
 // nobody has anything of saved nothing.
 export function saving(job, beside) {
   const share = job.work_gpu_hours > 0 ? Math.min(1, job.progress_gpu_hours / job.work_gpu_hours) : 0;
-  if (!beside?.on_demand_alone_usd || share < 0.02 || IN_VAIN.includes(job.status)) return { alone: null, saved: null };
+  if (!beside?.on_demand_alone_usd || share < 0.02 || inVain(job)) return { alone: null, saved: null };
   const alone = beside.on_demand_alone_usd * share;
   return { alone, saved: 1 - job.cost_usd / alone };
 }
+
+export const isLate = (job) => job.status === "deadline_missed" || (isGoing(job.status) && job.health === "late");
+
+// The least that anybody could have paid. No plan meets the deadline of a late job, so it has none.
+export const least = (job, beside) => (isLate(job) ? null : beside?.clairvoyant_usd ?? null);
+
+// Words with commands between backticks, which are set as code.
+export const coded = (text) => text.split("`").map((part, at) => (at % 2 ? el("code", {}, part) : part));
 
 export const utc = (text) => (text ? text.replace("T", " ").replace(/(:\d\d)(\.\d+)?(Z|\+00:00)$/, "$1 UTC") : "–");
