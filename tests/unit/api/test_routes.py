@@ -7,8 +7,10 @@ import errno
 import json
 import os
 import random
+import threading
 from base64 import b64decode
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -17,10 +19,12 @@ import jsonschema
 import pytest
 
 from slacktide.api.application import endpoints_of
+from slacktide.api.desk import Desk, KeyTakenError
 from slacktide.api.service import SENDERS_EACH
 from slacktide.app.alerts.outbox import Outbox
 from slacktide.app.journal import open_journal
 from slacktide.app.shelf import Shelf
+from slacktide.app.uploads import SubmitRequest
 from slacktide.cli import run
 from slacktide.engine import jobs
 from slacktide.learn.hedge import Hedge
@@ -421,3 +425,28 @@ def test_an_upload_that_the_disk_does_not_take_is_said(house: House, monkeypatch
     answer = house.ask("PUT", f"{MARKETS}/{sha256(b'x').hexdigest()}", b"x")
     assert answer.status == 502
     assert "No space left" in answer.message
+
+
+def test_of_jobs_that_come_at_once_with_one_key_one_is_taken(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, real = threading.Barrier(2), Desk._is_known
+
+    def is_known(desk: Desk, request: SubmitRequest, key: str) -> bool:
+        found = real(desk, request, key)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)  # where both may look before either is taken in, they do
+        return found
+
+    monkeypatch.setattr(Desk, "_is_known", is_known)
+    requests = [SubmitRequest(text=JOB.replace("name: job", f"name: {name}")) for name in ("one", "two")]
+
+    def submit(request: SubmitRequest) -> str:
+        try:
+            house.desk.submit(request, "key")
+        except KeyTakenError:
+            return "taken"
+        return "accepted"
+
+    with ThreadPoolExecutor(2) as threads:
+        assert sorted(threads.map(submit, requests)) == ["accepted", "taken"]
