@@ -50,7 +50,9 @@ class Service:
     async def pump(self) -> None:
         """Read the journal on for as long as the server runs."""
         while True:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(
+                OSError, SlacktideError
+            ):  # a journal that cannot be read now may be later
                 news, seq = await self.desk.run(self.desk.news)
                 if news or seq > self.hub.seq:
                     self.hub.tell(news, seq)

@@ -27,6 +27,7 @@ from slacktide.app.shelf import Shelf
 from slacktide.app.uploads import SubmitRequest
 from slacktide.cli import run
 from slacktide.engine import jobs
+from slacktide.errors import BackendError
 from slacktide.learn.hedge import Hedge
 from slacktide.learn.state_file import save
 from slacktide.market.source import open_market
@@ -450,3 +451,26 @@ def test_of_jobs_that_come_at_once_with_one_key_one_is_taken(
 
     with ThreadPoolExecutor(2) as threads:
         assert sorted(threads.map(submit, requests)) == ["accepted", "taken"]
+
+
+def test_listeners_hear_on_after_a_moment_without_the_journal(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refused = Desk.news, list[str]()
+
+    def news(desk: Desk) -> Any:
+        if not refused:
+            refused.append("once")
+            raise BackendError("the journal must stay where it is, got none there")
+        return real(desk)
+
+    monkeypatch.setattr(Desk, "news", news)
+
+    async def heard() -> bool:
+        task = asyncio.create_task(house.service.pump())
+        changed = await house.service.hub.changed(0, 60.0)
+        task.cancel()
+        return changed
+
+    assert asyncio.run(heard())
+    assert refused
