@@ -52,7 +52,7 @@ class Service:
         while True:
             with contextlib.suppress(
                 OSError, SlacktideError
-            ):  # a journal that cannot be read now may be later
+            ):  # it may be readable later
                 news, seq = await self.desk.run(self.desk.news)
                 if news or seq > self.hub.seq:
                     self.hub.tell(news, seq)
