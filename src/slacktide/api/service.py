@@ -50,9 +50,7 @@ class Service:
     async def pump(self) -> None:
         """Read the journal on for as long as the server runs."""
         while True:
-            with contextlib.suppress(
-                OSError, SlacktideError
-            ):  # it may be readable later
+            with contextlib.suppress(OSError, SlacktideError):  # it may be readable later
                 news, seq = await self.desk.run(self.desk.news)
                 if news or seq > self.hub.seq:
                     self.hub.tell(news, seq)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import ssl
 import time
 import urllib.parse
@@ -85,11 +86,10 @@ class Client:
 
     def __init__(self, url: str, token: str | None = None) -> None:
         """Name the server; the token is taken from the environment unless it is given."""
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise InputError(f"a server must be given as http://HOST:PORT or https://HOST, got {shown(url)}")
-        self._parts, self.url = parts, url
-        self._token = os.environ.get(TOKEN, "") if token is None else token
+        self._parts, self.url = _parts_of(url), url
+        self._token = (os.environ.get(TOKEN, "") if token is None else token).strip()
+        if not (self._token.isascii() and self._token.isprintable()):
+            raise InputError(f"a token must be letters, digits and signs, got others; see {TOKEN}")
         if not self._token:
             must = "a server must be used with a token, got none"
             raise InputError(f"{must}; set {TOKEN} to NAME:SECRET, or token in your settings")
@@ -249,6 +249,18 @@ class Client:
         secure = self._parts.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         return kind(self._parts.hostname or "", self._parts.port, timeout=timeout_s)
+
+
+def _parts_of(url: str) -> urllib.parse.SplitResult:
+    """Take the address of a server apart; raises InputError for what is none."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        odd = parts.port == 0 or parts.query or parts.username or not re.fullmatch(r"[!-~]*", url)
+    except ValueError:
+        odd = True
+    if odd or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"a server must be given as http://HOST:PORT or https://HOST, got {shown(url)}")
+    return parts
 
 
 def _with_query(path: str, query: Mapping[str, object]) -> str:

@@ -14,7 +14,7 @@ import pytest
 from slacktide.app import http as asking
 from slacktide.app.http import Client, ServerError
 from slacktide.cli import run
-from slacktide.errors import BackendError
+from slacktide.errors import BackendError, InputError
 
 JSON, STREAM = "application/json", "text/event-stream"
 JOB = """\
@@ -152,3 +152,29 @@ def test_a_part_of_an_answer_is_no_answer(
     monkeypatch.setattr(http.client.HTTPResponse, "read1", lambda self, n: whole(self, n)[:0])
     with pytest.raises(BackendError, match="must be reachable"):
         Client(url).get("/api/v1/jobs")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x",
+        "http://",
+        "http://[::1",
+        "http://h:99999",
+        "http://h:x",
+        "http://h/a b",
+        "http://ü.org/ü",
+        "http://u:p@h",
+    ],
+)
+def test_an_address_must_be_one(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["jobs", "--server", url]) == 2
+    assert "http://HOST:PORT" in capsys.readouterr().err
+
+
+def test_a_token_that_cannot_be_sent_is_not_shown() -> None:
+    assert Client("http://h", "ann:secret\n")._headers()["authorization"] == "Bearer ann:secret"
+    for token in ("ann:se\ncret", "ann:secret\x00", "ann:secrét"):
+        with pytest.raises(InputError, match="letters, digits") as met:
+            Client("http://h", token)
+        assert "secr" not in str(met.value)
