@@ -44,6 +44,7 @@ from slacktide.app.question_forms import (
 from slacktide.app.server_paths import ServerPaths
 from slacktide.app.uploads import check_market, check_policy, markets_of, parsed, policy_spec
 from slacktide.backtesting.compare import Progress
+from slacktide.engine.fleets import market_named
 from slacktide.engine.snapshots import read_world
 from slacktide.errors import InputError, SlacktideError
 from slacktide.jobfile.foreign import code_named
@@ -206,7 +207,15 @@ def _market(setting: Setting, text: str, asked: AboutJob) -> MarketSpec:
         return MarketSpec(source=str(path), pool=asked.pool, start=start)
     if asked.market or parsed(text, asked.name).market:
         return MarketSpec(source=asked.market, pool=asked.pool, start=start)
-    return dataclasses.replace(setting.market, pool=asked.pool or setting.market.pool, start=start)
+    own = setting.market
+    return dataclasses.replace(
+        own, source=own.source or _fleet_market(setting), pool=asked.pool or own.pool, start=start
+    )
+
+
+def _fleet_market(setting: Setting) -> str | None:
+    """Return the market of the server's fleet, on which all its jobs are; None where it has none."""
+    return None if setting.fleet is None else market_named(setting.fleet.parsed())
 
 
 def _sent_market(setting: Setting, digest: str) -> Path:

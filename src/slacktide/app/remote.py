@@ -24,7 +24,7 @@ from slacktide.app.question_forms import BacktestQuestion, LearnQuestion, PlanQu
 from slacktide.app.submission import Submission, checkable
 from slacktide.backend.machines.pack import zipped
 from slacktide.engine.launch_spec import secrets_of
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.events import Ended, Record, Submitted
 from slacktide.jobfile.job import parse_job
 from slacktide.jobfile.redact import with_tables, without_secrets
@@ -71,6 +71,10 @@ class RemoteJournal:
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
         """Send a job with all that it needs of this machine, and return the key of the request."""
         key = submission.key or secrets.token_hex(8)
+        if not key.isascii():
+            raise InputError(
+                f"a key for a server must be of ASCII letters, digits and signs, got {shown(key)}"
+            )
         body = {**_sent(submission, job_class), "job_class": job_class, "workdir": self._uploaded(submission)}
         self._client.post(f"{JOBS}?wait=0", body, {"idempotency-key": key}, again=True)
         return key

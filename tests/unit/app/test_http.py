@@ -178,3 +178,10 @@ def test_a_token_that_cannot_be_sent_is_not_shown() -> None:
         with pytest.raises(InputError, match="letters, digits") as met:
             Client("http://h", token)
         assert "secr" not in str(met.value)
+
+
+def test_a_key_that_cannot_be_sent_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACKTIDE_TOKEN", "ann:secret")
+    job = tmp_path / "job.yaml"
+    job.write_text(JOB.replace("market: synthetic:h100?days=3\n", ""), encoding="utf-8")
+    assert run(["submit", str(job), "--key", "€", "--server", "http://127.0.0.1:1"]) == 2
