@@ -9,7 +9,7 @@ from re import Pattern
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, compile_path
 from starlette.types import ASGIApp
@@ -50,6 +50,9 @@ def make_app(service: Service, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
     async def met(request: Request, error: Exception) -> Response:
         return told(service, error)
 
+    async def gone(request: Request, error: Exception) -> Response:
+        return refused(400, "a body must come whole, got a part")  # which nobody reads
+
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with pumping(service):
@@ -61,7 +64,13 @@ def make_app(service: Service, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
             Route(OPENAPI, description, methods=["GET"]),
             *pages,
         ],
-        exception_handlers={SlacktideError: met, AskedError: met, HTTPException: absent, Exception: met},
+        exception_handlers={
+            SlacktideError: met,
+            AskedError: met,
+            HTTPException: absent,
+            ClientDisconnect: gone,
+            Exception: met,
+        },
         lifespan=lifespan,
     )
     return Gate(behind, service.keeper, service.counts.answered)

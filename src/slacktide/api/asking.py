@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from typing import Any
 
 from slacktide.api.limits import TooMuchError
-from slacktide.app.question_forms import Setting
+from slacktide.app.question_forms import OutOfMemoryError, Setting
 from slacktide.errors import BackendError
 from slacktide.store.json_types import form
 
-MOST_WAITING = 16
+MOST_WAITING, MOST_OF_EACH = 16, 8
+"""Questions in the line, and those of one caller."""
 LINE_BYTES = 64 * 1024 * 1024
 PATIENCE_S = 300.0
 """How long an answer may take; the first back-test on a machine compiles for half a minute."""
@@ -43,7 +44,9 @@ class DiedError(Exception):
 class Place:
     """The place of a question in the line, and how far its answer is."""
 
-    def __init__(self) -> None:
+    def __init__(self, caller: str = "") -> None:
+        """Say who asks."""
+        self.caller, self.turn = caller, asyncio.Event()
         self.ahead = 0
         """Questions that come first."""
         self.done = self.total = 0
@@ -60,8 +63,11 @@ class Asker:
     def __init__(self, setting: Setting, patience_s: float = PATIENCE_S) -> None:
         self._setting, self._patience_s = setting, patience_s
         self._process: asyncio.subprocess.Process | None = None
-        self._turn = asyncio.Lock()
         self._line: list[Place] = []
+        """In the order in which they came."""
+        self._current: Place | None = None
+        self._turn, self._turns = 0, Counter[str]()
+        """How many turns there were, and which was the last of each caller."""
         self._known: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     async def ask(
@@ -76,30 +82,55 @@ class Asker:
         if stamp is not None and name in self._known:
             self._known.move_to_end(name)
             return self._known[name]
-        if len(self._line) >= MOST_WAITING:
-            raise BusyError(f"at most {MOST_WAITING} costly questions may wait, got more; ask again later")
-        return await self._in_turn(name, {"verb": verb, "request": request}, stamp, place or Place())
+        place = place or Place()
+        own = sum(one.caller == place.caller for one in self._line)
+        if len(self._line) >= MOST_WAITING or own >= MOST_OF_EACH:
+            raise BusyError(
+                f"at most {MOST_WAITING} costly questions may wait, {MOST_OF_EACH} of each caller, got more; "
+                "ask again later"
+            )
+        return await self._in_turn(name, {"verb": verb, "request": request}, stamp, place)
 
     async def _in_turn(self, name: str, line: dict[str, Any], stamp: object, place: Place) -> dict[str, Any]:
         self._line.append(place)
-        self._count()
+        self._arrange()
         try:
-            async with self._turn:
-                if stamp is not None and name in self._known:  # somebody else asked the same meanwhile
-                    return self._known[name]
-                found = await self._asked(line, place)
+            await place.turn.wait()
+            if stamp is not None and name in self._known:  # somebody else asked the same meanwhile
+                return self._known[name]
+            found = await self._asked(line, place)
         finally:
             self._line.remove(place)
-            self._count()
+            self._arrange()
         if stamp is not None:
             self._known[name] = found
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
         return found
 
-    def _count(self) -> None:
-        for ahead, place in enumerate(self._line):
-            place.ahead = ahead
+    def _arrange(self) -> None:
+        """Say how many come first, and give the turn to the next where nobody has it.
+
+        Callers take turns: whose turn was longest ago comes first, then who came first.
+        """
+        if self._current not in self._line:
+            self._current = None
+        ahead, turns = 0, Counter(self._turns)
+        waiting = [place for place in self._line if place is not self._current]
+        if self._current is not None:
+            self._current.ahead, ahead = 0, 1
+        while waiting:
+            place = min(waiting, key=lambda one: turns[one.caller])
+            waiting.remove(place)
+            place.ahead, turns[place.caller] = ahead, self._turn + ahead + 1
+            if self._current is None:
+                self._give_turn(place)
+            ahead += 1
+
+    def _give_turn(self, place: Place) -> None:
+        self._turn += 1
+        self._current, self._turns[place.caller] = place, self._turn
+        place.turn.set()
 
     async def close(self) -> None:
         """End the process."""
@@ -140,7 +171,8 @@ class Asker:
             while raw := await process.stdout.readline():
                 told = json.loads(raw)
                 if "progress" not in told:
-                    whole = True
+                    # One that ran out of memory may hold much of it still.
+                    whole = told.get("error", {}).get("kind") != OutOfMemoryError.__name__
                     return told
                 place.hear(told["progress"])
             raise DiedError

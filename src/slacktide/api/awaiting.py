@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from slacktide.api.asking import Place
+from slacktide.api.endpoints import who_asks
 from slacktide.api.hub import STREAM
 from slacktide.api.mistakes import told
 from slacktide.api.service import Service
@@ -42,12 +43,16 @@ async def awaited(request: Request, ask: Ask, tell: Told) -> Response:
     otherwise.
     """
     if STREAM not in request.headers.get("accept", ""):
-        return JSONResponse(await ask(Place()))
-    return StreamingResponse(_frames(ask, tell), media_type=STREAM)
+        return JSONResponse(await ask(place_of(request)))
+    return StreamingResponse(_frames(ask, tell, place_of(request)), media_type=STREAM)
 
 
-async def _frames(ask: Ask, tell: Told) -> AsyncIterator[str]:
-    place = Place()
+def place_of(request: Request) -> Place:
+    """Return a place in the line for who asks."""
+    return Place(who_asks(request).name)
+
+
+async def _frames(ask: Ask, tell: Told, place: Place) -> AsyncIterator[str]:
     task = asyncio.ensure_future(ask(place))
     try:
         async for frame in _steps(task, place):

@@ -79,6 +79,8 @@ class Desk:
         self._stories, self._courses = Stories(self.store), Courses(self.store)
         self._fleet_courses = FleetCourses(self.store)
         self._telling = threading.Lock()
+        self._keys = [threading.Lock() for _ in range(64)]
+        """Held while a job is submitted with a key, one for many keys."""
         self._rows = Rows()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reader")
         self._in_charge = (-math.inf, False)
@@ -217,6 +219,10 @@ class Desk:
         requests.check_key(key)
         if "/" in key:
             raise InputError("a key must have no slash for a server, got one")
+        with self._keys[hash(key) % len(self._keys)]:  # else two of one key would share its folder
+            self._submit_once(request, key)
+
+    def _submit_once(self, request: SubmitRequest, key: str) -> None:
         if self._is_known(request, key):
             return
         try:

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from slacktide.api import forms
 from slacktide.api.asking import Place
-from slacktide.api.awaiting import awaited
+from slacktide.api.awaiting import awaited, place_of
 from slacktide.api.encoding import answered, encoded, encoded_list
 from slacktide.api.endpoints import JOB, Endpoint, Param, number, truth, who_asks, whole
 from slacktide.api.hub import STREAM, document
@@ -341,7 +341,7 @@ class Reading:
     async def _drawn(self, request: Request, want: str) -> str:
         job = request.path_params["job"]
         await self._desk.run(self._known, job)
-        found = await self._service.asker.ask("run", {"job": job, "want": want})
+        found = await self._service.asker.ask("run", {"job": job, "want": want}, place=place_of(request))
         return str(found[want])
 
     async def journal(self, request: Request) -> Response:
@@ -350,7 +350,8 @@ class Reading:
 
     async def machines(self, request: Request) -> Response:
         """List what is rented."""
-        found = await self._service.asker.ask("machines", {}, int(time.monotonic() / 5.0))
+        moment, place = int(time.monotonic() / 5.0), place_of(request)
+        found = await self._service.asker.ask("machines", {}, moment, place)
         return JSONResponse({**found, "holdings": await self._desk.run(self._desk.holdings)})
 
     async def alerts(self, request: Request) -> Response:

@@ -26,6 +26,8 @@ TIDY_S = 600.0
 DISK_S = 5.0
 """How long it is taken as known that the disk takes more."""
 LISTENERS, LISTENERS_EACH = 64, 32
+SENDERS, SENDERS_EACH = 12, 4
+"""Uploads at a time: each is given room on the disk for the largest that it may be."""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class Service:
     say: Callable[[str], None]
     counts: Counts = field(default_factory=Counts)
     listeners: Slots = field(default_factory=lambda: Slots(LISTENERS, LISTENERS_EACH, "listeners"))
+    senders: Slots = field(default_factory=lambda: Slots(SENDERS, SENDERS_EACH, "uploads at a time"))
     warm_after_s: float | None = None
     """How long after its start the server has machine code made; None: never."""
     _disk: tuple[float, bool] = (float("-inf"), True)
@@ -47,7 +50,7 @@ class Service:
     async def pump(self) -> None:
         """Read the journal on for as long as the server runs."""
         while True:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, SlacktideError):  # it may be readable later
                 news, seq = await self.desk.run(self.desk.news)
                 if news or seq > self.hub.seq:
                     self.hub.tell(news, seq)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from slacktide.api import forms
-from slacktide.api.awaiting import questioned
+from slacktide.api.awaiting import place_of, questioned
 from slacktide.api.endpoints import Endpoint, Param, body_of, note, whole
 from slacktide.api.service import Service
 from slacktide.app.fleet_money import fleets
@@ -120,7 +120,7 @@ class Surroundings:
 
     async def forget(self, request: Request) -> Response:
         """Forget what was learned."""
-        await self._service.asker.ask("forget", {})
+        await self._service.asker.ask("forget", {}, place=place_of(request))
         note(self._service.say, request, "forgot what was learned of policies")
         return Response(status_code=204)
 
@@ -130,7 +130,8 @@ class Surroundings:
         # A tenth of an hour of the market's clock is taken as one moment.
         now = round(self._service.runner.now_hours(), 1)
         asked = {"now_hours": now, "slots": slots, "pool": pool}
-        found = await self._service.asker.ask("markets", asked, self._desk.fold().site is None)
+        stamp, place = self._desk.fold().site is None, place_of(request)
+        found = await self._service.asker.ask("markets", asked, stamp, place)
         return JSONResponse(await self._desk.run(self._with_news, found))
 
     def _with_news(self, found: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +148,8 @@ class Surroundings:
         hours = whole(request, "hours", 24, 1, int(MOST_HOURS))
         now = float(int(self._service.runner.now_hours()))  # a forecast holds for an hour
         asked = {"now_hours": now, "pool": request.query_params.get("pool", ""), "hours": hours}
-        return JSONResponse(await self._service.asker.ask("forecast", asked, self._desk.fold().site is None))
+        stamp, place = self._desk.fold().site is None, place_of(request)
+        return JSONResponse(await self._service.asker.ask("forecast", asked, stamp, place))
 
     async def fleet(self, request: Request) -> Response:
         """Show the fleets."""

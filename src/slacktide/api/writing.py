@@ -20,7 +20,7 @@ from slacktide.app import requests
 from slacktide.app.question_forms import BacktestQuestion, PlanQuestion
 from slacktide.app.shelf import Shelf
 from slacktide.app.uploads import SubmitRequest
-from slacktide.errors import InputError
+from slacktide.errors import BackendError, InputError
 
 SESSION = "/api/v1/session"
 WAIT_S = 20.0
@@ -227,18 +227,26 @@ class Writing:
 
     async def _kept(self, request: Request, shelf: Shelf) -> Response:
         """Keep a file that is sent, piece by piece."""
-        said, held = request.path_params["sha256"], 0
+        said, sender = request.path_params["sha256"], who_asks(request).name
         await self._desk.run(shelf.has, said)
-        draft, digest = await self._desk.run(shelf.draft), hashlib.sha256()
+        with self._service.senders.one(sender):
+            return await self._written(request, shelf, said, sender)
+
+    async def _written(self, request: Request, shelf: Shelf, said: str, sender: str) -> Response:
+        draft, digest, held = await self._desk.run(shelf.draft), hashlib.sha256(), 0
         try:
-            with draft.open("xb") as file:
+            with draft.open("wb") as file:
                 async for piece in request.stream():
                     held += len(piece)
                     if held > shelf.most_bytes:
                         return refused(413, f"a body must have at most {shelf.most_bytes} bytes, got more")
                     digest.update(piece)
                     await self._desk.run(file.write, piece)
-            await self._desk.run(shelf.keep, draft, digest.hexdigest(), said)
+            await self._desk.run(shelf.keep, draft, digest.hexdigest(), said, sender)
+        except OSError as error:
+            raise BackendError(
+                f"the disk of the server must take an upload, got: {error.strerror}; tell its operator"
+            ) from error
         finally:
             draft.unlink(missing_ok=True)
         note(self._service.say, request, f"uploaded {said[:12]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import ssl
 import time
 import urllib.parse
@@ -25,6 +26,9 @@ NOT_THERE = (502, 503, 504)
 """What a proxy answers, in its own words, while the server behind it cannot be reached."""
 FILE_S = 330.0
 """How long a page or picture may take: a little longer than a server gives itself for one."""
+MOST_BYTES = 256 << 20
+"""Of an answer, or of a line in a stream: more than any server sends."""
+_PIECE_BYTES = 1 << 16
 BEAT_S = 60.0
 """A stream that says nothing for this long is broken: the server says something four times as often."""
 
@@ -54,6 +58,27 @@ class AwayError(BackendError):
     """A proxy answered in place of a server that it could not reach, as while that one is started again."""
 
 
+class Document(dict[str, Any]):
+    """An object in an answer; to ask it for what it must have and has not is an error of the server."""
+
+    def __missing__(self, name: str) -> Any:
+        raise strange(f"one without {shown(name)}")
+
+    def pop(self, name: str, *usual: Any) -> Any:
+        """Take a value out."""
+        return super().pop(name, *usual) if usual or name in self else self[name]
+
+
+def strange(what: str) -> ServerError:
+    """Return an error for an answer that is none of a server of this version."""
+    return ServerError(
+        f"a server must answer as documented, got {what}; check that the address is that of a Slacktide "
+        "server, and of this version",
+        4,
+        502,
+    )
+
+
 class Frame(NamedTuple):
     """A message of a stream."""
 
@@ -67,11 +92,10 @@ class Client:
 
     def __init__(self, url: str, token: str | None = None) -> None:
         """Name the server; the token is taken from the environment unless it is given."""
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise InputError(f"a server must be given as http://HOST:PORT or https://HOST, got {shown(url)}")
-        self._parts, self.url = parts, url
-        self._token = os.environ.get(TOKEN, "") if token is None else token
+        self._parts, self.url = _parts_of(url), url
+        self._token = (os.environ.get(TOKEN, "") if token is None else token).strip()
+        if not (self._token.isascii() and self._token.isprintable()):
+            raise InputError(f"a token must be letters, digits and signs, got others; see {TOKEN}")
         if not self._token:
             must = "a server must be used with a token, got none"
             raise InputError(f"{must}; set {TOKEN} to NAME:SECRET, or token in your settings")
@@ -136,7 +160,8 @@ class Client:
                     if frame.kind == "over":
                         return
             except (OSError, http.client.HTTPException, AwayError):
-                time.sleep(PAUSE_S)
+                pass  # it is begun again, after what was heard
+            time.sleep(PAUSE_S)
             self.get("/api/v1/session")  # so that a server that is gone for good is noticed
 
     def _frames(self, path: str, last: str) -> Iterator[Frame]:
@@ -145,7 +170,8 @@ class Client:
             headers = {**self._headers(), "accept": "text/event-stream", "last-event-id": last}
             connection.request("GET", self._path(path), headers=headers)
             answer = connection.getresponse()
-            _check(answer.status, answer.read() if answer.status != 200 else b"")
+            if answer.status != 200:
+                _check(answer.status, _content(answer))
             yield from _parsed(answer)
         finally:
             connection.close()
@@ -182,7 +208,7 @@ class Client:
         try:
             connection.request(method, self._path(path), body, {**self._headers(), **headers})
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            return answer.status, _content(answer)
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from error
         finally:
@@ -190,8 +216,9 @@ class Client:
 
     def _got(self, path: str) -> bytes:
         status, content = self._sent("GET", path, None, {"accept": "*/*"}, FILE_S)
-        if status >= 400:
+        if status != 200:
             _check(status, content)
+            raise strange(f"the status {status}")
         return content
 
     def _followed(self, method: str, path: str, body: bytes | None, hear: Hear) -> Any:
@@ -201,7 +228,7 @@ class Client:
             connection.request(method, self._path(path), body, headers)
             answer = connection.getresponse()
             if "text/event-stream" not in answer.headers.get("content-type", ""):
-                return _check(answer.status, answer.read())
+                return _check(answer.status, _content(answer))
             return _awaited(_parsed(answer), hear)
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from error
@@ -229,44 +256,95 @@ class Client:
         return kind(self._parts.hostname or "", self._parts.port, timeout=timeout_s)
 
 
+def _parts_of(url: str) -> urllib.parse.SplitResult:
+    """Take the address of a server apart; raises InputError for what is none."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        odd = parts.port == 0 or parts.query or parts.username or not re.fullmatch(r"[!-~]*", url)
+    except ValueError:
+        odd = True
+    if odd or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"a server must be given as http://HOST:PORT or https://HOST, got {shown(url)}")
+    return parts
+
+
 def _with_query(path: str, query: Mapping[str, object]) -> str:
     given = {name: str(value) for name, value in query.items() if value is not None}
     return f"{path}?{urllib.parse.urlencode(given)}" if given else path
 
 
+def _content(answer: http.client.HTTPResponse) -> bytes:
+    """Read an answer to its end; raises ServerError for one that is too large, or takes too long."""
+    data, left, until_s = bytearray(), answer.length, time.monotonic() + FILE_S
+    while left is None or len(data) < left:
+        piece = answer.read1(_PIECE_BYTES if left is None else min(_PIECE_BYTES, left - len(data)))
+        if not piece:
+            break
+        data += piece
+        if len(data) > MOST_BYTES:
+            raise strange(f"more than {MOST_BYTES >> 20} MB")
+        if time.monotonic() > until_s:
+            raise strange(f"one that is not whole after {FILE_S:g} s")
+    if left is not None and len(data) < left:
+        raise http.client.IncompleteRead(b"", left - len(data))
+    return bytes(data)
+
+
 def _check(status: int, body: bytes) -> Any:
     """Return the answer of a server; raises ServerError where it is an error, AwayError where a proxy's."""
-    try:
-        found = json.loads(body) if body else None
-    except ValueError:
-        found = None
+    if 300 <= status < 400:
+        raise ServerError(
+            f"a server must answer itself, got a redirect (status {status}), which is not followed; name the "
+            "address that it leads to",
+            4,
+            status,
+        )
     if status < 400:
-        return found
-    told = found.get("error") if isinstance(found, dict) else None
-    if not isinstance(told, dict) and status in NOT_THERE:
+        return None if status == 204 else document(body)
+    try:
+        told = document(body).get("error")
+    except ServerError:
+        told = None
+    if not isinstance(told, Document) and status in NOT_THERE:
         raise AwayError(f"the server must be reachable for the proxy in front of it, got status {status}")
-    if not isinstance(told, dict):
+    if not isinstance(told, Document):
         raise ServerError(f"the server must answer with JSON, got status {status}", 4, status)
-    raise ServerError(str(told.get("message")), int(told.get("exit_code", 1)), status)
+    code = told.get("exit_code")
+    known = code if isinstance(code, int) and 0 < code < 256 else 4
+    raise ServerError(str(told.get("message")), known, status)
+
+
+def document(text: str | bytes) -> Document:
+    """Read an object of JSON; raises ServerError for anything else."""
+    try:
+        found = json.loads(text, object_hook=Document)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, Document):
+        raise strange("something else than an object of JSON")
+    return found
 
 
 def _awaited(frames: Iterator[Frame], hear: Hear) -> Any:
     """Follow a stream to its answer; raises ServerError where that is an error."""
     for frame in frames:
-        told = json.loads(frame.data)
+        told = document(frame.data)
         if frame.kind == "answer":
             return told
         if frame.kind == "error":
-            _check(told["status"], frame.data.encode())
-        hear(told["ahead"], told["done"], told["total"])
+            status = told["status"]
+            _check(status if status in range(400, 600) else 502, frame.data.encode())
+        hear(*(int(told[name]) if isinstance(told[name], int) else 0 for name in ("ahead", "done", "total")))
     raise http.client.IncompleteRead(b"")
 
 
 def _parsed(lines: Any) -> Iterator[Frame]:
     """Yield the messages of a stream."""
     kind, number, data = "", "", list[str]()
-    for raw in lines:
-        line = raw.decode("utf-8").rstrip("\r\n")
+    for raw in iter(lambda: lines.readline(MOST_BYTES), b""):
+        if len(raw) == MOST_BYTES:
+            raise strange(f"a line of more than {MOST_BYTES >> 20} MB")
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if not line:

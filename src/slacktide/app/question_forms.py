@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from slacktide.app.market import MarketSpec
 from slacktide.app.submission import FleetText
-from slacktide.errors import InputError
+from slacktide.errors import BackendError, InputError
 from slacktide.events import Sight
 from slacktide.store.json_scalars import Misfit
 from slacktide.store.json_types import form
@@ -116,6 +116,10 @@ class RunQuestion:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachinesQuestion:
     """What is rented?"""
+
+
+class OutOfMemoryError(BackendError):
+    """A question needs more memory than an answer may take; the next one is better asked of a new process."""
 
 
 def read_as(kind: Any, tree: object) -> Any:

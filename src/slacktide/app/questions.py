@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -34,6 +35,7 @@ from slacktide.app.question_forms import (
     LearnedQuestion,
     LearnQuestion,
     MachinesQuestion,
+    OutOfMemoryError,
     PlanQuestion,
     RunQuestion,
     Setting,
@@ -42,6 +44,7 @@ from slacktide.app.question_forms import (
 from slacktide.app.server_paths import ServerPaths
 from slacktide.app.uploads import check_market, check_policy, markets_of, parsed, policy_spec
 from slacktide.backtesting.compare import Progress
+from slacktide.engine.fleets import market_named
 from slacktide.engine.snapshots import read_world
 from slacktide.errors import InputError, SlacktideError
 from slacktide.jobfile.foreign import code_named
@@ -60,8 +63,11 @@ SHORTEST_APART_HOURS = 1.0
 """Between two starts of a back-test that others ask for."""
 MOST_LESSONS = 1000
 """Starts of a job that others have the choice among policies taught with."""
+SHARE_OF_MEMORY = 0.5
+"""Of the machine's memory that may be used for an answer: the controller and its workers need the rest."""
 SAY_S = 0.2
 """How often it is said how far an answer is."""
+
 
 AboutJob = PlanQuestion | BacktestQuestion | LearnQuestion
 
@@ -203,8 +209,14 @@ def _market(setting: Setting, text: str, asked: AboutJob) -> MarketSpec:
     if asked.market or parsed(text, asked.name).market:
         market = MarketSpec(source=asked.market, pool=asked.pool, start=own.start, shared=own.shared)
     else:
-        market = dataclasses.replace(own, pool=asked.pool or own.pool)
+        source = own.source or _fleet_market(setting)
+        market = dataclasses.replace(own, source=source, pool=asked.pool or own.pool)
     return market if start is None else dataclasses.replace(market, start=start, shared=False)
+
+
+def _fleet_market(setting: Setting) -> str | None:
+    """Return the market of the server's fleet, on which all its jobs are; None where it has none."""
+    return None if setting.fleet is None else market_named(setting.fleet.parsed())
 
 
 def _sent_market(setting: Setting, digest: str) -> Path:
@@ -252,6 +264,7 @@ def main(asking: TextIO, answering: TextIO) -> None:
     """Answer questions until there are no more; the first line says whose they are."""
     with contextlib.suppress(OSError):
         os.nice(5)  # the controller and whoever asks it come first
+    _leave_memory()
     first = asking.readline()
     if not first:
         return
@@ -264,6 +277,15 @@ def main(asking: TextIO, answering: TextIO) -> None:
     for line in asking:
         asked = json.loads(line)
         tell(_answered(setting, asked["verb"], asked["request"], _now_and_then(tell)))
+
+
+def _leave_memory() -> None:
+    """Have a question that needs too much memory fail, and nobody else for want of it."""
+    with contextlib.suppress(OSError, ValueError):  # what is not known, or is bounded more tightly
+        most = int(SHARE_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+    with contextlib.suppress(OSError):  # where the system must end somebody, let it be us
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def _now_and_then(tell: Callable[[dict[str, Any]], None]) -> Progress:
@@ -288,6 +310,11 @@ def _answered(setting: Setting, verb: str, request: Mapping[str, Any], progress:
 
 def told_error(error: Exception) -> dict[str, Any]:
     """Say what went wrong as data: its kind, its message, its exit code and its HTTP status."""
+    if isinstance(error, MemoryError):
+        error = OutOfMemoryError(
+            "a question must be answered with half of the machine's memory, got one that needs more; ask for "
+            "less: longer slots, fewer starts or an earlier deadline"
+        )
     known = error if isinstance(error, SlacktideError) else SlacktideError()
     return {
         "kind": type(error).__name__ if error is known else "InternalError",

@@ -7,24 +7,24 @@ import json
 import math
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote
 
 from slacktide.app.alerts.outbox import HookStatus
 from slacktide.app.cost_report import CostTold
-from slacktide.app.http import Client, Hear, ServerError, nobody_hears
+from slacktide.app.http import Client, Hear, ServerError, document, nobody_hears, strange
 from slacktide.app.journal import Journal, Told
 from slacktide.app.logs import LogLine
 from slacktide.app.question_forms import BacktestQuestion, LearnQuestion, PlanQuestion, PoolName
 from slacktide.app.submission import Submission, checkable
 from slacktide.backend.machines.pack import zipped
 from slacktide.engine.launch_spec import secrets_of
-from slacktide.errors import InputError
+from slacktide.errors import InputError, shown
 from slacktide.events import Ended, Record, Submitted
 from slacktide.jobfile.job import parse_job
 from slacktide.jobfile.redact import with_tables, without_secrets
@@ -39,6 +39,7 @@ from slacktide.yaml_tree import read_text
 WAIT_S = 20
 JOBS = "/api/v1/jobs"
 LEARNED = "/api/v1/learned"
+Row = TypeVar("Row")
 
 
 class Waiting(NamedTuple):
@@ -70,6 +71,10 @@ class RemoteJournal:
     def submit(self, submission: Submission, *, job_class: str = "") -> str:
         """Send a job with all that it needs of this machine, and return the key of the request."""
         key = submission.key or secrets.token_hex(8)
+        if not key.isascii():
+            raise InputError(
+                f"a key for a server must be of ASCII letters, digits and signs, got {shown(key)}"
+            )
         body = {**_sent(submission, job_class), "job_class": job_class, "workdir": self._uploaded(submission)}
         self._client.post(f"{JOBS}?wait=0", body, {"idempotency-key": key}, again=True)
         return key
@@ -91,11 +96,11 @@ class RemoteJournal:
 
     def jobs(self) -> list[JobStatus]:
         """List every job, as of the last event."""
-        return [JobStatus(**row) for row in self._client.get(JOBS)["jobs"]]
+        return _all(JobStatus, self._client.get(JOBS)["jobs"])
 
     def waiting(self) -> list[Waiting]:
         """List the requests that no controller has answered yet."""
-        return [Waiting(**row) for row in self._journal()["waiting"]]
+        return _all(Waiting, self._journal()["waiting"])
 
     def unfinished(self) -> dict[str, str]:
         """Return every job that has not ended; their files are known to the server."""
@@ -114,12 +119,11 @@ class RemoteJournal:
         until = {} if job is None else {"job": job, "until": "ended"}
         for frame in self._client.stream("/api/v1/events", after, form="journal", **until):
             if frame.kind != "over":
-                yield _told(json.loads(frame.data), known)
+                yield _told(document(frame.data), known)
 
     def why(self, job: str) -> list[str]:
         """Say in plain sentences why a job holds what it holds."""
-        found: list[str] = self._client.get(f"{JOBS}/{quote(job)}/why")["why"]
-        return found
+        return [str(one) for one in _rows(self._client.get(f"{JOBS}/{quote(job)}/why")["why"])]
 
     def logs(
         self, job: str, *, rank: int | None = None, attempt: int | None = None, follow: bool = False
@@ -131,7 +135,7 @@ class RemoteJournal:
                 f"{JOBS}/{quote(job)}/logs", after=place, rank=rank, attempt=attempt, **wait,
                 wait=WAIT_S if follow and place else None,
             )  # fmt: skip
-            yield from (LogLine(**row) for row in found["lines"])
+            yield from _all(LogLine, found["lines"])
             same, place = place == found["next"], found["next"]
             if found["over"] or (not follow and same):
                 return
@@ -142,7 +146,7 @@ class RemoteJournal:
         """Return the bill of a job, or of the whole journal, as it is told."""
         path = "/api/v1/cost" if job is None else f"{JOBS}/{quote(job)}/cost"
         found = self._client.ask("GET", path, text="true")
-        text, notes = found.pop("text"), tuple(found.pop("notes"))
+        text, notes = str(found.pop("text")), tuple(_rows(found.pop("notes")))
         return CostTold(found, text, notes, found["audit"]["clean"])
 
     def bill(self, job: str) -> Bill:
@@ -151,27 +155,25 @@ class RemoteJournal:
 
     def plan(self, question: PlanQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
         """Have a job planned on the server's market; what else it wants of the answer is under `made`."""
-        found: dict[str, Any] = self._client.ask("POST", "/api/v1/plan", asdict(question), hear)
-        return found
+        found = self._client.ask("POST", "/api/v1/plan", asdict(question), hear)
+        return _with_made(found, question.wants)
 
     def backtest(self, question: BacktestQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
         """Have policies tried for a job on past market data; the same of `made`."""
-        found: dict[str, Any] = self._client.ask("POST", "/api/v1/backtest", asdict(question), hear)
-        return found
+        found = self._client.ask("POST", "/api/v1/backtest", asdict(question), hear)
+        return _with_made(found, question.wants)
 
     def learned(
         self, pool_of: PoolName | None = None, wants: Sequence[str] = (), hear: Hear = nobody_hears
     ) -> dict[str, Any]:
         """Return which policies have earned trust on the server; the same of `made`."""
-        found: dict[str, Any] = self._client.ask(
-            "GET", LEARNED, hear=hear, pool_of=pool_of, wants=",".join(wants) or None
-        )
-        return found
+        found = self._client.ask("GET", LEARNED, hear=hear, pool_of=pool_of, wants=",".join(wants) or None)
+        return _with_made(found, wants)
 
     def learn(self, question: LearnQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
         """Have the choice among policies taught on the server, and return what it has learned."""
-        found: dict[str, Any] = self._client.ask("POST", LEARNED, asdict(question), hear, again=False)
-        return found
+        found = self._client.ask("POST", LEARNED, asdict(question), hear, again=False)
+        return _with_made(found, question.wants)
 
     def forget(self) -> None:
         """Have everything forgotten that was learned of policies on the server."""
@@ -201,11 +203,11 @@ class RemoteJournal:
 
     def machines(self) -> list[MachineStatus]:
         """List what is rented."""
-        return [MachineStatus(**row) for row in self._client.get("/api/v1/machines")["machines"]]
+        return _all(MachineStatus, self._client.get("/api/v1/machines")["machines"])
 
     def hooks(self) -> list[HookStatus]:
         """Say where the hooks for alerts stand."""
-        return [HookStatus(**row) for row in self._client.get("/api/v1/alerts")["hooks"]]
+        return _all(HookStatus, self._client.get("/api/v1/alerts")["hooks"])
 
     def _journal(self) -> Any:
         return self._client.get("/api/v1/journal")
@@ -214,7 +216,7 @@ class RemoteJournal:
         place: int | None = after
         while place is not None:
             page = self._client.get(path, after=place, form="journal")
-            yield from page["events"]
+            yield from _rows(page["events"])
             place = page["next"]
 
     def send_market(self, market: Market) -> str:
@@ -271,10 +273,38 @@ def read_bill(document: Mapping[str, Any]) -> Bill:
 
 
 def _told(row: Mapping[str, Any], known: dict[str, Submitted]) -> Told:
-    event = codec.from_tree(row["event"])
+    try:
+        event = codec.from_tree(row["event"])
+        record = Record(int(row["seq"]), datetime.fromisoformat(row["time_utc"]), event)
+    except InputError as error:  # the server is newer than we are
+        raise ServerError(str(error), 4, 502) from error
+    except (TypeError, ValueError) as error:
+        raise strange("another form of event") from error
     if isinstance(event, Submitted):
         known[event.job] = event
-    return Told(Record(row["seq"], datetime.fromisoformat(row["time_utc"]), event), known.get(event.job))
+    return Told(record, known.get(event.job))
+
+
+def _with_made(found: dict[str, Any], wants: Sequence[str]) -> dict[str, Any]:
+    """Return an answer that has what else was to be made of it; raises ServerError for another."""
+    if wants and not (isinstance(found["made"], Mapping) and set(wants) <= set(found["made"])):
+        raise strange("one without what was to be made of it")
+    return found
+
+
+def _rows(found: object) -> list[Any]:
+    """Return a list in an answer; raises ServerError for anything else."""
+    if not isinstance(found, list):
+        raise strange("something else than a list")
+    return found
+
+
+def _all(kind: Callable[..., Row], found: object) -> list[Row]:
+    """Return the rows of an answer; raises ServerError for rows of another form."""
+    try:
+        return [kind(**row) for row in _rows(found)]
+    except TypeError as error:
+        raise strange("rows of another form") from error
 
 
 def open_server(url: str, token: str | None = None) -> RemoteJournal:

@@ -23,7 +23,7 @@ class ServerPaths:
         """Take the server's own folders out of a message."""
         if "/" not in message:
             return message
-        message = re.sub(r"\S*/\.uploads/[0-9a-f]{24}/", "", message)
+        message = re.sub(r"\S*/\.uploads/(?:\.markets|[0-9a-f]{24})/", "", message)
         for folder in self._folders:
             message = message.replace(f"{folder}/", "").replace(folder, "the server's folder")
         return message

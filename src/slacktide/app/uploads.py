@@ -27,7 +27,7 @@ from slacktide.app.shelf import Shelf
 from slacktide.app.submission import FleetText, Submission, check_runnable
 from slacktide.backend.machines.pack import MOST_BYTES
 from slacktide.engine.launch_spec import UPLOADS
-from slacktide.errors import InputError, SlacktideError, shown
+from slacktide.errors import BackendError, FileError, InputError, SlacktideError, shown
 from slacktide.events import Sight
 from slacktide.files import make_private_folder, write_private
 from slacktide.jobfile.foreign import code_named, file_named
@@ -127,9 +127,13 @@ class Uploads:
         try:
             self._fill(draft, file, request)
             os.rename(draft, folder)
-        except OSError:
+        except (OSError, FileError) as error:
             if not folder.is_dir():  # nobody sent the same at the same time
-                raise
+                cause = error if isinstance(error, OSError) else error.__cause__
+                reason = getattr(cause, "strerror", None) or "an error"
+                raise BackendError(
+                    f"the disk of the server must take the files of a job, got: {reason}; tell its operator"
+                ) from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 

@@ -22,6 +22,8 @@ from slacktide.market.moves import Moves
 FORMAT, VERSION = "slacktide-market", 1
 _BEGIN = f'{{"format": "{FORMAT}"'.encode()
 _NUMBER_BYTES = 8
+HEAD_BYTES = 4 << 20
+"""Of what is told beside the series; read as JSON, some bytes of it can take twenty times as many."""
 _MONEY, _COUNT = np.dtype("<f8"), np.dtype("<i8")
 
 
@@ -50,7 +52,7 @@ def read_whole(data: bytes, path: str) -> Market:
     """Read a market; raises FileError for one that is damaged, or of another version."""
     line, _, rest = data.partition(b"\n")
     try:
-        head = json.loads(line)
+        head = _head(line)
         if head["version"] != VERSION:
             raise FileError(f"a sent market must be of version {VERSION}, got another", path=path)
         return _market(head, rest)
@@ -60,6 +62,14 @@ def read_whole(data: bytes, path: str) -> Market:
         if isinstance(error, FileError):
             raise
         raise FileError(f"a sent market must be intact, got a damaged one: {error}", path=path) from error
+
+
+def _head(line: bytes) -> dict[str, Any]:
+    if len(line) > HEAD_BYTES:
+        raise InputError(f"its first line must have at most {HEAD_BYTES >> 20} MB, got more")
+    head: dict[str, Any] = json.loads(line)
+    json.dumps(head, ensure_ascii=False).encode()  # half a character could be told to nobody
+    return head
 
 
 def _described(pool: Pool) -> dict[str, Any]:

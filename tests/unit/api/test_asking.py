@@ -15,8 +15,9 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from slacktide.api import asking
-from slacktide.api.asking import Asker, BusyError, Place
+from slacktide.api.asking import AskedError, Asker, BusyError, Place
 from slacktide.api.awaiting import Ask, awaited
+from slacktide.api.gate import Who
 from slacktide.api.mistakes import told
 from slacktide.app.question_forms import Setting
 from slacktide.errors import BackendError, InputError
@@ -32,6 +33,9 @@ for line in sys.stdin:
         os._exit(3)
     if asked["verb"] == "sleep":
         time.sleep(1000)
+    if asked["verb"] == "much":
+        print(json.dumps({"error": {"kind": "OutOfMemoryError", "message": "too much"}}), flush=True)
+        continue
     if asked["verb"] == "steps":
         print(json.dumps({"progress": [1, 2]}), flush=True)
     print(json.dumps({"answer": {"pid": os.getpid()}}), flush=True)
@@ -85,7 +89,7 @@ def test_a_question_has_a_time_limit(asker: Asker) -> None:
 
 def test_a_question_knows_its_place_and_too_many_are_refused(asker: Asker) -> None:
     async def asked() -> None:
-        places = [Place() for _ in range(asking.MOST_WAITING)]
+        places = [Place(str(number)) for number in range(asking.MOST_WAITING)]
         tasks = [asyncio.ensure_future(asker.ask("sleep", {}, place=place)) for place in places]
         await asyncio.sleep(0)
         assert [place.ahead for place in places] == list(range(asking.MOST_WAITING))
@@ -103,11 +107,72 @@ def test_a_question_knows_its_place_and_too_many_are_refused(asker: Asker) -> No
     asyncio.run(asked())
 
 
+def test_callers_take_turns_and_none_takes_the_whole_line(asker: Asker) -> None:
+    async def asked() -> None:
+        order: list[str] = []
+
+        async def ask(caller: str, place: Place) -> None:
+            await asker.ask("a", {}, place=place)
+            order.append(caller)
+
+        callers = ["bob"] * asking.MOST_OF_EACH + ["ann", "ann", "eve"]
+        places = [Place(caller) for caller in callers]
+        tasks = [
+            asyncio.ensure_future(ask(caller, place)) for caller, place in zip(callers, places, strict=True)
+        ]
+        await asyncio.sleep(0)
+        assert [place.ahead for place in places[-3:]] == [1, 4, 2]
+        with pytest.raises(BusyError, match="of each caller"):
+            await asker.ask("a", {}, place=Place("bob"))
+        await asyncio.gather(*tasks)
+        assert order == ["bob", "ann", "eve", "bob", "ann", *["bob"] * (asking.MOST_OF_EACH - 2)]
+        await asker.close()
+
+    asyncio.run(asked())
+
+
+def test_a_question_has_a_share_of_the_memory(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from slacktide.app import questions\n"
+        "from slacktide.app.question_forms import ForgetQuestion\n"
+        "questions.VERBS['much'] = ForgetQuestion, lambda *asked: bytearray(1 << 60)\n"
+        "questions.VERBS['little'] = ForgetQuestion, lambda *asked: {}\n"
+        "questions.main(sys.stdin, sys.stdout)\n"
+        "import resource, os\n"
+        "most, share = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE'), questions.SHARE_OF_MEMORY\n"
+        "print(resource.getrlimit(resource.RLIMIT_DATA)[0] <= most * share)\n"
+    )
+    asked = [{"journal": "none"}, *({"verb": verb, "request": {}} for verb in ("little", "much", "little"))]
+    done = subprocess.run(
+        [sys.executable, "-c", script], text=True, capture_output=True, check=True, timeout=600,
+        input="".join(json.dumps(line) + "\n" for line in asked),
+    )  # fmt: skip
+    first, second, third, bounded = done.stdout.splitlines()
+    assert json.loads(first) == json.loads(third) == {"answer": {}}
+    told = json.loads(second)["error"]
+    assert (told["exit_code"], told["status"]) == (4, 502)
+    assert "ask for less" in told["message"]
+    assert bounded == "True"
+
+
+def test_after_one_that_ran_out_of_memory_comes_a_new_process(asker: Asker) -> None:
+    async def asked() -> None:
+        first = (await asker.ask("a", {}))["pid"]
+        with pytest.raises(AskedError):
+            await asker.ask("much", {})
+        assert (await asker.ask("a", {}))["pid"] != first
+        await asker.close()
+
+    asyncio.run(asked())
+
+
 def frames(house: House, ask: Ask) -> list[tuple[str, Any]]:
     """Ask as one who accepts a stream; return the kind and the data of every message."""
 
     async def asked() -> list[Any]:
-        scope = {"type": "http", "headers": [(b"accept", b"text/event-stream")]}
+        headers = [(b"accept", b"text/event-stream")]
+        scope = {"type": "http", "headers": headers, "state": {"who": Who("ann", "read")}}
         answer = await awaited(Request(scope), ask, partial(told, house.service))
         assert isinstance(answer, StreamingResponse)
         return [frame async for frame in answer.body_iterator]

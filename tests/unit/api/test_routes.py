@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import random
+import threading
 from base64 import b64decode
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -14,16 +19,21 @@ import jsonschema
 import pytest
 
 from slacktide.api.application import endpoints_of
+from slacktide.api.desk import Desk, KeyTakenError
+from slacktide.api.service import SENDERS_EACH
 from slacktide.app.alerts.outbox import Outbox
 from slacktide.app.journal import open_journal
+from slacktide.app.shelf import Shelf
+from slacktide.app.uploads import SubmitRequest
 from slacktide.cli import run
 from slacktide.engine import jobs
+from slacktide.errors import BackendError
 from slacktide.learn.hedge import Hedge
 from slacktide.learn.state_file import save
 from slacktide.market.source import open_market
 from slacktide.market.whole import whole_bytes
 
-from .parts_of_api import JOB, Answer, House
+from .parts_of_api import JOB, Answer, House, scope_of
 
 JOBS = "/api/v1/jobs"
 MARKETS = "/api/v1/uploads/markets"
@@ -369,9 +379,98 @@ def test_a_reader_may_send_a_market_and_have_a_job_planned_on_it(
     assert "as the command line sends it" in planned(digests[b"a,b\n1,2\n"]).message
     broken = planned(digests[sent[:-50]])
     assert broken.status == 400
-    assert str(house.path.parent) not in broken.message
+    assert broken.message.startswith(digests[sent[:-50]]), "and no folder of the server"
     for odd in ("../../journal.db", "0" * 63):
         assert "SHA-256" in planned(odd).message
     monkeypatch.setattr(house.desk.uploads, "markets", replace(house.desk.uploads.markets, most_bytes=10))
     assert house.ask("PUT", f"{MARKETS}/{'0' * 64}", b"x" * 11, token=house.reader).status == 413
     assert len(list(house.desk.uploads.markets.folder.iterdir())) == 3
+
+
+def test_uploads_at_a_time_have_a_limit_for_each_caller(house: House) -> None:
+    path = f"{MARKETS}/{sha256(b'x').hexdigest()}"
+    with ExitStack() as coming:
+        for _ in range(SENDERS_EACH):
+            coming.enter_context(house.service.senders.one("bob"))
+        assert house.ask("PUT", path, b"x", token=house.reader).status == 429
+        assert house.ask("PUT", path, b"x").status == 201
+    assert house.ask("PUT", path, b"x", token=house.reader).status == 201
+
+
+def test_a_caller_that_leaves_in_an_upload_is_no_mistake_of_the_server(house: House) -> None:
+    headers = {"host": "localhost", "authorization": f"Bearer {house.reader}"}
+    scope = scope_of("PUT", f"{MARKETS}/{'0' * 64}", headers)
+
+    async def left() -> list[Any]:
+        coming, sent = [{"type": "http.request", "body": b"x", "more_body": True}], list[Any]()
+
+        async def receive() -> dict[str, Any]:
+            return coming.pop() if coming else {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await house.app(scope, receive, send)
+        return sent
+
+    asyncio.run(left())
+    assert not any("internal error" in line for line in house.said)
+    assert not list(house.desk.uploads.markets.folder.iterdir())
+
+
+def test_an_upload_that_the_disk_does_not_take_is_said(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Shelf, "keep", full)
+    answer = house.ask("PUT", f"{MARKETS}/{sha256(b'x').hexdigest()}", b"x")
+    assert answer.status == 502
+    assert "No space left" in answer.message
+
+
+def test_of_jobs_that_come_at_once_with_one_key_one_is_taken(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, real = threading.Barrier(2), Desk._is_known
+
+    def is_known(desk: Desk, request: SubmitRequest, key: str) -> bool:
+        found = real(desk, request, key)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)  # where both may look before either is taken in, they do
+        return found
+
+    monkeypatch.setattr(Desk, "_is_known", is_known)
+    requests = [SubmitRequest(text=JOB.replace("name: job", f"name: {name}")) for name in ("one", "two")]
+
+    def submit(request: SubmitRequest) -> str:
+        try:
+            house.desk.submit(request, "key")
+        except KeyTakenError:
+            return "taken"
+        return "accepted"
+
+    with ThreadPoolExecutor(2) as threads:
+        assert sorted(threads.map(submit, requests)) == ["accepted", "taken"]
+
+
+def test_listeners_hear_on_after_a_moment_without_the_journal(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refused = Desk.news, list[str]()
+
+    def news(desk: Desk) -> Any:
+        if not refused:
+            refused.append("once")
+            raise BackendError("the journal must stay where it is, got none there")
+        return real(desk)
+
+    monkeypatch.setattr(Desk, "news", news)
+
+    async def heard() -> bool:
+        task = asyncio.create_task(house.service.pump())
+        changed = await house.service.hub.changed(0, 60.0)
+        task.cancel()
+        return changed
+
+    assert asyncio.run(heard())
+    assert refused

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from slacktide.app import questions
 from slacktide.app.market import MarketSpec
-from slacktide.app.question_forms import Setting
+from slacktide.app.question_forms import PlanQuestion, Setting
 from slacktide.app.questions import answer
 from slacktide.app.remote import text_to_send
 from slacktide.app.submission import Defaults, FleetText, Submission, request
@@ -109,3 +111,19 @@ def test_a_server_plans_such_a_job(tmp_path: Path, fleet: FleetText) -> None:
     assert (made["job"], "instead of 4" in made["made"]["text"]) == ("mine", True), made["made"]["text"]
     with pytest.raises(InputError, match="must be YAML"):
         answer(setting, "plan", {"text": "a: [b"})
+
+
+def test_questions_are_about_the_market_that_the_fleet_s_jobs_are_on() -> None:
+    budget = FLEET.replace(
+        "budget: 16 gpus\nprice: 2 usd\n", "budget: 600 usd/month\nmarket: synthetic:h100?days=2\n"
+    )
+    fleet, asked = FleetText(budget, "fleet.yaml"), PlanQuestion(text=BARE)
+    text = fleet.completed(BARE)
+
+    def market(**setting: Any) -> str | None:
+        return questions._market(Setting(journal="none", fleet=fleet, **setting), text, asked).source
+
+    assert market() == "synthetic:h100?days=2"
+    assert market(market=MarketSpec(source="synthetic:v100")) == "synthetic:v100", (
+        "what serve was told comes first"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import stat
@@ -146,3 +147,22 @@ def test_a_zip_file_stays_in_its_folder(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(InputError, match="got more"):
         unpack(archive("a", "b"), tmp_path / "in")
     assert not (tmp_path / "in").exists()
+
+
+def test_a_full_disk_is_the_server_s_trouble_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploads = Uploads(tmp_path)
+    digest = sent(uploads, archive("a.txt"))
+
+    def full(*given: object, **more: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for place in ("slacktide.files.os.replace", "slacktide.app.uploads.shutil.copyfileobj"):
+        with monkeypatch.context() as patched:
+            patched.setattr(place, full)
+            with pytest.raises(BackendError, match=r"disk of the server must take .* No space left"):
+                uploads.submission(asked(workdir=digest), "k")
+        assert uploads.folders() == []
+        assert not list(uploads.folder.glob(".*-*"))
+    assert uploads.submission(asked(workdir=digest), "k").key == "k"

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slacktide.errors import FileError
+from slacktide.market import whole
 from slacktide.market.base import Market, Pool
 from slacktide.market.moves import Moves
 from slacktide.market.source import open_market
@@ -82,3 +83,17 @@ def test_what_is_damaged_is_refused_or_another_market(cut: int, place: int, byte
 def test_another_version_is_refused() -> None:
     with pytest.raises(FileError, match="of version 1"):
         read_whole(DATA.replace(b'"version": 1', b'"version": 2', 1), "sent")
+
+
+def test_what_is_told_beside_the_series_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = DATA.partition(b"\n")[0]
+    monkeypatch.setattr(whole, "HEAD_BYTES", len(line))
+    assert told(read_whole(DATA, "sent")) == told(ODD)
+    monkeypatch.setattr(whole, "HEAD_BYTES", len(line) - 1)
+    with pytest.raises(FileError, match="first line must have at most"):
+        read_whole(DATA, "sent")
+
+
+def test_half_a_character_is_no_name() -> None:
+    with pytest.raises(FileError, match="damaged"):
+        read_whole(DATA.replace(b'"H100"', b'"\\ud800"'), "sent")
