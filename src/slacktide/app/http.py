@@ -95,7 +95,7 @@ class Client:
         self._parts, self.url = _parts_of(url), url
         self._token = (os.environ.get(TOKEN, "") if token is None else token).strip()
         if not (self._token.isascii() and self._token.isprintable()):
-            raise InputError(f"a token must be letters, digits and signs, got others; see {TOKEN}")
+            raise InputError(f"a token must be printable ASCII characters, got others; see {TOKEN}")
         if not self._token:
             must = "a server must be used with a token, got none"
             raise InputError(f"{must}; set {TOKEN} to NAME:SECRET, or token in your settings")

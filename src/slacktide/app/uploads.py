@@ -207,7 +207,8 @@ def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
     """Read a job file of somebody else; raises InputError where it asks for what is not theirs."""
     if not _NAME.fullmatch(request.name):
         raise InputError(
-            f"the name of a job file must be letters, digits, dots and dashes, got {shown(request.name)}"
+            "the name of a job file must be at most 63 letters, digits, dots and dashes, got "
+            f"{shown(request.name)}"
         )
     check_policy(code_named(request.text, request.name))  # and that it is YAML at all
     file = parsed(whole_text(request, fleet), request.name)

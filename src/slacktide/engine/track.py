@@ -190,7 +190,10 @@ class Track:
             return "cancelling"
         if self.order is None or self.order.gpus == 0:
             return "pending" if self.starts == 0 else "recovering"
-        return "starting" if self.state.pause_hours > 0 and self.state.progress_gpu_hours <= 0 else "running"
+        fresh = self.state.progress_gpu_hours <= 0
+        if self.held is not None and self.held.gpus == 0:  # its machines have not come yet
+            return "starting" if fresh else "recovering"
+        return "starting" if fresh and self.state.pause_hours > 0 else "running"
 
 
 def tell(track: Track, event: Event) -> None:

@@ -36,7 +36,7 @@ def test_workers_that_were_told_to_stop_have_not_succeeded_and_begin_again() -> 
     bench.step(0.0, 0.1)
     bench.machine.is_gone(0.15, stopped=True, progress=Progress(0.087, 0.087, 0.1))
     bench.step(0.2)
-    assert bench.track.status == "running"
+    assert bench.track.status == "recovering"
     assert not bench.events(Ended, WorkerFailed)
     (lost,) = bench.events(Lost)
     assert "told to stop" in lost.why
@@ -79,6 +79,18 @@ def test_a_script_that_tells_itself_to_stop_is_given_up_in_the_end() -> None:
     assert bench.track.status == "failed"
     assert "must not signal its own process group" in bench.events(Decided)[-1].why
     assert len(bench.events(Lost)) == 21
+
+
+def test_a_job_whose_machines_have_not_come_is_starting() -> None:
+    bench = Bench(lane())
+    bench.machine.says(attempt=1, on_demand_gpus=0, pending_gpus=4)
+    bench.step(0.0, 0.1)
+    assert bench.track.status == "starting"
+    bench.machine.says(attempt=1, on_demand_gpus=4, pending_gpus=0)
+    bench.step(0.2, 0.3)
+    bench.machine.says(attempt=1, progress=Progress(0.1, 0.1))
+    bench.step(0.4)
+    assert bench.track.status == "running"
 
 
 # ---------------------------------------------------------------- row: losses are losses
