@@ -54,7 +54,7 @@ def test_it_is_taught_and_says_so(state: Path, capsys: pytest.CaptureFixture[str
     picture = tmp_path / "learn.png"
     assert run(["learn", JOB, "--market", MARKET, "--jobs", "30", "--plot", str(picture)]) == 0
     out, err = capsys.readouterr()
-    for words in ("after 30 jobs", "of the trust", "uniform-progress", "cannot pass", "leaders:"):
+    for words in ("after 30 jobs", "of the trust", "uniform-progress", "cannot exceed", "leaders:"):
         assert words in out
     assert f"wrote {picture}" in err
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -37,6 +37,13 @@ class BusyError(TooMuchError):
     retry_after_s = 5
 
 
+class StoppingError(BusyError):
+    """The server stops, and answers nothing costly any more."""
+
+    def __init__(self) -> None:
+        super().__init__("questions must wait until the server runs again, got one while it stops; ask again")
+
+
 class DiedError(Exception):
     """The process ended in the middle of an answer."""
 
@@ -69,6 +76,7 @@ class Asker:
         self._turn, self._turns = 0, Counter[str]()
         """How many turns there were, and which was the last of each caller."""
         self._known: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._stopping = False
 
     async def ask(
         self, verb: str, request: dict[str, Any], stamp: object = None, place: Place | None = None
@@ -82,6 +90,8 @@ class Asker:
         if stamp is not None and name in self._known:
             self._known.move_to_end(name)
             return self._known[name]
+        if self._stopping:
+            raise StoppingError
         place = place or Place()
         own = sum(one.caller == place.caller for one in self._line)
         if len(self._line) >= MOST_WAITING or own >= MOST_OF_EACH:
@@ -96,6 +106,8 @@ class Asker:
         self._arrange()
         try:
             await place.turn.wait()
+            if self._stopping:
+                raise StoppingError
             if stamp is not None and name in self._known:  # somebody else asked the same meanwhile
                 return self._known[name]
             found = await self._asked(line, place)
@@ -132,6 +144,14 @@ class Asker:
         self._current, self._turns[place.caller] = place, self._turn
         place.turn.set()
 
+    def stop(self) -> None:
+        """Answer nothing any more: whoever waits is told so at once."""
+        self._stopping = True
+        for place in self._line:
+            place.turn.set()
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
     async def close(self) -> None:
         """End the process."""
         process, self._process = self._process, None
@@ -147,6 +167,8 @@ class Asker:
                 f"a question must be answered in {self._patience_s:g} s, got no answer; ask for less"
             ) from error
         except (DiedError, OSError, ValueError) as error:
+            if self._stopping:
+                raise StoppingError from error
             raise BackendError(
                 "the process that answers questions must run until it has answered, but it ended; ask again, "
                 "and if it ends again, ask for less"

@@ -196,6 +196,7 @@ def _stopping(runner: Runner, server: Server, service: Service) -> Iterator[None
     def leave() -> None:
         server.should_exit = True
         service.hub.close()
+        service.asker.stop()
 
     def watch() -> None:
         runner.done.wait()

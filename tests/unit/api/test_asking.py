@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from slacktide.api import asking
-from slacktide.api.asking import AskedError, Asker, BusyError, Place
+from slacktide.api.asking import AskedError, Asker, BusyError, Place, StoppingError
 from slacktide.api.awaiting import Ask, awaited
 from slacktide.api.gate import Who
 from slacktide.api.mistakes import told
@@ -71,6 +71,21 @@ def test_a_process_that_dies_is_said_and_started_again(asker: Asker) -> None:
         await process.wait()
         assert (await asker.ask("a", {}))["pid"] != second
         await asker.close()
+
+    asyncio.run(asked())
+
+
+def test_who_waits_while_the_server_stops_is_told_so_at_once(asker: Asker) -> None:
+    async def asked() -> None:
+        places = [Place(), Place()]
+        waiting = [asyncio.ensure_future(asker.ask("sleep", {}, place=place)) for place in places]
+        while asker._process is None:
+            await asyncio.sleep(0)
+        asker.stop()
+        for one in (*waiting, asyncio.ensure_future(asker.ask("a", {}))):
+            with pytest.raises(StoppingError, match="while it stops"):
+                await one
+        assert asker._process is None
 
     asyncio.run(asked())
 
