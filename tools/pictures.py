@@ -22,8 +22,8 @@ from PIL import Image
 from tools.gallery import PAGES, ROOT, commands, pictures, retold, write_files
 
 COLUMNS = "100"
-COLORS = 256
-"""Colors of a picture: as many as a byte can name; charts have fewer, but for the edges of letters."""
+COLORS = 128
+"""Colors of a picture: charts have fewer, but for the edges of letters."""
 README = ("plan", "examples/llama-lora.yaml", "--plot", "plan.png")
 
 
