@@ -67,8 +67,11 @@ GOING = ("pending", "starting", "running", "recovering")
 
 
 def state(status: str, health: str) -> str:
-    """Return the one word for where a job stands: its state, or its outlook where that is worse."""
-    if status in GOING and health != "on-time":
+    """Return the one word for where a job stands: its state, or its outlook where that is worse.
+
+    Nothing is measured of a job that does not run.
+    """
+    if status in GOING and health != "on-time" and (health != "measuring" or status == "running"):
         return health
     return STATES.get(status, status)
 
