@@ -79,6 +79,10 @@ class UnknownNameError(InputError):
         self.known = names
 
 
+class PolicyError(InputError):
+    """A policy failed, or did not answer with a decision."""
+
+
 class InfeasibleError(SlacktideError):
     """What was asked is well-formed but cannot be met."""
 

@@ -20,6 +20,7 @@ from slacktide.events import SubmissionRefused, Submitted
 from slacktide.jobfile import JobFile, parse_job
 from slacktide.learn.state_file import Saved
 from slacktide.market.base import Pool
+from slacktide.policy.decision import decision_of
 from slacktide.store.env_values import Values, job_values, request_values
 from slacktide.types import JobState
 
@@ -106,7 +107,7 @@ class Intake:
 def rehearse(lane: Lane, told: Submitted) -> None:
     """Let a job's policy decide once, for nothing, so that the first real decision comes at once."""
     if not told.fleet:
-        lane.policy.decide(lane.view(told.job, JobState(), lane.start_slot, told.at_hours, ()))
+        decision_of(lane.policy, lane.view(told.job, JobState(), lane.start_slot, told.at_hours, ()))
 
 
 def check_alone(submission: Submission, world: World) -> None:

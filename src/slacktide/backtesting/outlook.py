@@ -20,6 +20,7 @@ from slacktide.deciding import Policy, look
 from slacktide.market.base import Market, Pool
 from slacktide.market.statistics import stock_outs_said
 from slacktide.policy.base import ForeseeingPolicy
+from slacktide.policy.decision import decision_of
 from slacktide.results.plan import HeldAt, JobPlan, Outlook, Range, Spread
 from slacktide.results.run import CLAIRVOYANT, Run
 from slacktide.results.runs import column
@@ -240,7 +241,7 @@ def foretold(values: Floats) -> Range:
 
 def _first(job: Job, ready: Policy, future: Pool, start: int, setting: Setting) -> Allocation:
     now = plain.played(future, start, setting).at(0)
-    return ready.decide(look(job, now, JobState(), 0, future.slot_hours))
+    return decision_of(ready, look(job, now, JobState(), 0, future.slot_hours))
 
 
 def _held(

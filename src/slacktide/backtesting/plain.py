@@ -13,6 +13,7 @@ from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Pool
 from slacktide.pace import learn, prior
 from slacktide.policy.base import late, past_deadline
+from slacktide.policy.decision import decision_of
 from slacktide.results.run import Run, SlotRecord
 from slacktide.solve.slotted import deadline_slots
 from slacktide.tariff import Meter, Tariff, tariff_of
@@ -74,7 +75,7 @@ def run(
             wanted = late(terms, left, quote.keeping(left.on_demand_gpus))
         else:
             now = market.at(slot, spot_gpus=left.spot_gpus)
-            wanted = policy.decide(look(job, now, left, slot, pool.slot_hours, memory, pace=pace))
+            wanted = decision_of(policy, look(job, now, left, slot, pool.slot_hours, memory, pace=pace))
         record = step(job, pool, terms, tariff, state, left, quote, wanted, slot)
         records.append(record)
         pace = learn(pace, told, left, record.after, record.lived.stretch.productive_hours)

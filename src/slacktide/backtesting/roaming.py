@@ -22,6 +22,7 @@ from slacktide.market.places import Place, job_at, places_of
 from slacktide.market.tape import Past
 from slacktide.pace import learn, prior
 from slacktide.policy.base import past_deadline
+from slacktide.policy.decision import decision_of
 from slacktide.policy.rescue import late_in, told_in
 from slacktide.results.run import Run, SlotRecord, stays_of
 from slacktide.site.moment import Moment, PoolView, PoolViews
@@ -127,7 +128,7 @@ def run(
             view = look(job, whole, left, slot, slot_hours, memory, pace=pace, places=ground.places)
             if tried is not None:
                 view = replace(view, pools=tried, known=tried)
-            wanted = policy.decide(view)
+            wanted = decision_of(policy, view)
         held = settle(ground, true, quotes, left, wanted, sightings, now)
         record = _lived(ground, true, tariff, state, left, quotes[held.pool], wanted, held, slot)
         records.append(record)

@@ -19,6 +19,7 @@ from slacktide.backtesting import batch, plain
 from slacktide.checks.cases import Case, cases, with_other_future
 from slacktide.deciding import Policy, View, look
 from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.policy.decision import decision_of
 from slacktide.solve.slotted import deadline_slots
 from slacktide.types import Allocation, JobState
 
@@ -56,10 +57,10 @@ def says_why(policy: Policy, case: Case, rng: np.random.Generator) -> None:
 def decides_the_same_for_the_same_view(policy: Policy, case: Case, rng: np.random.Generator) -> None:
     """The same view gives the same decision, whatever was asked before, also after pickling."""
     views = list(_views(policy, case))
-    first = [policy.decide(view) for view in views]
+    first = [decision_of(policy, view) for view in views]
     twin: Policy = pickle.loads(pickle.dumps(policy))
     for index in rng.permutation(len(views)):
-        for again in (policy.decide(views[index]), twin.decide(views[index])):
+        for again in (decision_of(policy, views[index]), decision_of(twin, views[index])):
             if again != first[index]:
                 raise CheckFailed(
                     f"the same view must give the same decision, got {first[index]} and then {again} "

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from slacktide.deciding import Policy, View, goes_where_it_may, stays_in
 from slacktide.engine.blocked_jobs import Troubles, said
+from slacktide.errors import PolicyError
 from slacktide.types import Allocation, Reason
 
 FAILED = Reason("policy-failed")
@@ -27,8 +28,14 @@ class Careful:
             else:
                 goes_where_it_may(wish, [pool.name for pool in view.pools], view.id)
         except Exception as error:
-            self.troubles.note(view.id, "policy", f"its policy failed: {said(error)}")
+            self.troubles.note(view.id, "policy", f"its policy failed: {said(_met(error))}")
             held = view.state
             return Allocation(held.spot_gpus, held.on_demand_gpus, reason=FAILED, memory=view.memory)
         self.troubles.note(view.id, "policy", "")
         return wish
+
+
+def _met(error: Exception) -> Exception:
+    """Return what went wrong inside a policy, if it was that."""
+    cause = error.__cause__
+    return cause if isinstance(error, PolicyError) and isinstance(cause, Exception) else error

@@ -23,6 +23,7 @@ from slacktide.physics import (
     work_hours,
 )
 from slacktide.policy.base import Choice, Context, RulePolicy, Sight, policies, sight, signals
+from slacktide.policy.decision import decision_of
 from slacktide.policy.rescue import guarded_wishes, terms_in
 from slacktide.types import Allocation, Reason, Wish
 
@@ -141,7 +142,7 @@ class DeadlineGuard:
             raise InputError(f"deadline-guard: inner must be a policy, got {shown(self.inner)}")
 
     def decide(self, view: View) -> Allocation:
-        wanted = self.inner.decide(view)
+        wanted = decision_of(self.inner, view)
         if view.places is not None:
             return _guarded_over_pools(view, wanted)
         seen, kept = sight(view), Choice(wanted.spot_gpus, wanted.on_demand_gpus, 0)

@@ -13,6 +13,7 @@ from slacktide.compiled import compilable, compiled, inlined
 from slacktide.deciding import Policy, View
 from slacktide.physics import finish_with
 from slacktide.policy.base import Choice, Context, RulePolicy, Sight, sight, signals
+from slacktide.policy.decision import decision_of
 from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, Reason
 
 KEPT = 2000
@@ -54,7 +55,7 @@ class Unbroken:
     inner: Policy
 
     def decide(self, view: View) -> Allocation:
-        wanted = self.inner.decide(view)
+        wanted = decision_of(self.inner, view)
         kept = keep(sight(view), Choice(wanted.spot_gpus, wanted.on_demand_gpus, 0))
         if kept.why != KEPT:
             return wanted
