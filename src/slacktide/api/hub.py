@@ -126,13 +126,14 @@ class Hub:
                 mine = [frame for frame in frames if job is None or frame.job == job]
                 over = over or any(isinstance(frame.told.record.event, Ended) for frame in mine if job)
                 if mine:
+                    said_s = time.monotonic()
                     yield "".join(frame.text(exact) for frame in mine)
             elif over and to_the_end:
                 yield "event: over\ndata: {}\n\n"
                 return
-            elif await self.changed(max(after, self.seq), KNOWN_S):
-                continue
-            elif time.monotonic() - said_s >= STILL_HERE_S:
+            else:
+                await self.changed(max(after, self.seq), KNOWN_S)
+            if time.monotonic() - said_s >= STILL_HERE_S:  # also while others' jobs have all the news
                 said_s = time.monotonic()
                 yield ": still here\n\n"
 
