@@ -124,6 +124,11 @@ class Desk:
         """Return what happened after an event, at most so much."""
         return list(self.journal.events(job, after=after, most=most))
 
+    def ended_by(self, job: str) -> int | None:
+        """Return the number of an event by which a job had ended; None where it has not."""
+        with self.world() as world:
+            return world.seq if job in world.jobs and job not in world.unended else None
+
     def jobs(self, keep: Callable[[Row], bool], most: int | None, *, active: bool = False) -> list[Row]:
         """List jobs, the newest `most` of those that are to be kept, in the order they came.
 

@@ -246,11 +246,13 @@ def test_a_stream_ends_with_its_job(house: House) -> None:
     house.live(0.1)
     house.live(0.1)
 
-    async def listen() -> list[str]:
+    async def listen(after: int) -> list[str]:
         house.service.hub.tell(*await house.desk.run(house.desk.news))
-        return [text async for text in house.service.hub.stream(0, job, True, True)]
+        return [text async for text in house.service.hub.stream(after, job, True, True)]
 
-    assert asyncio.run(listen())[-1].startswith("event: over")
+    assert asyncio.run(listen(0))[-1].startswith("event: over")
+    again = asyncio.run(asyncio.wait_for(listen(house.service.hub.seq), 60.0))
+    assert again[-1].startswith("event: over"), "the connection broke just after the end was told"
 
 
 def test_health_says_what_is_wrong(house: House) -> None:
