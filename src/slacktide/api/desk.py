@@ -31,12 +31,12 @@ from slacktide.app.server_paths import ServerPaths
 from slacktide.app.stories import Stories
 from slacktide.app.submission import FleetText
 from slacktide.app.upload_history import KEPT_DAYS, UploadHistory
-from slacktide.app.uploads import KEPT_S, SubmitRequest, Uploads
+from slacktide.app.uploads import KEPT_S, SubmitRequest, Uploads, is_alike
 from slacktide.engine.jobs import AT_HAND
 from slacktide.engine.requests import Answer
 from slacktide.engine.world import Track, World
-from slacktide.errors import InputError
-from slacktide.events import Decided, Record, Submitted
+from slacktide.errors import InputError, shown
+from slacktide.events import Decided, Record, SubmissionAsked, Submitted
 from slacktide.report.sentences.reasons import because
 from slacktide.report.sentences.why import why as explain
 from slacktide.report.wire import events as events_wire
@@ -49,6 +49,10 @@ THREADS = 2
 """More would only wait for one another: most of what they do holds the interpreter."""
 IN_CHARGE_S = 0.5
 """How long it is taken as known whether a controller is there."""
+NO_ADDRESS = ("/", "\\", "..")
+"""What no address has: who submits with a key must be able to ask for it."""
+WITHIN = 1024
+"""How many events before its answer a request is looked for at first."""
 LOG_LINES, LOG_CHARACTERS = 2000, 512 * 1024
 """Of logs that are told in one answer."""
 
@@ -119,6 +123,11 @@ class Desk:
     def page(self, after: int, job: str | None, most: int) -> Sequence[Told]:
         """Return what happened after an event, at most so much."""
         return list(self.journal.events(job, after=after, most=most))
+
+    def ended_by(self, job: str) -> int | None:
+        """Return the number of an event by which a job had ended; None where it has not."""
+        with self.world() as world:
+            return world.seq if job in world.jobs and job not in world.unended else None
 
     def jobs(self, keep: Callable[[Row], bool], most: int | None, *, active: bool = False) -> list[Row]:
         """List jobs, the newest `most` of those that are to be kept, in the order they came.
@@ -217,8 +226,8 @@ class Desk:
         stands for another job.
         """
         requests.check_key(key)
-        if "/" in key:
-            raise InputError("a key must have no slash for a server, got one")
+        if any(part in key for part in NO_ADDRESS):
+            raise InputError(f"a key must have none of {' '.join(NO_ADDRESS)} for a server, got {shown(key)}")
         with self._keys[hash(key) % len(self._keys)]:  # else two of one key would share its folder
             self._submit_once(request, key)
 
@@ -242,9 +251,24 @@ class Desk:
                 before = world.jobs[answer.job].submitted.text
             else:
                 return answer is not None
-        if not self.uploads.is_same(request, before):
+        if asked is None and answer is not None:
+            asked = self._asked(key, answer.job)
+        if not self.uploads.is_same(request, before) or not (asked is None or is_alike(request, asked)):
             raise KeyTakenError("an Idempotency-Key must be for one job, got it with another; use a new one")
         return True
+
+    def _asked(self, key: str, job: str) -> SubmissionAsked | None:
+        """Find the request that became a job: as a rule it stands a little before it in the journal."""
+        taken_in, within = next(iter(self.store.read(job=job))).seq, WITHIN
+        while True:
+            for record in self.store.read(after=max(0, taken_in - within), job=""):
+                if isinstance(record.event, SubmissionAsked) and record.event.key == key:
+                    return record.event
+                if record.seq > taken_in:
+                    break
+            if within >= taken_in:
+                return None
+            within *= 8
 
     def tidy(self, now_s: float | None = None) -> None:
         """Remove files of jobs that nobody needs any more; those of a job that has not ended stay."""

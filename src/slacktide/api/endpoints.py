@@ -69,8 +69,8 @@ def who_asks(request: Request) -> Who:
 
 
 def note(say: Callable[[str], None], request: Request, what: str) -> None:
-    """Say who asked for what: the journal knows users only as such."""
-    say(f"{who_asks(request).name}: {what}")
+    """Say who asked for what, in one line: the journal knows users only as such."""
+    say(f"{who_asks(request).name}: {what if what.isprintable() else shown(what)}")
 
 
 async def body_of(request: Request, kind: Any) -> Any:

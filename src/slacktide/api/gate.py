@@ -32,6 +32,8 @@ OPEN = ("/healthz", "/api/v1/openapi.json", LOGIN, LOGIN_PAGE)
 """What may be asked without a token; nothing of it tells of jobs."""
 OPEN_FOLDER = "/static/"
 """Scripts and styles of the pages, the login's among them: the same for everybody."""
+ONCE = (b"authorization", b"content-length", b"host", b"idempotency-key", b"origin", b"sec-fetch-site")
+"""Headers of which a proxy may heed another one than we do, where there are two."""
 _BAD_PATH = re.compile(rb"%2e|%2f|%5c|%00|\.\.|\\|//", re.IGNORECASE)
 """No address of ours has any of these."""
 POLICY = (
@@ -135,6 +137,17 @@ class Doorkeeper:
         return who
 
 
+def ambiguous(scope: Scope) -> tuple[int, str] | None:
+    """Say why a request is refused that a proxy in front of us may have understood in another way."""
+    names = [name for name, _ in scope["headers"]]
+    for name in ONCE:
+        if names.count(name) > 1:
+            return 400, f"a request must have one header {name.decode()}, got {names.count(name)}"
+    if b"content-length" in names and b"transfer-encoding" in names:
+        return 400, "a request must say the length of its body or send it in pieces, got both"
+    return None
+
+
 def is_open(path: str) -> bool:
     """Whether an address may be asked for without a token."""
     return path in OPEN or path.startswith(OPEN_FOLDER)
@@ -191,7 +204,7 @@ class Gate:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         sealed = self._sealed(scope, send)
         try:
-            found = self._keeper.refusal(scope, headers)
+            found = ambiguous(scope) or self._keeper.refusal(scope, headers)
         except SlacktideError:  # without its tokens a server knows nobody
             found = 500, "the tokens of the server must be readable, got a damaged file; tell its operator"
         if not isinstance(found, Who):
@@ -273,4 +286,4 @@ def refused(status: int, message: str) -> Response:
     """Answer with an error that is the gate's or the router's own."""
     headers = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1"}}.get(status, {})
     body = error_body(KINDS.get(status, "InputError"), message, 4 if status == 429 else 2)
-    return JSONResponse(body, status, {**headers, "connection": "close"} if status == 413 else headers)
+    return JSONResponse(body, status, {**headers, "connection": "close"} if status in (400, 413) else headers)

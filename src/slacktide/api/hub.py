@@ -66,14 +66,25 @@ def without_values(event: Submitted) -> Submitted:
     return dataclasses.replace(event, envs=dict.fromkeys(event.envs, ""))
 
 
+async def nobody_knows(job: str) -> int | None:
+    """Leave it to the events whether a job has ended."""
+    return None
+
+
 class Hub:
     """Keeps the last events at hand and wakes listeners when there are more."""
 
     def __init__(
-        self, page: Callable[[int, str | None, int], Awaitable[Sequence[Told]]], paths: ServerPaths
+        self,
+        page: Callable[[int, str | None, int], Awaitable[Sequence[Told]]],
+        paths: ServerPaths,
+        ended_by: Callable[[str], Awaitable[int | None]] = nobody_knows,
     ) -> None:
-        """Say how events after a number are read from the journal, of one job or all, at most so many."""
-        self._page, self._paths = page, paths
+        """Say how events after a number are read from the journal, of one job or all, at most so many.
+
+        `ended_by` tells a number by which a job had ended; None where it has not.
+        """
+        self._page, self._paths, self._ended_by = page, paths, ended_by
         self._frames: deque[Frame] = deque(maxlen=KEPT)
         self._more = asyncio.Event()
         self.seq = 0
@@ -115,6 +126,8 @@ class Hub:
         """
         yield "retry: 1000\n\n"
         over, looked_s, said_s = False, time.monotonic(), time.monotonic()
+        # Who comes back may have heard of the end already, and would wait for it for ever.
+        ended_by = await self._ended_by(job) if to_the_end and job is not None else None
         while not self.closed:
             if time.monotonic() - looked_s >= KNOWN_S:
                 looked_s = time.monotonic()
@@ -126,13 +139,14 @@ class Hub:
                 mine = [frame for frame in frames if job is None or frame.job == job]
                 over = over or any(isinstance(frame.told.record.event, Ended) for frame in mine if job)
                 if mine:
+                    said_s = time.monotonic()
                     yield "".join(frame.text(exact) for frame in mine)
-            elif over and to_the_end:
+            elif to_the_end and (over or (ended_by is not None and self.seq >= ended_by)):
                 yield "event: over\ndata: {}\n\n"
                 return
-            elif await self.changed(max(after, self.seq), KNOWN_S):
-                continue
-            elif time.monotonic() - said_s >= STILL_HERE_S:
+            else:
+                await self.changed(max(after, self.seq), KNOWN_S)
+            if time.monotonic() - said_s >= STILL_HERE_S:  # also while others' jobs have all the news
                 said_s = time.monotonic()
                 yield ": still here\n\n"
 

@@ -165,7 +165,11 @@ async def _serving(
     # What is there now stays. To look for garbage among all modules takes longer than a step may be late.
     gc.collect()
     gc.freeze()
-    hub = Hub(lambda after, job, most: desk.run(desk.page, after, job, most), desk.paths)
+    hub = Hub(
+        lambda after, job, most: desk.run(desk.page, after, job, most),
+        desk.paths,
+        lambda job: desk.run(desk.ended_by, job),
+    )
     keeper = Doorkeeper(
         tokens=tokens,
         hosts=address.hosts,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from slacktide.app.entry import entry
+from slacktide.app.full_disk import is_of_the_disk, needing_space
 from slacktide.app.submission import Defaults, Submission
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
@@ -57,15 +58,16 @@ class Intake:
         """Answer every request that waits: take the job in, or say why not.
 
         Whatever goes wrong with a request is its answer: a controller that fell over it would fall over it
-        again and again.
+        again and again. Only trouble of the disk is none: it is raised, and the request waits until the disk
+        takes the job.
         """
         world = self._engine.world
         for asked in list(world.requests.waiting.values()):
             try:
                 self.take(defaults.submission(asked, self._values.of(request_values(asked.key))))
             except Exception as error:
-                if asked.key in world.requests.answers:
-                    raise  # it was taken in, and something else is wrong
+                if asked.key in world.requests.answers or is_of_the_disk(error):
+                    raise  # it was taken in, and something else is wrong; or it will be, later
                 self._engine.write([_refusal(asked.key, world.now_hours, error)])
             self._values.drop(request_values(asked.key))
 
@@ -76,7 +78,10 @@ class Intake:
                 self._values.drop(job_values(job))
 
     def take(self, submission: Submission) -> Track:
-        """Take a job in; raises InputError or InfeasibleError when it cannot be run."""
+        """Take a job in; raises InputError or InfeasibleError when it cannot be run.
+
+        Raises BackendError when the disk does not take it.
+        """
         world, now, name = self._engine.world, datetime.now(UTC), submission.file.job.name
         check_alone(submission, world)
         file, job, hours = submission.at(now), free_id(world, name), self._clock.hours()
@@ -86,16 +91,21 @@ class Intake:
         # The job's time begins now, not when it was asked for: some policies compile for a minute at first.
         now = datetime.now(UTC)
         file = submission.at(now)
-        present = begin_learning(self._stamped(told, now, file, lane.pool), name, self._learned)
-        self._files.keep(job, file)
+        with needing_space("a job that is taken in"):
+            self._keep(self._stamped(told, now, file, lane.pool), file, submission)
+        return world.jobs[job]
+
+    def _keep(self, told: Submitted, file: JobFile, submission: Submission) -> None:
+        """Write down that a job was taken in, with all that it needs."""
+        present = begin_learning(told, submission.file.job.name, self._learned)
+        self._files.keep(present.job, file)
         try:
-            self._values.keep(job_values(job), submission.envs)
+            self._values.keep(job_values(present.job), submission.envs)
             self._engine.submit(present)
         except BaseException:
             drop_lesson(present, self._learned)
             self.tidy()
             raise
-        return world.jobs[job]
 
     def _stamped(self, told: Submitted, now: datetime, file: JobFile, pool: Pool) -> Submitted:
         """Return an entry that says this moment, and where the market stands at it."""

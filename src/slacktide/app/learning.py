@@ -52,8 +52,11 @@ def teach(
 ) -> Hedge:
     """Try every policy on each start of a job, move trust to those that did well, and return what is known.
 
-    Raises as `learned` does, and InfeasibleError for a job that cannot be done in time.
+    Raises as `learned` does, InputError for a seed that is none, and InfeasibleError for a job that cannot be
+    done in time.
     """
+    if lessons.seed < 0:
+        raise InputError(f"seed must be >= 0, got {lessons.seed}")
     saved, file = _saved(path, pool_of), read_job_file(lessons.path)
     check_feasible(file.job)
     market = lessons.market.open(file.market)

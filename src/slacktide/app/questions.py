@@ -46,7 +46,7 @@ from slacktide.app.uploads import check_market, check_policy, markets_of, parsed
 from slacktide.backtesting.compare import Progress
 from slacktide.engine.fleets import market_named
 from slacktide.engine.snapshots import read_world
-from slacktide.errors import InputError, SlacktideError
+from slacktide.errors import InputError, SlacktideError, shown
 from slacktide.jobfile.foreign import code_named
 from slacktide.market.files import read_bytes
 from slacktide.market.whole import is_whole
@@ -65,6 +65,8 @@ MOST_LESSONS = 1000
 """Starts of a job that others have the choice among policies taught with."""
 SHARE_OF_MEMORY = 0.5
 """Of the machine's memory that may be used for an answer: the controller and its workers need the rest."""
+LONGEST_NAME = 200
+"""Of a job file, in bytes: every file system takes it."""
 SAY_S = 0.2
 """How often it is said how far an answer is."""
 
@@ -242,12 +244,23 @@ def _whole(setting: Setting, asked: AboutJob) -> str:
 @contextlib.contextmanager
 def _written(text: str, asked: AboutJob) -> Iterator[str]:
     """Put a job file into a folder of its own while it is worked on; errors name the file alone."""
+    _check_name(asked.name)
     parsed(text, asked.name, market_sent=asked.sent is not None)
     with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
-        path = Path(folder, Path(asked.name).name)
+        path = Path(folder, asked.name)
         path.write_text(text, encoding="utf-8")
         with _without_folder(Path(folder)):
             yield str(path)
+
+
+def _check_name(name: str) -> None:
+    """Raise InputError unless a file can have a name, here as well as where the question comes from."""
+    whole = name.isprintable() and "/" not in name and name not in ("", ".", "..")
+    if not whole or len(name.encode()) > LONGEST_NAME:
+        raise InputError(
+            f"the name of a job file must be 1 to {LONGEST_NAME} bytes of printable characters without a "
+            f"folder, got {shown(name)}"
+        )
 
 
 @contextlib.contextmanager

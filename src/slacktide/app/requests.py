@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from slacktide.app.fold import Fold
+from slacktide.app.full_disk import needing_space
 from slacktide.app.submission import Submission, request
 from slacktide.engine.requests import Answer
 from slacktide.engine.world import Track, World
@@ -134,7 +135,8 @@ def ask_submission(
 def _keep_values(values: Values | None, submission: Submission) -> None:
     """Put on disk what the controller will need and the journal must not hold."""
     if values is not None:
-        values.keep(request_values(submission.key), submission.envs)
+        with needing_space("values of a job's variables"):
+            values.keep(request_values(submission.key), submission.envs)
     elif submission.envs:
         raise InputError(
             f"a job that takes {', '.join(submission.envs)} must be submitted to a journal on disk, got "

@@ -28,7 +28,7 @@ from slacktide.app.submission import FleetText, Submission, check_runnable
 from slacktide.backend.machines.pack import MOST_BYTES
 from slacktide.engine.launch_spec import UPLOADS
 from slacktide.errors import BackendError, FileError, InputError, SlacktideError, shown
-from slacktide.events import Sight
+from slacktide.events import Sight, SubmissionAsked
 from slacktide.files import make_private_folder, write_private
 from slacktide.jobfile.foreign import code_named, file_named
 from slacktide.jobfile.job import JobFile, parse_job
@@ -184,6 +184,13 @@ class Uploads:
     def drop(self, key: str) -> None:
         """Remove the folder of a job that was not taken in."""
         shutil.rmtree(self.folder / hashlib.sha256(key.encode()).hexdigest()[:24], ignore_errors=True)
+
+
+def is_alike(request: SubmitRequest, asked: SubmissionAsked) -> bool:
+    """Whether a request asks for the policy, the pool and the like that were asked for before."""
+    before = json.loads(asked.policy) if asked.policy else None
+    now = policy_spec(request.policy), request.pool or "", request.sight, request.job_class
+    return now == (before, asked.pool, asked.sight, asked.job_class)
 
 
 def markets_of(runs: Path) -> Shelf:

@@ -119,7 +119,11 @@ class House:
         self.submitter, self.reader = self.tokens.add("ann", "submit"), self.tokens.add("bob", "read")
         self.desk = Desk(self.path)
         self.said: list[str] = []
-        hub = Hub(lambda after, job, most: self.desk.run(self.desk.page, after, job, most), self.desk.paths)
+        hub = Hub(
+            lambda after, job, most: self.desk.run(self.desk.page, after, job, most),
+            self.desk.paths,
+            lambda job: self.desk.run(self.desk.ended_by, job),
+        )
         self.keeper = Doorkeeper(**{"tokens": self.tokens, "hosts": ("localhost", "127.0.0.1"), **keeper})
         market = market or MarketSpec()
         setting = Setting(journal=str(self.path), market=market, learned=str(folder / "learn.json"))

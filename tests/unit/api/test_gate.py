@@ -219,6 +219,17 @@ def test_a_body_has_a_limit_whether_it_says_its_length_or_not(house: House) -> N
     assert (chunked.status, chunked.json["error"]["kind"]) == (413, "TooLargeError")
 
 
+@pytest.mark.parametrize("name", ["authorization", "host", "idempotency-key", "content-length", "origin"])
+def test_a_header_that_a_proxy_may_read_otherwise_stands_once(house: House, name: str) -> None:
+    known = {"host": "localhost", "authorization": f"Bearer {house.submitter}", "content-length": "0"}
+    twice = {**known, name: known.get(name, "x"), name.title(): known.get(name, "y")}
+    answer = house.send("GET", JOBS, twice, [b""])
+    assert (answer.status, answer.headers["connection"]) == (400, "close")
+    assert answer.message == f"a request must have one header {name}, got 2"
+    both = house.send("GET", JOBS, {**known, "transfer-encoding": "chunked"}, [b""])
+    assert (both.status, both.headers["connection"]) == (400, "close")
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -18,8 +18,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from slacktide.api import hub as hub_module
 from slacktide.api.application import endpoints_of
-from slacktide.api.desk import Desk, KeyTakenError
+from slacktide.api.desk import WITHIN, Desk, KeyTakenError
 from slacktide.api.service import SENDERS_EACH
 from slacktide.app.alerts.outbox import Outbox
 from slacktide.app.journal import open_journal
@@ -28,6 +29,7 @@ from slacktide.app.uploads import SubmitRequest
 from slacktide.cli import run
 from slacktide.engine import jobs
 from slacktide.errors import BackendError
+from slacktide.events import FeedTroubled
 from slacktide.learn.hedge import Hedge
 from slacktide.learn.state_file import save
 from slacktide.market.source import open_market
@@ -152,8 +154,30 @@ def test_the_same_key_is_the_same_job(house: House) -> None:
     assert house.ask("GET", "/api/v1/requests/k").json == {"key": "k", "job": "job"}
     other = house.ask("POST", JOBS, {"text": JOB.replace("4 gpu", "3 gpu")}, key="k")
     assert (other.status, other.json["error"]["kind"]) == (409, "KeyTakenError")
-    assert house.ask("POST", JOBS, {"text": JOB}, key="a/b").status == 400
+    for key in ("a/b", "a..b", "a\\b"):  # nobody could ask for it
+        assert house.ask("POST", JOBS, {"text": JOB}, key=key).status == 400, key
     assert house.ask("GET", "/api/v1/requests/none").status == 404
+
+
+@pytest.mark.parametrize("first", [{}, {"policy": '{"on-demand": {}}'}, {"pool": "h100-1", "sight": "tried"}])
+@pytest.mark.parametrize("events_between", [0, 3 * WITHIN])
+def test_a_key_is_for_one_policy_and_pool_whether_the_job_waits_or_runs(
+    house: House, first: dict[str, str], events_between: int
+) -> None:
+    job = {"text": JOB, **first}
+    others = [{**job, "policy": "maximal-spot"}, {**job, "pool": "elsewhere"}]
+    others += [{"text": JOB}] if first else []
+
+    def check(status: int) -> None:
+        assert house.ask("POST", f"{JOBS}?wait=0", job, key="k").status == status
+        for other in others:
+            answer = house.ask("POST", f"{JOBS}?wait=0", other, key="k")
+            assert (answer.status, answer.json["error"]["kind"]) == (409, "KeyTakenError"), other
+
+    check(202)
+    house.store.append([FeedTroubled(at_hours=0.0)] * events_between)
+    house.take_in()
+    check(201)
 
 
 def test_what_the_controller_refuses_is_told(house: House) -> None:
@@ -222,11 +246,13 @@ def test_a_stream_ends_with_its_job(house: House) -> None:
     house.live(0.1)
     house.live(0.1)
 
-    async def listen() -> list[str]:
+    async def listen(after: int) -> list[str]:
         house.service.hub.tell(*await house.desk.run(house.desk.news))
-        return [text async for text in house.service.hub.stream(0, job, True, True)]
+        return [text async for text in house.service.hub.stream(after, job, True, True)]
 
-    assert asyncio.run(listen())[-1].startswith("event: over")
+    assert asyncio.run(listen(0))[-1].startswith("event: over")
+    again = asyncio.run(asyncio.wait_for(listen(house.service.hub.seq), 60.0))
+    assert again[-1].startswith("event: over"), "the connection broke just after the end was told"
 
 
 def test_health_says_what_is_wrong(house: House) -> None:
@@ -348,6 +374,9 @@ def test_trust_in_policies_is_shown_to_all_and_taught_by_who_may_submit(house: H
         assert house.ask(method, path, lesson, token=house.reader).status == 403
     assert house.ask("POST", path, {**lesson, "wants": ["text"]}).json["jobs"] == 3
     assert "ann: teaches policies with job.yaml" in house.said
+    assert house.ask("POST", path, {**lesson, "seed": -1}).message == "seed must be >= 0, got -1"
+    house.ask("POST", path, {**lesson, "name": "x\nbob: submitted\x1b[2J"})
+    assert all(line.isprintable() for line in house.said), "nobody writes a line in another's name"
     drawn = house.ask("GET", f"{path}?wants=svg", token=house.reader).json["made"]["svg"]
     assert b64decode(drawn).startswith(b"<?xml")
     again = house.ask("GET", f"{path}?pool_of=auto")
@@ -356,6 +385,17 @@ def test_trust_in_policies_is_shown_to_all_and_taught_by_who_may_submit(house: H
     assert house.ask("DELETE", path).status == 204
     assert not state.exists()
     assert house.ask("GET", f"{path}?pool_of=paper").json["jobs"] == 0
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "/", "../job.yaml", "a\0b", "a\nb", "a" * 201, "é" * 101])
+def test_a_job_file_of_a_question_has_a_name_that_files_can_have(house: House, name: str) -> None:
+    for path in ("plan", "backtest", "learned"):
+        answer = house.ask("POST", f"/api/v1/{path}", {"text": JOB, "name": name})
+        assert answer.status == 400
+        assert answer.message.startswith("the name of a job file must be")
+    assert (
+        house.ask("POST", "/api/v1/plan", {"text": JOB, "name": "my job (1).yaml", "check": True}).json == {}
+    )
 
 
 def test_a_reader_may_send_a_market_and_have_a_job_planned_on_it(
@@ -474,3 +514,40 @@ def test_listeners_hear_on_after_a_moment_without_the_journal(
 
     assert asyncio.run(heard())
     assert refused
+
+
+def test_a_listener_who_is_ahead_of_the_journal_hears_what_comes_after_that(house: House) -> None:
+    hub, desk = house.service.hub, house.desk
+
+    async def heard() -> str:
+        hub.tell(*await desk.run(desk.news))
+        ahead = hub.seq + 2
+        stream = hub.stream(ahead, None, False, False)
+        await anext(stream)
+        listening = asyncio.ensure_future(anext(stream))
+        for number in range(4):
+            await asyncio.sleep(0)
+            house.store.append([FeedTroubled(at_hours=float(number))])
+            hub.tell(*await desk.run(desk.news))
+        return (await listening).partition("\n")[0].removeprefix(f"id: {ahead}")
+
+    assert asyncio.run(heard())
+
+
+def test_who_listens_to_a_silent_job_hears_something_while_others_make_the_news(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, hub, desk = house.run_a_job(), house.service.hub, house.desk
+    monkeypatch.setattr(hub_module, "STILL_HERE_S", 0.0)
+
+    async def heard() -> str:
+        hub.tell(*await desk.run(desk.news))
+        stream = hub.stream(hub.seq, job, False, False)
+        await anext(stream)
+        listening = asyncio.ensure_future(anext(stream))
+        while not listening.done():  # there is always something new, and never of this job
+            hub.tell((), hub.seq + 1)
+            await asyncio.sleep(0)
+        return await listening
+
+    assert asyncio.run(heard()) == ": still here\n\n"

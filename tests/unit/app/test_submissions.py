@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Iterable, Iterator
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from slacktide import files
 from slacktide.allocate.patient_spot import PatientSpot
 from slacktide.app.market import MarketSpec
 from slacktide.app.requests import (
@@ -193,6 +197,51 @@ def test_trouble_with_the_disk_is_no_answer(tmp_path: Path) -> None:
     store.full = False
     desk.answer()
     assert desk.engine.world.requests.answers == {"k": Answer("job")}
+
+
+def once(error: BaseException, real: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what fails the first time, and then does as it should."""
+    failures = [error]
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return real(*args, **kwargs)
+
+    return run
+
+
+@pytest.mark.parametrize("policy", ["uniform-progress", "auto"])
+@pytest.mark.parametrize("what", ["files", "journal"])
+def test_a_disk_that_is_full_for_a_moment_refuses_no_job_that_was_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, policy: str
+) -> None:
+    monkeypatch.setenv("TAKEN", "value")
+    path = write_job(tmp_path, more="envs: {TAKEN: }\n", policy=policy)
+    with SqliteStore(tmp_path / "j.db") as store:
+        desk = Desk(store, tmp_path)
+        key = ask_submission(store, Submission.read(path), values=desk.values)
+        if what == "files":
+            monkeypatch.setattr(files, "_replace", once(OSError(errno.ENOSPC, "full"), files._replace))
+        else:
+            full = BackendError("no room")
+            full.__cause__ = sqlite3.OperationalError("database or disk is full")
+            monkeypatch.setattr(store, "append", once(full, store.append))
+        with pytest.raises(BackendError):
+            desk.answer()
+        desk.answer()
+        assert desk.engine.world.requests.answers == {key: Answer("job")}, "it was not refused"
+
+
+def test_values_that_a_full_disk_does_not_take_are_no_mistake_of_who_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAKEN", "value")
+    path, store = write_job(tmp_path, more="envs: {TAKEN: }\n"), MemoryStore()
+    monkeypatch.setattr(files, "_replace", once(OSError(errno.ENOSPC, "full"), files._replace))
+    with pytest.raises(BackendError, match="must have space for values"):
+        ask_submission(store, Submission.read(path), values=Desk(store, tmp_path).values)
+    assert kinds(store) == []
 
 
 def test_secrets_stay_out_of_the_journal_and_are_found_where_the_file_lies(
