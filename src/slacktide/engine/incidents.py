@@ -181,11 +181,14 @@ def _why_ended(engine: Engine, track: Track, one: Account) -> str:
     """Say what ended a job that was to be let go, with the figures as they are now."""
     if track.ending == "deadline_missed":
         return STOPS_LATE
+    if track.ending == "failed":
+        times = track.failures_in_row
+        return f"{track.ending_why}, {times} times in a row" if times > 1 else track.ending_why
     limit = engine.lane(track).job.money_usd
     if track.ending != "budget_exhausted" or math.isinf(limit):
         return ""
     left = limit - one.state.cost_usd
-    kept = f"; the other {format_usd(left)} were kept for letting go" if left >= 0.005 else ""
+    kept = f"; the other {format_usd(left)} were reserved for stopping" if left >= 0.005 else ""
     return f"max_cost allows {format_usd(limit)}, and {format_usd(one.state.cost_usd)} was spent{kept}"
 
 

@@ -95,6 +95,8 @@ class Track:
     """The most that it held in the slot that was last paid."""
     bill: Bill = field(default_factory=Bill)
     ending: Ending | None = None
+    ending_why: str = ""
+    """Why its workers are being let go for good, where they are."""
     memory: tuple[float, ...] = ()
     pace: Pace | None = None
     """What is believed of its speed; None while nothing was measured."""
@@ -260,7 +262,7 @@ def _decided(track: Track, event: Decided) -> None:
     if event.spot_gpus + event.on_demand_gpus > 0:
         _ordered_to(track, event)
     track.memory = event.memory
-    track.ending = event.ending
+    track.ending, track.ending_why = event.ending, "" if event.ending is None else event.why
     track.state = event.state
     track.decisions += 1
     track.begun = Begun(event.slot, event.at_hours, event.quote)

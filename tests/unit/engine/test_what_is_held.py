@@ -93,6 +93,19 @@ def test_a_job_whose_machines_have_not_come_is_starting() -> None:
     assert bench.track.status == "running"
 
 
+def test_a_job_that_failed_says_of_what() -> None:
+    bench = Bench(lane())
+    bench.step(0.0)
+    for attempt in range(1, 30):
+        if bench.track.active:
+            bench.machine.is_gone(attempt * 0.01, attempt, failure=Failure(0, 3))
+            bench.step(attempt * 0.01)
+    (ended,) = bench.events(Ended)
+    times = len(bench.events(WorkerFailed))
+    assert times > 1
+    assert ended.why == f"rank 0 exited with 3, {times} times in a row"
+
+
 # ---------------------------------------------------------------- row: losses are losses
 
 
