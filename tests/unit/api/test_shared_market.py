@@ -9,6 +9,7 @@ import pytest
 
 from slacktide.app.market import MarketSpec
 from slacktide.market.source import open_market
+from slacktide.market.table import write_table
 
 from .parts_of_api import JOB, House
 
@@ -89,4 +90,21 @@ def test_where_a_market_begins_can_be_said(tmp_path: Path) -> None:
     assert submit(house, LONG) == 7
     house.live(5.0)
     assert planned(house, JOB) == (source(MARKET), 17)
+    house.close()
+
+
+def test_a_server_on_a_live_feed_answers_before_its_first_job(tmp_path: Path) -> None:
+    table = tmp_path / "live.csv"
+    write_table(open_market(MARKET), table)
+    with table.open("a", encoding="utf-8") as file:
+        file.write("2026-")  # somebody is writing the next row
+    house = House(tmp_path, MarketSpec(source=f"feed:{table}", shared=True))
+    pools = house.ask("GET", "/api/v1/markets").json["pools"]
+    assert [pool["name"] for pool in pools] == [POOL.name]
+    assert planned(house, UNNAMED)[1] == len(POOL) - 1
+    asked = {"text": UNNAMED, "starts": 2, "policies": ["on-demand"]}
+    tried = house.ask("POST", "/api/v1/backtest", asked)
+    assert tried.status == 200, tried.message
+    taught = house.ask("POST", "/api/v1/learned", {"text": UNNAMED, "jobs": 1})
+    assert taught.status == 200, taught.message
     house.close()
