@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import os
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+from slacktide.errors import SlacktideError
 from slacktide.events import Event, Opened, SiteOpened, SubmissionAsked, Submitted
 
 
@@ -41,6 +45,16 @@ class ServerPaths:
             case SiteOpened():
                 return dataclasses.replace(event, why=why, market=_market(event.market))
         return event if why == event.why else dataclasses.replace(event, why=why)
+
+
+@contextlib.contextmanager
+def without_folder(folder: Path) -> Iterator[None]:
+    """Have errors name files of a folder without it."""
+    try:
+        yield
+    except SlacktideError as error:
+        error.args = (str(error).replace(f"{folder}{os.sep}", ""),)
+        raise
 
 
 def _without_folders(event: Submitted, why: str) -> Submitted:

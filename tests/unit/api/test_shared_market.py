@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.app.market import MarketSpec
+from slacktide.app.submission import FleetText
 from slacktide.market.source import open_market
 from slacktide.market.table import write_table
 
@@ -107,4 +108,35 @@ def test_a_server_on_a_live_feed_answers_before_its_first_job(tmp_path: Path) ->
     assert tried.status == 200, tried.message
     taught = house.ask("POST", "/api/v1/learned", {"text": UNNAMED, "jobs": 1})
     assert taught.status == 200, taught.message
+    house.close()
+
+
+FLEET = f"""\
+budget: 6000 usd/month
+market: {MARKET}
+classes:
+  - {{name: small, arrivals: 4/day, work: 2 gpu-hours, widths: "1..4"}}
+"""
+
+
+def test_a_plan_for_a_fleet_begins_where_its_job_would(tmp_path: Path) -> None:
+    house = House(tmp_path, MarketSpec(shared=True), FleetText(FLEET, "fleet.yaml"))
+    member = UNNAMED + "class: small\n"
+    assert planned(house, UNNAMED, policy="on-demand") == (source(MARKET), MIDDLE), (
+        "one with a policy of its own is not of the fleet"
+    )
+    for text in (member, UNNAMED):
+        assert planned(house, text) == (source(MARKET), 0), "every job is that comes without one"
+    assert planned(house, member, market=OTHER)[1] == len(open_market(OTHER).pools[0]) // 2
+    assert submit(house, member) == 0
+    house.live(3.0)
+    assert planned(house, member) == (source(MARKET), 6)
+    house.close()
+
+
+def test_where_a_server_s_market_begins_says_nothing_of_others(tmp_path: Path) -> None:
+    short = "synthetic:h100?days=2&slot=30m&seed=3"
+    house = House(tmp_path, MarketSpec(source=MARKET, shared=True, start=150))
+    assert planned(house, UNNAMED) == (source(MARKET), 150)
+    assert planned(house, UNNAMED, market=short) == (source(short), len(open_market(short).pools[0]) // 2)
     house.close()
