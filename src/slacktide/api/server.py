@@ -162,7 +162,7 @@ async def _serving(
     listening: socket.socket,
     say: Callable[[str], None],
 ) -> None:
-    desk = Desk(journal, address.keep_days, setup.defaults.fleet)
+    desk = Desk(journal, address.keep_days, setup.defaults.fleet, setup.defaults.market.source)
     await desk.run(desk.fold)
     # What is there now stays. To look for garbage among all modules takes longer than a step may be late.
     gc.collect()

@@ -7,6 +7,7 @@ and writes one answer on each line of its output, and it ends with its input: so
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import resource
@@ -15,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from slacktide.app import pictures
 from slacktide.app.backtest import BacktestRequest, Starts, Truth, parse_truth, run_backtest
@@ -53,6 +54,9 @@ from slacktide.report.tables import plan as plan_report
 from slacktide.report.tables import pools_plan as pools_plan_report
 from slacktide.report.wire import backtest as backtest_wire
 from slacktide.report.wire import values
+from slacktide.results.comparison import Comparison
+from slacktide.results.plan import JobPlan
+from slacktide.results.pools_plan import PoolsPlan
 
 MOST_STARTS = 500
 """Of a back-test that others ask for."""
@@ -64,6 +68,7 @@ SHARE_OF_MEMORY = 0.5
 """Of the machine's memory that may be used for an answer: the controller and its workers need the rest."""
 SAY_S = 0.2
 """How often it is said how far an answer is."""
+Result = TypeVar("Result", JobPlan, PoolsPlan, Comparison)
 
 
 def answer(
@@ -89,9 +94,22 @@ def _plan(setting: Setting, asked: PlanQuestion, progress: Progress) -> dict[str
             return {}
         moving = make_pools_plan(request, progress=progress)
         if moving is not None:
+            moving = _shown(setting, moving)
             return _with(pools_plan_report.as_json(moving), asked.wants, pictures.of_pools_plan(moving))
-        staying = make_plan(request, progress=progress)
+        staying = _shown(setting, make_plan(request, progress=progress))
         return _with(plan_report.as_json(staying), asked.wants, pictures.of_plan(staying))
+
+
+def _shown(setting: Setting, result: Result) -> Result:
+    """Return a result that names the files of the server's market without its folders."""
+    paths = _paths(setting)
+    assumptions = tuple(paths.out_of(sentence) for sentence in result.assumptions)
+    return dataclasses.replace(result, market=paths.out_of(result.market), assumptions=assumptions)
+
+
+def _paths(setting: Setting) -> ServerPaths:
+    fleet = None if setting.fleet is None else setting.fleet.path
+    return ServerPaths(Path(setting.journal), setting.market.source, fleet)
 
 
 def _with(document: dict[str, Any], wants: Sequence[str], makers: pictures.Makers) -> dict[str, Any]:
@@ -112,7 +130,7 @@ def _backtest(setting: Setting, asked: BacktestQuestion, progress: Progress) -> 
             truth=Truth() if asked.truth is None else parse_truth(asked.truth),
             sight=asked.sight,
         )
-        result = run_backtest(request, progress=progress)
+        result = _shown(setting, run_backtest(request, progress=progress))
         return _with(backtest_wire.as_json(result), asked.wants, pictures.of_backtest(result))
 
 
@@ -158,7 +176,7 @@ def _cost(setting: Setting, asked: CostQuestion, progress: Progress) -> dict[str
 
 def _run(setting: Setting, asked: RunQuestion, progress: Progress) -> dict[str, Any]:
     with open_journal(setting.journal) as journal:
-        run = pictures.of_run(journal, asked.job, ServerPaths(Path(setting.journal)))
+        run = pictures.of_run(journal, asked.job, _paths(setting))
         return pictures.made([asked.want], run)
 
 

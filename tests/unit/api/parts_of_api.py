@@ -123,11 +123,11 @@ class House:
         self._intake = Intake(self.engine, clock, saved, files, values_of(self.path))
         self.tokens = tokens_of(self.path)
         self.submitter, self.reader = self.tokens.add("ann", "submit"), self.tokens.add("bob", "read")
-        self.desk = Desk(self.path, fleet=fleet)
+        market = market or MarketSpec()
+        self.desk = Desk(self.path, fleet=fleet, market=market.source)
         self.said: list[str] = []
         hub = Hub(lambda after, job, most: self.desk.run(self.desk.page, after, job, most), self.desk.paths)
         self.keeper = Doorkeeper(**{"tokens": self.tokens, "hosts": ("localhost", "127.0.0.1"), **keeper})
-        market = market or MarketSpec()
         learned = str(folder / "learn.json")
         setting = Setting(journal=str(self.path), market=market, fleet=fleet, learned=learned)
         asker = cast(Asker, DirectAsker(setting))

@@ -140,3 +140,24 @@ def test_where_a_server_s_market_begins_says_nothing_of_others(tmp_path: Path) -
     assert planned(house, UNNAMED) == (source(MARKET), 150)
     assert planned(house, UNNAMED, market=short) == (source(short), len(open_market(short).pools[0]) // 2)
     house.close()
+
+
+def test_answers_and_errors_name_the_files_of_a_server_without_folders(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    table = tmp_path_factory.mktemp("hidden") / "past.csv"
+    write_table(open_market(MARKET), table)
+    for spec in (str(table), f"feed:{table}"):  # whose prices are old, which a plan says
+        house = House(tmp_path_factory.mktemp("house"), MarketSpec(source=spec, shared=True))
+        for _ in range(2):
+            plan = house.ask("POST", "/api/v1/plan", {"text": UNNAMED, "wants": ["text"]})
+            assert (plan.json["market"], b"hidden" in plan.body) == ("past.csv", False)
+            submit(house, UNNAMED)
+        asked = {"text": UNNAMED, "starts": 2, "policies": ["on-demand"], "wants": ["text"]}
+        assert house.ask("POST", "/api/v1/backtest", asked).json["market"]["source"] == "past.csv"
+        house.close()
+    house = House(tmp_path, MarketSpec(source=str(table)))
+    table.unlink()
+    gone = house.ask("POST", "/api/v1/plan", {"text": UNNAMED})
+    assert (gone.status, gone.message[:9]) == (400, "past.csv:")
+    house.close()
