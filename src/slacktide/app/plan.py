@@ -131,8 +131,8 @@ def check_plan(request: PlanRequest) -> None:
     """
     file = read_job_file(request.path)
     check_feasible(file.job)
-    if file.job.max_cost_usd is None:
-        return
+    if file.job.max_cost_usd is None or math.isinf(file.job.deadline_hours):
+        return  # without a deadline it is of a fleet, which decides what it can pay for
     request, start = settled(request, file.market)
     market = request.market.open(file.market)
     policy = resolve_policy(file.policy if request.policy is None else request.policy, key=file.job.name)

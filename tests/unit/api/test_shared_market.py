@@ -131,6 +131,9 @@ def test_a_plan_for_a_fleet_begins_where_its_job_would(tmp_path: Path) -> None:
     assert submit(house, member) == 0
     house.live(3.0)
     assert planned(house, member) == (source(MARKET), 6)
+    patient = member.replace("deadline: 12h", "max_cost: 50 usd")
+    checked = house.ask("POST", "/api/v1/plan", {"text": patient, "check": True})
+    assert checked.status == 200, "a job of a fleet needs no deadline"
     house.close()
 
 
