@@ -16,9 +16,11 @@ from starlette.types import ASGIApp
 
 from slacktide.api.asking import AskedError
 from slacktide.api.endpoints import Endpoint, Handler, who_asks
+from slacktide.api.events import Events
 from slacktide.api.gate import Gate, refused
 from slacktide.api.mistakes import told
 from slacktide.api.openapi import described
+from slacktide.api.overview import Overview
 from slacktide.api.reading import Reading
 from slacktide.api.service import Service, pumping
 from slacktide.api.surroundings import Surroundings
@@ -30,7 +32,7 @@ OPENAPI = "/api/v1/openapi.json"
 
 def endpoints_of(service: Service) -> list[Endpoint]:
     """Return every address of the API."""
-    rooms = (Reading(service), Surroundings(service), Writing(service))
+    rooms = (Reading(service), Events(service), Overview(service), Surroundings(service), Writing(service))
     return [endpoint for room in rooms for endpoint in room.endpoints()]
 
 

@@ -205,6 +205,8 @@ class Asker:
     async def _living(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
             self._process = await self._started()
+            if self._stopping:  # it was asked for meanwhile
+                raise DiedError
         return self._process
 
     async def _started(self) -> asyncio.subprocess.Process:

@@ -69,9 +69,15 @@ class KeyTakenError(InputError):
 class Desk:
     """All that can be asked of a journal while others ask, too."""
 
-    def __init__(self, path: Path, keep_days: float = KEPT_DAYS, fleet: FleetText | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        keep_days: float = KEPT_DAYS,
+        fleet: FleetText | None = None,
+        market: str | None = None,
+    ) -> None:
         """Open a journal; files of jobs that came over the network are kept so long after their end."""
-        self.path, self.paths = path, ServerPaths(path)
+        self.path, self.paths = path, ServerPaths(path, market, fleet and fleet.path)
         self.store = SqliteStore(path, create=False)
         self.uploads = Uploads(runs_of(path), fleet)
         self.fleet_file = None if fleet is None else Path(fleet.path).name

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import ipaddress
+import json
 import signal
 import socket
 import sys
@@ -30,6 +31,7 @@ from slacktide.api.service import Service
 from slacktide.api.sessions import sessions_of
 from slacktide.app.controller import Setup
 from slacktide.app.question_forms import Setting
+from slacktide.app.submission import Defaults
 from slacktide.app.tokens import Tokens
 from slacktide.app.upload_history import KEPT_DAYS
 from slacktide.errors import BackendError, InputError, shown
@@ -160,7 +162,7 @@ async def _serving(
     listening: socket.socket,
     say: Callable[[str], None],
 ) -> None:
-    desk = Desk(journal, address.keep_days, setup.defaults.fleet)
+    desk = Desk(journal, address.keep_days, setup.defaults.fleet, setup.defaults.market.source)
     await desk.run(desk.fold)
     # What is there now stays. To look for garbage among all modules takes longer than a step may be late.
     gc.collect()
@@ -177,7 +179,7 @@ async def _serving(
         sessions=sessions_of(journal),
         requests=Rate(address.rate_per_s, 2 * address.rate_per_s),
     )
-    asker = Asker(Setting(journal=str(journal), market=setup.defaults.market, fleet=setup.defaults.fleet))
+    asker = Asker(_setting(journal, setup.defaults))
     service = Service(
         desk, runner, keeper, asker, hub, say, warm_after_s=WARM_AFTER_S if address.warms_up else None
     )
@@ -190,6 +192,12 @@ async def _serving(
             await server.serve([listening])
     finally:
         desk.close()
+
+
+def _setting(journal: Path, defaults: Defaults) -> Setting:
+    """Return what is asked about, for the process that answers costly questions."""
+    allocator = "" if defaults.policy is None else json.dumps(defaults.policy)
+    return Setting(journal=str(journal), market=defaults.market, fleet=defaults.fleet, allocator=allocator)
 
 
 @contextlib.contextmanager

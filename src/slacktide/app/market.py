@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from slacktide.engine.feed import is_feed, open_feed
 from slacktide.market.base import Market, Pool
 from slacktide.market.series import resample
 from slacktide.market.source import open_market
@@ -44,9 +45,13 @@ class MarketSpec:
         return self.source or written or self.usual
 
     def open(self, written: str | None = None) -> Market:
-        """Open the market that is named here or in a job file, else the usual one, else the default."""
-        return open_market(
-            self.named(written) or DEFAULT_MARKET,
+        """Open the market that is named here or in a job file, else the usual one, else the default.
+
+        Of one that is still being written it is the past so far.
+        """
+        named = self.named(written) or DEFAULT_MARKET
+        return (open_feed if is_feed(named) else open_market)(
+            named,
             slot_hours=self.slot_hours,
             gaps=self.gaps or "hold",
             spot_usd=self.spot_usd,

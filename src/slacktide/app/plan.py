@@ -76,15 +76,9 @@ def settled(request: PlanRequest, written: str | None) -> tuple[PlanRequest, Beg
 
 def market_for(request: PlanRequest, written: str | None) -> Market:
     """Open the market of a plan, with what the journal saw of its spot and a warning of old prices."""
-    market = with_spot_seen(planned_on(request.market, written).open(written), request.journal)
+    market = with_spot_seen(request.market.open(written), request.journal)
     named = request.market.named(written) or ""
     return with_age(market, feed_path(named), datetime.now(UTC)) if is_feed(named) else market
-
-
-def planned_on(market: MarketSpec, written: str | None) -> MarketSpec:
-    """Return the market that a plan can be made on: of one that is being written, the past it has so far."""
-    named = market.named(written) or ""
-    return dataclasses.replace(market, source=feed_path(named)) if is_feed(named) else market
 
 
 def plan(
@@ -137,10 +131,10 @@ def check_plan(request: PlanRequest) -> None:
     """
     file = read_job_file(request.path)
     check_feasible(file.job)
-    if file.job.max_cost_usd is None:
-        return
+    if file.job.max_cost_usd is None or math.isinf(file.job.deadline_hours):
+        return  # without a deadline it is of a fleet, which decides what it can pay for
     request, start = settled(request, file.market)
-    market = planned_on(request.market, file.market).open(file.market)
+    market = request.market.open(file.market)
     policy = resolve_policy(file.policy if request.policy is None else request.policy, key=file.job.name)
     begin, _ = _begin(file.job, market, request.market.pool, start)
     _check_affordable(file.job, begin, policy, best_case(file.job, begin))

@@ -29,6 +29,8 @@ class Setting:
     """The server's own, where a question and its job file name none."""
     fleet: FleetText | None = None
     """The server's, which says what a job leaves to its class."""
+    allocator: str = ""
+    """The one that decides about the fleet, as JSON; empty: the fleet file's own."""
     learned: str | None = None
     """The file with what was learned of policies; None: that of the server's account."""
 
@@ -91,6 +93,9 @@ class LearnQuestion(LearnedQuestion):
     pool: str | None = None
     jobs: int = 200
     seed: int = 0
+
+
+AboutJob = PlanQuestion | BacktestQuestion | LearnQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

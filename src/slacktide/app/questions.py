@@ -16,19 +16,19 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from slacktide.app import pictures
 from slacktide.app.backtest import BacktestRequest, Starts, Truth, parse_truth, run_backtest
-from slacktide.app.journal import open_journal, runs_of
+from slacktide.app.journal import open_journal
 from slacktide.app.learning import Hedge, Lessons, forget, learned, learned_path, teach
 from slacktide.app.machines import MachinesRequest, list_machines
-from slacktide.app.market import MarketSpec
 from slacktide.app.market_now import MarketRequest, market_now
 from slacktide.app.plan import PlanRequest, check_plan, make_plan
 from slacktide.app.pool_forecast import ForecastRequest, forecast_pool
 from slacktide.app.pools_plan import make_pools_plan
 from slacktide.app.question_forms import (
+    AboutJob,
     BacktestQuestion,
     CostQuestion,
     ForgetQuestion,
@@ -41,21 +41,22 @@ from slacktide.app.question_forms import (
     Setting,
     read_as,
 )
-from slacktide.app.server_paths import ServerPaths
-from slacktide.app.uploads import check_market, check_policy, markets_of, parsed, policy_spec
+from slacktide.app.question_markets import market_of
+from slacktide.app.server_paths import ServerPaths, without_folder
+from slacktide.app.uploads import check_policy, parsed, policy_spec
 from slacktide.backtesting.compare import Progress
-from slacktide.engine.fleets import market_named
 from slacktide.engine.snapshots import read_world
 from slacktide.errors import InputError, SlacktideError, shown
 from slacktide.jobfile.foreign import code_named
-from slacktide.market.files import read_bytes
-from slacktide.market.whole import is_whole
 from slacktide.report.tables import learn as learn_report
 from slacktide.report.tables import machines as machines_report
 from slacktide.report.tables import plan as plan_report
 from slacktide.report.tables import pools_plan as pools_plan_report
 from slacktide.report.wire import backtest as backtest_wire
 from slacktide.report.wire import values
+from slacktide.results.comparison import Comparison
+from slacktide.results.plan import JobPlan
+from slacktide.results.pools_plan import PoolsPlan
 
 MOST_STARTS = 500
 """Of a back-test that others ask for."""
@@ -69,9 +70,7 @@ LONGEST_NAME = 200
 """Of a job file, in bytes: every file system takes it."""
 SAY_S = 0.2
 """How often it is said how far an answer is."""
-
-
-AboutJob = PlanQuestion | BacktestQuestion | LearnQuestion
+Result = TypeVar("Result", JobPlan, PoolsPlan, Comparison)
 
 
 def answer(
@@ -88,7 +87,7 @@ def _plan(setting: Setting, asked: PlanQuestion, progress: Progress) -> dict[str
     with _written(text, asked) as path:
         request = PlanRequest(
             path=path,
-            market=_market(setting, text, asked),
+            market=market_of(setting, text, asked),
             policy=policy_spec(asked.policy),
             journal=Path(setting.journal),
         )
@@ -97,9 +96,22 @@ def _plan(setting: Setting, asked: PlanQuestion, progress: Progress) -> dict[str
             return {}
         moving = make_pools_plan(request, progress=progress)
         if moving is not None:
+            moving = _shown(setting, moving)
             return _with(pools_plan_report.as_json(moving), asked.wants, pictures.of_pools_plan(moving))
-        staying = make_plan(request, progress=progress)
+        staying = _shown(setting, make_plan(request, progress=progress))
         return _with(plan_report.as_json(staying), asked.wants, pictures.of_plan(staying))
+
+
+def _shown(setting: Setting, result: Result) -> Result:
+    """Return a result that names the files of the server's market without its folders."""
+    paths = _paths(setting)
+    assumptions = tuple(paths.out_of(sentence) for sentence in result.assumptions)
+    return dataclasses.replace(result, market=paths.out_of(result.market), assumptions=assumptions)
+
+
+def _paths(setting: Setting) -> ServerPaths:
+    fleet = None if setting.fleet is None else setting.fleet.path
+    return ServerPaths(Path(setting.journal), setting.market.source, fleet)
 
 
 def _with(document: dict[str, Any], wants: Sequence[str], makers: pictures.Makers) -> dict[str, Any]:
@@ -114,13 +126,13 @@ def _backtest(setting: Setting, asked: BacktestQuestion, progress: Progress) -> 
     with _written(text, asked) as path:
         request = BacktestRequest(
             path=path,
-            market=_market(setting, text, asked),
+            market=market_of(setting, text, asked),
             policies=[spec for policy in asked.policies if (spec := policy_spec(policy)) is not None],
             starts=_starts(asked),
             truth=Truth() if asked.truth is None else parse_truth(asked.truth),
             sight=asked.sight,
         )
-        result = run_backtest(request, progress=progress)
+        result = _shown(setting, run_backtest(request, progress=progress))
         return _with(backtest_wire.as_json(result), asked.wants, pictures.of_backtest(result))
 
 
@@ -136,7 +148,7 @@ def _starts(asked: BacktestQuestion) -> Starts:
 
 def _learned(setting: Setting, asked: LearnedQuestion, progress: Progress) -> dict[str, Any]:
     path = learned_path(setting.learned)
-    with _without_folder(path.parent):
+    with without_folder(path.parent):
         return _trust(learned(path, asked.pool_of), path.name, asked.wants)
 
 
@@ -144,8 +156,8 @@ def _learn(setting: Setting, asked: LearnQuestion, progress: Progress) -> dict[s
     if not 1 <= asked.jobs <= MOST_LESSONS:
         raise InputError(f"jobs must be between 1 and {MOST_LESSONS}, got {asked.jobs}")
     state, text = learned_path(setting.learned), _whole(setting, asked)
-    with _written(text, asked) as path, _without_folder(state.parent):
-        lessons = Lessons(path=path, market=_market(setting, text, asked), jobs=asked.jobs, seed=asked.seed)
+    with _written(text, asked) as path, without_folder(state.parent):
+        lessons = Lessons(path=path, market=market_of(setting, text, asked), jobs=asked.jobs, seed=asked.seed)
         hedge = teach(state, lessons, pool_of=asked.pool_of, progress=progress)
         return _trust(hedge, state.name, asked.wants)
 
@@ -166,7 +178,7 @@ def _cost(setting: Setting, asked: CostQuestion, progress: Progress) -> dict[str
 
 def _run(setting: Setting, asked: RunQuestion, progress: Progress) -> dict[str, Any]:
     with open_journal(setting.journal) as journal:
-        run = pictures.of_run(journal, asked.job, ServerPaths(Path(setting.journal)))
+        run = pictures.of_run(journal, asked.job, _paths(setting))
         return pictures.made([asked.want], run)
 
 
@@ -200,41 +212,6 @@ VERBS: dict[str, tuple[Any, Callable[[Setting, Any, Progress], dict[str, Any]]]]
 }
 
 
-def _market(setting: Setting, text: str, asked: AboutJob) -> MarketSpec:
-    """Return the market of a question: one that was sent, else its own, the job file's or the server's."""
-    check_market(asked.market, asked.name)
-    start = asked.start if isinstance(asked, PlanQuestion) else None
-    if asked.sent is not None:
-        path = _sent_market(setting, asked.sent)
-        return MarketSpec(source=str(path), pool=asked.pool, start=start)
-    own = setting.market
-    if asked.market or parsed(text, asked.name).market:
-        market = MarketSpec(source=asked.market, pool=asked.pool, start=own.start, shared=own.shared)
-    else:
-        source = own.source or _fleet_market(setting)
-        market = dataclasses.replace(own, source=source, pool=asked.pool or own.pool)
-    return market if start is None else dataclasses.replace(market, start=start, shared=False)
-
-
-def _fleet_market(setting: Setting) -> str | None:
-    """Return the market of the server's fleet, on which all its jobs are; None where it has none."""
-    return None if setting.fleet is None else market_named(setting.fleet.parsed())
-
-
-def _sent_market(setting: Setting, digest: str) -> Path:
-    """Return where a market lies that was sent; raises InputError where it does not, or is no market."""
-    path = markets_of(runs_of(Path(setting.journal))).path(digest)
-    if not path.is_file():
-        raise InputError(
-            "a market must be sent before the question, got none of that SHA-256; PUT it to "
-            "/api/v1/uploads/markets/SHA256 first"
-        )
-    with _without_folder(path.parent):
-        if not is_whole(read_bytes(path)):
-            raise InputError("a market must be sent as the command line sends it, got another file")
-    return path
-
-
 def _whole(setting: Setting, asked: AboutJob) -> str:
     """Return the job file of a question, with what its class says where the server has a fleet."""
     check_policy(code_named(asked.text, asked.name))  # and that it is YAML at all
@@ -249,7 +226,7 @@ def _written(text: str, asked: AboutJob) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
         path = Path(folder, asked.name)
         path.write_text(text, encoding="utf-8")
-        with _without_folder(Path(folder)):
+        with without_folder(Path(folder)):
             yield str(path)
 
 
@@ -261,16 +238,6 @@ def _check_name(name: str) -> None:
             f"the name of a job file must be 1 to {LONGEST_NAME} bytes of printable characters without a "
             f"folder, got {shown(name)}"
         )
-
-
-@contextlib.contextmanager
-def _without_folder(folder: Path) -> Iterator[None]:
-    """Have errors name files of a folder without it."""
-    try:
-        yield
-    except SlacktideError as error:
-        error.args = (str(error).replace(f"{folder}{os.sep}", ""),)
-        raise
 
 
 def main(asking: TextIO, answering: TextIO) -> None:

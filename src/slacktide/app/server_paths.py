@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import os
 import re
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from slacktide.errors import SlacktideError
 from slacktide.events import Event, Opened, SiteOpened, SubmissionAsked, Submitted
+from slacktide.market.spec import absolute
 
 
 class ServerPaths:
     """Knows the folders of a server, and names files by their names alone."""
 
-    def __init__(self, journal: Path) -> None:
-        """Begin with the journal that the server serves."""
-        self._folders = _folders(journal)
+    def __init__(self, journal: Path, *files: str | None) -> None:
+        """Begin with the journal that the server serves, and the market and the fleet that it was told of."""
+        self._folders = _folders(journal, [absolute(one) for one in files if one])
 
     def out_of(self, message: str) -> str:
         """Take the server's own folders out of a message."""
@@ -41,6 +46,16 @@ class ServerPaths:
             case SiteOpened():
                 return dataclasses.replace(event, why=why, market=_market(event.market))
         return event if why == event.why else dataclasses.replace(event, why=why)
+
+
+@contextlib.contextmanager
+def without_folder(folder: Path) -> Iterator[None]:
+    """Have errors name files of a folder without it."""
+    try:
+        yield
+    except SlacktideError as error:
+        error.args = (str(error).replace(f"{folder}{os.sep}", ""),)
+        raise
 
 
 def _without_folders(event: Submitted, why: str) -> Submitted:
@@ -68,11 +83,16 @@ def _folders_in(market: str) -> list[str]:
         spec = str(json.loads(market).get("spec", ""))
     except (ValueError, AttributeError):  # an earlier journal has none
         return []
+    return _folders_of(spec)
+
+
+def _folders_of(spec: str) -> list[str]:
     return re.findall(r"(?<![\w./])/(?:[^/?,]+/)+", spec)  # an address with // has no folders of ours
 
 
-def _folders(journal: Path) -> list[str]:
+def _folders(journal: Path, files: Sequence[str]) -> list[str]:
     """Return folders that messages may name, the longest first."""
-    found = {journal.parent, Path.home(), Path.cwd(), Path(sys.prefix), Path(tempfile.gettempdir())}
+    own = {Path(folder) for one in files for folder in _folders_of(one)}
+    found = {journal.parent, Path.home(), Path.cwd(), Path(sys.prefix), Path(tempfile.gettempdir())} | own
     found.add(Path(__file__).parents[2])
     return sorted((str(one) for one in found if len(one.parts) > 1), key=len, reverse=True)

@@ -75,6 +75,13 @@ class FleetText(NamedTuple):
         said = with_tables(class_text(self.text, name), self.path)
         return with_usual(with_usual(text, said), f"resources: {{accelerators: '{_gpus(classes[name])}'}}")
 
+    def takes(self, file: JobFile, policy: Spec | None, *, own_policy: bool) -> bool:
+        """Whether a job is to be in the fleet, under this allocator or its own.
+
+        It is where it names a class. On a market every job is, unless it comes with a policy of its own.
+        """
+        return file.fleet_class is not None or (not own_policy and self.shares_market(policy))
+
     def shares_market(self, policy: Spec | None) -> bool:
         """Whether its jobs share a market of spot and on-demand GPUs, under this allocator or its own."""
         return shares_market(self.parsed(), allocators.make(self.allocator(policy)))
@@ -170,7 +177,8 @@ class Defaults:
                 f"a class must be in the controller's fleet, got {asked.job_class!r} and no fleet; "
                 "start the controller with --fleet, or leave the class out"
             )
-        fleet = self.fleet if self._has_member(file, asked) else None
+        taken = self.fleet is not None and self.fleet.takes(file, self.policy, own_policy=bool(asked.policy))
+        fleet = self.fleet if taken else None
         usual = self.policy if fleet is self.fleet else None
         return Submission(
             file=_without_values(file, asked.path),
@@ -182,15 +190,6 @@ class Defaults:
             key=asked.key,
             sight=asked.sight,
         )
-
-    def _has_member(self, file: JobFile, asked: SubmissionAsked) -> bool:
-        """Whether a job is to be in the controller's fleet.
-
-        It is where it names a class. On a market every job is, unless it comes with a policy of its own.
-        """
-        if self.fleet is None or file.fleet_class is not None:
-            return self.fleet is not None
-        return not asked.policy and self.fleet.shares_market(self.policy)
 
 
 def checkable(text: str, job_class: str = "") -> str:

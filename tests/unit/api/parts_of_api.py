@@ -22,7 +22,7 @@ from slacktide.app.journal import values_of
 from slacktide.app.market import MarketSpec
 from slacktide.app.question_forms import Setting
 from slacktide.app.questions import answer, told_error
-from slacktide.app.submission import Defaults
+from slacktide.app.submission import Defaults, FleetText
 from slacktide.app.tokens import tokens_of
 from slacktide.backend.replay import Replay
 from slacktide.backtesting.selection import fresh
@@ -99,7 +99,13 @@ class DirectAsker:
 class House:
     """A journal with a dry engine that the test steps, and the application on it."""
 
-    def __init__(self, folder: Path, market: MarketSpec | None = None, **keeper: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        market: MarketSpec | None = None,
+        fleet: FleetText | None = None,
+        **keeper: Any,
+    ) -> None:
         self.path = folder / "journal.db"
         self.store = SqliteStore(self.path)
         make_journal(self.store)
@@ -117,7 +123,8 @@ class House:
         self._intake = Intake(self.engine, clock, saved, files, values_of(self.path))
         self.tokens = tokens_of(self.path)
         self.submitter, self.reader = self.tokens.add("ann", "submit"), self.tokens.add("bob", "read")
-        self.desk = Desk(self.path)
+        market = market or MarketSpec()
+        self.desk = Desk(self.path, fleet=fleet, market=market.source)
         self.said: list[str] = []
         hub = Hub(
             lambda after, job, most: self.desk.run(self.desk.page, after, job, most),
@@ -125,10 +132,10 @@ class House:
             lambda job: self.desk.run(self.desk.ended_by, job),
         )
         self.keeper = Doorkeeper(**{"tokens": self.tokens, "hosts": ("localhost", "127.0.0.1"), **keeper})
-        market = market or MarketSpec()
-        setting = Setting(journal=str(self.path), market=market, learned=str(folder / "learn.json"))
+        learned = str(folder / "learn.json")
+        setting = Setting(journal=str(self.path), market=market, fleet=fleet, learned=learned)
         asker = cast(Asker, DirectAsker(setting))
-        self.defaults = Defaults(market=market)
+        self.defaults = Defaults(market=market, fleet=fleet)
         self.service = Service(
             self.desk, cast(Runner, StubRunner()), self.keeper, asker, hub, self.said.append
         )

@@ -75,12 +75,15 @@ def test_a_process_that_dies_is_said_and_started_again(asker: Asker) -> None:
     asyncio.run(asked())
 
 
-def test_who_waits_while_the_server_stops_is_told_so_at_once(asker: Asker) -> None:
+@pytest.mark.parametrize("started", [True, False])
+def test_who_waits_while_the_server_stops_is_told_so_at_once(asker: Asker, *, started: bool) -> None:
     async def asked() -> None:
         places = [Place(), Place()]
         waiting = [asyncio.ensure_future(asker.ask("sleep", {}, place=place)) for place in places]
-        while asker._process is None:
+        await asyncio.sleep(0)
+        while started and asker._process is None:
             await asyncio.sleep(0)
+        assert (asker._process is not None) == started
         asker.stop()
         for one in (*waiting, asyncio.ensure_future(asker.ask("a", {}))):
             with pytest.raises(StoppingError, match="while it stops"):

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from slacktide.app.market import MarketSpec
+from slacktide.app.submission import FleetText
 from slacktide.market.source import open_market
+from slacktide.market.table import write_table
 
 from .parts_of_api import JOB, House
 
@@ -89,4 +91,76 @@ def test_where_a_market_begins_can_be_said(tmp_path: Path) -> None:
     assert submit(house, LONG) == 7
     house.live(5.0)
     assert planned(house, JOB) == (source(MARKET), 17)
+    house.close()
+
+
+def test_a_server_on_a_live_feed_answers_before_its_first_job(tmp_path: Path) -> None:
+    table = tmp_path / "live.csv"
+    write_table(open_market(MARKET), table)
+    with table.open("a", encoding="utf-8") as file:
+        file.write("2026-")  # somebody is writing the next row
+    house = House(tmp_path, MarketSpec(source=f"feed:{table}", shared=True))
+    pools = house.ask("GET", "/api/v1/markets").json["pools"]
+    assert [pool["name"] for pool in pools] == [POOL.name]
+    assert planned(house, UNNAMED)[1] == len(POOL) - 1
+    asked = {"text": UNNAMED, "starts": 2, "policies": ["on-demand"]}
+    tried = house.ask("POST", "/api/v1/backtest", asked)
+    assert tried.status == 200, tried.message
+    taught = house.ask("POST", "/api/v1/learned", {"text": UNNAMED, "jobs": 1})
+    assert taught.status == 200, taught.message
+    house.close()
+
+
+FLEET = f"""\
+budget: 6000 usd/month
+market: {MARKET}
+classes:
+  - {{name: small, arrivals: 4/day, work: 2 gpu-hours, widths: "1..4"}}
+"""
+
+
+def test_a_plan_for_a_fleet_begins_where_its_job_would(tmp_path: Path) -> None:
+    house = House(tmp_path, MarketSpec(shared=True), FleetText(FLEET, "fleet.yaml"))
+    member = UNNAMED + "class: small\n"
+    assert planned(house, UNNAMED, policy="on-demand") == (source(MARKET), MIDDLE), (
+        "one with a policy of its own is not of the fleet"
+    )
+    for text in (member, UNNAMED):
+        assert planned(house, text) == (source(MARKET), 0), "every job is that comes without one"
+    assert planned(house, member, market=OTHER)[1] == len(open_market(OTHER).pools[0]) // 2
+    assert submit(house, member) == 0
+    house.live(3.0)
+    assert planned(house, member) == (source(MARKET), 6)
+    patient = member.replace("deadline: 12h", "max_cost: 50 usd")
+    checked = house.ask("POST", "/api/v1/plan", {"text": patient, "check": True})
+    assert checked.status == 200, "a job of a fleet needs no deadline"
+    house.close()
+
+
+def test_where_a_server_s_market_begins_says_nothing_of_others(tmp_path: Path) -> None:
+    short = "synthetic:h100?days=2&slot=30m&seed=3"
+    house = House(tmp_path, MarketSpec(source=MARKET, shared=True, start=150))
+    assert planned(house, UNNAMED) == (source(MARKET), 150)
+    assert planned(house, UNNAMED, market=short) == (source(short), len(open_market(short).pools[0]) // 2)
+    house.close()
+
+
+def test_answers_and_errors_name_the_files_of_a_server_without_folders(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    table = tmp_path_factory.mktemp("hidden") / "past.csv"
+    write_table(open_market(MARKET), table)
+    for spec in (str(table), f"feed:{table}"):  # whose prices are old, which a plan says
+        house = House(tmp_path_factory.mktemp("house"), MarketSpec(source=spec, shared=True))
+        for _ in range(2):
+            plan = house.ask("POST", "/api/v1/plan", {"text": UNNAMED, "wants": ["text"]})
+            assert (plan.json["market"], b"hidden" in plan.body) == ("past.csv", False)
+            submit(house, UNNAMED)
+        asked = {"text": UNNAMED, "starts": 2, "policies": ["on-demand"], "wants": ["text"]}
+        assert house.ask("POST", "/api/v1/backtest", asked).json["market"]["source"] == "past.csv"
+        house.close()
+    house = House(tmp_path, MarketSpec(source=str(table)))
+    table.unlink()
+    gone = house.ask("POST", "/api/v1/plan", {"text": UNNAMED})
+    assert (gone.status, gone.message[:9]) == (400, "past.csv:")
     house.close()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from slacktide.app import questions
 from slacktide.app.market import MarketSpec
 from slacktide.app.question_forms import PlanQuestion, Setting
+from slacktide.app.question_markets import market_of
 from slacktide.app.questions import answer
 from slacktide.app.remote import text_to_send
 from slacktide.app.submission import Defaults, FleetText, Submission, request
@@ -121,7 +121,7 @@ def test_questions_are_about_the_market_that_the_fleet_s_jobs_are_on() -> None:
     text = fleet.completed(BARE)
 
     def market(**setting: Any) -> str | None:
-        return questions._market(Setting(journal="none", fleet=fleet, **setting), text, asked).source
+        return market_of(Setting(journal="none", fleet=fleet, **setting), text, asked).source
 
     assert market() == "synthetic:h100?days=2"
     assert market(market=MarketSpec(source="synthetic:v100")) == "synthetic:v100", (
