@@ -96,14 +96,19 @@ def _plan(setting: Setting, asked: PlanQuestion, progress: Progress) -> dict[str
             return {}
         moving = make_pools_plan(request, progress=progress)
         if moving is not None:
-            moving = _shown(setting, moving)
+            moving = _shown(setting, asked, moving)
             return _with(pools_plan_report.as_json(moving), asked.wants, pictures.of_pools_plan(moving))
-        staying = _shown(setting, make_plan(request, progress=progress))
+        staying = _shown(setting, asked, make_plan(request, progress=progress))
         return _with(plan_report.as_json(staying), asked.wants, pictures.of_plan(staying))
 
 
-def _shown(setting: Setting, result: Result) -> Result:
-    """Return a result that names the files of the server's market without its folders."""
+def _shown(setting: Setting, asked: AboutJob, result: Result) -> Result:
+    """Return a result that names the files of the server's market without its folders.
+
+    A market that was sent has the names that its sender gave it.
+    """
+    if asked.sent is not None:
+        return result
     paths = _paths(setting)
     assumptions = tuple(paths.out_of(sentence) for sentence in result.assumptions)
     return dataclasses.replace(result, market=paths.out_of(result.market), assumptions=assumptions)
@@ -132,7 +137,7 @@ def _backtest(setting: Setting, asked: BacktestQuestion, progress: Progress) -> 
             truth=Truth() if asked.truth is None else parse_truth(asked.truth),
             sight=asked.sight,
         )
-        result = _shown(setting, run_backtest(request, progress=progress))
+        result = _shown(setting, asked, run_backtest(request, progress=progress))
         return _with(backtest_wire.as_json(result), asked.wants, pictures.of_backtest(result))
 
 
