@@ -210,7 +210,6 @@ def test_every_allocator_is_documented() -> None:
 
 
 def test_readme_commands_run(sandbox: Path) -> None:
-    assert run(["market", "synthesize", "h100", "trace.csv", "--days", "5"]) == 0
     found = commands(ROOT / "README.md")
     assert len(found) >= 5
     for said in found:

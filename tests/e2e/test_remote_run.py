@@ -105,6 +105,11 @@ def test_plans_and_back_tests_of_a_server_are_those_made_here(
     path.write_text(path.read_text(encoding="utf-8").replace("6h", "30m"), encoding="utf-8")
     assert run(["plan", str(path)]) == 3
     assert run(["run", str(path)]) == 3
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("30m", "6h") + "max_cost: 1 usd\n", encoding="utf-8"
+    )
+    assert run(["submit", str(path)]) == 3
+    assert "max_cost must allow at least" in capsys.readouterr().err
     assert run(["plan", str(path), "--market", "nowhere.csv"]) == 2
     assert "nowhere.csv" in capsys.readouterr().err
 

@@ -20,6 +20,8 @@ ANSWER_S = 120.0
 RETRY_S = 60.0
 """How long a server that is not there may take to come back."""
 PAUSE_S = 0.5
+PATIENCE_S = 2.0
+"""After this long without an answer it is said that the server is waited for."""
 BUSY = (429, 503)
 """Answers after which it is asked again."""
 NOT_THERE = (502, 503, 504)
@@ -90,8 +92,14 @@ class Frame(NamedTuple):
 class Client:
     """Talks to one server."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
-        """Name the server; the token is taken from the environment unless it is given."""
+    def __init__(
+        self, url: str, token: str | None = None, tell: Callable[[str], None] = lambda line: None
+    ) -> None:
+        """Name the server; the token is taken from the environment unless it is given.
+
+        `tell` hears when the server is waited for.
+        """
+        self._tell = tell
         self._parts, self.url = _parts_of(url), url
         self._token = (os.environ.get(TOKEN, "") if token is None else token).strip()
         if not (self._token.isascii() and self._token.isprintable()):
@@ -177,8 +185,12 @@ class Client:
             connection.close()
 
     def _patiently(self, once: Callable[[], Any]) -> Any:
-        until = time.monotonic() + RETRY_S
+        began_s, told = time.monotonic(), False
+        until = began_s + RETRY_S
         while True:
+            if not told and time.monotonic() - began_s > PATIENCE_S:
+                self._tell(f"{self.url} does not answer; trying for {RETRY_S:g} s, Ctrl-C stops")
+                told = True
             try:
                 return once()
             except ServerError as error:
@@ -240,6 +252,10 @@ class Client:
             return UntrustedError(
                 f"the server {self.url} must have a certificate for this name that this machine trusts, "
                 f"got: {error.verify_message}; name a file of certificates to trust in SSL_CERT_FILE"
+            )
+        if isinstance(error, ssl.SSLError):
+            return UntrustedError(
+                f"the server {self.url} must speak TLS, got: {error.reason}; if it does not, use http://"
             )
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return BackendError(f"the server {self.url} must be reachable, got: {reason}")

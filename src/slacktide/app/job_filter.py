@@ -20,6 +20,8 @@ STATES = (
     *ENDED,
 )  # fmt: skip
 LATE = ("late", "late-expected")
+AS_SHOWN = {"out-of-money": "budget_exhausted"}
+"""States by the word that lists show, where that is another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,7 @@ class JobFilter:
     """Only the newest of those that are left."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "states", tuple(AS_SHOWN.get(state, state) for state in self.states))
         for state in self.states:
             if state not in STATES:
                 raise UnknownNameError("a state", state, STATES)

@@ -307,9 +307,14 @@ def _all(kind: Callable[..., Row], found: object) -> list[Row]:
         raise strange("rows of another form") from error
 
 
-def open_server(url: str, token: str | None = None) -> RemoteJournal:
-    """Use the journal of a server; the token is taken from the environment unless it is given."""
-    return RemoteJournal(Client(url, token))
+def open_server(
+    url: str, token: str | None = None, tell: Callable[[str], None] = lambda line: None
+) -> RemoteJournal:
+    """Use the journal of a server; the token is taken from the environment unless it is given.
+
+    `tell` hears when the server is waited for.
+    """
+    return RemoteJournal(Client(url, token, tell))
 
 
 AnyJournal = Journal | RemoteJournal

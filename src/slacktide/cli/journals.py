@@ -91,7 +91,7 @@ def remote(server: str) -> RemoteJournal:
     """Use the journal of a server, with the token that the environment or the settings have for it."""
     from slacktide.app.remote import open_server
 
-    return open_server(server, token_of(server))
+    return open_server(server, token_of(server), lambda line: click.echo(line, err=True))
 
 
 def check_left_to_server(names: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from slacktide.app import http
-from slacktide.app.http import AwayError, Client, ServerError
+from slacktide.app.http import AwayError, Client, ServerError, UntrustedError
 
 Answer = tuple[int, str, bytes]
 PAGE = (502, "text/html", b"<html>502 Bad Gateway</html>")
@@ -88,3 +88,17 @@ def test_an_error_of_the_server_itself_is_told_at_once(proxy: Proxy) -> None:
     with pytest.raises(ServerError, match="a plan must end"):
         client(proxy).get("/api/v1/jobs")
     assert len(proxy.asked) == 1
+
+
+def test_it_is_said_that_a_server_is_waited_for(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "PATIENCE_S", -1.0)
+    told: list[str] = []
+    proxy.answers = [PAGE, PAGE, WELL]
+    url = f"http://127.0.0.1:{proxy.server_port}"
+    assert Client(url, "ann:secret", told.append).get("/api/v1/jobs") == {"jobs": []}
+    assert told == [f"{url} does not answer; trying for 60 s, Ctrl-C stops"]
+
+
+def test_a_server_without_tls_is_not_waited_for(proxy: Proxy) -> None:
+    with pytest.raises(UntrustedError, match=r"must speak TLS, got: .*; if it does not, use http://"):
+        Client(f"https://127.0.0.1:{proxy.server_port}", "ann:secret").get("/api/v1/jobs")

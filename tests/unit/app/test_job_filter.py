@@ -44,6 +44,10 @@ def test_jobs_for_which_all_holds_are_kept(wanted: JobFilter, names: str) -> Non
     assert "".join(one.name for one in wanted.kept(LISTED)) == names
 
 
+def test_a_state_may_be_called_as_lists_show_it() -> None:
+    assert JobFilter(states=("out-of-money",)) == JobFilter(states=("budget_exhausted",))
+
+
 def test_a_state_must_be_one() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'running'"):
         JobFilter(states=("runing",))
