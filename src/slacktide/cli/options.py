@@ -236,9 +236,11 @@ def show(*things: object) -> None:
         return
     from rich.console import Console
 
+    from slacktide.report.narrow import fitting
+
     console = Console(highlight=False)
     for thing in things:
-        console.print(thing)
+        console.print(fitting(thing, console))
 
 
 class Bar:
