@@ -138,7 +138,7 @@ def test_row_10_jobs_of_a_killed_controller_are_unattended(
 ) -> None:
     command = [sys.executable, "-m", "slacktide", "run", write_job(tmp_path, counting(100_000))]
     process = subprocess.Popen([*command, "--speed", SPEED], stdout=subprocess.DEVNULL)
-    wait_until(lambda: working(journal, tmp_path))
+    wait_until(lambda: any(track.status == "running" for track in world_of(journal).active))
     assert run(["jobs"]) == 0
     assert " running " in capsys.readouterr().out
     process.kill()

@@ -312,7 +312,7 @@ class Controller:
                     "leave it out, or give another journal with --journal"
                 )
             return Clock(speed, resumed_hours(world.clock, world.anchor, world.now_hours))
-        clock = Clock(wanted or 1.0)
+        clock = Clock(1.0 if wanted is None else wanted)
         self.store.append([_clock_set(clock)])
         return clock
 

@@ -64,6 +64,11 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
+def hooks_begin(running: Alerting) -> None:
+    """Wait until all that was there is looked through: of that hooks are told nothing."""
+    until(lambda: bool(running.statuses()))
+
+
 def test_a_job_is_told_before_its_controller_ends(tmp_path: Path) -> None:
     script = tmp_path / "note.sh"
     script.write_text(
@@ -86,6 +91,7 @@ def test_a_job_is_told_before_its_controller_ends(tmp_path: Path) -> None:
 def test_history_is_not_told_and_what_comes_is(journal: Path) -> None:
     post = Post()
     with Alerting(journal, alerts(journal), sender=post) as running:
+        hooks_begin(running)
         running.heard(append(journal, trouble("new")))
         until(lambda: len(post.came) == 1)
         assert [one.name for one in running.statuses()] == ["ops"]
@@ -103,6 +109,7 @@ def test_where_hooks_begin_is_on_the_disk_before_they_do(journal: Path) -> None:
 def test_what_nobody_takes_is_sent_by_the_next_controller(journal: Path) -> None:
     deaf = Post(*[Answer(False, "HTTP 500")] * 99)
     with Alerting(journal, alerts(journal), sender=deaf) as running:
+        hooks_begin(running)
         running.heard(append(journal, trouble("new"), trouble(""), trouble("newer")))
         until(lambda: bool(deaf.came))
     append(journal, trouble(""), trouble("while it was away"))
@@ -125,6 +132,7 @@ def test_a_hook_that_hangs_holds_up_neither_others_nor_the_end(
         return post(hook, alert, dashboard)
 
     with Alerting(journal, alerts(journal, replace(OPS, name="stuck"), OPS), sender=sender) as running:
+        hooks_begin(running)
         running.heard(append(journal, trouble("new"), trouble(""), trouble("newer")))
         until(lambda: len(post.came) == 2)
     assert post.came == [("ops", "new"), ("ops", "newer")]
