@@ -15,6 +15,7 @@ from slacktide.cli.journals import check_left_to_server, is_on_command_line, rem
 if TYPE_CHECKING:
     from slacktide.app.question_forms import BacktestQuestion, LearnQuestion, PlanQuestion
     from slacktide.app.remote import RemoteJournal
+    from slacktide.app.submission import Submission
 
 READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
 """Options that say how a market is read: a server has read its own."""
@@ -96,6 +97,13 @@ def plan_question(
         wants=tuple(wants),
         check=check,
     )
+
+
+def check_affordable(journal: RemoteJournal, wanted: Submission, given: Mapping[str, Any]) -> None:
+    """Raise InfeasibleError where a job has a maximum cost for which the server would refuse its plan."""
+    if wanted.file.job.max_cost_usd is not None:
+        unsaid = dict.fromkeys(("market", "pool", *READING))
+        journal.plan(plan_question(journal, wanted.file.path, {**unsaid, **given}, check=True))
 
 
 def _backtest_question(

@@ -13,7 +13,7 @@ from slacktide.cli import confirm
 from slacktide.cli import options as common
 from slacktide.cli.journals import check_left_to_server, remote
 from slacktide.cli.output import say
-from slacktide.cli.remote_answers import plan_question, plan_told
+from slacktide.cli.remote_answers import check_affordable, plan_told
 from slacktide.cli.run_report import CANCELLED, Pictures, exit_code, fetch_pictures, print_bills
 from slacktide.errors import InputError
 
@@ -67,8 +67,7 @@ def _agreed(journal: RemoteJournal, wanted: Sequence[Submission], given: Mapping
     """Show plans and ask, where there is somebody to ask; else refuse jobs whose plan would be refused."""
     if given["yes"] or not confirm.is_terminal():
         for one in wanted:
-            if one.file.job.max_cost_usd is not None:
-                journal.plan(plan_question(journal, one.file.path, given, check=True))
+            check_affordable(journal, one, given)
         return True
     for one in wanted:
         click.echo(f"{plan_told(journal, one.file.path, given)}\n")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from slacktide.cli import options as common
-from slacktide.cli.journals import NOBODY, is_remote, opened, place_options
+from slacktide.cli.journals import NOBODY, opened, place_options
 
 NOT_TAKEN_IN = 101
 
@@ -30,8 +30,10 @@ def submit(job: str, **given: Any) -> int:
     was refused as bad input or infeasible, and 101 when no controller is running.
     """
     from slacktide.app.market import MarketSpec
+    from slacktide.app.remote import RemoteJournal
     from slacktide.app.requests import check_key
     from slacktide.app.submission import Submission
+    from slacktide.cli.remote_answers import check_affordable
 
     policy, market = common.parse_policy(given["policy"], job), MarketSpec(pool=given["pool"])
     if given["key"] is not None:
@@ -45,8 +47,8 @@ def submit(job: str, **given: Any) -> int:
         job_class=given["job_class"] or "",
     )
     with opened(given["journal"], given["server"], create=True) as journal:
-        if is_remote(given["server"]) and submission.file.job.max_cost_usd is not None:
-            _check_affordable(journal, job, given)
+        if isinstance(journal, RemoteJournal):
+            check_affordable(journal, submission, given)
         key = journal.submit(submission, job_class=given["job_class"] or "")
         taken = None if given["no_wait"] else journal.wait(key)
         alone = taken is None and not journal.in_charge
@@ -54,14 +56,6 @@ def submit(job: str, **given: Any) -> int:
     if alone:
         click.echo(f"{NOBODY}; the request waits there: `slacktide controller` picks it up", err=True)
     return 0 if taken or given["no_wait"] else NOT_TAKEN_IN
-
-
-def _check_affordable(journal: Any, job: str, given: dict[str, Any]) -> None:
-    """Raise InfeasibleError where a plan of the job on the server would be refused, as `run` does."""
-    from slacktide.cli.remote_answers import READING, plan_question
-
-    market = dict.fromkeys(("market", "pool", *READING))
-    journal.plan(plan_question(journal, job, {**market, **given}, check=True))
 
 
 def _print(key: str, job: str | None, output: str) -> None:
