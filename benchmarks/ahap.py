@@ -11,7 +11,6 @@ from benchmarks.timing import best
 from slacktide.backtesting import batch, plain
 from slacktide.backtesting.compare import guarded, label
 from slacktide.backtesting.plain import Setting
-from slacktide.deciding import Policy
 from slacktide.forecast.noisy_truth import NoisyTruth
 from slacktide.forecast.persistence import Persistence
 from slacktide.market.base import Pool
@@ -19,6 +18,7 @@ from slacktide.market.source import open_market
 from slacktide.policy.ahanp import Ahanp
 from slacktide.policy.ahap import Ahap
 from slacktide.policy.base import RulePolicy, policies
+from slacktide.policy.view import Policy
 from slacktide.solve.clairvoyant import clairvoyant_table
 from slacktide.types import Job
 

@@ -21,6 +21,7 @@ from slacktide.allocate.fixed_width import FixedWidth
 from slacktide.allocate.one_width import OneWidth
 from slacktide.allocate.online_width import OnlineWidth
 from slacktide.allocate.srpt import Srpt
+from slacktide.allocate.view import AnyAllocator
 from slacktide.backtesting.stream.compare import compare_streams
 from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.simulate import simulate
@@ -28,7 +29,6 @@ from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import realised_classes
 from slacktide.budget.widths import optimal_widths
-from slacktide.deciding import AnyAllocator
 from slacktide.results.stream import StreamRun
 
 STREAMS = (

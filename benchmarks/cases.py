@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from slacktide.budget.fleet import Fleet
     from slacktide.budget.stream import Stream
-    from slacktide.deciding import View
     from slacktide.engine.engine import Engine
     from slacktide.events import Event
+    from slacktide.policy.view import View
     from slacktide.store.base import Store
     from slacktide.types import Allocation, Job
 

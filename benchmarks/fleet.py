@@ -19,9 +19,9 @@ import numpy as np
 from benchmarks.fleet_instances import INSTANCES, is_there, month, scene
 from slacktide.allocate.patient_spot import PatientSpot
 from slacktide.allocate.shadow_prices import ShadowPrices
+from slacktide.allocate.view import AnyAllocator, FleetView, Wanted, begin
 from slacktide.backtesting.fleet.run import run_fleet
 from slacktide.backtesting.fleet.scene import FleetScene
-from slacktide.deciding import AnyAllocator, FleetView, Wanted, begin
 from slacktide.results.fleet import FleetRun
 
 WIDTHS, WAITS = (1, 2, 4, 8), (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)

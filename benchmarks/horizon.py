@@ -19,7 +19,7 @@ JOB = Job(work_gpu_hours=280.0, deadline_hours=48.0, widths=tuple(range(1, 9)), 
 FIRST = """
 from slacktide import open_market, policies, read_job_file
 from slacktide.backtesting.plain import USUAL, played
-from slacktide.deciding import look
+from slacktide.policy.view import look
 from slacktide.types import Job, JobState
 job = Job(work_gpu_hours=80.0, deadline_hours=13.0, widths=tuple(range(1, 9)), restart_hours=0.05)
 pool = open_market("synthetic:h100?slot=30m").pools[0]

@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks.stream_fleets import DATA, pollux_fleet, random_fleet
 from slacktide.allocate.online_width import OnlineWidth
+from slacktide.allocate.view import AnyAllocator, FleetView
 from slacktide.arrays import Floats, Ints
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.arrivals import draw_stream
@@ -26,7 +27,6 @@ from slacktide.budget.rates import Rate
 from slacktide.budget.result import FleetPlan
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
-from slacktide.deciding import AnyAllocator, FleetView
 from slacktide.jobfile.recorded_jobs import read_jobs
 
 JOBS, LEARNING = 2_000, 500

@@ -27,7 +27,6 @@ import numpy as np
 from slacktide.backtesting import plain
 from slacktide.backtesting.compare import setting_for
 from slacktide.backtesting.roaming import Ground, Sight, run
-from slacktide.deciding import Policy
 from slacktide.market.base import Market
 from slacktide.market.moves import Moves
 from slacktide.market.source import open_market
@@ -36,6 +35,7 @@ from slacktide.policy.eager_failover import EagerFailover
 from slacktide.policy.roaming_horizon import RoamingHorizon
 from slacktide.policy.skynomad import SkyNomad
 from slacktide.policy.stochastic_horizon import StochasticHorizon
+from slacktide.policy.view import Policy
 from slacktide.solve.pools.optimum import least_usd
 from slacktide.types import Job
 
@@ -64,7 +64,7 @@ FIRST_DECISION = """
 from slacktide.backtesting.plain import USUAL
 from slacktide.backtesting.playback import Playback
 from slacktide.backtesting.roaming import Ground
-from slacktide.deciding import look
+from slacktide.policy.view import look
 from slacktide.market.source import open_market
 from slacktide.policy.roaming_horizon import RoamingHorizon
 from slacktide.types import Job, JobState

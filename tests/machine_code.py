@@ -86,8 +86,8 @@ def on_a_market() -> None:
 
     from campaigns.fuzz.worker import called
     from slacktide.allocate.base import allocators
+    from slacktide.allocate.view import needs_market
     from slacktide.checks import SITE_CHECKS, site_cases
-    from slacktide.deciding import needs_market
 
     short = ("--hours", "48", "--slot", "1h")
     called(("simulate", str(EXAMPLES / "team-month.yaml"), *short, "--policy", "shadow-prices", "--bound"))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from campaigns.lives.site import FIRST_SLOT, POLICIES, SLOT_HOURS, lanes, markets
 from slacktide.allocate.base import allocators
+from slacktide.allocate.view import begin
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.deciding import begin
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.lane import Lane, make_lane
 from slacktide.events import ClusterSized, Kept, Lived, Submitted

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from slacktide.backend.replay import Replay
-from slacktide.deciding import Policy, View
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane, make_lane
 from slacktide.engine.world import World
 from slacktide.events import Submitted
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
+from slacktide.policy.view import Policy, View
 from slacktide.speedup import Amdahl
 from slacktide.store.memory import MemoryStore
 from slacktide.types import Allocation, Job

@@ -16,10 +16,11 @@ from slacktide.engine.diary import EngineDiary
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane
 from slacktide.events import Event, Record, Rented, Submitted
-from slacktide.provider.base import Machine, Renter, Spec, Unreachable
+from slacktide.provider.base import Machine, Renter, Unreachable
 from slacktide.provider.fake import EPOCH, Fake
 from slacktide.provider.renting import Renting
 from slacktide.provider.rules import Rules
+from slacktide.provider.tickets import Spec
 from slacktide.store.sqlite import SqliteStore
 
 

@@ -18,10 +18,11 @@ from campaigns.machines.truth import Truth, Work
 from slacktide import boot
 from slacktide.engine.lane import Lane, lane_of
 from slacktide.events import JournalMade, Submitted
-from slacktide.provider.base import INTERRUPTED, Spec
+from slacktide.provider.base import INTERRUPTED
 from slacktide.provider.fake import EPOCH, Cloud
 from slacktide.provider.fake import Faults as CloudFaults
 from slacktide.provider.rules import Rules
+from slacktide.provider.tickets import Spec
 
 OWNER = "simulated"
 LEASE_S = 15.0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slacktide.allocate.base import allocators
+    from slacktide.allocate.view import FleetView, Wanted
     from slacktide.app.backtest import Starts, backtest
     from slacktide.app.controller import Controller
     from slacktide.app.fleet_question import FleetQuestion
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from slacktide.budget.stream import Stream
     from slacktide.budget.widths import optimal_widths
     from slacktide.checks import check_allocator, check_policy
-    from slacktide.deciding import FleetView, Policy, View, Wanted
     from slacktide.errors import InfeasibleError, InputError, SlacktideError
     from slacktide.jobfile import read_fleet_file, read_job_file
     from slacktide.market.base import Market, Pool
     from slacktide.market.source import open_market
     from slacktide.policy.base import policies
+    from slacktide.policy.view import Policy, View
     from slacktide.solve.clairvoyant import clairvoyant
     from slacktide.speedup import Amdahl, Linear, Power, Table
     from slacktide.truth import RandomTruth, Truth
@@ -55,7 +56,8 @@ _HOMES = {
     "slacktide.budget.fleet": ("Fleet",),
     "slacktide.budget.stream": ("Stream",),
     "slacktide.checks": ("check_allocator", "check_policy"),
-    "slacktide.deciding": ("FleetView", "Policy", "View", "Wanted"),
+    "slacktide.allocate.view": ("FleetView", "Wanted"),
+    "slacktide.policy.view": ("Policy", "View"),
     "slacktide.errors": ("InfeasibleError", "InputError", "SlacktideError"),
     "slacktide.jobfile": ("read_fleet_file", "read_job_file"),
     "slacktide.market.base": ("Market", "Pool"),

@@ -354,3 +354,38 @@ def _positive(name: str, number: float) -> None:
 def _not_negative(name: str, number: float) -> None:
     if not (math.isfinite(number) and number >= 0):
         raise InputError(f"{name} must be >= 0, got {number:g}", field=name)
+
+
+class Refusal(NamedTuple):
+    """Why a job cannot be promised, and the nearest that can."""
+
+    why: str
+    deadline_hours: float | None = None
+    """From submission: the earliest deadline that could be promised."""
+    budget_usd: float | None = None
+    """The budget of a period with which it could be promised as it is."""
+    gpus: int | None = None
+    """The width that it would have to be allowed."""
+
+
+class Order(NamedTuple):
+    """What a job is to hold from now on."""
+
+    job: str
+    attempt: int
+    """Number of the set of workers, which only grows: the same order again changes nothing, a new number
+    begins a new set, and what comes with an older number comes too late."""
+    pool: str
+    spot_gpus: int
+    on_demand_gpus: int
+    until_hours: float = math.inf
+    """Held no longer than this without a new order, on the market's clock: then the money or time ends."""
+    ending: bool = False
+    """Whether all of it is being let go; it is paid for until it is gone."""
+    delay_s: float = 0.0
+    """Wait this long before new workers are started, in seconds of the wall clock."""
+
+    @property
+    def gpus(self) -> int:
+        """The width: spot and on demand together."""
+        return self.spot_gpus + self.on_demand_gpus

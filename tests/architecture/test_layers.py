@@ -20,7 +20,7 @@ ROWS: dict[str, int] = {
     "compiled": 2, "own_class": 2, "register": 2, "physics": 2, "pace": 2, "tariff": 2, "ledger": 2,
     "events": 2, "truth": 2,
     "market": 3, "forecast": 3, "solve": 3, "learn": 3, "budget": 3,
-    "site": 4, "deciding": 4, "policy": 4, "allocate": 4, "results": 4,
+    "site": 4, "policy": 4, "allocate": 4, "results": 4,
     "provider": 4, "spread": 4,
     "backtesting": 5, "jobfile": 5, "store": 5, "backend": 5, "report": 5, "checkpoints": 5,
     "feeds": 5,

@@ -10,6 +10,19 @@ import numpy as np
 import pytest
 
 from slacktide.allocate.base import allocators
+from slacktide.allocate.view import (
+    Admitting,
+    AnyAllocator,
+    Arrived,
+    Fact,
+    FleetView,
+    SiteView,
+    Standing,
+    Wanted,
+    begin,
+    keeps_deadlines,
+    needs_market,
+)
 from slacktide.budget.fleet import Fleet
 from slacktide.checks import (
     ALLOCATOR_CHECKS,
@@ -21,20 +34,7 @@ from slacktide.checks import (
 )
 from slacktide.checks.allocator import AllocatorCheck
 from slacktide.checks.site_allocator import SiteCheck
-from slacktide.deciding import (
-    Admitting,
-    AnyAllocator,
-    Arrived,
-    Fact,
-    FleetView,
-    Refusal,
-    SiteView,
-    Standing,
-    Wanted,
-    begin,
-    keeps_deadlines,
-    needs_market,
-)
+from slacktide.types import Refusal
 from tests.parts_of_effort import examples
 
 EVERY: dict[str, AnyAllocator] = {

@@ -9,11 +9,11 @@ import pytest
 
 from slacktide.checks import POLICY_CHECKS, CheckFailed, cases, check_policy
 from slacktide.checks.policy import PolicyCheck
-from slacktide.deciding import Policy, View
 from slacktide.market.base import Pool
 from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.uniform_progress import UniformProgress
+from slacktide.policy.view import Policy, View
 from slacktide.types import Allocation, Reason
 from tests.parts_of_effort import examples
 

@@ -13,9 +13,10 @@ from slacktide.checks import provider as checks
 from slacktide.checks import provider_trial as trials
 from slacktide.checks.provider import ProviderCheck
 from slacktide.checks.provider_trial import MakeProvider
-from slacktide.provider.base import Machine, Provider, Renter, Spec, providers
+from slacktide.provider.base import Machine, Provider, Renter, providers
 from slacktide.provider.fake import Cloud, Fake, Faults
 from slacktide.provider.fixed import Fixed
+from slacktide.provider.tickets import Spec
 
 SPEC = Spec("on-demand", "zone/big", 8)
 

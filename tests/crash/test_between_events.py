@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from slacktide.backend.base import Order
 from slacktide.backend.replay import Replay
 from slacktide.backtesting.roaming import Ground
 from slacktide.engine.bill import audit
@@ -17,7 +16,7 @@ from slacktide.market.source import open_market
 from slacktide.policy.base import policies
 from slacktide.policy.eager_failover import EagerFailover
 from slacktide.store.memory import MemoryStore
-from slacktide.types import Job
+from slacktide.types import Job, Order
 
 
 class Killed(Exception):

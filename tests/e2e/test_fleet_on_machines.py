@@ -13,10 +13,11 @@ from slacktide.backend.base import backends
 from slacktide.backend.machines.backend import Carrier, MachineBackend
 from slacktide.cli import run
 from slacktide.events import Decided
-from slacktide.provider.base import Renter, Spec
+from slacktide.provider.base import Renter
 from slacktide.provider.fake import Cloud, Fake
 from slacktide.provider.renting import Renting
 from slacktide.provider.rules import Rules
+from slacktide.provider.tickets import Spec
 from slacktide.store.sqlite import SqliteStore
 from tests.parts_of_ray import needs_ray, ray_cluster
 from tests.unit.backend.parts_of_clouds import CloudLink, end_all, hours

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from slacktide.checks import check_provider
-from slacktide.provider.base import NoCapacity, Refused, Renter, Spec, Unreachable
+from slacktide.provider.base import NoCapacity, Refused, Renter, Unreachable
 from slacktide.provider.ray_cluster import RayCluster
+from slacktide.provider.tickets import Spec
 from tests.parts_of_ray import needs_ray, ray_cluster
 
 PATIENCE_S = 120.0

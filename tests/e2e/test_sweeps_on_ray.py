@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 JOB = ROOT / "examples" / "llama-lora.yaml"
 MARKET = "synthetic:h100?days=5&slot=30m&seed=5"
 OWN = """
-from slacktide.deciding import View
+from slacktide.policy.view import View
 from slacktide.types import Allocation
 
 

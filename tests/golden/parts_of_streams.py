@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slacktide.allocate.base import Settled, allocators
+from slacktide.allocate.view import begin, needs_market
 from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.settled import is_independent, run_settled
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
-from slacktide.deciding import begin, needs_market
 from slacktide.register import Spec
 from slacktide.results.stream import StreamRun
 from slacktide.speedup import Amdahl, Power, Table

@@ -15,11 +15,11 @@ from slacktide.engine.snapshots import read_world
 from slacktide.events import ClockSet, Event, Lived
 from slacktide.ledger import Priced, Stretch
 from slacktide.provider import fake
-from slacktide.provider.base import Renter, Spec
+from slacktide.provider.base import Renter
 from slacktide.provider.fake import EPOCH, Cloud, Fake, Faults
 from slacktide.provider.keeper import Keeper
 from slacktide.provider.rules import Rules
-from slacktide.provider.tickets import Fact, Tickets
+from slacktide.provider.tickets import Fact, Spec, Tickets
 from slacktide.store.sqlite import SqliteStore
 from slacktide.tariff import Charge
 from slacktide.types import JobState, Quote

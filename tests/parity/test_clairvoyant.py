@@ -12,12 +12,12 @@ import pytest
 from slacktide.arrays import Floats, Ints
 from slacktide.backtesting import plain
 from slacktide.compiled import compilable, compiled
-from slacktide.deciding import View
 from slacktide.market.base import Pool
 from slacktide.physics import lose
 from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.on_demand import OnDemand
+from slacktide.policy.view import View
 from slacktide.solve import clairvoyant as solver
 from slacktide.solve.clairvoyant import clairvoyant, clairvoyant_table
 from slacktide.solve.forward_run import solve_starts

@@ -11,13 +11,13 @@ import pytest
 
 from slacktide import ledger
 from slacktide.allocate.base import allocators
+from slacktide.allocate.view import FleetView, Remembering, begin
 from slacktide.arrays import Ints
 from slacktide.backend.replay import Replay
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
-from slacktide.deciding import FleetView, Remembering, begin
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleets import FleetRun
 from slacktide.engine.lane import Lane, make_lane

@@ -15,13 +15,13 @@ import pytest
 from slacktide import ledger
 from slacktide.allocate.base import allocators
 from slacktide.allocate.patient_spot import PatientSpot
+from slacktide.allocate.view import Admitting, Allocator, Decision, FleetView, Remembering, begin
 from slacktide.backend.replay import Replay
 from slacktide.backtesting.fleet.kernel import Orders
 from slacktide.backtesting.fleet.run import run_fleet
 from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.backtesting.roaming import Ground
 from slacktide.budget.allowance import Allowance, Renewal
-from slacktide.deciding import Admitting, Allocator, Decision, FleetView, Refusal, Remembering, begin
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet_market import FleetMarket
 from slacktide.engine.fleets import FleetRun
@@ -37,7 +37,7 @@ from slacktide.policy.base import policies
 from slacktide.register import Spec
 from slacktide.speedup import Amdahl
 from slacktide.store.memory import MemoryStore
-from slacktide.types import UNLIMITED_GPUS, Job, Phase, PoolChoice
+from slacktide.types import UNLIMITED_GPUS, Job, Phase, PoolChoice, Refusal
 
 ALLOCATORS: tuple[Spec, ...] = (
     {"patient-spot": {"width": 4, "wait_hours": 0.7}},

@@ -13,7 +13,6 @@ from slacktide.backend.replay import Replay
 from slacktide.backtesting import roaming
 from slacktide.backtesting.compare import guarded
 from slacktide.backtesting.roaming import Ground
-from slacktide.deciding import Policy
 from slacktide.engine.bill import audit
 from slacktide.engine.engine import Engine
 from slacktide.engine.feed import Feed
@@ -27,6 +26,7 @@ from slacktide.market.table import write_table
 from slacktide.policy.eager_failover import EagerFailover
 from slacktide.policy.roaming_horizon import RoamingHorizon
 from slacktide.policy.skynomad import SkyNomad
+from slacktide.policy.view import Policy
 from slacktide.results.run import Run
 from slacktide.store.memory import MemoryStore
 from slacktide.types import UNLIMITED_GPUS, Job, PoolChoice

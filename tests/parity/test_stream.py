@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from slacktide.allocate.base import allocators
+from slacktide.allocate.view import AnyAllocator, needs_market
 from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
@@ -14,7 +15,6 @@ from slacktide.budget.fleet import Fleet
 from slacktide.budget.one_width import one_widths
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
-from slacktide.deciding import AnyAllocator, needs_market
 from slacktide.register import Spec
 from slacktide.results.stream import StreamRun
 from slacktide.speedup import Amdahl, Linear, Power, Table

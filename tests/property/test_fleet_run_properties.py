@@ -11,6 +11,7 @@ import pytest
 from slacktide.allocate.base import allocators
 from slacktide.allocate.each import each
 from slacktide.allocate.on_demand_widths import OnDemandWidths
+from slacktide.allocate.view import Allocator, AnyAllocator, FleetView, Wanted
 from slacktide.backtesting import plain, roaming
 from slacktide.backtesting.fleet.kernel import Orders
 from slacktide.backtesting.fleet.run import run_fleet
@@ -23,12 +24,12 @@ from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.checks.cases import cases, random_speedup
 from slacktide.checks.site_cases import site_cases
-from slacktide.deciding import Allocator, AnyAllocator, FleetView, Policy, Refusal, Wanted
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.policy.view import Policy
 from slacktide.results.fleet import FleetRun, Held
-from slacktide.types import Job
+from slacktide.types import Job, Refusal
 
 ROUNDING = 1e-9
 """USD and hours that two ways to add up may differ by."""

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from slacktide import physics
 from slacktide.backtesting import plain
 from slacktide.checks.cases import Case, random_case
-from slacktide.deciding import Policy, View
 from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.policy.view import Policy, View
 from slacktide.types import Allocation, JobState, Reason
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from slacktide import ledger
 from slacktide.backtesting.roaming import Ground, Sight, run
-from slacktide.deciding import View
 from slacktide.market.base import Market, Pool
 from slacktide.market.moves import Moves
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.roaming_horizon import RoamingHorizon
+from slacktide.policy.view import View
 from slacktide.solve.pools.optimum import optimum
 from slacktide.tariff import tariff_of
 from slacktide.types import Allocation, Job, PoolChoice, Reason, Wish

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slacktide.allocate.view import Fact, Finished, FleetView, Progressed, Wanted
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.arrivals import ARRIVALS, SIZES, Bursts, draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.budget.widths import optimal_widths
-from slacktide.deciding import Fact, Finished, FleetView, Progressed, Wanted
 from slacktide.speedup import Amdahl, Linear, Power, Speedup
 from slacktide.types import Job, Phase
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from slacktide.allocate.shadow_prices import ShadowPrices
+from slacktide.allocate.view import BUDGET_SHORT
 from slacktide.backtesting.fleet.run import run_fleet
 from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.budget.allowance import Allowance
-from slacktide.deciding import BUDGET_SHORT
 from slacktide.market.base import Market, Pool
 from slacktide.speedup import Amdahl, Power
 from slacktide.types import Job

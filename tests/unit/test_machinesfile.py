@@ -9,8 +9,9 @@ import pytest
 
 from slacktide.errors import FileError
 from slacktide.jobfile.machines import parse_machines, read_machines_file
-from slacktide.provider.base import Renter, Spec
+from slacktide.provider.base import Renter
 from slacktide.provider.fake import Fake
+from slacktide.provider.tickets import Spec
 
 GOOD = """\
 provider: {fake: {seed: 7, boot_hours: 0.1}}

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from slacktide.deciding import Policy
 from slacktide.errors import InputError, unknown_name
 from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.uniform_progress import UniformProgress
+from slacktide.policy.view import Policy
 from slacktide.register import Register, kebab
 
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.allocate.knowledge import Estimate
+from slacktide.allocate.view import FleetView
 from slacktide.budget.classes import JobClass
 from slacktide.budget.rates import Rate
-from slacktide.deciding import FleetView
 
 LEAST_EXCESS = 1e-9
 """How far a target is kept above the least budget, as a share: below it there is no plan."""

@@ -8,9 +8,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from slacktide.allocate.view import Allocator, AnyAllocator, FleetView, Wanted
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
-from slacktide.deciding import Allocator, AnyAllocator, FleetView, Wanted
 from slacktide.errors import InputError, shown
 from slacktide.register import Register
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from slacktide.allocate.site_arrays import Prices
+from slacktide.allocate.view import FleetView, SiteView
 from slacktide.arrays import Bools, Floats
-from slacktide.deciding import FleetView, SiteView
 
 MEMORY_HOURS = 48.0
 """For how long waits count, roughly; one served job-hour of waiting is always among them."""

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slacktide import physics
-from slacktide.deciding import FleetView, Policy, View
+from slacktide.allocate.view import FleetView
 from slacktide.policy.base import after_deadline, terms_of
 from slacktide.policy.rescue import late_over_pools, told_in
+from slacktide.policy.view import Policy, View
 from slacktide.site.spot import Claim
 from slacktide.types import Allocation
 

@@ -20,9 +20,9 @@ from slacktide.allocate.site_rules import (
     take_on_demand,
     take_spot,
 )
+from slacktide.allocate.view import FleetView, Wanted
 from slacktide.arrays import Ints
 from slacktide.compiled import compilable, compiled
-from slacktide.deciding import FleetView, Wanted
 from slacktide.pace import KNOWN
 from slacktide.physics import cut
 from slacktide.policy.base import Sight

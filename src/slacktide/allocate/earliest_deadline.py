@@ -10,9 +10,9 @@ import numpy as np
 from slacktide.allocate.base import allocators, at_least_one
 from slacktide.allocate.site_arrays import Prices, hours_until_border, prices_of
 from slacktide.allocate.site_rules import Wishes, can_wait, site_of, take_on_demand, take_spot
+from slacktide.allocate.view import FleetView, Wanted
 from slacktide.arrays import Ints
 from slacktide.compiled import compilable, compiled
-from slacktide.deciding import FleetView, Wanted
 from slacktide.site.kinds import Kinds, Lives
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from slacktide.allocate.base import allocators
+from slacktide.allocate.view import FleetView, Wanted
 from slacktide.arrays import Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.shares import Steps, share_by_gain, size_for_efficiency, steps_of
 from slacktide.compiled import compiled
-from slacktide.deciding import FleetView, Wanted
 from slacktide.errors import InputError
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slacktide.allocate.base import allocators, cluster_size, fitting_widths
+from slacktide.allocate.view import FleetView, Wanted
 from slacktide.arrays import Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.compiled import compilable, compiled
-from slacktide.deciding import FleetView, Wanted
 
 
 @allocators.register

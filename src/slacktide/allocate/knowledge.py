@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from slacktide.allocate.curve import REACH, Curve, thinned
+from slacktide.allocate.view import Arrived, Fact, Finished, Progressed
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fading import Fading
 from slacktide.budget.rates import Rate
 from slacktide.budget.sizes import MEMORY_JOBS, Sizes, Survival
-from slacktide.deciding import Arrived, Fact, Finished, Progressed
 from slacktide.speedup import Speedup, Table
 from slacktide.types import Job, Phase
 

@@ -10,8 +10,8 @@ import numpy as np
 from slacktide.allocate.base import allocators
 from slacktide.allocate.site_arrays import Prices, prices_of
 from slacktide.allocate.site_rules import Wishes, site_of, take_on_demand
+from slacktide.allocate.view import FleetView, Wanted
 from slacktide.compiled import compilable, compiled
-from slacktide.deciding import FleetView, Wanted
 from slacktide.errors import InputError
 from slacktide.physics import finish_in
 from slacktide.site.kinds import Kinds, Lives, state_of, terms_of

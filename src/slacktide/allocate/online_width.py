@@ -12,12 +12,12 @@ import numpy as np
 from slacktide.allocate.account import Repaying, Way, committed_gpu_hours
 from slacktide.allocate.base import allocators
 from slacktide.allocate.knowledge import Estimate, Knowledge
+from slacktide.allocate.view import Arrived, Fact, Finished, FleetView, OldMemory, Wanted
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.rates import CHANGES_PER_JOB, Rate
 from slacktide.budget.result import ClassPlan
 from slacktide.budget.widths import WidthsOf
-from slacktide.deciding import Arrived, Fact, Finished, FleetView, OldMemory, Wanted
 from slacktide.errors import InputError, UnknownNameError
 
 NEIGHBOUR = 1.5

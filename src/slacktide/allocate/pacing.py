@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from slacktide.allocate.view import FleetView
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.rates import Rate
-from slacktide.deciding import FleetView
 from slacktide.site.kinds import work_of
 
 GROWTH_SHARE, POWER = 0.28, 2.0

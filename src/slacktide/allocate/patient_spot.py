@@ -21,8 +21,8 @@ from slacktide.allocate.site_rules import (
     take_spot,
     widest,
 )
+from slacktide.allocate.view import FleetView, Wanted
 from slacktide.compiled import compilable, compiled
-from slacktide.deciding import FleetView, Wanted
 from slacktide.errors import InputError
 from slacktide.site.kinds import Kinds, Lives, state_of
 from slacktide.types import TIME_TOLERANCE_HOURS

@@ -37,14 +37,14 @@ from slacktide.allocate.reserve import (
 )
 from slacktide.allocate.site_arrays import Prices, hours_until_border, prices_of
 from slacktide.allocate.site_rules import site_of
+from slacktide.allocate.view import BUDGET_SHORT, FleetView, OldMemory, SiteView, Standing, Wanted
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.compiled import compiled
-from slacktide.deciding import BUDGET_SHORT, FleetView, OldMemory, Refusal, SiteView, Standing, Wanted
 from slacktide.errors import InputError
 from slacktide.physics import finish_in
 from slacktide.site.kinds import state_of, terms_of, work_of
-from slacktide.types import UNLIMITED_GPUS, Reason
+from slacktide.types import UNLIMITED_GPUS, Reason, Refusal
 from slacktide.units import format_duration, format_usd
 
 FORM = 2

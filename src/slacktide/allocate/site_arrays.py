@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.allocate.view import FleetView, SiteView
 from slacktide.arrays import Floats, Ints
-from slacktide.deciding import FleetView, SiteView
 from slacktide.types import TIME_TOLERANCE_HOURS
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from slacktide.allocate.promises import is_hard, is_safe, rescue
 from slacktide.allocate.site_arrays import Prices
+from slacktide.allocate.view import FleetView, SiteView, Wanted
 from slacktide.arrays import Ints
 from slacktide.compiled import compilable
-from slacktide.deciding import FleetView, SiteView, Wanted
 from slacktide.errors import InputError
 from slacktide.site.kinds import Kinds, Lives, state_of
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from slacktide.allocate.base import allocators, at_least_one, cluster_size, fitting_widths
+from slacktide.allocate.view import FleetView, Wanted
 from slacktide.arrays import Ints
 from slacktide.budget.fleet import Fleet
-from slacktide.deciding import FleetView, Wanted
 
 
 @allocators.register

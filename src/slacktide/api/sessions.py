@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.app.tokens import digest, hidden_beside
+from slacktide.app.tokens import digest
 from slacktide.errors import FileError
 from slacktide.files import keep_from_others, write_private
+from slacktide.store.home import hidden_beside
 from slacktide.store.json_scalars import Misfit
 from slacktide.store.json_types import form
 

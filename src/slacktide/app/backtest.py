@@ -12,12 +12,12 @@ from slacktide.backtesting.compare import Progress, Starts, compare
 from slacktide.backtesting.over_pools import compare_over_pools
 from slacktide.backtesting.roaming import Sight
 from slacktide.backtesting.selection import resolve_policy
-from slacktide.deciding import Policy
 from slacktide.jobfile import JobFile, read_job_file
 from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market, Pool
 from slacktide.market.places import ANY_GPU
 from slacktide.policy.base import policies as register
+from slacktide.policy.view import Policy
 from slacktide.register import Spec
 from slacktide.results.comparison import Comparison
 from slacktide.spread.base import HERE, Spread

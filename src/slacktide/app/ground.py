@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from slacktide.backtesting.roaming import Ground
-from slacktide.deciding import Policy
 from slacktide.market.base import Market
 from slacktide.policy.roams import roams
+from slacktide.policy.view import Policy
 from slacktide.types import Job
 
 OVER_POOLS = "roaming-horizon"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slacktide.deciding import AnyAllocator
+from slacktide.allocate.view import AnyAllocator
 from slacktide.jobfile.fleet import FleetFile
 from slacktide.register import Spec
 

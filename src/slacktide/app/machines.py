@@ -17,9 +17,9 @@ from slacktide.errors import InputError, shown
 from slacktide.events import Rented
 from slacktide.jobfile.machines import MachinesFile, read_machines_file
 from slacktide.provider.account import compared
-from slacktide.provider.base import Machine, Renter, Spec, Surveying
+from slacktide.provider.base import Machine, Renter, Surveying
 from slacktide.provider.bill import machine_bill
-from slacktide.provider.tickets import Ticket
+from slacktide.provider.tickets import Spec, Ticket
 from slacktide.results.machine_account import MachineAccount
 from slacktide.results.machines import MachineStatus
 from slacktide.store.real_path import real_path

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slacktide.app.submission import taken_over
-from slacktide.backend.base import Backend, Facts, Order, Place
+from slacktide.backend.base import Backend, Facts, Place
 from slacktide.backend.local import Local
 from slacktide.backend.local.environment import machine_devices
 from slacktide.engine.launch_spec import launch_of, secrets_of
@@ -20,6 +20,7 @@ from slacktide.files import write_whole
 from slacktide.jobfile import JobFile, read_job_file
 from slacktide.jobfile.edit import with_keys
 from slacktide.results.measured import LEAST_REPORTS, Measurement, Report, WidthMeasured, measured_at
+from slacktide.types import Order
 from slacktide.units import format_count, format_duration
 from slacktide.yaml_tree import read_text
 

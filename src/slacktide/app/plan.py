@@ -22,13 +22,13 @@ from slacktide.backtesting.checkpoints import advise
 from slacktide.backtesting.compare import Progress, label
 from slacktide.backtesting.outlook import Begin, best_case, look_ahead, without_cap
 from slacktide.backtesting.selection import resolve_policy
-from slacktide.deciding import Policy
 from slacktide.engine.feed import feed_path, is_feed
 from slacktide.engine.placement import cheapest, pool_bills
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.jobfile import read_job_file
 from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market, Pool
+from slacktide.policy.view import Policy
 from slacktide.register import Spec
 from slacktide.results.plan import JobPlan, Outlook
 from slacktide.types import Job

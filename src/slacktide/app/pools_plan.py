@@ -14,12 +14,12 @@ from slacktide.backtesting.compare import Progress
 from slacktide.backtesting.pool_futures import present
 from slacktide.backtesting.pools_outlook import look_ahead_over_pools
 from slacktide.backtesting.selection import resolve_policy
-from slacktide.deciding import Policy
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.jobfile import read_job_file
 from slacktide.learn.pool import AUTO
 from slacktide.market.base import Market
 from slacktide.market.places import ANY_GPU
+from slacktide.policy.view import Policy
 from slacktide.register import Spec
 from slacktide.results.pools_plan import PoolsPlan
 from slacktide.types import Job

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from slacktide.allocate.view import AnyAllocator
 from slacktide.backtesting.compare import Progress
 from slacktide.backtesting.stream.compare import compare_streams
 from slacktide.budget.answer import BudgetAnswer, answer
@@ -14,7 +15,6 @@ from slacktide.budget.frontier import frontier
 from slacktide.budget.input_checks import rounded_up
 from slacktide.budget.stream import Stream
 from slacktide.budget.widths import least_budget_gpus
-from slacktide.deciding import AnyAllocator
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.register import Spec
 from slacktide.results.stream import StreamComparison

@@ -19,9 +19,9 @@ from typing import Literal, TypeAlias, get_args
 
 from slacktide.errors import FileError, InputError, UnknownNameError, shown
 from slacktide.files import keep_from_others, write_private
+from slacktide.store.home import hidden_beside
 from slacktide.store.json_scalars import Misfit
 from slacktide.store.json_types import form
-from slacktide.store.real_path import real_path
 
 Role: TypeAlias = Literal["read", "submit"]
 """`read` sees jobs, logs and bills; `submit` also runs, cancels and preempts: a shell on the workers."""
@@ -128,12 +128,6 @@ class Tokens:
 def tokens_of(journal: Path) -> Tokens:
     """Return the tokens of a journal's server."""
     return Tokens(hidden_beside(journal, "tokens"))
-
-
-def hidden_beside(journal: Path, what: str) -> Path:
-    """Return the path of a hidden file beside a journal, in which its server keeps something."""
-    place = real_path(journal)
-    return place.with_name(f".{place.name}.{what}")
 
 
 def digest(secret: str) -> str:

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from slacktide.provider.renting import Renting
 from slacktide.provider.tickets import Diary, MemoryDiary
 from slacktide.register import Register
+from slacktide.types import Order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,29 +43,6 @@ class LaunchSpec:
     progress_log: str | None = None
     """A pattern that finds progress in what rank 0 prints: one group is a share or percent, two are done and
     total. None: the job reports progress itself, or nobody does."""
-
-
-class Order(NamedTuple):
-    """What a job is to hold from now on."""
-
-    job: str
-    attempt: int
-    """Number of the set of workers, which only grows: the same order again changes nothing, a new number
-    begins a new set, and what comes with an older number comes too late."""
-    pool: str
-    spot_gpus: int
-    on_demand_gpus: int
-    until_hours: float = math.inf
-    """Held no longer than this without a new order, on the market's clock: then the money or time ends."""
-    ending: bool = False
-    """Whether all of it is being let go; it is paid for until it is gone."""
-    delay_s: float = 0.0
-    """Wait this long before new workers are started, in seconds of the wall clock."""
-
-    @property
-    def gpus(self) -> int:
-        """The width: spot and on demand together."""
-        return self.spot_gpus + self.on_demand_gpus
 
 
 class Failure(NamedTuple):

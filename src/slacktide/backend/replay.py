@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slacktide.backend.base import Facts, LaunchSpec, Log, Order, Place, backends
+from slacktide.backend.base import Facts, LaunchSpec, Log, Place, backends
+from slacktide.types import Order
 
 
 @backends.register

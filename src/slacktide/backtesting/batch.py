@@ -13,7 +13,6 @@ from slacktide.arrays import Floats, Ints
 from slacktide.backtesting import plain
 from slacktide.backtesting.plain import USUAL, Setting
 from slacktide.compiled import compilable, compiled
-from slacktide.deciding import Policy
 from slacktide.forecast.base import forecast_table
 from slacktide.ledger import live
 from slacktide.market.base import Pool
@@ -32,6 +31,7 @@ from slacktide.policy.base import (
 )
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.no_checkpoints import Unbroken
+from slacktide.policy.view import Policy
 from slacktide.results.run import Run
 from slacktide.results.runs import Runs
 from slacktide.tariff import Meter, Tariff, tariff_of

@@ -14,7 +14,6 @@ from slacktide.backtesting import batch, plain
 from slacktide.backtesting.pieces import Piece, cut, joined, joined_yardstick
 from slacktide.backtesting.plain import Setting
 from slacktide.backtesting.summaries import policy_of, summaries
-from slacktide.deciding import Policy, View
 from slacktide.errors import InputError, shown
 from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Market, Pool
@@ -22,6 +21,7 @@ from slacktide.market.statistics import stock_outs_said
 from slacktide.policy.base import policies as register
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.no_checkpoints import keeping
+from slacktide.policy.view import Policy, View
 from slacktide.register import Spec
 from slacktide.results.comparison import Comparison
 from slacktide.results.run import CLAIRVOYANT, Run, RunResult, result_of

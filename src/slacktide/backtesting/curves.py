@@ -12,9 +12,9 @@ from slacktide.arrays import Floats
 from slacktide.backtesting import batch, compare
 from slacktide.backtesting.plain import Setting
 from slacktide.backtesting.scenarios import scenarios
-from slacktide.deciding import Policy
 from slacktide.market.base import Pool
 from slacktide.policy.base import ForeseeingPolicy
+from slacktide.policy.view import Policy
 from slacktide.results.plan import CurvePoint
 from slacktide.results.runs import column
 from slacktide.types import Job

@@ -16,11 +16,11 @@ from slacktide.backtesting.curves import against_deadline, against_width
 from slacktide.backtesting.plain import Setting
 from slacktide.backtesting.scenarios import scenarios
 from slacktide.backtesting.wrong_work import if_work_is_wrong
-from slacktide.deciding import Policy, look
 from slacktide.market.base import Market, Pool
 from slacktide.market.statistics import stock_outs_said
 from slacktide.policy.base import ForeseeingPolicy
 from slacktide.policy.decision import decision_of
+from slacktide.policy.view import Policy, look
 from slacktide.results.plan import HeldAt, JobPlan, Outlook, Range, Spread
 from slacktide.results.run import CLAIRVOYANT, Run
 from slacktide.results.runs import column

@@ -19,10 +19,10 @@ from slacktide.backtesting.pieces import cut, joined, joined_yardstick
 from slacktide.backtesting.plain import Setting, check_start, last_start
 from slacktide.backtesting.roaming import Ground, Sight, follow, run
 from slacktide.backtesting.summaries import summarise
-from slacktide.deciding import Policy
 from slacktide.forecast.base import Forecaster
 from slacktide.market.base import Market, Pool
 from slacktide.policy.roams import roams
+from slacktide.policy.view import Policy
 from slacktide.register import Spec
 from slacktide.results.comparison import Comparison, PolicySummary
 from slacktide.results.run import IN_THE_POOL, OVER_POOLS, Run, RunResult, result_of

@@ -6,23 +6,19 @@ from dataclasses import dataclass
 
 from slacktide import ledger, physics
 from slacktide.backtesting.playback import Playback
-from slacktide.deciding import Policy, look, stays_in
 from slacktide.errors import InputError, shown
 from slacktide.forecast.base import Forecaster
-from slacktide.forecast.persistence import Persistence
+from slacktide.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
 from slacktide.market.base import Pool
 from slacktide.pace import learn, prior
 from slacktide.policy.base import late, past_deadline
 from slacktide.policy.decision import decision_of
+from slacktide.policy.view import Policy, look, stays_in
 from slacktide.results.run import Run, SlotRecord
 from slacktide.solve.slotted import deadline_slots
 from slacktide.tariff import Meter, Tariff, tariff_of
 from slacktide.truth import AS_SAID, Truths
 from slacktide.types import Allocation, Job, JobState, Quote
-
-DEFAULT_FORECASTER: Forecaster = Persistence()
-DEFAULT_HORIZON = 5
-"""How far forecasts reach unless a run says otherwise: the longest window of the usual policies."""
 
 
 def last_start(job: Job, pool: Pool) -> int:

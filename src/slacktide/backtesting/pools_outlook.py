@@ -15,11 +15,11 @@ from slacktide.backtesting.outlook import AFTER, spread, standard_error
 from slacktide.backtesting.plain import Setting
 from slacktide.backtesting.pool_futures import PoolFutures, pool_futures
 from slacktide.backtesting.roaming import Ground, Sight, follow, run
-from slacktide.deciding import Policy
 from slacktide.market.base import Market
 from slacktide.market.statistics import stock_outs_said
 from slacktide.policy.base import policies as register
 from slacktide.policy.roams import roams
+from slacktide.policy.view import Policy
 from slacktide.results.pools_plan import PoolAhead, PoolsOutlook, PoolsPlan, Saving
 from slacktide.results.run import OVER_POOLS, Run, SlotRecord
 from slacktide.results.runs import column

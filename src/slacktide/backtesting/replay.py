@@ -17,10 +17,10 @@ from slacktide.arrays import Floats
 from slacktide.backtesting import batch, plain
 from slacktide.backtesting.compare import guarded
 from slacktide.backtesting.plain import USUAL, Setting
-from slacktide.deciding import Policy
 from slacktide.forecast.base import forecast_table
 from slacktide.market.base import Pool
 from slacktide.policy.base import Context, RulePolicy
+from slacktide.policy.view import Policy
 from slacktide.types import TIME_TOLERANCE_HOURS, Job
 
 

@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple, TypeAlias
 from slacktide import ledger, physics
 from slacktide.backtesting.plain import USUAL, Setting, check_start, summarise
 from slacktide.backtesting.playback import Playback
-from slacktide.deciding import Places, Policy, look
 from slacktide.errors import UnknownNameError, shown
 from slacktide.market.base import Market, Pool
 from slacktide.market.places import Place, job_at, places_of
@@ -24,6 +23,7 @@ from slacktide.pace import learn, prior
 from slacktide.policy.base import past_deadline
 from slacktide.policy.decision import decision_of
 from slacktide.policy.rescue import late_in, told_in
+from slacktide.policy.view import Places, Policy, look
 from slacktide.results.run import Run, SlotRecord, stays_of
 from slacktide.site.moment import Moment, PoolView, PoolViews
 from slacktide.solve.pools.optimum import Schedule

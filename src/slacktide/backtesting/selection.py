@@ -17,7 +17,6 @@ import numpy as np
 from slacktide.backtesting.compare import Progress, Starts, label
 from slacktide.backtesting.plain import USUAL, Setting
 from slacktide.backtesting.replay import Replayed, bounds_usd, replay
-from slacktide.deciding import Policy
 from slacktide.errors import InputError, UnknownNameError, shown
 from slacktide.learn import pool as arms
 from slacktide.learn.hedge import Hedge
@@ -25,6 +24,7 @@ from slacktide.learn.pool import AUTO
 from slacktide.learn.state_file import default_path, load
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies as register
+from slacktide.policy.view import Policy
 from slacktide.register import Spec
 from slacktide.spread.base import HERE, Spread
 from slacktide.types import Job

@@ -12,8 +12,8 @@ import numpy as np
 from slacktide.backtesting import batch
 from slacktide.backtesting.curves import could_be_in_time
 from slacktide.backtesting.plain import Setting
-from slacktide.deciding import Policy
 from slacktide.market.base import Pool
+from slacktide.policy.view import Policy
 from slacktide.results.plan import Range, WrongWork
 from slacktide.results.runs import column
 from slacktide.truth import LEAST, MOST, Truth

@@ -16,6 +16,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.allocate.view import (
+    AnyAllocator,
+    FleetView,
+    Learning,
+    Remembering,
+    Sizing,
+    begin,
+    needs_market,
+    needs_sizes,
+)
 from slacktide.arrays import Ints
 from slacktide.backtesting.stream.events import Watch, run_events
 from slacktide.budget.arrivals import draw_stream
@@ -29,16 +39,6 @@ from slacktide.checks.decided import compare
 from slacktide.checks.policy import CheckFailed
 from slacktide.checks.site_allocator import SITE_CHECKS
 from slacktide.checks.site_cases import site_cases
-from slacktide.deciding import (
-    AnyAllocator,
-    FleetView,
-    Learning,
-    Remembering,
-    Sizing,
-    begin,
-    needs_market,
-    needs_sizes,
-)
 from slacktide.errors import InputError
 from slacktide.results.stream import StreamRun
 from slacktide.types import Job, Phase

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from slacktide.budget.fleet import Fleet
-from slacktide.deciding import (
+from slacktide.allocate.view import (
     Admitting,
     AnyAllocator,
     Decision,
     Fact,
     FleetView,
     Learning,
-    Refusal,
     Sizing,
     begin,
     needs_sizes,
 )
+from slacktide.budget.fleet import Fleet
+from slacktide.types import Refusal
 
 
 class Moving:

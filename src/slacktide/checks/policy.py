@@ -17,9 +17,9 @@ import numpy as np
 from slacktide import physics
 from slacktide.backtesting import batch, plain
 from slacktide.checks.cases import Case, cases, with_other_future
-from slacktide.deciding import Policy, View, look
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.decision import decision_of
+from slacktide.policy.view import Policy, View, look
 from slacktide.solve.slotted import deadline_slots
 from slacktide.types import Allocation, JobState
 

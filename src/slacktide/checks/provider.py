@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from slacktide.checks.provider_trial import MakeProvider, ProviderTrial, provider_trial
 from slacktide.checks.trial import must
-from slacktide.provider.base import NoCapacity, Refused, Spec, Surveying
+from slacktide.provider.base import NoCapacity, Refused, Surveying
+from slacktide.provider.tickets import Spec
 
 ProviderCheck: TypeAlias = Callable[[ProviderTrial], None]
 

@@ -19,11 +19,11 @@ from slacktide.provider.base import (
     Provider,
     Refused,
     Renter,
-    Spec,
     Spent,
     Surveying,
     Unreachable,
 )
+from slacktide.provider.tickets import Spec
 
 PATIENCE_S = 300.0
 """How long to wait for a machine to be listed or to go; far longer than it takes."""

@@ -12,15 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Ints
-from slacktide.backtesting.fleet.kernel import Orders
-from slacktide.backtesting.fleet.run import Watch, run_fleet
-from slacktide.budget.fleet import Fleet
-from slacktide.checks.allocator_memory import moving
-from slacktide.checks.decided import compare
-from slacktide.checks.policy import CheckFailed
-from slacktide.checks.site_cases import ARRIVAL_SLOTS, SiteCase
-from slacktide.deciding import (
+from slacktide.allocate.view import (
     Admitting,
     AnyAllocator,
     FleetView,
@@ -30,6 +22,14 @@ from slacktide.deciding import (
     begin,
     keeps_deadlines,
 )
+from slacktide.arrays import Ints
+from slacktide.backtesting.fleet.kernel import Orders
+from slacktide.backtesting.fleet.run import Watch, run_fleet
+from slacktide.budget.fleet import Fleet
+from slacktide.checks.allocator_memory import moving
+from slacktide.checks.decided import compare
+from slacktide.checks.policy import CheckFailed
+from slacktide.checks.site_cases import ARRIVAL_SLOTS, SiteCase
 from slacktide.errors import InputError
 from slacktide.results.fleet import FleetRun
 from slacktide.types import TIME_TOLERANCE_HOURS

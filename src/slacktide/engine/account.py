@@ -11,14 +11,14 @@ import math
 from typing import NamedTuple
 
 from slacktide import ledger, physics
-from slacktide.backend.base import Facts, Order, Progress
+from slacktide.backend.base import Facts, Progress
 from slacktide.engine.lane import Lane
 from slacktide.engine.world import NOTHING, Begun, Track
 from slacktide.ledger import Priced
 from slacktide.pace import mean_factor, mean_restart
 from slacktide.physics import Passed
 from slacktide.tariff import lasts_hours, price
-from slacktide.types import TIME_TOLERANCE_HOURS, JobState
+from slacktide.types import TIME_TOLERANCE_HOURS, JobState, Order
 
 
 class Account(NamedTuple):

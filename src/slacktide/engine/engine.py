@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median_low
 
-from slacktide.backend.base import Backend, Facts, Order, Preemptable, Renter
+from slacktide.backend.base import Backend, Facts, Preemptable, Renter
 from slacktide.engine.account import Account, account, money_ends
 from slacktide.engine.availability import SpotSeen
 from slacktide.engine.blocked_jobs import Troubles, said
@@ -35,7 +35,7 @@ from slacktide.engine.world import NOTHING, Begun, Holding, Track, World
 from slacktide.events import ClockJumped, Event, FeedTroubled, Record, SiteOpened, Submitted
 from slacktide.site.spot import Claim, Spot
 from slacktide.store.base import Store
-from slacktide.types import TIME_TOLERANCE_HOURS, JobState
+from slacktide.types import TIME_TOLERANCE_HOURS, JobState, Order
 
 KEPT_LANES = 64
 """How many jobs that ended keep their lane at hand: whoever asks for a bill or a picture asks soon."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from slacktide.backend.base import Order
 from slacktide.engine.account import Account, bare
 from slacktide.engine.world import Begun, Track
 from slacktide.events import Decided, Ended, Ending, Lived, Preempted, Status
-from slacktide.types import Allocation, JobState, Wish
+from slacktide.types import Allocation, JobState, Order, Wish
 
 
 def decided(

@@ -21,10 +21,10 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from slacktide.backtesting.plain import DEFAULT_FORECASTER, DEFAULT_HORIZON
 from slacktide.engine.feed_file import FeedFile, Line, header_of, whole_lines
 from slacktide.errors import FileError, InputError, SlacktideError
 from slacktide.forecast.on_tape import OnTape
+from slacktide.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
 from slacktide.market.availability import PoolRecord, gpus_at, record_for
 from slacktide.market.base import Market, Pool
 from slacktide.market.cells import in_lines, records_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from slacktide import physics
-from slacktide.deciding import Admitting, Refusal
+from slacktide.allocate.view import Admitting
 from slacktide.engine.event_builders import lived
 from slacktide.engine.fleet_site import site_view
 from slacktide.engine.fleet_track import FleetTrack, key_of
@@ -15,6 +15,7 @@ from slacktide.engine.world import Begun, Track
 from slacktide.errors import InfeasibleError
 from slacktide.events import Submitted
 from slacktide.site.spot import Spot
+from slacktide.types import Refusal
 from slacktide.units import format_count, format_duration, format_usd
 
 if TYPE_CHECKING:

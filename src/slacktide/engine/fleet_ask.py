@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.deciding import (
+from slacktide.allocate.view import (
     Columns,
     Decision,
     FleetView,
@@ -18,7 +18,6 @@ from slacktide.deciding import (
     Sizing,
     Standing,
     Wanted,
-    stays_in,
 )
 from slacktide.engine.blocked_jobs import said
 from slacktide.engine.fleet_track import FleetTrack
@@ -28,6 +27,7 @@ from slacktide.engine.machines import sized
 from slacktide.engine.views import Ask, Shown, columns, whole
 from slacktide.engine.world import Track
 from slacktide.events import ClusterSized, Event, Remembered
+from slacktide.policy.view import stays_in
 from slacktide.site.cluster import Cluster, granted
 from slacktide.types import Allocation, Reason
 

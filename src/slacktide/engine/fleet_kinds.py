@@ -11,7 +11,6 @@ import numpy as np
 
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.templates import Template
-from slacktide.deciding import Places
 from slacktide.engine.account import has_all
 from slacktide.engine.fleet_pace import Speed, speed_of, with_speeds
 from slacktide.engine.lane import Lane
@@ -19,6 +18,7 @@ from slacktide.engine.views import Ask, whole
 from slacktide.engine.world import Track, without_gpus
 from slacktide.events import Lived
 from slacktide.pace import KNOWN, Pace, mean_restart
+from slacktide.policy.view import Places
 from slacktide.site.kinds import Kinds, Lives, kinds_of
 from slacktide.types import Job, JobState, Phase
 

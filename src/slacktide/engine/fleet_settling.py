@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from slacktide.deciding import Decision, FleetView, Wanted, goes_where_it_may
+from slacktide.allocate.view import Decision, FleetView, Wanted
 from slacktide.engine.blocked_jobs import said
 from slacktide.engine.fleet_ask import remembered
 from slacktide.engine.fleet_kinds import is_hard, kept_in, leaving, ordered
@@ -26,6 +26,7 @@ from slacktide.engine.views import Ask
 from slacktide.engine.world import Track
 from slacktide.errors import InputError
 from slacktide.events import Event
+from slacktide.policy.view import goes_where_it_may
 from slacktide.site.spot import Claim
 from slacktide.types import Allocation, Reason
 

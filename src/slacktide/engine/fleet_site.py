@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from slacktide.deciding import Columns, FleetView, Money, SiteView
+from slacktide.allocate.view import Columns, FleetView, Money, SiteView
 from slacktide.engine.fleet_kinds import lives_of
 from slacktide.engine.fleet_pace import belief
 from slacktide.engine.fleet_track import FleetTrack

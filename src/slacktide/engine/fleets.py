@@ -17,10 +17,7 @@ import numpy as np
 
 from slacktide import physics
 from slacktide.allocate.base import allocators
-from slacktide.budget.allowance import Allowance
-from slacktide.budget.fleet import Fleet
-from slacktide.budget.templates import Template
-from slacktide.deciding import (
+from slacktide.allocate.view import (
     Allocator,
     AnyAllocator,
     Arrived,
@@ -35,6 +32,9 @@ from slacktide.deciding import (
     needs_market,
     needs_sizes,
 )
+from slacktide.budget.allowance import Allowance
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.templates import Template
 from slacktide.engine.fleet_kinds import KindTables
 from slacktide.engine.fleet_market import FleetMarket, fleet_market
 from slacktide.engine.fleet_track import FleetTrack, key_of

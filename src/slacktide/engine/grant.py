@@ -6,8 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slacktide import physics
-from slacktide.backend.base import Facts, Order
-from slacktide.deciding import BUDGET_SHORT, goes_where_it_may, stays_in
+from slacktide.allocate.view import BUDGET_SHORT
+from slacktide.backend.base import Facts
 from slacktide.engine.event_builders import decided
 from slacktide.engine.fleet_pace import belief
 from slacktide.engine.health import health
@@ -18,9 +18,10 @@ from slacktide.engine.views import Ask
 from slacktide.engine.world import Track
 from slacktide.events import Event, HealthChanged
 from slacktide.pace import believed
+from slacktide.policy.view import goes_where_it_may, stays_in
 from slacktide.site.moment import offer
 from slacktide.site.spot import Claim
-from slacktide.types import UNLIMITED_GPUS, Allocation, JobState, Quote, Reason, Wish
+from slacktide.types import UNLIMITED_GPUS, Allocation, JobState, Order, Quote, Reason, Wish
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine

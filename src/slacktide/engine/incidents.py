@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from slacktide import physics
-from slacktide.backend.base import Facts, Order
+from slacktide.backend.base import Facts
 from slacktide.engine.account import Account, account, known_safe_gpu_hours
 from slacktide.engine.event_builders import decided, ended, lived, preempted
 from slacktide.engine.grant import settle
@@ -16,7 +16,7 @@ from slacktide.engine.views import Ask
 from slacktide.engine.world import NOTHING, Track
 from slacktide.events import Ending, Event, Held, Lost, Released, Restarted, Stalled, Status, WorkerFailed
 from slacktide.tariff import usd_per_hour
-from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Reason
+from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Order, Reason
 from slacktide.units import format_usd
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from slacktide.backtesting.compare import guarded, setting_for
 from slacktide.backtesting.plain import Setting, played
 from slacktide.backtesting.playback import Playback
 from slacktide.backtesting.roaming import Ground, TriedMoment
-from slacktide.deciding import Policy, View, look
 from slacktide.engine.feed import Feed, is_feed, shared_feed
 from slacktide.engine.grounds import job_in, own_slot, quote_in, sightings_since
 from slacktide.engine.retry_limits import USUAL, RetryLimits
@@ -30,6 +29,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.pace import KNOWN, Pace, prior
 from slacktide.policy.base import policies
+from slacktide.policy.view import Policy, View, look
 from slacktide.site.moment import ALONE, Moment
 from slacktide.tariff import Tariff, tariff_of
 from slacktide.types import TIME_TOLERANCE_HOURS, Job, JobState, Quote, Sighting

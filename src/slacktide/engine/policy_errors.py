@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slacktide.deciding import Policy, View, goes_where_it_may, stays_in
 from slacktide.engine.blocked_jobs import Troubles, said
 from slacktide.errors import PolicyError
+from slacktide.policy.view import Policy, View, goes_where_it_may, stays_in
 from slacktide.types import Allocation, Reason
 
 FAILED = Reason("policy-failed")

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
-from slacktide.backend.base import Order
 from slacktide.events import (
     Blocked,
     CancellationAsked,
@@ -34,7 +33,7 @@ from slacktide.events import (
 from slacktide.ledger import Bill, Stretch, added
 from slacktide.pace import Pace
 from slacktide.tariff import Meter, Tariff, price
-from slacktide.types import MAX_GPUS, JobState, Quote, Sighting, Wish
+from slacktide.types import MAX_GPUS, JobState, Order, Quote, Sighting, Wish
 
 METERING = Tariff(whole_slots=True, slot_hours=1.0)
 """A tariff by which the most that was held in a slot is kept, whoever pays how."""

@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide import physics
+from slacktide.allocate.view import Columns, FleetView
 from slacktide.arrays import Ints
-from slacktide.deciding import Columns, FleetView, View
 from slacktide.engine.lane import Lane, pace_of
 from slacktide.engine.world import Begun, Track
 from slacktide.events import Event
 from slacktide.pace import Pace
+from slacktide.policy.view import View
 from slacktide.site.spot import Spot
 from slacktide.types import MAX_GPUS, JobState, Sighting
 

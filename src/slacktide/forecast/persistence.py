@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
-from slacktide.forecast.base import forecasters
+from slacktide.forecast.base import Forecaster, forecasters
 from slacktide.market.base import Pool
 from slacktide.types import Quote
 
@@ -45,3 +45,8 @@ class _Last:
 
     def forecast(self, horizon: int) -> Sequence[Quote]:
         return [self._quote] * horizon
+
+
+DEFAULT_FORECASTER: Forecaster = Persistence()
+DEFAULT_HORIZON = 5
+"""How far forecasts reach unless a run says otherwise: the longest window of the usual policies."""

@@ -11,9 +11,10 @@ from typing import get_args
 from slacktide.errors import InputError, shown
 from slacktide.events import Capacity
 from slacktide.jobfile import keys
-from slacktide.provider.base import Provider, Renter, Spec, providers
+from slacktide.provider.base import Provider, Renter, providers
 from slacktide.provider.renting import Renting
 from slacktide.provider.rules import Rules
+from slacktide.provider.tickets import Spec
 from slacktide.register import Spec as PluginSpec
 from slacktide.units import parse_duration_hours, parse_money_usd
 from slacktide.yaml_fields import Fields, number, root, scalar, section

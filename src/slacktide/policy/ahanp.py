@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from slacktide.compiled import compilable, inlined
-from slacktide.deciding import View
 from slacktide.errors import InputError
 from slacktide.physics import Terms, pause_after, phase_of
 from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, line, policies
+from slacktide.policy.view import View
 from slacktide.types import Allocation, JobState
 
 BANKED, KEPT, IDLE, CHEAP_CATCH_UP, CATCH_UP, NO_SPOT = range(6)

@@ -10,10 +10,10 @@ import numpy as np
 
 from slacktide.arrays import Floats
 from slacktide.compiled import compilable
-from slacktide.deciding import View
 from slacktide.errors import InputError
 from slacktide.physics import Terms, cut
 from slacktide.policy.base import Choice, Context, Sight, line, policies, sight, signals
+from slacktide.policy.view import View
 from slacktide.solve.slotted import on_slots
 from slacktide.solve.window.programme import LINE_BINDS, OUT_OF_REACH, plan_window
 from slacktide.types import Allocation, Quote, Reason

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from slacktide.deciding import Places, View
 from slacktide.market.tape import Past
+from slacktide.policy.view import Places, View
 from slacktide.types import Quote, Sighting
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from slacktide.arrays import Floats
 from slacktide.compiled import inlined
-from slacktide.deciding import Policy, View
 from slacktide.market.base import Pool
 from slacktide.pace import Pace, believed
 from slacktide.physics import Terms, on_demand_first, terms
+from slacktide.policy.view import Policy, View
 from slacktide.register import Register
 from slacktide.tariff import Tariff, tariff_of
 from slacktide.types import (

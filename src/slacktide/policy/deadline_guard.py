@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from slacktide.compiled import compilable, compiled, inlined
-from slacktide.deciding import Policy, View
 from slacktide.errors import InputError, shown
 from slacktide.pace import MEASURED_HOURS, Z, is_measured, margin_factor, safe
 from slacktide.physics import (
@@ -25,6 +24,7 @@ from slacktide.physics import (
 from slacktide.policy.base import Choice, Context, RulePolicy, Sight, policies, sight, signals
 from slacktide.policy.decision import decision_of
 from slacktide.policy.rescue import guarded_wishes, terms_in
+from slacktide.policy.view import Policy, View
 from slacktide.types import Allocation, Reason, Wish
 
 GUARDED, MEASURING = 1000, 1001

@@ -5,8 +5,8 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-from slacktide.deciding import Policy, View
 from slacktide.errors import PolicyError, SlacktideError, shown
+from slacktide.policy.view import Policy, View
 from slacktide.types import Allocation
 
 

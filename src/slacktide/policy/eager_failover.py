@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slacktide.deciding import View
 from slacktide.policy.alone import over_pools
 from slacktide.policy.base import policies, signals
 from slacktide.policy.pool_beliefs import is_fed
 from slacktide.policy.rescue import home, terms_in
+from slacktide.policy.view import View
 from slacktide.types import Allocation, Reason, Wish
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from slacktide.compiled import inlined
-from slacktide.deciding import View
 from slacktide.physics import can_still_wait, on_demand_first, rescue_width
 from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, policies
+from slacktide.policy.view import View
 from slacktide.types import Allocation
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from slacktide.compiled import compilable, compiled, inlined
-from slacktide.deciding import Policy, View
 from slacktide.physics import finish_with
 from slacktide.policy.base import Choice, Context, RulePolicy, Sight, sight, signals
 from slacktide.policy.decision import decision_of
+from slacktide.policy.view import Policy, View
 from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, Reason
 
 KEPT = 2000

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from slacktide.compiled import compilable
-from slacktide.deciding import View
 from slacktide.physics import on_demand_finish
 from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, policies
+from slacktide.policy.view import View
 from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, JobState
 
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from slacktide.arrays import Bools, Floats, Ints
 from slacktide.compiled import compiled
-from slacktide.deciding import View
 from slacktide.forecast import spells
 from slacktide.market.cache import LruCache
 from slacktide.market.tape import Past
+from slacktide.policy.view import View
 from slacktide.types import Sighting
 
 REFIT_HOURS = 24.0

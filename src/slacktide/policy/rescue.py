@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide import physics
-from slacktide.deciding import Places, View
 from slacktide.pace import Z, believed, is_measured, safe
 from slacktide.physics import Terms
 from slacktide.policy.base import late, past_deadline
+from slacktide.policy.view import Places, View
 from slacktide.types import (
     FINISH_FAST,
     TIME_TOLERANCE_HOURS,

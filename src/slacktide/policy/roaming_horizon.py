@@ -11,7 +11,6 @@ import numpy as np
 
 from slacktide.arrays import Floats
 from slacktide.compiled import compiled
-from slacktide.deciding import View
 from slacktide.errors import InputError
 from slacktide.market.base import Pool
 from slacktide.market.cache import LruCache
@@ -21,6 +20,7 @@ from slacktide.policy.pool_beliefs import Fall, PoolBelief, PoolLevels, Sources,
 from slacktide.policy.rescue import home, terms_in
 from slacktide.policy.roaming_seats import KEPT, Seat, borders, numbers_of, seats_of, usd_per_hour, widths_of
 from slacktide.policy.stochastic_horizon import Prepared, StochasticHorizon
+from slacktide.policy.view import View
 from slacktide.solve.pools import joint
 from slacktide.types import Allocation, Job, JobState, Quote, Reason, Wish
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Floats, Ints
-from slacktide.deciding import Places
 from slacktide.physics import Terms
+from slacktide.policy.view import Places
 from slacktide.solve.pools import joint
 from slacktide.types import Quote
 

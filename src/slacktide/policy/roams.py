@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slacktide.deciding import Policy
+from slacktide.policy.view import Policy
 
 
 def roams(policy: Policy) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from slacktide.deciding import View
 from slacktide.physics import phase_of, work_hours
 from slacktide.policy.alone import over_pools
 from slacktide.policy.base import policies, signals
 from slacktide.policy.pool_beliefs import PoolBelief, Sources, is_fed
 from slacktide.policy.rescue import terms_in
+from slacktide.policy.view import View
 from slacktide.types import Allocation, Reason, Wish
 
 STAYS, MOVES, STARTS, WAITS, ON_DEMAND = (

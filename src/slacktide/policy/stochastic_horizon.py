@@ -13,7 +13,6 @@ import numpy as np
 
 from slacktide.arrays import Bools, Floats, Ints
 from slacktide.compiled import inlined
-from slacktide.deciding import View
 from slacktide.errors import InputError
 from slacktide.forecast import markov
 from slacktide.forecast.base import clock, hour_of_day
@@ -31,6 +30,7 @@ from slacktide.policy.base import (
     warned_slots,
     warning_of,
 )
+from slacktide.policy.view import View
 from slacktide.solve import expected
 from slacktide.solve.slotted import Slotted, deadline_slots, slotted
 from slacktide.types import Allocation, Job, Reason

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from slacktide.compiled import compilable, inlined
-from slacktide.deciding import View
 from slacktide.physics import Terms, pause_after, phase_of, work_hours
 from slacktide.policy.base import Choice, Context, Sight, decide_by_rule, line, policies
+from slacktide.policy.view import View
 from slacktide.types import Allocation, JobState
 
 SPOT, AHEAD, BEHIND, CATCHING_UP, SAFETY_NET = range(5)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from slacktide.provider.base import Machine, Spec
+from slacktide.provider.base import Machine
 from slacktide.provider.real_time import between
+from slacktide.provider.tickets import Spec
 from slacktide.results.machine_account import AccountRow, MachineAccount
 from slacktide.results.machine_bill import MachineBill, MachineCost
 

@@ -13,21 +13,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from slacktide.errors import BackendError, InputError
-from slacktide.events import Capacity
+from slacktide.provider.tickets import Spec
 from slacktide.register import Register
 
 State: TypeAlias = Literal["starting", "up", "ending", "gone"]
 INTERRUPTED = "interrupted"
 """What `Machine.why` is when the provider took a machine back."""
-
-
-class Spec(NamedTuple):
-    """A kind of machine that can be rented."""
-
-    kind: Capacity
-    pool: str
-    """As the market names it; a provider says what its parts mean."""
-    gpus: int
 
 
 class Machine(NamedTuple):

@@ -13,15 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slacktide.errors import InputError, shown
-from slacktide.provider.base import (
-    Machine,
-    Refused,
-    Renter,
-    Spec,
-    providers,
-)
+from slacktide.provider.base import Machine, Refused, Renter, providers
 from slacktide.provider.ec2_answers import GPUS_TAG, OWNER_TAG, TICKET_TAG, answers, machine_of, terminate
 from slacktide.provider.ec2_boot import user_data
+from slacktide.provider.tickets import Spec
 
 CONNECT_S, READ_S, TRIES = 3, 10, 2
 """A call returns within seconds; who was not answered asks again at the next step."""

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from slacktide.provider.base import INTERRUPTED, Machine, NoCapacity, Refused, Spec, Spent, State, Unreachable
+from slacktide.provider.base import INTERRUPTED, Machine, NoCapacity, Refused, Spent, State, Unreachable
+from slacktide.provider.tickets import Spec
 
 OWNER_TAG, TICKET_TAG, GPUS_TAG = "slacktide:owner", "slacktide:ticket", "slacktide:gpus"
 CAPACITY_CODES = {

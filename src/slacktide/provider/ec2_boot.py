@@ -9,7 +9,8 @@ import urllib.request
 from datetime import UTC, datetime
 
 from slacktide.errors import InputError
-from slacktide.provider.base import Renter, Spec
+from slacktide.provider.base import Renter
+from slacktide.provider.tickets import Spec
 from slacktide.units import parse_duration_hours
 
 METADATA = "http://169.254.169.254"

@@ -14,16 +14,8 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 
 from slacktide.errors import InputError, shown
-from slacktide.provider.base import (
-    INTERRUPTED,
-    Machine,
-    NoCapacity,
-    Renter,
-    Spec,
-    State,
-    Unreachable,
-    providers,
-)
+from slacktide.provider.base import INTERRUPTED, Machine, NoCapacity, Renter, State, Unreachable, providers
+from slacktide.provider.tickets import Spec
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """Hour 0 of the cloud's clock."""

@@ -21,7 +21,8 @@ from urllib.parse import quote
 
 from slacktide.errors import FileError, shown
 from slacktide.files import make_durable
-from slacktide.provider.base import Machine, NoCapacity, Refused, Renter, Spec, Unreachable, providers
+from slacktide.provider.base import Machine, NoCapacity, Refused, Renter, Unreachable, providers
+from slacktide.provider.tickets import Spec
 
 COLUMNS = ("address", "pool", "kind", "gpus")
 KINDS = ("spot", "on-demand")

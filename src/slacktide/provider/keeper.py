@@ -12,11 +12,11 @@ import math
 import secrets
 from collections.abc import Mapping
 
-from slacktide.provider.base import Provider, Refused, Spec, Unreachable
+from slacktide.provider.base import Provider, Refused, Unreachable
 from slacktide.provider.listing import Listing
 from slacktide.provider.round import Memory, Round
 from slacktide.provider.rules import Rules, Stock, Use
-from slacktide.provider.tickets import Diary
+from slacktide.provider.tickets import Diary, Spec
 from slacktide.provider.waits import Waits
 
 PLAIN_USE = Use()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slacktide.provider.base import Spec
 from slacktide.provider.listing import Listing
 from slacktide.provider.rules import Rules
-from slacktide.provider.tickets import Ticket, Tickets
+from slacktide.provider.tickets import Spec, Ticket, Tickets
 
 USD_TOLERANCE = 1e-9
 """What sums of prices may be off by."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from slacktide.provider.base import Machine, Refused, Renter, Spec, providers
+from slacktide.provider.base import Machine, Refused, Renter, providers
 from slacktide.provider.child import Child
+from slacktide.provider.tickets import Spec
 
 MODULE = "slacktide.provider.ray_child"
 ANSWER_S = 15.0

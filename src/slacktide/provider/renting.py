@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from slacktide.errors import shown
 from slacktide.events import Capacity
-from slacktide.provider.base import Provider, Spec
+from slacktide.provider.base import Provider
 from slacktide.provider.rules import Rules
+from slacktide.provider.tickets import Spec
 
 
 class Need(NamedTuple):

@@ -6,20 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slacktide.events import Cause, Joined, Leaked, Reclaimed, Rented, Returned
-from slacktide.provider.base import (
-    INTERRUPTED,
-    Machine,
-    NoCapacity,
-    Provider,
-    Refused,
-    Spec,
-    Spent,
-    Unreachable,
-)
+from slacktide.provider.base import INTERRUPTED, Machine, NoCapacity, Provider, Refused, Spent, Unreachable
 from slacktide.provider.limits import limit
 from slacktide.provider.listing import Listing
 from slacktide.provider.rules import Rules, Stock, Use
-from slacktide.provider.tickets import Diary, Ticket, Tickets
+from slacktide.provider.tickets import Diary, Spec, Ticket, Tickets
 from slacktide.provider.waits import Waits
 
 NOT_WANTED = "not wanted any more"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slacktide.events import Capacity
-from slacktide.provider.base import Machine, Spec
+from slacktide.provider.base import Machine
+from slacktide.provider.tickets import Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

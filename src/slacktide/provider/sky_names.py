@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from slacktide.provider.base import Spec
+from slacktide.provider.tickets import Spec
 
 PREFIX = "slacktide"
 

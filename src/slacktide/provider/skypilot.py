@@ -16,10 +16,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slacktide.errors import InputError, shown
-from slacktide.provider.base import Machine, Refused, Renter, Spec, providers
+from slacktide.provider.base import Machine, Refused, Renter, providers
 from slacktide.provider.child import Child
 from slacktide.provider.ec2_boot import join_command
 from slacktide.provider.sky_names import cluster_name, parts_of
+from slacktide.provider.tickets import Spec
 from slacktide.units import parse_duration_hours
 
 MODULE = "slacktide.provider.sky_child"

@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
-from slacktide.events import Joined, Leaked, Reclaimed, Rented, Returned
-from slacktide.provider.base import Spec
+from slacktide.events import Capacity, Joined, Leaked, Reclaimed, Rented, Returned
 
 Fact: TypeAlias = Rented | Joined | Returned | Leaked | Reclaimed
 KEPT_HOURS = 1.0
 """How long closed tickets are remembered whose machine might be left: any list has it by then."""
+
+
+class Spec(NamedTuple):
+    """A kind of machine that can be rented."""
+
+    kind: Capacity
+    pool: str
+    """As the market names it; a provider says what its parts mean."""
+    gpus: int
 
 
 class Ticket(NamedTuple):

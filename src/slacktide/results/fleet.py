@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.arrays import Bools, Floats, Ints
-from slacktide.deciding import Refusal
 from slacktide.results.stream import Responses
-from slacktide.types import TIME_TOLERANCE_HOURS, Reason
+from slacktide.types import TIME_TOLERANCE_HOURS, Reason, Refusal
 
 
 class Moments(NamedTuple):

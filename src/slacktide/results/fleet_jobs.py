@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from slacktide.deciding import Refusal
 from slacktide.results.fleet import FleetRun, Held
 from slacktide.results.fleet_comparison import FleetMonth, JobFacts
-from slacktide.types import TIME_TOLERANCE_HOURS, Reason
+from slacktide.types import TIME_TOLERANCE_HOURS, Reason, Refusal
 
 DONE, IN_TIME, LATE, REFUSED, UNFINISHED = "done", "in time", "late", "refused", "not done"
 

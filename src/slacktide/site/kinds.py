@@ -14,7 +14,7 @@ from slacktide.physics import Terms
 from slacktide.types import JobState
 
 if TYPE_CHECKING:
-    from slacktide.deciding import Places
+    from slacktide.policy.view import Places
 
 
 class Kinds(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slacktide.files import state_dir
+from slacktide.store.real_path import real_path
 
 
 def journal_path() -> Path:
@@ -15,3 +16,9 @@ def journal_path() -> Path:
 def runs_dir() -> Path:
     """Return the folder below which every job has one of its own for its workers."""
     return state_dir() / "runs"
+
+
+def hidden_beside(journal: Path, what: str) -> Path:
+    """Return the path of a hidden file beside a journal, in which its server keeps something."""
+    place = real_path(journal)
+    return place.with_name(f".{place.name}.{what}")

@@ -16,9 +16,9 @@ from slacktide.allocate.fixed_width import FixedWidth, ways_of
 from slacktide.allocate.one_width import OneWidth
 from slacktide.allocate.online_width import OnlineWidth
 from slacktide.allocate.srpt import Srpt
+from slacktide.allocate.view import AnyAllocator
 from slacktide.budget.classes import JobClass
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
-from slacktide.deciding import AnyAllocator
 from slacktide_papers.budget import rows
 from slacktide_papers.budget.cases import Case, Size
 

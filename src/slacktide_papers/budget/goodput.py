@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from slacktide.allocate.view import Fact, Finished, FleetView, Progressed, Wanted
 from slacktide.arrays import Floats, Ints
 from slacktide.budget.fleet import Fleet
 from slacktide.compiled import compiled
-from slacktide.deciding import Fact, Finished, FleetView, Progressed, Wanted
 from slacktide.errors import InputError
 from slacktide_papers.budget.sharing import Shares, best_shares, widths_at
 

@@ -17,7 +17,6 @@ from slacktide.backtesting import batch
 from slacktide.backtesting.plain import Setting
 from slacktide.backtesting.replay import bounds_usd
 from slacktide.backtesting.selection import make_arms
-from slacktide.deciding import Policy
 from slacktide.forecast.base import Forecaster
 from slacktide.forecast.noisy_truth import NoisyTruth
 from slacktide.learn.hedge import Hedge
@@ -25,6 +24,7 @@ from slacktide.learn.pool import PAPER_POOL
 from slacktide.learn.rate import Fixed, Rate
 from slacktide.market.base import Pool
 from slacktide.market.profiles import PROFILES, Profile
+from slacktide.policy.view import Policy
 from slacktide.spread.base import HERE, Spread
 from slacktide.types import Job
 from slacktide_papers.deadline.places import (

@@ -11,10 +11,11 @@ import numpy as np
 from slacktide.arrays import Floats
 from slacktide.backtesting import batch
 from slacktide.backtesting.compare import run_clairvoyant
-from slacktide.backtesting.plain import DEFAULT_FORECASTER, Setting
-from slacktide.deciding import Policy
+from slacktide.backtesting.plain import Setting
 from slacktide.forecast.base import Forecaster
+from slacktide.forecast.persistence import DEFAULT_FORECASTER
 from slacktide.market.base import Pool
+from slacktide.policy.view import Policy
 from slacktide.results.run import Run
 from slacktide.results.runs import Runs
 from slacktide.spread.base import HERE, Spread

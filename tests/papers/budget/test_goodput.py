@@ -8,11 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
+from slacktide.allocate.view import Finished, FleetView, Progressed
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
-from slacktide.deciding import Finished, FleetView, Progressed
 from slacktide.errors import InputError
 from slacktide.results.stream import StreamRun
 from slacktide.speedup import Power

@@ -14,12 +14,12 @@ from slacktide.allocate.fifo import Fifo
 from slacktide.allocate.fixed_width import FixedWidth
 from slacktide.allocate.one_width import OneWidth
 from slacktide.allocate.srpt import Srpt
+from slacktide.allocate.view import Allocator, AnyAllocator, Columns, FleetView, Sizing, Wanted, begin
 from slacktide.backtesting.stream.views import Shown
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.shares import share_by_gain, size_for_efficiency, steps_of
 from slacktide.budget.widths import optimal_widths
-from slacktide.deciding import Allocator, AnyAllocator, Columns, FleetView, Sizing, Wanted, begin
 from slacktide.errors import InfeasibleError, InputError
 from slacktide.site.spot import Spot
 from slacktide.speedup import Amdahl, Power

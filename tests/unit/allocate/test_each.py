@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from slacktide.allocate.each import each, slack_hours
+from slacktide.allocate.view import Columns, FleetView
 from slacktide.backtesting import plain
-from slacktide.deciding import Columns, FleetView, View
 from slacktide.errors import InputError
 from slacktide.market.base import Pool
 from slacktide.policy.base import LATE
+from slacktide.policy.view import View
 from slacktide.site.moment import PoolView, offer
 from slacktide.site.spot import Claim, Spot
 from slacktide.types import Allocation, Job, JobState, Quote

@@ -13,6 +13,7 @@ from slacktide.allocate.account import Repaying, committed_gpu_hours, left_gpu_h
 from slacktide.allocate.curve import Curve, thinned
 from slacktide.allocate.knowledge import Knowledge
 from slacktide.allocate.online_width import OnlineRun, OnlineWidth
+from slacktide.allocate.view import Arrived, Columns, Fact, Finished, FleetView, OldMemory, Progressed, Wanted
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
@@ -20,18 +21,8 @@ from slacktide.budget.fleet import Fleet
 from slacktide.budget.rates import Rate
 from slacktide.budget.stream import Stream
 from slacktide.budget.widths import optimal_widths
-from slacktide.deciding import (
-    Arrived,
-    Columns,
-    Fact,
-    Finished,
-    FleetView,
-    OldMemory,
-    Progressed,
-    View,
-    Wanted,
-)
 from slacktide.errors import InputError
+from slacktide.policy.view import View
 from slacktide.site.spot import Spot
 from slacktide.speedup import Amdahl, Linear, Power, Speedup
 from slacktide.types import Job, Phase

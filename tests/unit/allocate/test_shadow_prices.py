@@ -13,12 +13,12 @@ from slacktide.allocate.base import allocators
 from slacktide.allocate.cost_tables import CELLS, Market, fill_open
 from slacktide.allocate.pacing import Curve, Pacing
 from slacktide.allocate.shadow_prices import PricesRun, ShadowPrices
+from slacktide.allocate.view import FleetView, OldMemory
 from slacktide.backtesting.fleet.run import run_fleet
 from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.deciding import FleetView, OldMemory
 from slacktide.errors import InputError
 from slacktide.market.base import Market as Pools
 from slacktide.market.base import Pool

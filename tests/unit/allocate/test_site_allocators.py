@@ -13,13 +13,13 @@ from slacktide.allocate.each_alone import EachAlone
 from slacktide.allocate.earliest_deadline import EarliestDeadline
 from slacktide.allocate.on_demand_widths import OnDemandWidths
 from slacktide.allocate.patient_spot import PatientSpot
+from slacktide.allocate.view import AnyAllocator, needs_market
 from slacktide.backtesting.fleet.run import run_fleet
 from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.backtesting.stream.events import run_events
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
-from slacktide.deciding import AnyAllocator, needs_market
 from slacktide.errors import InputError
 from slacktide.market.base import Market, Pool
 from slacktide.results.fleet import FleetRun, Held

@@ -9,11 +9,11 @@ from slacktide.app.journal import open_journal
 from slacktide.backend.base import Place
 from slacktide.backend.replay import Replay
 from slacktide.events import Joined, Rented
-from slacktide.provider.base import Renter, Spec
+from slacktide.provider.base import Renter
 from slacktide.provider.fake import Cloud, Fake
 from slacktide.provider.keeper import Keeper
 from slacktide.provider.rules import Rules
-from slacktide.provider.tickets import Diary
+from slacktide.provider.tickets import Diary, Spec
 
 SPOT = Spec("spot", "zone/big", 8)
 DRY = Setup(backend="replay")

@@ -14,6 +14,7 @@ import pytest
 
 from slacktide import files
 from slacktide.allocate.patient_spot import PatientSpot
+from slacktide.allocate.view import FleetView
 from slacktide.app.market import MarketSpec
 from slacktide.app.requests import (
     UnknownJobError,
@@ -23,7 +24,6 @@ from slacktide.app.requests import (
     await_answer,
 )
 from slacktide.app.submission import Defaults, FleetText, Submission
-from slacktide.deciding import FleetView, Refusal
 from slacktide.engine.lane import lane_of
 from slacktide.engine.requests import Answer
 from slacktide.engine.snapshots import read_world
@@ -35,6 +35,7 @@ from slacktide.store.base import Store
 from slacktide.store.env_values import job_values
 from slacktide.store.memory import MemoryStore
 from slacktide.store.sqlite import SqliteStore
+from slacktide.types import Refusal
 
 from .parts_of_admission import Desk, write_job
 

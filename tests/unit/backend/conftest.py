@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from slacktide.backend.base import Facts, LaunchSpec, Order, Place
+from slacktide.backend.base import Facts, LaunchSpec, Place
 from slacktide.backend.local import Kind, Launch, Local, Observation, Processes
 from slacktide.backend.local.process_table import Seen, scan
+from slacktide.types import Order
 from tests.parts_of_files import pids_below
 
 PATIENCE_S = 60.0

@@ -12,16 +12,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from slacktide.backend.base import Facts, LaunchSpec, Order, Place
+from slacktide.backend.base import Facts, LaunchSpec, Place
 from slacktide.backend.local import process_table
 from slacktide.backend.machines.backend import Carrier, MachineBackend
 from slacktide.backend.machines.link import Host
 from slacktide.backend.machines.pipes import Pipes
-from slacktide.provider.base import Renter, Spec
+from slacktide.provider.base import Renter
 from slacktide.provider.fake import Cloud, Fake, Faults
 from slacktide.provider.renting import Renting
 from slacktide.provider.rules import Rules
-from slacktide.provider.tickets import MemoryDiary
+from slacktide.provider.tickets import MemoryDiary, Spec
+from slacktide.types import Order
 
 from .conftest import wait_for
 

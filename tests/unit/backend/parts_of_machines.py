@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slacktide.backend.base import Facts, LaunchSpec, Order, Place
+from slacktide.backend.base import Facts, LaunchSpec, Place
 from slacktide.backend.local import process_table
 from slacktide.backend.machines.backend import Carrier
 from slacktide.backend.machines.link import Heard, Host
 from slacktide.backend.machines.messages import Say
 from slacktide.backend.machines.pipes import Pipes
+from slacktide.types import Order
 from tests.parts_of_files import pids_below
 
 from .conftest import wait_for

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from slacktide import boot
-from slacktide.backend.base import Order
 from slacktide.backend.local import end_times, job
+from slacktide.types import Order
 
 from .conftest import Site, wait_for
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from slacktide.backend.base import Order
 from slacktide.backend.local.process_table import dying
 from slacktide.backend.local.worker import Worker
 from slacktide.backend.local.worker_set import WorkerSet
+from slacktide.types import Order
 
 from .conftest import Site, Stage, wait_for
 

@@ -11,11 +11,12 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from slacktide.backend.base import Facts, Order
+from slacktide.backend.base import Facts
 from slacktide.backend.local import stored
 from slacktide.checkpoints.manifest import Manifest
 from slacktide.checkpoints.url import open_store
 from slacktide.checkpoints.vault import Vault
+from slacktide.types import Order
 
 SCRIPT = """
 import os, time

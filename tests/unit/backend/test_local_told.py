@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from slacktide.backend.base import Order
+from slacktide.types import Order
 
 from .conftest import Site, wait_for
 

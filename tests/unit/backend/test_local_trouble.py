@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backend.base import Order
 from slacktide.errors import BackendError, InputError
+from slacktide.types import Order
 
 from .conftest import Site, wait_for
 

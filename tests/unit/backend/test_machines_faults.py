@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backend.base import Facts, LaunchSpec, Order
+from slacktide.backend.base import Facts, LaunchSpec
 from slacktide.backend.machines.messages import Say
+from slacktide.types import Order
 
 from .conftest import wait_for
 from .parts_of_machines import LONG_S, STAYS, TWO, Site

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backend.base import Order
 from slacktide.backend.machines.link import Host
+from slacktide.types import Order
 
 from .parts_of_machines import LONG_S, Cut, Site
 

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slacktide.backend.base import Facts, LaunchSpec, Order
+from slacktide.backend.base import Facts, LaunchSpec
 from slacktide.backend.machines.messages import Say, Task
 from slacktide.backend.machines.spread import Spread
+from slacktide.types import Order
 
 from .parts_of_machines import LONG_S, Site
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from slacktide.backend.base import Order
 from slacktide.events import Joined, Rented, Returned
 from slacktide.provider.fake import Faults
+from slacktide.types import Order
 
 from . import parts_of_clouds as parts
 from .parts_of_clouds import RULES, SPECS

@@ -15,7 +15,6 @@ from slacktide.backtesting import plain, roaming
 from slacktide.backtesting.compare import compare, guarded
 from slacktide.backtesting.outlook import Begin, look_ahead
 from slacktide.backtesting.roaming import Ground
-from slacktide.deciding import View
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import make_lane
 from slacktide.events import Decided, Submitted
@@ -23,6 +22,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.on_demand import OnDemand
+from slacktide.policy.view import View
 from slacktide.report.tables.pools import stock_words
 from slacktide.results.run import Run
 from slacktide.store.memory import MemoryStore

@@ -11,13 +11,13 @@ from slacktide.allocate.equi import Equi
 from slacktide.allocate.fifo import Fifo
 from slacktide.allocate.one_width import OneWidth
 from slacktide.allocate.srpt import Srpt
+from slacktide.allocate.view import FleetView, Wanted
 from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
-from slacktide.deciding import FleetView, Wanted
 from slacktide.errors import InputError
 from slacktide.results.stream import Responses, StreamRun
 from slacktide.speedup import Amdahl, Power

@@ -10,13 +10,13 @@ import pytest
 from slacktide.allocate.base import allocators
 from slacktide.allocate.fifo import Fifo
 from slacktide.allocate.one_width import OneWidth
+from slacktide.allocate.view import FleetView, Wanted
 from slacktide.backtesting.stream.compare import compare_streams, stream_label
 from slacktide.backtesting.stream.knobs import KNOBS, knobs_of
 from slacktide.backtesting.stream.tuning import Tuner
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.deciding import FleetView, Wanted
 from slacktide.errors import UnknownNameError
 from slacktide.speedup import Amdahl, Power
 from slacktide.types import Job

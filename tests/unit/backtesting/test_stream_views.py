@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from slacktide.allocate.fifo import Fifo
+from slacktide.allocate.view import Decision, FleetView, Wanted
 from slacktide.backtesting.stream.events import run_events
 from slacktide.backtesting.stream.simulate import simulate
 from slacktide.budget.arrivals import draw_stream
@@ -17,8 +18,8 @@ from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
 from slacktide.checks import check_allocator
-from slacktide.deciding import Decision, FleetView, View, Wanted
 from slacktide.errors import InputError
+from slacktide.policy.view import View
 from slacktide.speedup import Amdahl
 from slacktide.types import Allocation, Job, JobState, Phase, Reason
 

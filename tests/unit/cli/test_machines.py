@@ -14,8 +14,9 @@ from slacktide.checks import provider_trial as trials
 from slacktide.cli import run
 from slacktide.events import Joined, Rented
 from slacktide.provider import fake
-from slacktide.provider.base import Renter, Spec
+from slacktide.provider.base import Renter
 from slacktide.provider.fake import Fake
+from slacktide.provider.tickets import Spec
 from slacktide.results.machines import MachineStatus
 
 SEED = 4711

@@ -10,13 +10,13 @@ import pytest
 
 from slacktide.backend.base import Facts, LaunchSpec
 from slacktide.backend.replay import Replay
-from slacktide.deciding import View
 from slacktide.engine.engine import Engine
 from slacktide.engine.lane import Lane, make_lane
 from slacktide.errors import FileError, InputError
 from slacktide.events import Blocked, CancellationAsked, Event, Submitted, Unblocked
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
+from slacktide.policy.view import View
 from slacktide.store.memory import MemoryStore
 from slacktide.types import Allocation, Job
 

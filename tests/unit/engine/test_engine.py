@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from slacktide.backend.base import Facts, Failure, Order, Progress
+from slacktide.backend.base import Facts, Failure, Progress
 from slacktide.backend.replay import Replay
 from slacktide.engine.bill import audit
 from slacktide.engine.clock import Clock
@@ -37,7 +37,7 @@ from slacktide.ledger import Stretch
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
 from slacktide.store.memory import MemoryStore
-from slacktide.types import Job
+from slacktide.types import Job, Order
 
 SLOT = 0.5
 SLOTS = 40

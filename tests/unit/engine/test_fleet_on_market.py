@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from slacktide import ledger
-from slacktide.backend.base import Facts, Order, Room
+from slacktide.allocate.view import Decision, FleetView, Standing, Wanted
+from slacktide.backend.base import Facts, Room
 from slacktide.backend.replay import Replay
 from slacktide.backtesting.roaming import Ground
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.templates import Template
-from slacktide.deciding import Decision, FleetView, Standing, Wanted
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet_market import FleetMarket
 from slacktide.engine.fleets import FleetRun
@@ -26,7 +26,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies
 from slacktide.store.memory import MemoryStore
 from slacktide.tariff import tariff_of
-from slacktide.types import Allocation, Job, Reason
+from slacktide.types import Allocation, Job, Order, Reason
 
 SLOT = 0.5
 JOB = Job(work_gpu_hours=40.0, widths=(1, 2, 4, 8), restart_hours=0.05)

@@ -12,11 +12,11 @@ import pytest
 
 from slacktide import physics
 from slacktide.allocate.base import allocators
-from slacktide.backend.base import Facts, Order, Progress
+from slacktide.allocate.view import FleetView, begin
+from slacktide.backend.base import Facts, Progress
 from slacktide.backend.replay import Replay
 from slacktide.backtesting.roaming import Ground
 from slacktide.budget.allowance import Allowance
-from slacktide.deciding import FleetView, begin
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet_market import FleetMarket
 from slacktide.engine.fleets import FleetRun
@@ -29,7 +29,7 @@ from slacktide.policy.base import policies
 from slacktide.policy.deadline_guard import to_spare
 from slacktide.speedup import Amdahl
 from slacktide.store.memory import MemoryStore
-from slacktide.types import Job
+from slacktide.types import Job, Order
 
 SLOT, TICK = 0.5, 0.1
 RESTART_HOURS, CHECKPOINT_HOURS = 0.1, 0.1

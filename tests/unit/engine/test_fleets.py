@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from slacktide import ledger
+from slacktide.allocate.view import FleetView
 from slacktide.backend.replay import Replay
 from slacktide.budget.widths import optimal_widths
-from slacktide.deciding import FleetView
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleets import FleetRun, check_member, open_fleet
 from slacktide.errors import InputError, UnknownNameError

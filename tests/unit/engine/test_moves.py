@@ -10,11 +10,11 @@ import pytest
 
 from slacktide.backend.base import Progress, Room
 from slacktide.backtesting.roaming import Ground
-from slacktide.deciding import View
 from slacktide.engine.lane import Lane, make_lane
 from slacktide.engine.world import World
 from slacktide.events import Blocked, Decided, Held, Lived, Sight
 from slacktide.market.base import Market, Pool
+from slacktide.policy.view import View
 from slacktide.types import MAX_GPUS, Allocation, Job, Reason, Sighting, Wish
 
 from .parts_of_machines import SLOT, SLOTS, Bench, Machine

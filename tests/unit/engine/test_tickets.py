@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slacktide.engine.snapshots import keep, known, read_world
 from slacktide.events import ClockSet, Joined, Rented, Returned
-from slacktide.provider.base import Spec
+from slacktide.provider.tickets import Spec
 from slacktide.store.memory import MemoryStore
 
 

@@ -21,7 +21,6 @@ from slacktide.backtesting.selection import (
     resolve_policy,
     select,
 )
-from slacktide.deciding import View
 from slacktide.errors import InputError
 from slacktide.learn.document import to_json
 from slacktide.learn.hedge import Hedge
@@ -33,6 +32,7 @@ from slacktide.market.source import open_market
 from slacktide.policy.ahap import Ahap
 from slacktide.policy.stochastic_horizon import StochasticHorizon
 from slacktide.policy.uniform_progress import UniformProgress
+from slacktide.policy.view import View
 from slacktide.types import Allocation, Job, Reason
 
 HARD = Job(work_gpu_hours=30, deadline_hours=10, widths=(1, 2, 3, 4), restart_hours=0.1, checkpoint_hours=0.2)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slacktide.deciding import View
 from slacktide.errors import InputError
 from slacktide.physics import terms
 from slacktide.policy.ahanp import Ahanp, needed_width
+from slacktide.policy.view import View
 from slacktide.site.moment import PoolView
 from slacktide.types import Allocation, Job, JobState, Quote
 

@@ -8,7 +8,6 @@ import pytest
 from slacktide.backtesting import batch, plain
 from slacktide.backtesting.plain import Setting
 from slacktide.checks import check_policy
-from slacktide.deciding import Policy, View
 from slacktide.errors import InputError
 from slacktide.forecast.noisy_truth import NoisyTruth
 from slacktide.market.source import open_market
@@ -17,6 +16,7 @@ from slacktide.physics import terms
 from slacktide.policy.ahap import Ahap, feasible, mean_wish
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.uniform_progress import UniformProgress
+from slacktide.policy.view import Policy, View
 from slacktide.site.moment import PoolView
 from slacktide.types import Allocation, Job, JobState, Quote, Sighting
 from tests.parts_of_effort import examples

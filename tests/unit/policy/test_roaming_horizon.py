@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from slacktide.backtesting.roaming import Ground, Sight, run
-from slacktide.deciding import Policy, View
 from slacktide.market.cache import LruCache
 from slacktide.market.source import open_market
 from slacktide.policy import pool_beliefs, roaming_horizon
 from slacktide.policy.deadline_guard import DeadlineGuard
 from slacktide.policy.eager_failover import EagerFailover
 from slacktide.policy.roaming_horizon import Memory, RoamingHorizon
+from slacktide.policy.view import Policy, View
 from slacktide.solve.pools.optimum import least_usd
 from slacktide.types import Allocation, Job
 

@@ -13,11 +13,11 @@ from slacktide.backtesting.roaming import Ground, run
 from slacktide.checks import POLICY_CHECKS
 from slacktide.checks.cases import Case, cases
 from slacktide.checks.policy import PolicyCheck, cannot_see_the_future
-from slacktide.deciding import View
 from slacktide.market.base import Market, Pool
 from slacktide.policy.base import policies, warned_slots
 from slacktide.policy.pool_beliefs import Fall, PoolLevels, Sources
 from slacktide.policy.roaming_horizon import Memory, RoamingHorizon
+from slacktide.policy.view import View
 from slacktide.types import Allocation, Job
 
 START = 352

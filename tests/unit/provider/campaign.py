@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from slacktide.events import Rented, Returned
-from slacktide.provider.base import Machine, Renter, Spec
+from slacktide.provider.base import Machine, Renter
 from slacktide.provider.fake import Cloud, Fake, Faults
 from slacktide.provider.keeper import Keeper
 from slacktide.provider.rules import Rules
-from slacktide.provider.tickets import Fact, MemoryDiary, Tickets
+from slacktide.provider.tickets import Fact, MemoryDiary, Spec, Tickets
 
 MINUTE = 1.0 / 60.0
 SPOT, ON_DEMAND = Spec("spot", "zone/big", 8), Spec("on-demand", "zone/big", 8)

@@ -10,10 +10,11 @@ import pytest
 from slacktide.events import Record
 from slacktide.provider import fake
 from slacktide.provider.account import compared
-from slacktide.provider.base import Machine, Renter, Spec, State
+from slacktide.provider.base import Machine, Renter, State
 from slacktide.provider.bill import machine_bill
 from slacktide.provider.fake import EPOCH, Fake, Faults
 from slacktide.provider.real_time import between
+from slacktide.provider.tickets import Spec
 from slacktide.results.machine_account import MachineAccount
 
 from .campaign import Life

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from slacktide.errors import InputError
-from slacktide.provider.base import NoCapacity, Refused, Renter, Spec, Spent, Unreachable, providers
+from slacktide.provider.base import NoCapacity, Refused, Renter, Spent, Unreachable, providers
 from slacktide.provider.ec2 import Ec2
 from slacktide.provider.ec2_boot import notice_s, user_data
+from slacktide.provider.tickets import Spec
 
 boto3 = pytest.importorskip("boto3")
 POOL = "us-east-1a/p4d.24xlarge"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from slacktide.errors import InputError
-from slacktide.provider.base import NoCapacity, Renter, Spec, Unreachable, providers
+from slacktide.provider.base import NoCapacity, Renter, Unreachable, providers
 from slacktide.provider.fake import NOTICE_HOURS, Cloud, Fake, Faults
+from slacktide.provider.tickets import Spec
 
 SPOT, ON_DEMAND = Spec("spot", "zone", 8), Spec("on-demand", "zone", 8)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.provider.base import NoCapacity, Refused, Renter, Spec, Unreachable, providers
+from slacktide.provider.base import NoCapacity, Refused, Renter, Unreachable, providers
 from slacktide.provider.fixed import Fixed
 from slacktide.provider.keeper import Keeper
 from slacktide.provider.rules import Rules
-from slacktide.provider.tickets import MemoryDiary
+from slacktide.provider.tickets import MemoryDiary, Spec
 
 LIST = "address,pool,kind,gpus\n10.0.0.1,lab,on-demand,8\n10.0.0.2,lab,on-demand,8\n10.0.0.3,lab,spot,4\n"
 LAB = Spec("on-demand", "lab", 8)

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from slacktide.events import Joined, Leaked, Reclaimed, Rented, Returned
-from slacktide.provider.base import Machine, NoCapacity, Refused, Spec, Spent, State, Unreachable
+from slacktide.provider.base import Machine, NoCapacity, Refused, Spent, State, Unreachable
 from slacktide.provider.keeper import Keeper
 from slacktide.provider.rules import Rules, Stock, Use
-from slacktide.provider.tickets import MemoryDiary
+from slacktide.provider.tickets import MemoryDiary, Spec
 
 SPOT, ON_DEMAND = Spec("spot", "a", 8), Spec("on-demand", "a", 8)
 MINUTE = 1.0 / 60.0

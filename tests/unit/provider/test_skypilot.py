@@ -10,9 +10,10 @@ import pytest
 
 from slacktide.checks import check_provider
 from slacktide.errors import InputError
-from slacktide.provider.base import Machine, NoCapacity, Refused, Renter, Spec, Spent
+from slacktide.provider.base import Machine, NoCapacity, Refused, Renter, Spent
 from slacktide.provider.sky_names import cluster_name, parts_of
 from slacktide.provider.skypilot import Skypilot
+from slacktide.provider.tickets import Spec
 
 SPEC = Spec("spot", "aws/us-east-1/A100", 8)
 

@@ -9,8 +9,8 @@ from slacktide.backtesting import plain
 from slacktide.backtesting.plain import USUAL
 from slacktide.backtesting.playback import Playback
 from slacktide.backtesting.roaming import Ground, TriedMoment, run
-from slacktide.deciding import View, look
 from slacktide.market.base import Market, Pool
+from slacktide.policy.view import View, look
 from slacktide.site.spot import Claim, Spot
 from slacktide.types import Allocation, Job, JobState, Reason
 

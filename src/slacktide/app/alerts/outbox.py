@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slacktide.app.alerts.alert import Alert, kept
-from slacktide.app.tokens import hidden_beside
 from slacktide.errors import BackendError, FileError
 from slacktide.files import PRIVATE_FILE, keep_from_others, make_private_folder
 from slacktide.report.wire import values
 from slacktide.store.connection import transaction
+from slacktide.store.home import hidden_beside
 
 FORM = 1
 """Of the tables; a file of another form is refused."""

@@ -13,8 +13,8 @@ from slacktide.app.alerts.hook import AlertsFile
 from slacktide.app.alerts.outbox import HookStatus, Outbox
 from slacktide.app.alerts.sending import send
 from slacktide.app.journal import open_journal
-from slacktide.app.tokens import hidden_beside
 from slacktide.report.wire import values
+from slacktide.store.home import hidden_beside
 
 ADDRESS = re.compile(r"\S+://\S+|'[^']*'|\b\d+(?:\.\d+){3}\b|[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*")
 """Where a hook leads, in what is said of its errors: a URL, a name in quotes, an IPv4 or IPv6 address."""

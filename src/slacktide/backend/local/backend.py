@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slacktide.backend.base import Order, backends
+from slacktide.backend.base import backends
 from slacktide.backend.local.launch import Kind
 from slacktide.backend.local.processes import Processes
 from slacktide.backend.local.worker_backend import WorkerBackend, Workers
+from slacktide.types import Order
 
 
 @backends.register

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from slacktide import boot
-from slacktide.backend.base import Facts, Failure, LaunchSpec, Log, Order, Place, Progress
+from slacktide.backend.base import Facts, Failure, LaunchSpec, Log, Place, Progress
 from slacktide.backend.local.launch import Kind, Launch
 from slacktide.backend.local.leftovers import STRAY_GRACE_S
 from slacktide.backend.local.observation import Observation
 from slacktide.errors import BackendError, InputError
+from slacktide.types import Order
 
 SPOT: Kind = "spot"
 ON_DEMAND: Kind = "on-demand"

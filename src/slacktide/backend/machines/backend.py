@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slacktide.backend.base import Facts, Order, Room
+from slacktide.backend.base import Facts, Room
 from slacktide.backend.local.launch import Kind
 from slacktide.backend.local.worker_backend import WorkerBackend, Workers
 from slacktide.backend.machines.keeping import Keeping
 from slacktide.backend.machines.link import Host, Link
 from slacktide.backend.machines.workers import MEET_S, MachineWorkers
 from slacktide.events import Capacity
-from slacktide.provider.base import Spec
 from slacktide.provider.renting import Need, Renting
 from slacktide.provider.rules import Stock, Use
+from slacktide.provider.tickets import Spec
+from slacktide.types import Order
 
 FULL_S = 600.0
 """How long a kind of machine that could not be had is taken for not to be had."""

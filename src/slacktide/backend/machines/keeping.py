@@ -16,11 +16,10 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from slacktide.errors import BackendError
-from slacktide.provider.base import Spec
 from slacktide.provider.keeper import Keeper
 from slacktide.provider.renting import Renting
 from slacktide.provider.rules import Stock, Use
-from slacktide.provider.tickets import Diary, Fact, Tickets
+from slacktide.provider.tickets import Diary, Fact, Spec, Tickets
 
 STEP_S = 2.0
 """How often the machines are listed when nothing else is to be done."""

@@ -14,11 +14,11 @@ from functools import partial
 from typing import NamedTuple
 
 from slacktide.allocate.base import allocators
+from slacktide.allocate.view import Allocator, AnyAllocator, needs_market
 from slacktide.backtesting.fleet.run import run_fleet
 from slacktide.backtesting.fleet.scene import FleetScene
 from slacktide.backtesting.fleet.settings import best_at, measured, settings_of
 from slacktide.backtesting.stream.compare import stream_label
-from slacktide.deciding import Allocator, AnyAllocator, needs_market
 from slacktide.errors import InputError, shown
 from slacktide.register import Spec
 from slacktide.results.fleet import FleetRun

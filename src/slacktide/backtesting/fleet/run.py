@@ -14,6 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from slacktide.allocate.view import (
+    Admitting,
+    Allocator,
+    AnyAllocator,
+    FleetView,
+    Money,
+    Pricing,
+    Standing,
+    Wanted,
+    begin,
+)
 from slacktide.arrays import Ints
 from slacktide.backtesting.fleet import kernel
 from slacktide.backtesting.fleet.kernel import Offer, Orders, Sums
@@ -21,21 +32,9 @@ from slacktide.backtesting.fleet.scene import FleetScene
 from slacktide.backtesting.fleet.views import Pasts, View, orders_of
 from slacktide.budget.allowance import Spending
 from slacktide.compiled import compiled
-from slacktide.deciding import (
-    Admitting,
-    Allocator,
-    AnyAllocator,
-    FleetView,
-    Money,
-    Pricing,
-    Refusal,
-    Standing,
-    Wanted,
-    begin,
-)
 from slacktide.results.fleet import FleetRun, Held, Moments
 from slacktide.site.kinds import Kinds, Lives, work_of
-from slacktide.types import TIME_TOLERANCE_HOURS, Reason
+from slacktide.types import TIME_TOLERANCE_HOURS, Reason, Refusal
 
 Progress = Callable[[int, int], None]
 Watch = Callable[[FleetView, Orders], None]

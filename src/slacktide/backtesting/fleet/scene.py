@@ -15,9 +15,9 @@ from slacktide.backtesting.fleet.kernel import Offer
 from slacktide.backtesting.roaming import Ground
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.fleet import Fleet
-from slacktide.deciding import Places
 from slacktide.errors import InputError
 from slacktide.market.base import Market, Pool
+from slacktide.policy.view import Places
 from slacktide.site.kinds import Kinds, Lives, kinds_of
 from slacktide.types import UNLIMITED_GPUS, Job, Phase
 

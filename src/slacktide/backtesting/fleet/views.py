@@ -9,17 +9,18 @@ from dataclasses import replace
 import numpy as np
 
 from slacktide.allocate.each import claimed
+from slacktide.allocate.view import Columns, Decision, FleetView, Money, SiteView, Wanted
 from slacktide.arrays import Ints
 from slacktide.backtesting.fleet.kernel import Offer, Orders
 from slacktide.backtesting.fleet.scene import FleetScene
 from slacktide.backtesting.plain import USUAL
 from slacktide.budget.stream import numbers_in_class
-from slacktide.deciding import Columns, Decision, FleetView, Money, SiteView, Wanted, look
-from slacktide.deciding import View as JobView
 from slacktide.errors import InputError, UnknownNameError
 from slacktide.forecast.on_tape import OnTape
 from slacktide.market.tape import Past, Tape, first_hours
 from slacktide.pace import KNOWN
+from slacktide.policy.view import View as JobView
+from slacktide.policy.view import look
 from slacktide.site.kinds import Lives, work_of
 from slacktide.site.moment import Moment, PoolView
 from slacktide.site.spot import Claim, Spot

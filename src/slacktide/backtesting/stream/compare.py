@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slacktide.allocate.base import allocators
+from slacktide.allocate.view import AnyAllocator
 from slacktide.backtesting.stream.events import Progress
 from slacktide.backtesting.stream.knobs import Knob, knobs_of
 from slacktide.backtesting.stream.settled import is_independent
@@ -18,7 +19,6 @@ from slacktide.backtesting.stream.tuning import Tuner
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import optimal_widths
-from slacktide.deciding import AnyAllocator
 from slacktide.errors import InfeasibleError
 from slacktide.register import Spec
 from slacktide.results.stream import StreamComparison, StreamRow, StreamRun

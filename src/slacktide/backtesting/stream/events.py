@@ -22,15 +22,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slacktide.arrays import Floats, Ints
-from slacktide.backtesting.stream import kernel
-from slacktide.backtesting.stream.book import Book
-from slacktide.backtesting.stream.kernel import Arrivals, Ended, Present
-from slacktide.backtesting.stream.views import Shown, columns_of, widths_of
-from slacktide.budget.fleet import Fleet
-from slacktide.budget.stream import Stream, numbers_in_class
-from slacktide.compiled import compiled
-from slacktide.deciding import (
+from slacktide.allocate.view import (
     Allocator,
     AnyAllocator,
     Arrived,
@@ -43,6 +35,14 @@ from slacktide.deciding import (
     begin,
     needs_sizes,
 )
+from slacktide.arrays import Floats, Ints
+from slacktide.backtesting.stream import kernel
+from slacktide.backtesting.stream.book import Book
+from slacktide.backtesting.stream.kernel import Arrivals, Ended, Present
+from slacktide.backtesting.stream.views import Shown, columns_of, widths_of
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.stream import Stream, numbers_in_class
+from slacktide.compiled import compiled
 from slacktide.errors import InputError, shown
 from slacktide.results.stream import Bill, StreamRun
 from slacktide.results.stretches import Kept

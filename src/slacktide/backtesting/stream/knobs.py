@@ -14,9 +14,9 @@ from slacktide.allocate.fifo import Fifo
 from slacktide.allocate.fixed_width import FixedWidth
 from slacktide.allocate.one_width import OneWidth
 from slacktide.allocate.srpt import Srpt
+from slacktide.allocate.view import AnyAllocator
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.widths import least_budget_gpus
-from slacktide.deciding import AnyAllocator
 
 
 class Knob(NamedTuple):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from slacktide.allocate.base import Settled, allocators
+from slacktide.allocate.view import AnyAllocator, begin
 from slacktide.backtesting.stream.events import Progress, run_events
 from slacktide.backtesting.stream.settled import is_independent, run_settled
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
-from slacktide.deciding import AnyAllocator, begin
 from slacktide.register import Spec
 from slacktide.results.stream import StreamRun
 

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.allocate.view import Columns, Decision, Wanted
 from slacktide.arrays import Ints
 from slacktide.backtesting.stream.kernel import Present
 from slacktide.budget.fleet import Fleet
-from slacktide.deciding import Columns, Decision, View, Wanted
 from slacktide.errors import InputError, shown
+from slacktide.policy.view import View
 from slacktide.results.stretches import POOL, PREFIX
 from slacktide.site.spot import Spot
 from slacktide.types import Allocation, Job, JobState, Phase
