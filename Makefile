@@ -23,7 +23,7 @@ $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -m venv .venv
 	@$(PIP) --require-hashes -r requirements.lock
 	@$(PIP) --no-deps --editable .
-	@$(BIN)/python -c 'import matplotlib.pyplot, numba, pyarrow.parquet, rich.live, slacktide.app.controller, slacktide.cli'
+	@$(BIN)/python -c 'import matplotlib.pyplot, numba, pyarrow.parquet, rich.live, slacktide.app.jobs.controller, slacktide.cli'
 	@touch $(READY)
 
 $(TORCH_READY): $(READY) requirements-torch.lock

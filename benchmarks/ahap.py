@@ -8,19 +8,19 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from benchmarks.timing import best
-from slacktide.backtesting import batch, plain
-from slacktide.backtesting.compare import guarded, label
-from slacktide.backtesting.plain import Setting
-from slacktide.forecast.noisy_truth import NoisyTruth
-from slacktide.forecast.persistence import Persistence
+from slacktide.core.types import Job
 from slacktide.market.base import Pool
+from slacktide.market.forecast.noisy_truth import NoisyTruth
+from slacktide.market.forecast.persistence import Persistence
 from slacktide.market.source import open_market
-from slacktide.policy.ahanp import Ahanp
-from slacktide.policy.ahap import Ahap
-from slacktide.policy.base import RulePolicy, policies
-from slacktide.policy.view import Policy
-from slacktide.solve.clairvoyant import clairvoyant_table
-from slacktide.types import Job
+from slacktide.policies.ahanp import Ahanp
+from slacktide.policies.ahap import Ahap
+from slacktide.policies.base import RulePolicy, policies
+from slacktide.policies.view import Policy
+from slacktide.simulation import batch, plain
+from slacktide.simulation.compare import guarded, label
+from slacktide.simulation.plain import Setting
+from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant_table
 
 MARKET = "synthetic:h100?days=60&slot=30m"
 PLAIN_STARTS = 2

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from benchmarks.timing import best
-from slacktide.backtesting import batch, plain
-from slacktide.backtesting.compare import label
-from slacktide.backtesting.summaries import summaries
+from slacktide.core.types import Job
 from slacktide.market.source import open_market
-from slacktide.policy.base import RulePolicy, policies
-from slacktide.policy.deadline_guard import DeadlineGuard
-from slacktide.types import Job
+from slacktide.policies.base import RulePolicy, policies
+from slacktide.policies.deadline_guard import DeadlineGuard
+from slacktide.simulation import batch, plain
+from slacktide.simulation.compare import label
+from slacktide.simulation.summaries import summaries
 
 JOB = Job(work_gpu_hours=100.0, deadline_hours=24.0, widths=tuple(range(1, 9)), restart_hours=0.05)
 LONG_JOB = Job(work_gpu_hours=200.0, deadline_hours=48.0, widths=tuple(range(1, 9)), restart_hours=0.05)

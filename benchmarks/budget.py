@@ -14,22 +14,22 @@ from functools import partial
 import numpy as np
 
 from benchmarks.stream_fleets import faster, paper_fleet, pollux_fleet, random_fleet
-from slacktide.allocate.efficiency_band import EfficiencyBand
-from slacktide.allocate.equi import Equi
-from slacktide.allocate.fifo import Fifo
-from slacktide.allocate.fixed_width import FixedWidth
-from slacktide.allocate.one_width import OneWidth
-from slacktide.allocate.online_width import OnlineWidth
-from slacktide.allocate.srpt import Srpt
-from slacktide.allocate.view import AnyAllocator
-from slacktide.backtesting.stream.compare import compare_streams
-from slacktide.backtesting.stream.events import run_events
-from slacktide.backtesting.stream.simulate import simulate
+from slacktide.allocators.streams.efficiency_band import EfficiencyBand
+from slacktide.allocators.streams.equi import Equi
+from slacktide.allocators.streams.fifo import Fifo
+from slacktide.allocators.streams.fixed_width import FixedWidth
+from slacktide.allocators.streams.one_width import OneWidth
+from slacktide.allocators.streams.online_width import OnlineWidth
+from slacktide.allocators.streams.srpt import Srpt
+from slacktide.allocators.view import AnyAllocator
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import realised_classes
 from slacktide.budget.widths import optimal_widths
-from slacktide.results.stream import StreamRun
+from slacktide.results.fleets.stream import StreamRun
+from slacktide.simulation.stream.compare import compare_streams
+from slacktide.simulation.stream.events import run_events
+from slacktide.simulation.stream.simulate import simulate
 
 STREAMS = (
     ("poisson", "exponential"),

@@ -11,12 +11,12 @@ import numpy as np
 
 from benchmarks.timing import best
 from slacktide.budget.classes import JobClass
-from slacktide.budget.frontier import frontier
 from slacktide.budget.result import FleetPlan
-from slacktide.budget.whole_gpus import choices_of
+from slacktide.budget.solution.frontier import frontier
+from slacktide.budget.solution.whole_gpus import choices_of
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
-from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Job, Phase
+from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.core.types import Job, Phase
 from tests.oracles import budget_widths as reference
 
 WIDTHS = tuple(range(1, 65))

@@ -21,15 +21,15 @@ from pathlib import Path
 
 import numpy as np
 
-from slacktide.backtesting import batch, plain
-from slacktide.backtesting.compare import guarded
-from slacktide.backtesting.outlook import FUTURES, Begin
-from slacktide.backtesting.plain import Setting
-from slacktide.backtesting.scenarios import scenarios
+from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.market.source import open_market
-from slacktide.policy.base import policies
-from slacktide.types import Job
+from slacktide.policies.base import policies
+from slacktide.simulation import batch, plain
+from slacktide.simulation.compare import guarded
+from slacktide.simulation.plain import Setting
+from slacktide.simulation.plan.outlook import FUTURES, Begin
+from slacktide.simulation.plan.scenarios import scenarios
 
 POLICY = "uniform-progress"
 """A policy that is run in a moment: what is tried is the futures."""

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from slacktide.budget.fleet import Fleet
     from slacktide.budget.stream import Stream
+    from slacktide.core.types import Allocation, Job
     from slacktide.engine.engine import Engine
-    from slacktide.events import Event
-    from slacktide.policy.view import View
-    from slacktide.store.base import Store
-    from slacktide.types import Allocation, Job
+    from slacktide.journal.events import Event
+    from slacktide.journal.store.base import Store
+    from slacktide.policies.view import View
 
 SLOT_HOURS = 0.5
 BATCH_MARKET = f"synthetic:h100?days=365&slot={SLOT_HOURS}h"
@@ -52,10 +52,10 @@ class Task(NamedTuple):
 
 def batch_guarded() -> Task:
     """Back-test uniform progress behind the guard from every slot of a year."""
-    from slacktide.backtesting import batch
     from slacktide.market.source import open_market
-    from slacktide.policy.base import policies
-    from slacktide.policy.deadline_guard import DeadlineGuard
+    from slacktide.policies.base import policies
+    from slacktide.policies.deadline_guard import DeadlineGuard
+    from slacktide.simulation import batch
 
     pool = open_market(BATCH_MARKET).pools[0]
     policy, starts = DeadlineGuard(policies.make("uniform-progress")), range(len(pool) - 48)
@@ -64,10 +64,10 @@ def batch_guarded() -> Task:
 
 def batch_prepared() -> Task:
     """Back-test stochastic-horizon behind the guard, which is solved for each start."""
-    from slacktide.backtesting import batch
     from slacktide.market.source import open_market
-    from slacktide.policy.base import policies
-    from slacktide.policy.deadline_guard import DeadlineGuard
+    from slacktide.policies.base import policies
+    from slacktide.policies.deadline_guard import DeadlineGuard
+    from slacktide.simulation import batch
 
     pool = open_market(SHORT_MARKET).pools[0]
     policy, starts = DeadlineGuard(policies.make("stochastic-horizon")), range(400, 400 + PREPARED_STARTS)
@@ -78,22 +78,22 @@ def batch_prepared() -> Task:
 def clairvoyant() -> Task:
     """Solve a job for the clairvoyant, from many starts."""
     from slacktide.market.source import open_market
-    from slacktide.solve.clairvoyant import clairvoyant_table
+    from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant_table
 
     pool, starts = open_market(SHORT_MARKET).pools[0], range(CLAIRVOYANT_STARTS)
     return Task(partial(clairvoyant_table, _job(), pool, starts), len(starts), "start")
 
 
 def _job() -> Job:
-    from slacktide.types import Job
+    from slacktide.core.types import Job
 
     return Job(work_gpu_hours=100.0, deadline_hours=24.0, widths=tuple(range(1, 9)), restart_hours=0.05)
 
 
 def stream_events(policy: str, *, jobs: int, node_gpus: int = 1) -> Task:
     """Run a stream event by event, with about fifty jobs present."""
-    from slacktide.allocate.base import allocators
-    from slacktide.backtesting.stream.events import run_events
+    from slacktide.allocators.base import allocators
+    from slacktide.simulation.stream.events import run_events
 
     stream, fleet = _stream(jobs, node_gpus)
     return Task(partial(run_events, stream, fleet, allocators.make(policy)), jobs, "job")
@@ -101,7 +101,7 @@ def stream_events(policy: str, *, jobs: int, node_gpus: int = 1) -> Task:
 
 def stream_settled() -> Task:
     """Run a stream whose jobs share nothing, all at once."""
-    from slacktide.backtesting.stream.simulate import simulate
+    from slacktide.simulation.stream.simulate import simulate
 
     stream, fleet = _stream(1_000_000, 1)
     return Task(partial(simulate, stream, fleet, "fixed-width"), len(stream), "job")
@@ -112,8 +112,8 @@ def _stream(jobs: int, node_gpus: int) -> tuple[Stream, Fleet]:
     from slacktide.budget.arrivals import draw_stream
     from slacktide.budget.classes import JobClass
     from slacktide.budget.fleet import Fleet
-    from slacktide.speedup import Amdahl, Power
-    from slacktide.types import Job
+    from slacktide.core.speedup import Amdahl, Power
+    from slacktide.core.types import Job
 
     classes = (
         JobClass(Job(name="amdahl", work_gpu_hours=1.0, speedup=Amdahl(0.9)), arrivals_per_hour=60.0),
@@ -135,12 +135,12 @@ def engine_step(ever_jobs: int = 0, *, on_disk: bool = False) -> Task:
 
 
 def _engine(ever_jobs: int, *, on_disk: bool = False) -> Engine:
-    from slacktide.backend.replay import Replay
+    from slacktide.backends.replay import Replay
     from slacktide.engine.engine import Engine
-    from slacktide.engine.lane import make_lane
-    from slacktide.events import Ended, Event, Submitted
+    from slacktide.engine.job.lane import make_lane
+    from slacktide.journal.events import Ended, Event, Submitted
+    from slacktide.journal.store.memory import MemoryStore
     from slacktide.market.source import open_market
-    from slacktide.store.memory import MemoryStore
 
     def submitted(job: str) -> Submitted:
         return Submitted(
@@ -183,7 +183,7 @@ def _append(store: Store, events: list[Event]) -> None:
 
 def _journal() -> tuple[Store, list[Event]]:
     """Return an empty journal, which ends with the process, and the events of one step of many jobs."""
-    from slacktide.events import Decided, Lived
+    from slacktide.journal.events import Decided, Lived
 
     engine = _engine(0)
     for slot in (0, 1):
@@ -195,7 +195,7 @@ def _journal() -> tuple[Store, list[Event]]:
 
 def _on_disk() -> Store:
     """Make a journal on disk."""
-    from slacktide.store.sqlite import SqliteStore
+    from slacktide.journal.store.sqlite import SqliteStore
 
     return SqliteStore(Path(_folder().name) / f"{next(_numbers)}.db")
 
@@ -209,7 +209,7 @@ class _Constant:
     """Wants the same at all times."""
 
     def decide(self, view: View) -> Allocation:
-        from slacktide.types import Allocation
+        from slacktide.core.types import Allocation
 
         return Allocation(2, 2)
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slacktide.compiled import compiled
+from slacktide.core.compiled import compiled
+from slacktide.core.speedup import Amdahl, Linear
+from slacktide.core.types import Job
 from slacktide.market.base import Pool
-from slacktide.solve.clairvoyant import ACCURACY, clairvoyant_table, solve_with
-from slacktide.solve.forward_run import solve_starts
-from slacktide.solve.frame import frame
-from slacktide.speedup import Amdahl, Linear
-from slacktide.types import Job
+from slacktide.solvers.clairvoyant.clairvoyant import ACCURACY, clairvoyant_table, solve_with
+from slacktide.solvers.clairvoyant.forward_run import solve_starts
+from slacktide.solvers.clairvoyant.frame import frame
 from tests.oracles import milp
 
 SLOTS, GPUS, STARTS = 48, 8, 200

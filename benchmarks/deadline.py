@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from slacktide.backtesting import compare, plain
+from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
-from slacktide.policy.base import policies
+from slacktide.policies.base import policies
 from slacktide.results.run import CLAIRVOYANT
-from slacktide.types import Job
+from slacktide.simulation import compare, plain
 
 NAMES = ("stochastic-horizon", "uniform-progress", "maximal-spot", "on-demand")
 SLACKS = (0.10, 0.25, 0.50)

@@ -8,21 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.timing import best
-from slacktide.backend.replay import Replay
-from slacktide.backtesting import plain
-from slacktide.engine.bill import audit
+from slacktide.backends.replay import Replay
+from slacktide.core.speedup import Amdahl
+from slacktide.core.types import Job
+from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.events import Submitted
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import Submitted
+from slacktide.journal.store.base import Store
+from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.base import Market
 from slacktide.market.source import open_market
-from slacktide.policy.base import policies
+from slacktide.policies.base import policies
 from slacktide.results.run import Run
-from slacktide.speedup import Amdahl
-from slacktide.store.base import Store
-from slacktide.store.memory import MemoryStore
-from slacktide.store.sqlite import SqliteStore
-from slacktide.types import Job
+from slacktide.simulation import plain
 
 MARKET = "synthetic:h100?days=10&slot=30m&seed=5"
 JOBS = 20

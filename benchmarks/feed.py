@@ -6,11 +6,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from slacktide.engine.feed import Feed
 from slacktide.market.base import Market
-from slacktide.market.samples import micros_of, stamp
+from slacktide.market.formats.reading.samples import micros_of, stamp
+from slacktide.market.formats.tables.table import write_table
+from slacktide.market.live.feed import Feed
 from slacktide.market.source import open_market
-from slacktide.market.table import write_table
 
 POOLS = 4
 TRIES = 200

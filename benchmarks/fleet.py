@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.fleet_instances import INSTANCES, is_there, month, scene
-from slacktide.allocate.patient_spot import PatientSpot
-from slacktide.allocate.shadow_prices import ShadowPrices
-from slacktide.allocate.view import AnyAllocator, FleetView, Wanted, begin
-from slacktide.backtesting.fleet.run import run_fleet
-from slacktide.backtesting.fleet.scene import FleetScene
-from slacktide.results.fleet import FleetRun
+from slacktide.allocators.patient_spot import PatientSpot
+from slacktide.allocators.shadow_prices import ShadowPrices
+from slacktide.allocators.view import AnyAllocator, FleetView, Wanted, begin
+from slacktide.results.fleets.fleet import FleetRun
+from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.scene import FleetScene
 
 WIDTHS, WAITS = (1, 2, 4, 8), (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 BUDGETS = 5

@@ -18,18 +18,18 @@ from pathlib import Path
 
 import numpy as np
 
-from slacktide.allocate.patient_spot import PatientSpot
-from slacktide.arrays import Floats
-from slacktide.backtesting.fleet.bound import problem_of
-from slacktide.backtesting.fleet.run import run_fleet
-from slacktide.backtesting.fleet.scene import FleetScene, Member
+from slacktide.allocators.patient_spot import PatientSpot
+from slacktide.core.arrays import Floats
+from slacktide.core.speedup import Table, concave_hull
+from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
-from slacktide.results.fleet import FleetRun
-from slacktide.solve.fleet_bound.climb import Climb
-from slacktide.solve.fleet_bound.problem import Problem, trivial_hours
-from slacktide.speedup import Table, concave_hull
-from slacktide.types import Job
+from slacktide.results.fleets.fleet import FleetRun
+from slacktide.simulation.fleet.bound import problem_of
+from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.solvers.fleet_bound.climb import Climb
+from slacktide.solvers.fleet_bound.problem import Problem, trivial_hours
 
 DATA = Path(os.environ.get("SLACKTIDE_DATA") or Path(__file__).parents[2] / "shared" / "data")
 ZONES = ("us-central1-b", "us-east4-b")

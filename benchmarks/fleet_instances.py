@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.stream_fleets import DATA
-from slacktide.backtesting.fleet.scene import FleetScene, Member
 from slacktide.budget.allowance import Allowance
+from slacktide.core.speedup import Amdahl, Power, Table
+from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
-from slacktide.speedup import Amdahl, Power, Table
-from slacktide.types import Job
+from slacktide.simulation.fleet.scene import FleetScene, Member
 
 WIDTHS = (1, 2, 4, 8, 16)
 RESTART_HOURS = 0.1

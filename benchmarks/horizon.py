@@ -9,18 +9,18 @@ import time
 import numpy as np
 
 from benchmarks.timing import best
-from slacktide.compiled import compiled
-from slacktide.solve import expected
-from slacktide.solve.slotted import slotted
-from slacktide.types import Job
+from slacktide.core.compiled import compiled
+from slacktide.core.types import Job
+from slacktide.solvers import expected
+from slacktide.solvers.slotted import slotted
 
 SLOTS = 96
 JOB = Job(work_gpu_hours=280.0, deadline_hours=48.0, widths=tuple(range(1, 9)), restart_hours=0.05)
 FIRST = """
 from slacktide import open_market, policies, read_job_file
-from slacktide.backtesting.plain import USUAL, played
-from slacktide.policy.view import look
-from slacktide.types import Job, JobState
+from slacktide.simulation.plain import USUAL, played
+from slacktide.policies.view import look
+from slacktide.core.types import Job, JobState
 job = Job(work_gpu_hours=80.0, deadline_hours=13.0, widths=tuple(range(1, 9)), restart_hours=0.05)
 pool = open_market("synthetic:h100?slot=30m").pools[0]
 view = look(job, played(pool, 700, USUAL).at(0), JobState(), 0, pool.slot_hours)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from slacktide.backend.local import Kind, Launch, Processes
-from slacktide.backend.local.process_table import scan
+from slacktide.backends.local import Kind, Launch, Processes
+from slacktide.backends.processes.process_table import scan
 
 TRIES = 15
 PAUSE_S = 0.001

@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.timing import best
+from slacktide.market.formats.tables.table import write_table
 from slacktide.market.source import open_market
-from slacktide.market.table import write_table
 
 ROWS = 1_000_000
 

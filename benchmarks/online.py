@@ -17,17 +17,17 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.stream_fleets import DATA, pollux_fleet, random_fleet
-from slacktide.allocate.online_width import OnlineWidth
-from slacktide.allocate.view import AnyAllocator, FleetView
-from slacktide.arrays import Floats, Ints
-from slacktide.backtesting.stream.events import run_events
+from slacktide.allocators.streams.online_width import OnlineWidth
+from slacktide.allocators.view import AnyAllocator, FleetView
 from slacktide.budget.arrivals import draw_stream
+from slacktide.budget.estimates.rates import Rate
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.rates import Rate
 from slacktide.budget.result import FleetPlan
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
-from slacktide.jobfile.recorded_jobs import read_jobs
+from slacktide.core.arrays import Floats, Ints
+from slacktide.files.fleet.recorded_jobs import read_jobs
+from slacktide.simulation.stream.events import run_events
 
 JOBS, LEARNING = 2_000, 500
 """Jobs of a stream, and how many of them are not counted; as many are given to it after a doubling."""

@@ -24,20 +24,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.backtesting import plain
-from slacktide.backtesting.compare import setting_for
-from slacktide.backtesting.roaming import Ground, Sight, run
+from slacktide.core.types import Job
 from slacktide.market.base import Market
-from slacktide.market.moves import Moves
+from slacktide.market.pools.moves import Moves
 from slacktide.market.source import open_market
-from slacktide.policy.deadline_guard import DeadlineGuard
-from slacktide.policy.eager_failover import EagerFailover
-from slacktide.policy.roaming_horizon import RoamingHorizon
-from slacktide.policy.skynomad import SkyNomad
-from slacktide.policy.stochastic_horizon import StochasticHorizon
-from slacktide.policy.view import Policy
-from slacktide.solve.pools.optimum import least_usd
-from slacktide.types import Job
+from slacktide.policies.deadline_guard import DeadlineGuard
+from slacktide.policies.pools.eager_failover import EagerFailover
+from slacktide.policies.pools.roaming_horizon import RoamingHorizon
+from slacktide.policies.pools.skynomad import SkyNomad
+from slacktide.policies.stochastic_horizon import StochasticHorizon
+from slacktide.policies.view import Policy
+from slacktide.simulation import plain
+from slacktide.simulation.compare import setting_for
+from slacktide.simulation.roaming import Ground, Sight, run
+from slacktide.solvers.pools.optimum import least_usd
 
 MOVES = Moves(0.0, 0.02, 0.02, math.inf, (("us-east-1", "us-east-2", 0.01),))
 RATIOS = (1.05, 1.2, 1.5, 2.0)
@@ -61,13 +61,13 @@ POLICIES: dict[str, Policy] = {
 }
 ELASTIC_HOURS, ELASTIC_STARTS = (16.0, 12.0), (144, 1195, 33)
 FIRST_DECISION = """
-from slacktide.backtesting.plain import USUAL
-from slacktide.backtesting.playback import Playback
-from slacktide.backtesting.roaming import Ground
-from slacktide.policy.view import look
+from slacktide.simulation.plain import USUAL
+from slacktide.simulation.playback import Playback
+from slacktide.simulation.roaming import Ground
+from slacktide.policies.view import look
 from slacktide.market.source import open_market
-from slacktide.policy.roaming_horizon import RoamingHorizon
-from slacktide.types import Job, JobState
+from slacktide.policies.pools.roaming_horizon import RoamingHorizon
+from slacktide.core.types import Job, JobState
 job = Job(widths=(1,), work_gpu_hours=43.0, deadline_hours=51.8, restart_hours=0.2, checkpoint_gb=50.0)
 ground = Ground.of(job, "", open_market("synthetic:h100?days=10&pools=6&slot=10m"))
 market = Playback(ground.pools[0], 700, ground.pools[1:], USUAL.forecaster, USUAL.horizon)

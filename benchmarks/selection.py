@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from slacktide.backtesting import compare
-from slacktide.backtesting.replay import replay
-from slacktide.backtesting.selection import fresh, make_arms, random_tasks
-from slacktide.learn.pool import AUTO_POOL, PAPER_POOL
+from slacktide.core.register import Spec
+from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.market.source import open_market
-from slacktide.register import Spec
-from slacktide.types import Job
+from slacktide.policies.selection.pool import AUTO_POOL, PAPER_POOL
+from slacktide.simulation import compare
+from slacktide.simulation.replay import replay
+from slacktide.simulation.selection import fresh, make_arms, random_tasks
 
 JOBS = 200
 JOB = Job(

@@ -23,10 +23,10 @@ import numpy as np
 
 from benchmarks.snapshots import _lived_through, _renamed
 from slacktide.app.tokens import tokens_of
-from slacktide.engine.snapshots import keep
-from slacktide.engine.world import World
-from slacktide.events import Decided, Ended, Event, Lived
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import Decided, Ended, Event, Lived
+from slacktide.journal.state.snapshots import keep
+from slacktide.journal.state.world import World
+from slacktide.journal.store.sqlite import SqliteStore
 
 EVENTS = int(os.environ.get("SLACKTIDE_BENCH_EVENTS", "1000000"))
 JOBS, LISTENERS, RUNNING = 200, 20, 5

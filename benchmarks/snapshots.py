@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from slacktide.app.controller import Controller, Setup
-from slacktide.backend.replay import Replay
+from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.backends.replay import Replay
 from slacktide.engine.engine import Engine
-from slacktide.engine.snapshots import keep, read_world
-from slacktide.events import Event, Lived, Submitted
+from slacktide.journal.events import Event, Lived, Submitted
+from slacktide.journal.state.snapshots import keep, read_world
+from slacktide.journal.store.base import Snapshot
+from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.source import open_market
-from slacktide.store.base import Snapshot
-from slacktide.store.memory import MemoryStore
-from slacktide.store.sqlite import SqliteStore
 
 FEW, MANY = 10, 1_000
 TRIES = 5

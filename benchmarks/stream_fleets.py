@@ -13,8 +13,8 @@ import numpy as np
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.widths import least_budget_gpus
-from slacktide.speedup import Amdahl, Power, Speedup, Table
-from slacktide.types import Job, Phase
+from slacktide.core.speedup import Amdahl, Power, Speedup, Table
+from slacktide.core.types import Job, Phase
 
 DATA = Path(os.environ.get("SLACKTIDE_DATA") or Path(__file__).parents[2] / "shared" / "data")
 WIDTHS = (tuple(range(1, 65)), (1, 2, 4, 8, 16, 32, 64), tuple(range(1, 17)))

@@ -15,14 +15,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from slacktide.backtesting.compare import Starts, compare
+from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.market.source import open_market
 from slacktide.report.wire.backtest import as_json
-from slacktide.spread.base import HERE, Spread
-from slacktide.spread.processes import Processes, usable_cores
-from slacktide.spread.ray_address import LOOPBACK_ONLY
-from slacktide.types import Job
+from slacktide.simulation.compare import Starts, compare
+from slacktide.simulation.parallel.base import HERE, Spread
+from slacktide.simulation.parallel.processes import Processes, usable_cores
+from slacktide.simulation.parallel.ray_address import LOOPBACK_ONLY
 
 JOB = Job(work_gpu_hours=80.0, deadline_hours=13.0, widths=tuple(range(1, 9)), restart_hours=0.05)
 STARTS = 240
@@ -70,7 +70,7 @@ def ray_here(cpus: int) -> Iterator[Spread]:
     os.environ[LOOPBACK_ONLY] = "0"
     ray = importlib.import_module("ray")
 
-    from slacktide.spread.ray_tasks import RayTasks
+    from slacktide.simulation.parallel.ray_tasks import RayTasks
 
     with tempfile.TemporaryDirectory(prefix="r", dir="/tmp", ignore_cleanup_errors=True) as folder:
         ray.init(

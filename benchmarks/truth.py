@@ -20,17 +20,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide import physics
-from slacktide.arrays import Floats
-from slacktide.backtesting import batch, compare, plain
+from slacktide.core.arrays import Floats
+from slacktide.core.speedup import Amdahl, Linear, Speedup
+from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
-from slacktide.pace import USUAL_SPREAD
-from slacktide.policy.base import RulePolicy, policies
-from slacktide.policy.deadline_guard import to_spare
-from slacktide.speedup import Amdahl, Linear, Speedup
-from slacktide.truth import AS_SAID, RandomTruth, Truth
-from slacktide.types import Job
+from slacktide.physics import physics
+from slacktide.physics.pace import USUAL_SPREAD
+from slacktide.physics.truth import AS_SAID, RandomTruth, Truth
+from slacktide.policies.base import RulePolicy, policies
+from slacktide.policies.deadline_guard import to_spare
+from slacktide.simulation import batch, compare, plain
 
 NAMES = ("uniform-progress", "stochastic-horizon", "maximal-spot")
 SLACKS = (0.15, 0.30, 0.60, 1.10)

@@ -14,10 +14,10 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from slacktide.backend.local import Kind, Launch, Observation, Processes
-from slacktide.backend.machines.link import Host
-from slacktide.backend.machines.pipes import Pipes
-from slacktide.backend.machines.workers import MachineWorkers
+from slacktide.backends.local import Kind, Launch, Observation, Processes
+from slacktide.backends.machines.link.link import Host
+from slacktide.backends.machines.link.pipes import Pipes
+from slacktide.backends.machines.workers import MachineWorkers
 
 TRIES = 3
 PAUSE_S = 0.002

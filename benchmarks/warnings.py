@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable, Sequence
 
 from benchmarks.pools import SETUPS, job_of, market_of, optimum
-from slacktide.backtesting import plain
-from slacktide.backtesting.compare import run_clairvoyant, setting_for
-from slacktide.backtesting.roaming import Ground, Sight, run
+from slacktide.core.types import Job
 from slacktide.market.base import Market
-from slacktide.market.notice import warning
-from slacktide.policy.deadline_guard import DeadlineGuard
-from slacktide.policy.roaming_horizon import RoamingHorizon
-from slacktide.policy.stochastic_horizon import StochasticHorizon
-from slacktide.types import Job
+from slacktide.market.pools.notice import warning
+from slacktide.policies.deadline_guard import DeadlineGuard
+from slacktide.policies.pools.roaming_horizon import RoamingHorizon
+from slacktide.policies.stochastic_horizon import StochasticHorizon
+from slacktide.simulation import plain
+from slacktide.simulation.compare import run_clairvoyant, setting_for
+from slacktide.simulation.roaming import Ground, Sight, run
 
 NOTICE_HOURS = 10 / 60
 RATIO = 1.05

@@ -61,7 +61,7 @@ def make(part: str) -> None:
 def jobs(folder: Path) -> None:
     """Run jobs with a deadline that must be kept, jobs that may be late, and jobs that save nothing."""
     from campaigns.fuzz.worker import called
-    from slacktide.policy.base import policies
+    from slacktide.policies.base import policies
 
     called(("plan", str(EXAMPLE)))
     batches(folder, "hard", SAVES, ",".join(policies))
@@ -85,8 +85,8 @@ def on_a_market() -> None:
     import numpy as np
 
     from campaigns.fuzz.worker import called
-    from slacktide.allocate.base import allocators
-    from slacktide.allocate.view import needs_market
+    from slacktide.allocators.base import allocators
+    from slacktide.allocators.view import needs_market
     from slacktide.checks import SITE_CHECKS, site_cases
 
     short = ("--hours", "48", "--slot", "1h")
@@ -107,12 +107,12 @@ def batches(folder: Path, name: str, text: str, policies: str) -> None:
 
 def over_pools() -> None:
     """Run a job that may be in two pools, and what would have been best for it."""
-    from slacktide.backtesting.roaming import Ground, run
+    from slacktide.core.types import Job
     from slacktide.market.source import open_market
-    from slacktide.policy.deadline_guard import DeadlineGuard
-    from slacktide.policy.roaming_horizon import RoamingHorizon
-    from slacktide.solve.pools.optimum import optimum
-    from slacktide.types import Job
+    from slacktide.policies.deadline_guard import DeadlineGuard
+    from slacktide.policies.pools.roaming_horizon import RoamingHorizon
+    from slacktide.simulation.roaming import Ground, run
+    from slacktide.solvers.pools.optimum import optimum
 
     job = Job(widths=(1,), work_gpu_hours=2.0, deadline_hours=4.0, restart_hours=0.1)
     ground = Ground.of(job, "", open_market("synthetic:h100?days=3&pools=2&slot=30m"))

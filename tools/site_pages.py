@@ -15,14 +15,14 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from slacktide.app.examples import Example, list_examples
+from slacktide.app.setup.examples import Example, list_examples
 
 ORIGINS = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
 """Pages of the site whose texts are beside `docs`, and where."""
 SOURCES = {"src/slacktide/demo/train.py": "examples/demo-train.md"}
 """Files of the source that pages link to, and the pages that show them."""
 EXAMPLES = "examples"
-ICON = "src/slacktide/web/static/icon.svg"
+ICON = "src/slacktide/service/dashboard/static/icon.svg"
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".csv": "text"}
 """Files of examples that are shown, and how they are colored."""
 MOST_ROWS = 20

@@ -157,9 +157,9 @@ def packed() -> bytes:
 @cache
 def learned() -> str:
     """Return what was learned after some jobs."""
-    from slacktide.backtesting.selection import fresh
-    from slacktide.learn.document import to_json
-    from slacktide.learn.pool import POOLS
+    from slacktide.policies.selection.document import to_json
+    from slacktide.policies.selection.pool import POOLS
+    from slacktide.simulation.selection import fresh
 
     hedge = fresh(POOLS["auto"])
     for number in range(5):

@@ -75,7 +75,7 @@ def called(args: tuple[str, ...]) -> Outcome:
 
 def _followed(path: Path) -> Outcome:
     """Read what a worker said as the back end does: broken lines are counted, never raised."""
-    from slacktide.backend.local.progress import Tail
+    from slacktide.backends.workers.progress import Tail
 
     try:
         progress = Tail(path, 0.0).progress

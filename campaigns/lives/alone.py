@@ -6,17 +6,17 @@ import dataclasses
 
 from hypothesis import strategies as st
 
-from slacktide.backend.replay import Replay
+from slacktide.backends.replay import Replay
+from slacktide.core.speedup import Amdahl
+from slacktide.core.types import Job
 from slacktide.engine.engine import Engine
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.engine.world import Track
-from slacktide.events import CancellationAsked, Event, Lived, PreemptionAsked, Submitted
-from slacktide.ledger import Priced
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import CancellationAsked, Event, Lived, PreemptionAsked, Submitted
+from slacktide.journal.state.world import Track
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
-from slacktide.policy.base import policies
-from slacktide.speedup import Amdahl
-from slacktide.store.memory import MemoryStore
-from slacktide.types import Job
+from slacktide.physics.ledger import Priced
+from slacktide.policies.base import policies
 
 SLOT_HOURS = 0.5
 SLOTS = 24

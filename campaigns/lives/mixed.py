@@ -8,20 +8,20 @@ import json
 from hypothesis import strategies as st
 
 from campaigns.lives.site import FIRST_SLOT, POLICIES, SLOT_HOURS, lanes, markets
-from slacktide.allocate.base import allocators
-from slacktide.allocate.view import begin
+from slacktide.allocators.base import allocators
+from slacktide.allocators.view import begin
 from slacktide.budget.classes import JobClass
+from slacktide.budget.cluster import Cluster
 from slacktide.budget.fleet import Fleet
-from slacktide.engine.fleets import FleetRun
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.events import ClusterSized, Kept, Lived, Submitted
-from slacktide.ledger import Priced
+from slacktide.core.speedup import Amdahl, Power
+from slacktide.core.types import Job, Phase
+from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import ClusterSized, Kept, Lived, Submitted
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market
-from slacktide.policy.base import policies
-from slacktide.site.cluster import Cluster
-from slacktide.speedup import Amdahl, Power
-from slacktide.store.memory import MemoryStore
-from slacktide.types import Job, Phase
+from slacktide.physics.ledger import Priced
+from slacktide.policies.base import policies
 
 WIDTHS = (1, 2, 4)
 CLASSES = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from campaigns.recount import Held, Sum, recount
-from slacktide.engine.lane import Lane
-from slacktide.ledger import Priced
+from slacktide.engine.job.lane import Lane
+from slacktide.physics.ledger import Priced
 
 
 def owed(stretches: Iterable[Priced], lanes: Mapping[str, Lane]) -> dict[str, Sum]:

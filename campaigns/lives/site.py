@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from slacktide.backend.replay import Replay
+from slacktide.backends.replay import Replay
+from slacktide.core.speedup import Amdahl
+from slacktide.core.types import Allocation, Job
 from slacktide.engine.engine import Engine
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.engine.world import World
-from slacktide.events import Submitted
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import Submitted
+from slacktide.journal.state.world import World
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
-from slacktide.policy.base import policies
-from slacktide.policy.view import Policy, View
-from slacktide.speedup import Amdahl
-from slacktide.store.memory import MemoryStore
-from slacktide.types import Allocation, Job
+from slacktide.policies.base import policies
+from slacktide.policies.view import Policy, View
 
 SLOT_HOURS = 0.5
 SLOTS = 40

@@ -10,18 +10,18 @@ from pathlib import Path
 
 from campaigns.finding import Finding
 from campaigns.machines.network import HOUR_S, Network, SimulatedLink
-from slacktide.backend.base import Place
-from slacktide.backend.machines.backend import Carrier, MachineBackend
-from slacktide.engine.diary import EngineDiary
+from slacktide.backends.base import Place
+from slacktide.backends.machines.backend import Carrier, MachineBackend
 from slacktide.engine.engine import Engine
-from slacktide.engine.lane import Lane
-from slacktide.events import Event, Record, Rented, Submitted
-from slacktide.provider.base import Machine, Renter, Unreachable
-from slacktide.provider.fake import EPOCH, Fake
-from slacktide.provider.renting import Renting
-from slacktide.provider.rules import Rules
-from slacktide.provider.tickets import Spec
-from slacktide.store.sqlite import SqliteStore
+from slacktide.engine.job.diary import EngineDiary
+from slacktide.engine.job.lane import Lane
+from slacktide.journal.events import Event, Record, Rented, Submitted
+from slacktide.journal.state.tickets import Spec
+from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.providers.base import Machine, Renter, Unreachable
+from slacktide.providers.renting import Renting
+from slacktide.providers.rules import Rules
+from slacktide.testing.fake_provider import EPOCH, Fake
 
 
 class Killed(BaseException):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from campaigns.finding import Finding
 from campaigns.lives.owed import owed
-from slacktide.engine.bill import audit
-from slacktide.events import Lived, Rented
-from slacktide.provider.bill import machine_bill
+from slacktide.engine.bills.bill import audit
+from slacktide.engine.bills.machine_bill import machine_bill
+from slacktide.journal.events import Lived, Rented
 
 if TYPE_CHECKING:
     from campaigns.machines.life import Life

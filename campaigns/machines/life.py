@@ -15,14 +15,14 @@ from campaigns.machines import laws
 from campaigns.machines.controllers import Controller, Fate, Killed
 from campaigns.machines.network import HOUR_S, Faults, Network
 from campaigns.machines.truth import Truth, Work
-from slacktide import boot
-from slacktide.engine.lane import Lane, lane_of
-from slacktide.events import JournalMade, Submitted
-from slacktide.provider.base import INTERRUPTED
-from slacktide.provider.fake import EPOCH, Cloud
-from slacktide.provider.fake import Faults as CloudFaults
-from slacktide.provider.rules import Rules
-from slacktide.provider.tickets import Spec
+from slacktide.core import machine_clock as boot
+from slacktide.engine.job.lane import Lane, lane_of
+from slacktide.journal.events import JournalMade, Submitted
+from slacktide.journal.state.tickets import Spec
+from slacktide.providers.base import INTERRUPTED
+from slacktide.providers.rules import Rules
+from slacktide.testing.fake_provider import EPOCH, Cloud
+from slacktide.testing.fake_provider import Faults as CloudFaults
 
 OWNER = "simulated"
 LEASE_S = 15.0

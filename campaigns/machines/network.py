@@ -16,9 +16,9 @@ from pathlib import Path
 
 from campaigns.machines.node import Node
 from campaigns.machines.truth import Truth
-from slacktide.backend.machines.link import Heard, Host
-from slacktide.backend.machines.messages import Say
-from slacktide.provider.fake import NOTICE_HOURS, Cloud, Instance
+from slacktide.backends.machines.agent.messages import Say
+from slacktide.backends.machines.link.link import Heard, Host
+from slacktide.testing.fake_provider import NOTICE_HOURS, Cloud, Instance
 
 GIVEN_UP_S = 8.0
 """A node that was cut off for so long is taken for gone by its carrier."""

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from campaigns.machines.truth import Crew, Truth, Work
-from slacktide.backend.local.launch import Kind, Launch
-from slacktide.backend.local.observation import LogFile, Observation, Phase
-from slacktide.backend.local.processes import Processes
-from slacktide.backend.local.share import Share
-from slacktide.backend.machines.agent import Agent
-from slacktide.backend.machines.lease import GUARD_WAITS_S, Lease
-from slacktide.backend.machines.messages import Answer, Say
-from slacktide.errors import InputError
+from slacktide.backends.local.processes import Processes
+from slacktide.backends.machines.agent.agent import Agent
+from slacktide.backends.machines.agent.lease import GUARD_WAITS_S, Lease
+from slacktide.backends.machines.agent.messages import Answer, Say
+from slacktide.backends.workers.launch import Kind, Launch
+from slacktide.backends.workers.observation import LogFile, Observation, Phase
+from slacktide.backends.workers.share import Share
+from slacktide.core.errors import InputError
 
 GRACE_S = 2.0
 START_S = 1.0

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 
 from campaigns.finding import Finding
-from slacktide.backend.local.launch import Kind
+from slacktide.backends.workers.launch import Kind
 
 CHECKPOINT_S = 5.0
 FAILS_SHARE = 0.5

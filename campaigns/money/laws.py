@@ -10,14 +10,14 @@ from campaigns.lives.mixed import rented_gpu_hours, stretches
 from campaigns.lives.owed import owed
 from campaigns.money.lives import Lived
 from campaigns.recount import Sum
-from slacktide import ledger
-from slacktide.backtesting import plain
-from slacktide.engine.bill import audit
-from slacktide.engine.lane import Lane
-from slacktide.events import ClusterSized, Decided, Kept
-from slacktide.events import Lived as LivedThrough
-from slacktide.ledger import Priced
-from slacktide.tariff import BY_THE_SECOND
+from slacktide.engine.bills.bill import audit
+from slacktide.engine.job.lane import Lane
+from slacktide.journal.events import ClusterSized, Decided, Kept
+from slacktide.journal.events import Lived as LivedThrough
+from slacktide.physics import ledger
+from slacktide.physics.ledger import Priced
+from slacktide.physics.tariff import BY_THE_SECOND
+from slacktide.simulation import plain
 
 CLOSE_USD = 1e-6
 """Much less than a cent: these lives are too short for rounding to matter."""

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from campaigns.lives import mixed
 from campaigns.lives.mixed import Site
 from campaigns.lives.site import SLOT_HOURS, SLOTS, jobs
-from slacktide.backend.replay import Replay
+from slacktide.backends.replay import Replay
+from slacktide.core.types import Job
 from slacktide.engine.engine import Engine
-from slacktide.events import CancellationAsked, Event, PreemptionAsked, Record
-from slacktide.store.memory import MemoryStore
-from slacktide.types import Job
+from slacktide.journal.events import CancellationAsked, Event, PreemptionAsked, Record
+from slacktide.journal.store.memory import MemoryStore
 
 LAST_SLOT = 8 * SLOTS
 """By then every job of a site has ended: all are submitted within the first slots."""

@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any
 
 WARM = (
-    "slacktide.app.controller", "slacktide.app.journal", "slacktide.app.submission",
-    "slacktide.backend.local",
-    "slacktide.backend.replay", "slacktide.cli.confirm", "slacktide.cli.cancel", "slacktide.cli.controller",
-    "slacktide.cli.cost", "slacktide.cli.events", "slacktide.cli.jobs", "slacktide.cli.run_jobs",
-    "slacktide.cli.submit", "slacktide.cli.live_view", "slacktide.engine.bill", "slacktide.engine.site_bill",
-    "slacktide.market.table", "slacktide.policy.maximal_spot", "slacktide.policy.on_demand",
-    "slacktide.policy.uniform_progress", "slacktide.policy.deadline_guard", "slacktide.report.tables.jobs",
-    "slacktide.report.live.lines", "slacktide.report.live.screen", "slacktide.report.bills.site",
-    "pyarrow.csv", "yaml",
+    "slacktide.app.jobs.controller", "slacktide.app.journal.journal", "slacktide.app.jobs.submission",
+    "slacktide.backends.local", "slacktide.backends.replay", "slacktide.cli.shared.confirm",
+    "slacktide.cli.commands.jobs.cancel", "slacktide.cli.commands.server.controller",
+    "slacktide.cli.commands.jobs.cost", "slacktide.cli.commands.jobs.events",
+    "slacktide.cli.commands.jobs.jobs", "slacktide.cli.commands.jobs.run",
+    "slacktide.cli.commands.jobs.submit", "slacktide.cli.shared.live_view", "slacktide.engine.bills.bill",
+    "slacktide.engine.bills.site_bill", "slacktide.market.formats.tables.table",
+    "slacktide.policies.maximal_spot", "slacktide.policies.on_demand",
+    "slacktide.policies.uniform_progress", "slacktide.policies.deadline_guard",
+    "slacktide.report.text.tables.jobs", "slacktide.report.live.lines", "slacktide.report.live.screen",
+    "slacktide.report.text.bills.site", "pyarrow.csv", "yaml",
 )  # fmt: skip
 """What commands import when they need it; one that is not there any more is no harm, only slower."""
 
@@ -112,7 +114,7 @@ def _redirect(out: Path) -> None:
 
 def _die_at(number: int, *, before: bool) -> None:
     """Let this process be killed at its nth append to a journal, just before it or just after it."""
-    from slacktide.store.sqlite import SqliteStore
+    from slacktide.journal.store.sqlite import SqliteStore
 
     append, left = SqliteStore.append, [number]
 

@@ -13,60 +13,58 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slacktide.allocate.base import allocators
-    from slacktide.allocate.view import FleetView, Wanted
-    from slacktide.app.backtest import Starts, backtest
-    from slacktide.app.controller import Controller
-    from slacktide.app.fleet_question import FleetQuestion
-    from slacktide.app.fleets import simulate_fleet
-    from slacktide.app.journal import Journal, open_journal
-    from slacktide.app.plan import plan
-    from slacktide.app.streams import simulate
-    from slacktide.app.submission import Submission
+    from slacktide.allocators.view import FleetView, Wanted
+    from slacktide.app.fleets.fleet_question import FleetQuestion
+    from slacktide.app.fleets.fleets import simulate_fleet
+    from slacktide.app.fleets.streams import simulate
+    from slacktide.app.jobs.controller import Controller
+    from slacktide.app.jobs.submission import Submission
+    from slacktide.app.journal.journal import Journal, open_journal
+    from slacktide.app.planning.backtest import Starts, backtest
+    from slacktide.app.planning.plan import plan
     from slacktide.budget.arrivals import draw_stream
     from slacktide.budget.classes import JobClass
     from slacktide.budget.fleet import Fleet
     from slacktide.budget.stream import Stream
     from slacktide.budget.widths import optimal_widths
     from slacktide.checks import check_allocator, check_policy
-    from slacktide.errors import InfeasibleError, InputError, SlacktideError
-    from slacktide.jobfile import read_fleet_file, read_job_file
+    from slacktide.core.errors import InfeasibleError, InputError, SlacktideError
+    from slacktide.core.speedup import Amdahl, Linear, Power, Table
+    from slacktide.core.types import Allocation, Job, JobState, Phase, Quote, Reason
+    from slacktide.files.fleet.fleet import read_fleet_file
+    from slacktide.files.job import read_job_file
     from slacktide.market.base import Market, Pool
     from slacktide.market.source import open_market
-    from slacktide.policy.base import policies
-    from slacktide.policy.view import Policy, View
-    from slacktide.solve.clairvoyant import clairvoyant
-    from slacktide.speedup import Amdahl, Linear, Power, Table
-    from slacktide.truth import RandomTruth, Truth
-    from slacktide.types import Allocation, Job, JobState, Phase, Quote, Reason
+    from slacktide.physics.truth import RandomTruth, Truth
+    from slacktide.policies.view import Policy, View
+    from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant
 
 _HOMES = {
-    "slacktide.allocate.base": ("allocators",),
-    "slacktide.app.backtest": ("Starts", "backtest"),
-    "slacktide.app.controller": ("Controller",),
-    "slacktide.app.journal": ("Journal", "open_journal"),
-    "slacktide.app.fleet_question": ("FleetQuestion",),
-    "slacktide.app.fleets": ("simulate_fleet",),
-    "slacktide.app.plan": ("plan",),
-    "slacktide.app.streams": ("simulate",),
-    "slacktide.app.submission": ("Submission",),
+    "slacktide.app.planning.backtest": ("Starts", "backtest"),
+    "slacktide.app.jobs.controller": ("Controller",),
+    "slacktide.app.journal.journal": ("Journal", "open_journal"),
+    "slacktide.app.fleets.fleet_question": ("FleetQuestion",),
+    "slacktide.app.fleets.fleets": ("simulate_fleet",),
+    "slacktide.app.planning.plan": ("plan",),
+    "slacktide.app.fleets.streams": ("simulate",),
+    "slacktide.app.jobs.submission": ("Submission",),
     "slacktide.budget.classes": ("JobClass",),
     "slacktide.budget.widths": ("optimal_widths",),
     "slacktide.budget.arrivals": ("draw_stream",),
     "slacktide.budget.fleet": ("Fleet",),
     "slacktide.budget.stream": ("Stream",),
     "slacktide.checks": ("check_allocator", "check_policy"),
-    "slacktide.allocate.view": ("FleetView", "Wanted"),
-    "slacktide.policy.view": ("Policy", "View"),
-    "slacktide.errors": ("InfeasibleError", "InputError", "SlacktideError"),
-    "slacktide.jobfile": ("read_fleet_file", "read_job_file"),
+    "slacktide.allocators.view": ("FleetView", "Wanted"),
+    "slacktide.policies.view": ("Policy", "View"),
+    "slacktide.core.errors": ("InfeasibleError", "InputError", "SlacktideError"),
+    "slacktide.files.fleet.fleet": ("read_fleet_file",),
+    "slacktide.files.job": ("read_job_file",),
     "slacktide.market.base": ("Market", "Pool"),
     "slacktide.market.source": ("open_market",),
-    "slacktide.policy.base": ("policies",),
-    "slacktide.solve.clairvoyant": ("clairvoyant",),
-    "slacktide.speedup": ("Amdahl", "Linear", "Power", "Table"),
-    "slacktide.truth": ("RandomTruth", "Truth"),
-    "slacktide.types": ("Allocation", "Job", "JobState", "Phase", "Quote", "Reason"),
+    "slacktide.solvers.clairvoyant.clairvoyant": ("clairvoyant",),
+    "slacktide.core.speedup": ("Amdahl", "Linear", "Power", "Table"),
+    "slacktide.physics.truth": ("RandomTruth", "Truth"),
+    "slacktide.core.types": ("Allocation", "Job", "JobState", "Phase", "Quote", "Reason"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -100,7 +98,6 @@ __all__ = [
     "Truth",
     "View",
     "Wanted",
-    "allocators",
     "backtest",
     "check_allocator",
     "check_policy",
@@ -110,7 +107,6 @@ __all__ = [
     "open_market",
     "optimal_widths",
     "plan",
-    "policies",
     "read_fleet_file",
     "read_job_file",
     "simulate",

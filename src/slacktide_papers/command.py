@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slacktide.cli import options as common
+from slacktide.cli.shared import options as common
 
 if TYPE_CHECKING:
     from slacktide_papers.budget.rows import BudgetReproduction
@@ -64,7 +64,7 @@ def deadline(
     forecasts and the parameters, and the convergence of the selection. Writes a page, and a figure
     and a CSV file for each experiment.
     """
-    from slacktide.app.spreading import open_spread
+    from slacktide.app.planning.spreading import open_spread
     from slacktide_papers.deadline.experiments import reproduce as run
     from slacktide_papers.deadline.page import write_reproduction
     from slacktide_papers.reproduction import check_folder
@@ -77,7 +77,7 @@ def deadline(
 
 
 def _print(result: Reproduction, files: list[Path], output: str) -> None:
-    from slacktide.report.tables.grid import as_text
+    from slacktide.report.text.tables.grid import as_text
     from slacktide_papers.deadline.page import as_json
     from slacktide_papers.deadline.words import gains_grid, headline
 
@@ -125,8 +125,8 @@ def budget(
     that the options describe; then the claim taken apart, where restarts differ by application and speedups
     change while a job trains. Writes a page, and a figure and a CSV file for each experiment.
     """
-    from slacktide.app.spreading import open_spread
-    from slacktide.units import parse_duration_hours
+    from slacktide.app.planning.spreading import open_spread
+    from slacktide.core.units import parse_duration_hours
     from slacktide_papers.budget.cases import Machines
     from slacktide_papers.budget.experiments import reproduce as run
     from slacktide_papers.budget.page import write_budget_reproduction
@@ -142,7 +142,7 @@ def budget(
 
 
 def _print_budget(result: BudgetReproduction, files: list[Path], output: str) -> None:
-    from slacktide.report.tables.grid import as_text
+    from slacktide.report.text.tables.grid import as_text
     from slacktide_papers.budget.epoch_words import epoch_grid
     from slacktide_papers.budget.findings import headline
     from slacktide_papers.budget.page import as_json

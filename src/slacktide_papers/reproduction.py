@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from slacktide.errors import InputError
-from slacktide.files import write_whole
-from slacktide.report.figures.style import drawing
+from slacktide.core.errors import InputError
+from slacktide.core.files import write_whole
+from slacktide.report.figures.drawing.style import drawing
 from slacktide.report.pages.rendering import render
-from slacktide.report.tables.grid import Grid
+from slacktide.report.text.tables.grid import Grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from campaigns.finding import Finding
 from campaigns.machines import life as lives
 from campaigns.machines.life import Life
 from campaigns.machines.truth import Crew, Truth, Work
-from slacktide.events import Returned
+from slacktide.journal.events import Returned
 
 
 @pytest.mark.parametrize("seed", [6, 10, 20])

@@ -6,8 +6,8 @@ import pytest
 
 from campaigns import money
 from campaigns.finding import Finding
-from slacktide import ledger
-from slacktide.tariff import Charge
+from slacktide.physics import ledger
+from slacktide.physics.tariff import Charge
 
 
 def test_bills_audits_and_recounts_agree_in_random_lives() -> None:

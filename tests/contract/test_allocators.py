@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slacktide.allocate.base import allocators
-from slacktide.allocate.view import (
+from slacktide.allocators.base import allocators
+from slacktide.allocators.view import (
     Admitting,
     AnyAllocator,
     Arrived,
@@ -32,9 +32,9 @@ from slacktide.checks import (
     site_cases,
     stream_cases,
 )
-from slacktide.checks.allocator import AllocatorCheck
-from slacktide.checks.site_allocator import SiteCheck
-from slacktide.types import Refusal
+from slacktide.checks.allocators.allocator import AllocatorCheck
+from slacktide.checks.allocators.site_allocator import SiteCheck
+from slacktide.core.types import Refusal
 from tests.parts_of_effort import examples
 
 EVERY: dict[str, AnyAllocator] = {

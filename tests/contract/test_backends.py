@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from slacktide.backend.base import Facts, Failure, LaunchSpec, Log, Place, backends
-from slacktide.backend.local import Local
-from slacktide.backend.replay import Replay
+from slacktide.backends.base import Facts, Failure, LaunchSpec, Log, Place, backends
+from slacktide.backends.local import Local
+from slacktide.backends.replay import Replay
 from slacktide.checks import BACKEND_CHECKS, CheckFailed, check_backend
 from slacktide.checks import backend as checks
 from slacktide.checks import backend_workers as workers
 from slacktide.checks import trial as trials
 from slacktide.checks.backend import BackendCheck, is_dry
-from slacktide.types import Order
+from slacktide.core.types import Order
 
 
 def test_the_usual_ones_are_known() -> None:

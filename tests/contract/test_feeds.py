@@ -11,11 +11,11 @@ import pytest
 
 from slacktide.checks import FEED_CHECKS, CheckFailed, check_feed
 from slacktide.checks.price_feed import FeedCheck
-from slacktide.feeds.azure import Azure
-from slacktide.feeds.base import Price, PriceFeed, Prices, feeds
-from slacktide.feeds.gcp import KEY_VARIABLES, Gcp
-from slacktide.feeds.skypilot import Skypilot
-from tests.unit.feeds import parts_of_feeds as parts
+from slacktide.market.live.azure import Azure
+from slacktide.market.live.base import Price, PriceFeed, Prices, feeds
+from slacktide.market.live.gcp import KEY_VARIABLES, Gcp
+from slacktide.market.live.skypilot import Skypilot
+from tests.unit.market.live import parts_of_feeds as parts
 
 AGO = [datetime.now(UTC) - timedelta(hours=hours) for hours in (60, 30, 20, 3)]
 HISTORY = [

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from slacktide.arrays import Floats
 from slacktide.checks import FORECASTER_CHECKS, CheckFailed, check_forecaster
 from slacktide.checks.forecaster import ForecasterCheck, pools
-from slacktide.forecast.arima import Arima
-from slacktide.forecast.base import Forecaster, forecasters
-from slacktide.forecast.harmonic import Harmonic
-from slacktide.forecast.noisy_truth import NoisyTruth
-from slacktide.forecast.seasonal import Seasonal
+from slacktide.core.arrays import Floats
+from slacktide.core.types import Quote
 from slacktide.market.base import Pool
-from slacktide.types import Quote
+from slacktide.market.forecast.arima import Arima
+from slacktide.market.forecast.base import Forecaster, forecasters
+from slacktide.market.forecast.harmonic import Harmonic
+from slacktide.market.forecast.noisy_truth import NoisyTruth
+from slacktide.market.forecast.seasonal import Seasonal
 from tests.parts_of_effort import examples
 
 UNKIND = 6

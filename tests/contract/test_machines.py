@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from slacktide.backend.machines.backend import Carrier, MachineBackend
-from slacktide.backend.machines.link import Host
-from slacktide.backend.machines.pipes import Pipes
+from slacktide.backends.machines.backend import Carrier, MachineBackend
+from slacktide.backends.machines.link.link import Host
+from slacktide.backends.machines.link.pipes import Pipes
 from slacktide.checks import BACKEND_CHECKS
 from slacktide.checks import trial as trials
 from slacktide.checks.backend import BackendCheck

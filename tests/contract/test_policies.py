@@ -9,12 +9,12 @@ import pytest
 
 from slacktide.checks import POLICY_CHECKS, CheckFailed, cases, check_policy
 from slacktide.checks.policy import PolicyCheck
+from slacktide.core.types import Allocation, Reason
 from slacktide.market.base import Pool
-from slacktide.policy.base import policies
-from slacktide.policy.deadline_guard import DeadlineGuard
-from slacktide.policy.uniform_progress import UniformProgress
-from slacktide.policy.view import Policy, View
-from slacktide.types import Allocation, Reason
+from slacktide.policies.base import policies
+from slacktide.policies.deadline_guard import DeadlineGuard
+from slacktide.policies.uniform_progress import UniformProgress
+from slacktide.policies.view import Policy, View
 from tests.parts_of_effort import examples
 
 EVERY = {
@@ -88,6 +88,6 @@ def test_checks_catch_a_policy_that_breaks_the_contract(policy: Policy, words: s
 
 
 def test_check_catches_a_guard_that_does_not_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slacktide.policy.deadline_guard.guard", lambda sight, choice: choice)
+    monkeypatch.setattr("slacktide.policies.deadline_guard.guard", lambda sight, choice: choice)
     with pytest.raises(CheckFailed, match="on time"):
         check_policy(DeadlineGuard(UniformProgress()))

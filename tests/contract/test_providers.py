@@ -13,10 +13,10 @@ from slacktide.checks import provider as checks
 from slacktide.checks import provider_trial as trials
 from slacktide.checks.provider import ProviderCheck
 from slacktide.checks.provider_trial import MakeProvider
-from slacktide.provider.base import Machine, Provider, Renter, providers
-from slacktide.provider.fake import Cloud, Fake, Faults
-from slacktide.provider.fixed import Fixed
-from slacktide.provider.tickets import Spec
+from slacktide.journal.state.tickets import Spec
+from slacktide.providers.base import Machine, Provider, Renter, providers
+from slacktide.providers.fixed import Fixed
+from slacktide.testing.fake_provider import Cloud, Fake, Faults
 
 SPEC = Spec("on-demand", "zone/big", 8)
 
@@ -133,7 +133,7 @@ class RaisesAnything(Fake):
 
 class RefusesAndRents(Fake):
     def rent(self, ticket: str, spec: Spec) -> None:
-        from slacktide.provider.base import NoCapacity
+        from slacktide.providers.base import NoCapacity
 
         super().rent(ticket, spec)
         if "no-such" in spec.pool:

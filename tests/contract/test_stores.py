@@ -10,11 +10,11 @@ import pytest
 from slacktide.checks import STORE_CHECKS, CheckFailed, check_store
 from slacktide.checks.history import history
 from slacktide.checks.store import Again, StoreCheck
-from slacktide.errors import BackendError
-from slacktide.events import KINDS, Event, Record
-from slacktide.store.base import Snapshot, Store
-from slacktide.store.memory import MemoryStore
-from slacktide.store.sqlite import SqliteStore
+from slacktide.core.errors import BackendError
+from slacktide.journal.events import KINDS, Event, Record
+from slacktide.journal.store.base import Snapshot, Store
+from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.sqlite import SqliteStore
 
 Kind = tuple[Callable[[Path], Store], Again | None]
 

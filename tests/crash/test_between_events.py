@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from slacktide.backend.replay import Replay
-from slacktide.backtesting.roaming import Ground
-from slacktide.engine.bill import audit
+from slacktide.backends.replay import Replay
+from slacktide.core.types import Job, Order
+from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.events import Decided, Event, Lived, Record, Sight, Submitted
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import Decided, Event, Lived, Record, Sight, Submitted
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.source import open_market
-from slacktide.policy.base import policies
-from slacktide.policy.eager_failover import EagerFailover
-from slacktide.store.memory import MemoryStore
-from slacktide.types import Job, Order
+from slacktide.policies.base import policies
+from slacktide.policies.pools.eager_failover import EagerFailover
+from slacktide.simulation.roaming import Ground
 
 
 class Killed(Exception):

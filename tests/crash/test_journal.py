@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.events import CancellationAsked, Event, Record
-from slacktide.store.base import Snapshot
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import CancellationAsked, Event, Record
+from slacktide.journal.store.base import Snapshot
+from slacktide.journal.store.sqlite import SqliteStore
 
 WRITER = """
 import sys
-from slacktide.events import CancellationAsked
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import CancellationAsked
+from slacktide.journal.store.sqlite import SqliteStore
 store, batch = SqliteStore(sys.argv[1]), 0
 while True:
     batch += 1

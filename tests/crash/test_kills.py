@@ -30,7 +30,7 @@ policy: {policy}
 market: market.csv
 """
 OWN = """
-from slacktide.types import Allocation, Reason, Wish
+from slacktide.core.types import Allocation, Reason, Wish
 
 
 class WhereItIs:

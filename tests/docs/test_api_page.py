@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from slacktide.api.application import endpoints_of
-from slacktide.api.endpoints import Endpoint
-from slacktide.api.openapi import ERRORS, described
-from slacktide.api.service import Service
+from slacktide.service.application import endpoints_of
+from slacktide.service.routes.endpoints import Endpoint
+from slacktide.service.routes.openapi import ERRORS, described
+from slacktide.service.service import Service
 
 ROOT = Path(__file__).parents[2]
 

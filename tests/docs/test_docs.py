@@ -14,15 +14,15 @@ from types import ModuleType
 import click
 import pytest
 
-from slacktide.allocate.base import allocators
-from slacktide.app.config.keys import KEYS
-from slacktide.app.registers import NOT_FOR_FILES
-from slacktide.backend.base import backends
+from slacktide.allocators.base import allocators
+from slacktide.app.settings.keys import KEYS
+from slacktide.app.setup.registers import NOT_FOR_FILES
+from slacktide.backends.base import backends
 from slacktide.checks import provider_trial
 from slacktide.cli import run, slacktide
-from slacktide.feeds.base import feeds
-from slacktide.jobfile.machines import MACHINE_KEYS
-from slacktide.provider.base import providers
+from slacktide.files.machines import MACHINE_KEYS
+from slacktide.market.live.base import feeds
+from slacktide.providers.base import providers
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from slacktide.checks.history import JOB, history
-from slacktide.events import KINDS, Event
-from slacktide.store.home import journal_path
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import KINDS, Event
+from slacktide.journal.store.home import journal_path
+from slacktide.journal.store.sqlite import SqliteStore
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/journal.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `([A-Z]\w+)` \| (.*) \|$", PAGE, re.M))

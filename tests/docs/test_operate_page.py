@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slacktide.app.alerts.outbox import HookStatus
-from tests.unit.api.parts_of_api import House, StubRunner
+from slacktide.app.alerts.sending.outbox import HookStatus
+from tests.unit.service.parts_of_api import House, StubRunner
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/howto/operate.md").read_text(encoding="utf-8")

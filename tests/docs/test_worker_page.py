@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slacktide.backend.local.environment import job_variables, note_variables, rank_variables
-from slacktide.backend.local.folder import Intent, Kept
-from slacktide.backend.local.launch import Launch
+from slacktide.backends.workers.environment import job_variables, note_variables, rank_variables
+from slacktide.backends.workers.job_folder import Intent, Kept
+from slacktide.backends.workers.launch import Launch
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "worker.md"
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from slacktide.engine.snapshots import read_world
-from slacktide.engine.world import World
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.world import World
+from slacktide.journal.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 WORKER = ROOT / "tests" / "crash" / "parts" / "worker.py"

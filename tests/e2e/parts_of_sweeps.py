@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from slacktide.spread.base import Spread
+from slacktide.simulation.parallel.base import Spread
 from slacktide_papers.deadline import convergence, sweeps
 from slacktide_papers.deadline.measure import measure
 from slacktide_papers.deadline.places import QUICK

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from slacktide.cli import run
-from slacktide.engine.snapshots import read_world
-from slacktide.events import HealthChanged
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import HealthChanged
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.store.sqlite import SqliteStore
 from tests.unit.app.alerts.parts_of_alerts import Receiver, receiver
 
 from .parts_of_runs import wait_until

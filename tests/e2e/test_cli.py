@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.backtest import DEFAULT_POLICIES, usual_policies
+from slacktide.app.planning.backtest import DEFAULT_POLICIES, usual_policies
 from slacktide.cli import run
-from slacktide.jobfile import parse_job
-from slacktide.policy.base import policies
+from slacktide.files.job import parse_job
+from slacktide.policies.base import policies
 
 ROOT = Path(__file__).parents[2]
 JOB = str(ROOT / "examples" / "llama-lora.yaml")

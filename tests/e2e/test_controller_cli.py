@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from slacktide.cli import run
-from slacktide.events import Opened, SubmissionAsked, SubmissionRefused, Submitted
-from slacktide.store.lease import is_held
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import Opened, SubmissionAsked, SubmissionRefused, Submitted
+from slacktide.journal.store.lease import is_held
+from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_runs import counting, progressed, wait_until, workers_of, world_of, write_job
 from .test_run_cli import check_documented, started

@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from slacktide.app.fleet_course import FleetPoint
-from slacktide.app.fleet_money import ClassStatus, FleetStatus
+from slacktide.app.costs.fleet_money import ClassStatus, FleetStatus
+from slacktide.app.journal.fleet_course import FleetPoint
 from slacktide.app.tokens import tokens_of
 from slacktide.report.wire import values
-from slacktide.results.machines import MachineStatus
+from slacktide.results.machines.machines import MachineStatus
 
 from .parts_of_runs import PATIENCE_S, counting, workers_of, write_table
 from .parts_of_servers import Server

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.engine.bill import audit
-from slacktide.engine.lane import lane_of
-from slacktide.engine.snapshots import read_world
-from slacktide.events import Preempted
-from slacktide.store.sqlite import SqliteStore
+from slacktide.engine.bills.bill import audit
+from slacktide.engine.job.lane import lane_of
+from slacktide.journal.events import Preempted
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.store.sqlite import SqliteStore
 
 
 @pytest.mark.slow

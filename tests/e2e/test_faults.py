@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from slacktide.cli import run
-from slacktide.engine.world import Track
-from slacktide.events import Decided, Stalled, WorkerFailed
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import Decided, Stalled, WorkerFailed
+from slacktide.journal.state.world import Track
+from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_runs import (
     SPEED,

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.examples import file_of, list_examples
+from slacktide.app.setup.examples import file_of, list_examples
 from slacktide.cli import run
-from slacktide.jobfile import read_fleet_file, read_job_file
+from slacktide.files.fleet.fleet import read_fleet_file
+from slacktide.files.job import read_job_file
 
 ROOT = Path(__file__).parents[2]
 

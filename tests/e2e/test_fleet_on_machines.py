@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backend.base import backends
-from slacktide.backend.machines.backend import Carrier, MachineBackend
+from slacktide.backends.base import backends
+from slacktide.backends.machines.backend import Carrier, MachineBackend
 from slacktide.cli import run
-from slacktide.events import Decided
-from slacktide.provider.base import Renter
-from slacktide.provider.fake import Cloud, Fake
-from slacktide.provider.renting import Renting
-from slacktide.provider.rules import Rules
-from slacktide.provider.tickets import Spec
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import Decided
+from slacktide.journal.state.tickets import Spec
+from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.providers.base import Renter
+from slacktide.providers.renting import Renting
+from slacktide.providers.rules import Rules
+from slacktide.testing.fake_provider import Cloud, Fake
 from tests.parts_of_ray import needs_ray, ray_cluster
-from tests.unit.backend.parts_of_clouds import CloudLink, end_all, hours
+from tests.unit.backends.parts_of_clouds import CloudLink, end_all, hours
 
 from .parts_of_runs import SLOTS, counting, world_of
 

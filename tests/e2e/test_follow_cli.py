@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from slacktide.cli import run, slacktide
 from slacktide.market.source import open_market
-from tests.unit.feeds import parts_of_feeds as parts
+from tests.unit.market.live import parts_of_feeds as parts
 
 
 def invoke(*arguments: str) -> Result:
@@ -71,7 +71,7 @@ def test_what_cannot_be_followed_has_an_exit_code_and_a_remedy(
 ) -> None:
     for name in ("SLACKTIDE_GCP_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("slacktide.app.follow.ONCE_TRIES", 1)
+    monkeypatch.setattr("slacktide.app.markets.follow.ONCE_TRIES", 1)
     out = str(tmp_path / "m.csv")
     deaf = f"azure:{parts.AZURE}?base_url=http://127.0.0.1:1/"
     for feed, code, words in (

@@ -12,7 +12,8 @@ import pytest
 from pyarrow import parquet
 
 from slacktide.cli import run
-from slacktide.market import files, series
+from slacktide.market import series
+from slacktide.market.formats.reading import market_bytes as files
 
 FLEET = """
 budget: 16 gpus
@@ -127,7 +128,7 @@ def test_the_bounds_are_those_that_the_docs_tell() -> None:
 def test_a_parquet_file_of_a_billion_equal_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slacktide.market.parquet.MAX_ROWS", 1000)
+    monkeypatch.setattr("slacktide.market.formats.tables.parquet.MAX_ROWS", 1000)
     parquet.write_table(pa.table({"time_utc": [0] * 1001}), tmp_path / "market.parquet")
     assert "must have <= 1000 rows, got 1001" in refused(
         capsys, "market", "show", tmp_path / "market.parquet"
@@ -165,9 +166,9 @@ def test_a_damaged_learned_state(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: dict[str, object]
 ) -> None:
     state = tmp_path / "learn.json"
-    from slacktide.backtesting.selection import fresh
-    from slacktide.learn.document import to_json
-    from slacktide.learn.pool import POOLS
+    from slacktide.policies.selection.document import to_json
+    from slacktide.policies.selection.pool import POOLS
+    from slacktide.simulation.selection import fresh
 
     state.write_text(json.dumps({**json.loads(to_json(fresh(POOLS["auto"]))), **damage}))
     (key,) = damage

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from slacktide.cli import run
-from slacktide.events import Ended, Opened, Released
-from slacktide.store.lease import is_held
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import Ended, Opened, Released
+from slacktide.journal.store.lease import is_held
+from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_runs import counting, wait_until, workers_of, world_of, write_job
 

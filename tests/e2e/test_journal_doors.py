@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.controller import Controller, Setup
-from slacktide.app.submission import Submission
+from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.submission import Submission
 from slacktide.cli import run
-from slacktide.events import Closed
-from slacktide.store.lease import is_held
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import Closed
+from slacktide.journal.store.lease import is_held
+from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_runs import counting, wait_until, workers_of, world_of, write_job
 from .test_run_cli import started

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from slacktide.cli import run
-from slacktide.learn.hedge import Hedge
-from slacktide.learn.state_file import load, save
+from slacktide.policies.selection.hedge import Hedge
+from slacktide.policies.selection.state_file import load, save
 
 ROOT = Path(__file__).parents[2]
 JOB = str(ROOT / "examples" / "llama-lora.yaml")

@@ -8,9 +8,9 @@ import pytest
 
 from slacktide.budget.widths import optimal_widths
 from slacktide.cli import run
-from slacktide.events import Lived
-from slacktide.jobfile.fleet import read_fleet_file
-from slacktide.store.sqlite import SqliteStore
+from slacktide.files.fleet.fleet import read_fleet_file
+from slacktide.journal.events import Lived
+from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_runs import SPEED, counting, world_of, write_table
 

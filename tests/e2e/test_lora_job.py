@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from slacktide.jobfile import read_job_file
-from slacktide.speedup import Amdahl
+from slacktide.core.speedup import Amdahl
+from slacktide.files.job import read_job_file
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import TrainingJob

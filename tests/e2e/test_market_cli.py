@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from slacktide.cli import run, slacktide
-from slacktide.market.profiles import PROFILES
-from slacktide.market.samples import COLUMNS
+from slacktide.market.formats.reading.samples import COLUMNS
 from slacktide.market.source import open_market
+from slacktide.market.synthetic.profiles import PROFILES
 
 POOL_KEYS = {
     "name", "start", "end", "slot_hours", "slots", "hours", "max_spot_gpus", "any_share", "half_share",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from slacktide.cli import run
-from slacktide.jobfile import read_job_file
+from slacktide.files.job import read_job_file
 
 from .parts_of_runs import ROOT, later, wait_until, workers_of
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from slacktide.cli import run
-from slacktide.events import Decided, Resumed
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import Decided, Resumed
+from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_runs import workers_of, world_of
 
 EAST, WEST = "aws/us-east-1a", "aws/us-west-2a"
 OWN = """
-from slacktide.types import Allocation, Reason, Wish
+from slacktide.core.types import Allocation, Reason, Wish
 
 
 class WhereItIs:

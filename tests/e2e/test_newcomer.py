@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.requests import LONGEST_KEY
+from slacktide.app.jobs.requests import LONGEST_KEY
 from slacktide.cli import run
-from slacktide.errors import InputError
-from slacktide.store.codec import parse
+from slacktide.core.errors import InputError
+from slacktide.journal.codec.codec import parse
 
 JOB = """\
 name: first

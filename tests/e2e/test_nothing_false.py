@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 import pytest
 
-from slacktide.app.controller import Controller, Setup
-from slacktide.app.journal import open_journal
-from slacktide.app.submission import Submission
+from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.submission import Submission
+from slacktide.app.journal.journal import open_journal
 from slacktide.cli import run
-from slacktide.engine.world import Track
-from slacktide.events import Ended, Lived, Lost, WorkerFailed
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import Ended, Lived, Lost, WorkerFailed
+from slacktide.journal.state.world import Track
+from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_runs import (
     PATIENCE_S,

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
-from slacktide.app.market import MarketSpec
-from slacktide.backtesting.compare import guarded
-from slacktide.backtesting.roaming import Ground, run
+from slacktide.app.markets.market import MarketSpec
 from slacktide.cli import run as slacktide
-from slacktide.jobfile import read_job_file
-from slacktide.policy.roaming_horizon import RoamingHorizon
+from slacktide.files.job import read_job_file
+from slacktide.policies.pools.roaming_horizon import RoamingHorizon
+from slacktide.simulation.compare import guarded
+from slacktide.simulation.roaming import Ground, run
 
 MARKET = "synthetic:h100?pools=3&days=4"
 JOB = """name: gang

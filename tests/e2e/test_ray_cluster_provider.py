@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from slacktide.checks import check_provider
-from slacktide.provider.base import NoCapacity, Refused, Renter, Unreachable
-from slacktide.provider.ray_cluster import RayCluster
-from slacktide.provider.tickets import Spec
+from slacktide.journal.state.tickets import Spec
+from slacktide.providers.base import NoCapacity, Refused, Renter, Unreachable
+from slacktide.providers.ray_cluster.ray_cluster import RayCluster
 from tests.parts_of_ray import needs_ray, ray_cluster
 
 PATIENCE_S = 120.0
@@ -61,8 +61,8 @@ def test_it_must_be_said_where_the_cluster_is(monkeypatch: pytest.MonkeyPatch) -
 def test_the_child_ends_with_whoever_asked(tmp_path: Path) -> None:
     code = (
         "import os, signal\n"
-        "from slacktide.provider.child import Child\n"
-        "child = Child('slacktide.provider.ray_child')\n"
+        "from slacktide.providers.child.child import Child\n"
+        "child = Child('slacktide.providers.ray_cluster.child')\n"
         "print(child._begun().pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.journal import runs_of
-from slacktide.app.uploads import markets_of
+from slacktide.app.journal.journal import runs_of
 from slacktide.cli import run
-from slacktide.learn.hedge import Hedge
-from slacktide.learn.state_file import default_path, save
+from slacktide.policies.selection.hedge import Hedge
+from slacktide.policies.selection.state_file import default_path, save
+from slacktide.service.uploads.uploads import markets_of
 
 from .parts_of_runs import wait_until
 from .parts_of_servers import Server

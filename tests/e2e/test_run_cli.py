@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.controller import Controller, Setup
-from slacktide.app.submission import Submission
+from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.submission import Submission
 from slacktide.cli import run
-from slacktide.events import Preempted, WorkerFailed
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import Preempted, WorkerFailed
+from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_runs import (
     ROOT,

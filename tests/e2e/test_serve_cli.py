@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.http import Client
-from slacktide.app.remote import RemoteJournal
 from slacktide.cli import run
-from slacktide.events import SubmissionAsked, Submitted
-from slacktide.store.sqlite import SqliteStore
+from slacktide.client.http import Client
+from slacktide.client.remote import RemoteJournal
+from slacktide.journal.events import SubmissionAsked, Submitted
+from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_runs import wait_until, world_of
 from .parts_of_servers import Server, Submitter

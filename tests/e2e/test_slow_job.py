@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 
 from slacktide.cli import run
-from slacktide.events import Decided, Ended, Event, HealthChanged, PaceRevised
-from slacktide.pace import mean_factor
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import Decided, Ended, Event, HealthChanged, PaceRevised
+from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.physics.pace import mean_factor
 
 from .parts_of_runs import write_table
 

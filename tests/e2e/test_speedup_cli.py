@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slacktide.cli import run
-from slacktide.jobfile.fleet import parse_fleet
+from slacktide.files.fleet.fleet import parse_fleet
 
 ROOT = Path(__file__).parents[2]
 DATA = str(ROOT / "examples" / "speedup.csv")

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from slacktide.cli import run
-from slacktide.events import Blocked, Resumed
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import Blocked, Resumed
+from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_runs import SPEED, write_table
 

@@ -7,16 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from slacktide.learn.hedge import Hedge
-from slacktide.learn.state_file import save
+from slacktide.policies.selection.hedge import Hedge
+from slacktide.policies.selection.state_file import save
 from tests.parts_of_ray import RayCluster, needs_ray, ray_cluster
 
 ROOT = Path(__file__).parents[2]
 JOB = ROOT / "examples" / "llama-lora.yaml"
 MARKET = "synthetic:h100?days=5&slot=30m&seed=5"
 OWN = """
-from slacktide.policy.view import View
-from slacktide.types import Allocation
+from slacktide.policies.view import View
+from slacktide.core.types import Allocation
 
 
 class Widest:
@@ -63,8 +63,8 @@ def what_is_learned_is_the_same(cluster: RayCluster, tmp_path: Path) -> None:
 def experiments_are_the_same(cluster: RayCluster, tmp_path: Path) -> None:
     code = f"""
 from tests.e2e.parts_of_sweeps import experiments, killed_once
-from slacktide.app.spreading import open_spread
-from slacktide.spread.base import HERE
+from slacktide.app.planning.spreading import open_spread
+from slacktide.simulation.parallel.base import HERE
 
 with open_spread("ray:{cluster.address}") as spread:
     assert spread.workers == 2

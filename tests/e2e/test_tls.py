@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from slacktide.app.http import Client
 from slacktide.cli import run
-from slacktide.errors import BackendError
+from slacktide.client.http import Client
+from slacktide.core.errors import BackendError
 
 from .parts_of_servers import Server
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.journal import runs_of
-from slacktide.backend.local.folder import progress_path
+from slacktide.app.journal.journal import runs_of
+from slacktide.backends.workers.job_folder import progress_path
 from slacktide.cli import run
-from slacktide.engine.world import World
+from slacktide.journal.state.world import World
 
 from .parts_of_runs import ROOT, later, wait_until, world_of, write_job
 

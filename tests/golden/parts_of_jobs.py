@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slacktide.backtesting.compare import run_in_detail, setting_for
+from slacktide.core.speedup import Amdahl
+from slacktide.core.types import Billing, Job
 from slacktide.market.base import Market, Pool
-from slacktide.policy.base import policies
+from slacktide.policies.base import policies
 from slacktide.results.run import Run
-from slacktide.speedup import Amdahl
-from slacktide.types import Billing, Job
+from slacktide.simulation.compare import run_in_detail, setting_for
 
 from .exact import digest, lines
 

@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from slacktide.allocate.base import Settled, allocators
-from slacktide.allocate.view import begin, needs_market
-from slacktide.backtesting.stream.events import run_events
-from slacktide.backtesting.stream.settled import is_independent, run_settled
+from slacktide.allocators.base import Settled, allocators
+from slacktide.allocators.view import begin, needs_market
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
-from slacktide.register import Spec
-from slacktide.results.stream import StreamRun
-from slacktide.speedup import Amdahl, Power, Table
-from slacktide.types import Job, Phase
+from slacktide.core.register import Spec
+from slacktide.core.speedup import Amdahl, Power, Table
+from slacktide.core.types import Job, Phase
+from slacktide.results.fleets.stream import StreamRun
+from slacktide.simulation.stream.events import run_events
+from slacktide.simulation.stream.settled import is_independent, run_settled
 
 from .exact import digest, lines
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from slacktide.core.types import Billing
 from slacktide.market.source import open_market
-from slacktide.types import Billing
 
 from .parts_of_jobs import BILLINGS, FOLDER, told
 

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from slacktide.cli import run
-from slacktide.engine.journal_market import make_journal
-from slacktide.engine.snapshots import read_world
-from slacktide.events import ClockSet, Event, Lived
-from slacktide.ledger import Priced, Stretch
-from slacktide.provider import fake
-from slacktide.provider.base import Renter
-from slacktide.provider.fake import EPOCH, Cloud, Fake, Faults
-from slacktide.provider.keeper import Keeper
-from slacktide.provider.rules import Rules
-from slacktide.provider.tickets import Fact, Spec, Tickets
-from slacktide.store.sqlite import SqliteStore
-from slacktide.tariff import Charge
-from slacktide.types import JobState, Quote
+from slacktide.core.types import JobState, Quote
+from slacktide.engine.job.journal_market import make_journal
+from slacktide.journal.events import ClockSet, Event, Lived
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.tickets import Fact, Spec, Tickets
+from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.physics.ledger import Priced, Stretch
+from slacktide.physics.tariff import Charge
+from slacktide.providers.base import Renter
+from slacktide.providers.keeper import Keeper
+from slacktide.providers.rules import Rules
+from slacktide.testing import fake_provider as fake
+from slacktide.testing.fake_provider import EPOCH, Cloud, Fake, Faults
 
 FOLDER = Path(__file__).parent / "text"
 PAGE = Path(__file__).parents[2] / "docs/reference/json.md"

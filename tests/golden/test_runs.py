@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backtesting import compare
-from slacktide.jobfile import read_job_file
+from slacktide.files.job import read_job_file
 from slacktide.market.source import open_market
-from slacktide.policy.base import policies
+from slacktide.policies.base import policies
 from slacktide.results.run import Run
+from slacktide.simulation import compare
 
 ROOT = Path(__file__).parents[2]
 CASES = [

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.frontier import frontier
-from slacktide.budget.one_width import one_widths
+from slacktide.budget.solution.frontier import frontier
+from slacktide.budget.solution.one_width import one_widths
 from slacktide.budget.widths import optimal_widths
-from slacktide.speedup import Amdahl, Linear, Power, Table
-from slacktide.types import Job, Phase
+from slacktide.core.speedup import Amdahl, Linear, Power, Table
+from slacktide.core.types import Job, Phase
 
 MEASURED = Table.of({1: 1.0, 2: 1.8, 4: 3.0, 8: 4.5})
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from slacktide.arrays import Floats
 from slacktide.budget.classes import JobClass
-from slacktide.errors import SlacktideError
+from slacktide.core.arrays import Floats
+from slacktide.core.errors import SlacktideError
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,11 @@ from typing import Any
 
 import numpy as np
 
-from slacktide.arrays import Floats, Ints
-from slacktide.errors import SlacktideError
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.errors import SlacktideError
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
 from slacktide.market.base import Pool
-from slacktide.solve.slotted import slotted
-from slacktide.types import TIME_TOLERANCE_HOURS, Job
+from slacktide.solvers.slotted import slotted
 
 Expression = dict[int, float]
 

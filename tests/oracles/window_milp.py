@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slacktide.solve.slotted import slotted
-from slacktide.types import Job, JobState, Quote
+from slacktide.core.types import Job, JobState, Quote
+from slacktide.solvers.slotted import slotted
 from tests.oracles.milp import Limits, Model, Status, run
 
 MOST_WORK_USD = 1e5

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.budget.choices import Choice, Weights
 from slacktide.budget.classes import JobClass
-from slacktide.budget.curves import Entry, rows_of, width_array
-from slacktide.budget.frontier import frontier
-from slacktide.budget.hulls import Hulls, find_hulls
-from slacktide.budget.paths import find_paths
 from slacktide.budget.result import FleetPlan
-from slacktide.budget.whole_gpus import paths_of
+from slacktide.budget.solution.choices import Choice, Weights
+from slacktide.budget.solution.curves import Entry, rows_of, width_array
+from slacktide.budget.solution.frontier import frontier
+from slacktide.budget.solution.hulls import Hulls, find_hulls
+from slacktide.budget.solution.paths import find_paths
+from slacktide.budget.solution.whole_gpus import paths_of
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
-from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Job, Phase
+from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.core.types import Job, Phase
 from tests.oracles import budget_widths as reference
 
 BATCHES = 10

@@ -9,22 +9,22 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from slacktide.arrays import Floats, Ints
-from slacktide.backtesting import plain
-from slacktide.compiled import compilable, compiled
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compilable, compiled
+from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.core.types import Allocation, Job, JobState, Quote
 from slacktide.market.base import Pool
-from slacktide.physics import lose
-from slacktide.policy.base import policies
-from slacktide.policy.deadline_guard import DeadlineGuard
-from slacktide.policy.on_demand import OnDemand
-from slacktide.policy.view import View
-from slacktide.solve import clairvoyant as solver
-from slacktide.solve.clairvoyant import clairvoyant, clairvoyant_table
-from slacktide.solve.forward_run import solve_starts
-from slacktide.solve.frame import frame
-from slacktide.solve.slotted import Slotted, live_slot, slotted
-from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Allocation, Job, JobState, Quote
+from slacktide.physics.physics import lose
+from slacktide.policies.base import policies
+from slacktide.policies.deadline_guard import DeadlineGuard
+from slacktide.policies.on_demand import OnDemand
+from slacktide.policies.view import View
+from slacktide.simulation import plain
+from slacktide.solvers.clairvoyant import clairvoyant as solver
+from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant, clairvoyant_table
+from slacktide.solvers.clairvoyant.forward_run import solve_starts
+from slacktide.solvers.clairvoyant.frame import frame
+from slacktide.solvers.slotted import Slotted, live_slot, slotted
 from tests.oracles import milp
 from tests.parts_of_effort import examples
 
@@ -280,7 +280,7 @@ def test_values_computed_again_are_the_same(kind: str, monkeypatch: pytest.Monke
     job, pool, starts = large_job(kind), large_market(4), range(0, 96, 32)
     at_once = clairvoyant_table(job, pool, starts, accuracy=1 / 500)
     assert frame(job, 0.5, 1 / 500).segment == LARGE_SLOTS
-    monkeypatch.setattr("slacktide.solve.frame.STORED_NUMBERS", 600_000)
+    monkeypatch.setattr("slacktide.solvers.clairvoyant.frame.STORED_NUMBERS", 600_000)
     numbers = frame(job, 0.5, 1 / 500)
     assert numbers.segment == 7
     assert numbers.last == 500

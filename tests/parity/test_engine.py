@@ -8,23 +8,23 @@ import json
 import numpy as np
 import pytest
 
-from slacktide.backend.replay import Replay
-from slacktide.backtesting import batch, plain
-from slacktide.backtesting.compare import guarded, run_many, setting_for
-from slacktide.engine.bill import audit, bill
+from slacktide.backends.replay import Replay
+from slacktide.core.speedup import Amdahl
+from slacktide.core.types import UNLIMITED_GPUS, Job
+from slacktide.engine.bills.bill import audit, bill
+from slacktide.engine.bills.result import run_result, yardsticks
 from slacktide.engine.engine import Engine
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.engine.result import run_result, yardsticks
-from slacktide.engine.world import World
-from slacktide.events import Decided, Lived, Preempted, Submitted
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import Decided, Lived, Preempted, Submitted
+from slacktide.journal.state.world import World
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market
-from slacktide.market.notice import warning
+from slacktide.market.pools.notice import warning
 from slacktide.market.source import open_market
-from slacktide.policy.base import policies
+from slacktide.policies.base import policies
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, result_of
-from slacktide.speedup import Amdahl
-from slacktide.store.memory import MemoryStore
-from slacktide.types import UNLIMITED_GPUS, Job
+from slacktide.simulation import batch, plain
+from slacktide.simulation.compare import guarded, run_many, setting_for
 
 JOBS = {
     "hard": Job(

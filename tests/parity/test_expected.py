@@ -9,16 +9,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from slacktide import physics
+from slacktide.core.speedup import Amdahl, Linear
+from slacktide.core.types import Job, JobState, Quote
 from slacktide.market.base import Pool
-from slacktide.pace import KNOWN
-from slacktide.policy.base import Sight
-from slacktide.policy.stochastic_horizon import Table, look_up
-from slacktide.solve import expected
-from slacktide.solve.clairvoyant import clairvoyant
-from slacktide.solve.slotted import Slotted, live_slot, slotted
-from slacktide.speedup import Amdahl, Linear
-from slacktide.types import Job, JobState, Quote
+from slacktide.physics import physics
+from slacktide.physics.pace import KNOWN
+from slacktide.policies.base import Sight
+from slacktide.policies.stochastic_horizon import Table, look_up
+from slacktide.solvers import expected
+from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant
+from slacktide.solvers.slotted import Slotted, live_slot, slotted
 
 ON_DEMAND_USD = 4.0
 

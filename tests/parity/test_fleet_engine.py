@@ -9,28 +9,28 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from slacktide import ledger
-from slacktide.allocate.base import allocators
-from slacktide.allocate.view import FleetView, Remembering, begin
-from slacktide.arrays import Ints
-from slacktide.backend.replay import Replay
-from slacktide.backtesting.stream.events import run_events
+from slacktide.allocators.base import allocators
+from slacktide.allocators.view import FleetView, Remembering, begin
+from slacktide.backends.replay import Replay
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
+from slacktide.core.arrays import Ints
+from slacktide.core.register import Spec
+from slacktide.core.types import Job, Phase
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleets import FleetRun
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.engine.snapshots import keep, read_world
-from slacktide.engine.world import World
-from slacktide.events import Kept, Lived, Remembered, Submitted
+from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import Kept, Lived, Remembered, Submitted
+from slacktide.journal.state.snapshots import keep, read_world
+from slacktide.journal.state.world import World
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
-from slacktide.policy.base import policies
-from slacktide.register import Spec
-from slacktide.results.stream import StreamRun
-from slacktide.store.memory import MemoryStore
-from slacktide.tariff import tariff_of
-from slacktide.types import Job, Phase
+from slacktide.physics import ledger
+from slacktide.physics.tariff import tariff_of
+from slacktide.policies.base import policies
+from slacktide.results.fleets.stream import StreamRun
+from slacktide.simulation.stream.events import run_events
 from tests.golden.parts_of_streams import POLICIES, SETTINGS, Ground
 from tests.parts_of_effort import examples
 

@@ -12,32 +12,32 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slacktide import ledger
-from slacktide.allocate.base import allocators
-from slacktide.allocate.patient_spot import PatientSpot
-from slacktide.allocate.view import Admitting, Allocator, Decision, FleetView, Remembering, begin
-from slacktide.backend.replay import Replay
-from slacktide.backtesting.fleet.kernel import Orders
-from slacktide.backtesting.fleet.run import run_fleet
-from slacktide.backtesting.fleet.scene import FleetScene, Member
-from slacktide.backtesting.roaming import Ground
+from slacktide.allocators.base import allocators
+from slacktide.allocators.patient_spot import PatientSpot
+from slacktide.allocators.view import Admitting, Allocator, Decision, FleetView, Remembering, begin
+from slacktide.backends.replay import Replay
 from slacktide.budget.allowance import Allowance, Renewal
+from slacktide.core.errors import InfeasibleError
+from slacktide.core.register import Spec
+from slacktide.core.speedup import Amdahl
+from slacktide.core.types import UNLIMITED_GPUS, Job, Phase, PoolChoice, Refusal
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleet_market import FleetMarket
-from slacktide.engine.fleets import FleetRun
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.engine.snapshots import read_world
-from slacktide.engine.world import World
-from slacktide.errors import InfeasibleError
-from slacktide.events import Event, Lived, Record, Submitted
+from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.market import FleetMarket
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import Event, Lived, Record, Submitted
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.world import World
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
-from slacktide.market.moves import Moves
-from slacktide.pace import USUAL_SPREAD
-from slacktide.policy.base import policies
-from slacktide.register import Spec
-from slacktide.speedup import Amdahl
-from slacktide.store.memory import MemoryStore
-from slacktide.types import UNLIMITED_GPUS, Job, Phase, PoolChoice, Refusal
+from slacktide.market.pools.moves import Moves
+from slacktide.physics import ledger
+from slacktide.physics.pace import USUAL_SPREAD
+from slacktide.policies.base import policies
+from slacktide.simulation.fleet.kernel import Orders
+from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.roaming import Ground
 
 ALLOCATORS: tuple[Spec, ...] = (
     {"patient-spot": {"width": 4, "wait_hours": 0.7}},

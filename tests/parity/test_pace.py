@@ -7,19 +7,19 @@ import dataclasses
 import numpy as np
 import pytest
 
-from slacktide import physics
-from slacktide.backtesting import batch, plain
-from slacktide.backtesting.compare import compare, guarded
-from slacktide.backtesting.plain import Setting
-from slacktide.errors import InputError
+from slacktide.core.errors import InputError
+from slacktide.core.speedup import Amdahl
+from slacktide.core.types import Job
 from slacktide.market.base import Pool
 from slacktide.market.source import open_market
-from slacktide.pace import USUAL_SPREAD
-from slacktide.policy.base import policies
-from slacktide.policy.deadline_guard import to_spare
-from slacktide.speedup import Amdahl
-from slacktide.truth import AS_SAID, RandomTruth, Truth
-from slacktide.types import Job
+from slacktide.physics import physics
+from slacktide.physics.pace import USUAL_SPREAD
+from slacktide.physics.truth import AS_SAID, RandomTruth, Truth
+from slacktide.policies.base import policies
+from slacktide.policies.deadline_guard import to_spare
+from slacktide.simulation import batch, plain
+from slacktide.simulation.compare import compare, guarded
+from slacktide.simulation.plain import Setting
 
 SLACKS = (0.3, 0.6, 1.1)
 TRUTHS = (AS_SAID, Truth(0.6), Truth(1.2), Truth(1.5), Truth(1.9), Truth(1.3, 0.8))

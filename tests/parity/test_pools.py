@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from slacktide import physics
-from slacktide.arrays import Floats
-from slacktide.ledger import live
+from slacktide.core.arrays import Floats
+from slacktide.core.speedup import Linear
+from slacktide.core.types import FINISH_FAST, Job, JobState
 from slacktide.market.base import Pool
-from slacktide.solve.pools.optimum import optimum
-from slacktide.speedup import Linear
-from slacktide.tariff import Meter, tariff_of
-from slacktide.types import FINISH_FAST, Job, JobState
+from slacktide.physics import physics
+from slacktide.physics.ledger import live
+from slacktide.physics.tariff import Meter, tariff_of
+from slacktide.solvers.pools.optimum import optimum
 
 VECTORS = [
     (600, 11, 120, [[0, 0, 1, 1, 0, 1], [0, 1, 0, 0, 1, 1]],

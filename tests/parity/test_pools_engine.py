@@ -9,27 +9,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.backend.replay import Replay
-from slacktide.backtesting import roaming
-from slacktide.backtesting.compare import guarded
-from slacktide.backtesting.roaming import Ground
-from slacktide.engine.bill import audit
+from slacktide.backends.replay import Replay
+from slacktide.core.types import UNLIMITED_GPUS, Job, PoolChoice
+from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.feed import Feed
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.engine.world import World
-from slacktide.events import Decided, Lived, Preempted, Sight, Submitted
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import Decided, Lived, Preempted, Sight, Submitted
+from slacktide.journal.state.world import World
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market
-from slacktide.market.notice import warning
+from slacktide.market.formats.tables.table import write_table
+from slacktide.market.live.feed import Feed
+from slacktide.market.pools.notice import warning
 from slacktide.market.source import open_market
-from slacktide.market.table import write_table
-from slacktide.policy.eager_failover import EagerFailover
-from slacktide.policy.roaming_horizon import RoamingHorizon
-from slacktide.policy.skynomad import SkyNomad
-from slacktide.policy.view import Policy
+from slacktide.policies.pools.eager_failover import EagerFailover
+from slacktide.policies.pools.roaming_horizon import RoamingHorizon
+from slacktide.policies.pools.skynomad import SkyNomad
+from slacktide.policies.view import Policy
 from slacktide.results.run import Run
-from slacktide.store.memory import MemoryStore
-from slacktide.types import UNLIMITED_GPUS, Job, PoolChoice
+from slacktide.simulation import roaming
+from slacktide.simulation.compare import guarded
+from slacktide.simulation.roaming import Ground
 
 JOBS = {
     "hard": Job(

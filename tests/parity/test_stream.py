@@ -5,20 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slacktide.allocate.base import allocators
-from slacktide.allocate.view import AnyAllocator, needs_market
-from slacktide.backtesting.stream.events import run_events
-from slacktide.backtesting.stream.simulate import simulate
+from slacktide.allocators.base import allocators
+from slacktide.allocators.view import AnyAllocator, needs_market
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.one_width import one_widths
+from slacktide.budget.solution.one_width import one_widths
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
-from slacktide.register import Spec
-from slacktide.results.stream import StreamRun
-from slacktide.speedup import Amdahl, Linear, Power, Table
-from slacktide.types import Job, Phase
+from slacktide.core.register import Spec
+from slacktide.core.speedup import Amdahl, Linear, Power, Table
+from slacktide.core.types import Job, Phase
+from slacktide.results.fleets.stream import StreamRun
+from slacktide.simulation.stream.events import run_events
+from slacktide.simulation.stream.simulate import simulate
 
 CLASSES = (
     JobClass(Job(name="amdahl", work_gpu_hours=2.0, speedup=Amdahl(0.9)), arrivals_per_hour=5.0),

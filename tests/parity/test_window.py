@@ -9,15 +9,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slacktide import ledger
-from slacktide.arrays import Floats
-from slacktide.compiled import compiled
-from slacktide.physics import lose, terms
-from slacktide.solve.slotted import slotted
-from slacktide.solve.window.programme import FREE, LINE_BINDS, OUT_OF_REACH, plan_window, window_plan
-from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.tariff import Meter, tariff_of
-from slacktide.types import Job, JobState, Quote
+from slacktide.core.arrays import Floats
+from slacktide.core.compiled import compiled
+from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.core.types import Job, JobState, Quote
+from slacktide.physics import ledger
+from slacktide.physics.physics import lose, terms
+from slacktide.physics.tariff import Meter, tariff_of
+from slacktide.solvers.slotted import slotted
+from slacktide.solvers.window.programme import FREE, LINE_BINDS, OUT_OF_REACH, plan_window, window_plan
 from tests.oracles import window_milp
 from tests.oracles.window_milp import Window
 from tests.parts_of_effort import examples

@@ -11,13 +11,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.continuous import real_choices_of
-from slacktide.budget.curves import TIE_SHARE
-from slacktide.budget.frontier import Frontier, frontier
-from slacktide.budget.one_width import one_widths
+from slacktide.budget.solution.continuous import real_choices_of
+from slacktide.budget.solution.curves import TIE_SHARE
+from slacktide.budget.solution.frontier import Frontier, frontier
+from slacktide.budget.solution.one_width import one_widths
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
-from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Job, Phase
+from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.core.types import Job, Phase
 
 shares = st.floats(0.0, 1.0)
 work = st.floats(0.01, 20.0)

@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slacktide.checks.history import history
-from slacktide.errors import InputError
-from slacktide.events import KINDS, Decided, Event
-from slacktide.store.codec import FORM, KIND, PRESENT_FORM, decode, encode, plain, text
-from slacktide.store.memory import MemoryStore
-from slacktide.types import JobState, Quote
+from slacktide.core.errors import InputError
+from slacktide.core.types import JobState, Quote
+from slacktide.journal.codec.codec import FORM, KIND, PRESENT_FORM, decode, encode, plain, text
+from slacktide.journal.events import KINDS, Decided, Event
+from slacktide.journal.store.memory import MemoryStore
 from tests.parts_of_effort import examples
 
 TEXTS = st.text(st.characters(codec="utf-8") | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF))

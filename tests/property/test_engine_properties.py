@@ -10,15 +10,15 @@ from hypothesis import given, settings
 
 from campaigns.lives.alone import Driven, lanes, looks, requests
 from campaigns.lives.owed import owed
-from slacktide.backtesting import plain
-from slacktide.backtesting.compare import setting_for
-from slacktide.engine.bill import audit
-from slacktide.engine.lane import Lane
-from slacktide.engine.snapshots import keep, present_form, read_world
-from slacktide.engine.world import World
-from slacktide.events import Event
-from slacktide.ledger import bill
+from slacktide.engine.bills.bill import audit
+from slacktide.engine.job.lane import Lane
+from slacktide.journal.events import Event
+from slacktide.journal.state.snapshots import keep, present_form, read_world
+from slacktide.journal.state.world import World
 from slacktide.market.base import Market
+from slacktide.physics.ledger import bill
+from slacktide.simulation import plain
+from slacktide.simulation.compare import setting_for
 from tests.parts_of_effort import examples
 
 

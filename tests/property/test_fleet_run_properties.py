@@ -8,28 +8,28 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from slacktide.allocate.base import allocators
-from slacktide.allocate.each import each
-from slacktide.allocate.on_demand_widths import OnDemandWidths
-from slacktide.allocate.view import Allocator, AnyAllocator, FleetView, Wanted
-from slacktide.backtesting import plain, roaming
-from slacktide.backtesting.fleet.kernel import Orders
-from slacktide.backtesting.fleet.run import run_fleet
-from slacktide.backtesting.fleet.scene import FleetScene, Member
-from slacktide.backtesting.roaming import Ground
-from slacktide.backtesting.stream.events import run_events
+from slacktide.allocators.base import allocators
+from slacktide.allocators.each import each
+from slacktide.allocators.on_demand_widths import OnDemandWidths
+from slacktide.allocators.view import Allocator, AnyAllocator, FleetView, Wanted
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
+from slacktide.checks.allocators.site_cases import site_cases
 from slacktide.checks.cases import cases, random_speedup
-from slacktide.checks.site_cases import site_cases
+from slacktide.core.types import Job, Refusal
 from slacktide.market.base import Market, Pool
-from slacktide.policy.base import policies
-from slacktide.policy.deadline_guard import DeadlineGuard
-from slacktide.policy.view import Policy
-from slacktide.results.fleet import FleetRun, Held
-from slacktide.types import Job, Refusal
+from slacktide.policies.base import policies
+from slacktide.policies.deadline_guard import DeadlineGuard
+from slacktide.policies.view import Policy
+from slacktide.results.fleets.fleet import FleetRun, Held
+from slacktide.simulation import plain, roaming
+from slacktide.simulation.fleet.kernel import Orders
+from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.roaming import Ground
+from slacktide.simulation.stream.events import run_events
 
 ROUNDING = 1e-9
 """USD and hours that two ways to add up may differ by."""

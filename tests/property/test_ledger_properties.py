@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide import ledger, physics
 from slacktide.checks.cases import random_case
-from slacktide.ledger import Priced, Stretch
-from slacktide.tariff import Meter, Tariff
-from slacktide.types import JobState, Quote
+from slacktide.core.types import JobState, Quote
+from slacktide.physics import ledger, physics
+from slacktide.physics.ledger import Priced, Stretch
+from slacktide.physics.tariff import Meter, Tariff
 
 SLOT_HOURS = 0.5
 SAME_USD = 1e-9

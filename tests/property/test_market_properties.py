@@ -11,14 +11,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide.errors import SlacktideError
+from slacktide.core.errors import SlacktideError
 from slacktide.market.base import Market, Pool
-from slacktide.market.profiles import PROFILES
-from slacktide.market.samples import COLUMNS, Irregular
+from slacktide.market.formats.reading.samples import COLUMNS, Irregular
+from slacktide.market.formats.tables.table import read_table, write_table
 from slacktide.market.series import resample
 from slacktide.market.source import open_market
-from slacktide.market.synthetic import synthesize
-from slacktide.market.table import read_table, write_table
+from slacktide.market.synthetic.profiles import PROFILES
+from slacktide.market.synthetic.synthetic import synthesize
 from tests.parts_of_effort import examples
 
 PRICES = st.floats(0, 1e6, allow_nan=False)

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from campaigns.lives.mixed import Site, rented_gpu_hours, sites, stretches
 from campaigns.lives.site import SLOT_HOURS, SLOTS
-from slacktide import ledger
-from slacktide.backend.replay import Replay
+from slacktide.backends.replay import Replay
 from slacktide.engine.engine import Engine
-from slacktide.engine.snapshots import keep, known
-from slacktide.store.memory import MemoryStore
-from slacktide.tariff import tariff_of
+from slacktide.journal.state.snapshots import keep, known
+from slacktide.journal.store.memory import MemoryStore
+from slacktide.physics import ledger
+from slacktide.physics.tariff import tariff_of
 
 
 @given(site=sites(), ticks=st.sampled_from([1, 4]), late_hours=st.sampled_from([0.0, 0.03]))

@@ -8,16 +8,16 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from slacktide.backtesting import plain
-from slacktide.backtesting.plain import Setting, played
-from slacktide.backtesting.playback import Playback
 from slacktide.checks.reach import find_numbers
-from slacktide.forecast.base import Forecaster, forecasters, knows_the_future
+from slacktide.core.types import Job, JobState
 from slacktide.market.base import Pool
+from slacktide.market.forecast.base import Forecaster, forecasters, knows_the_future
 from slacktide.market.source import open_market
-from slacktide.policy.base import LATE, policies
-from slacktide.policy.view import View, look
-from slacktide.types import Job, JobState
+from slacktide.policies.base import LATE, policies
+from slacktide.policies.view import View, look
+from slacktide.simulation import plain
+from slacktide.simulation.plain import Setting, played
+from slacktide.simulation.playback import Playback
 
 JOB = Job(work_gpu_hours=18, deadline_hours=9, widths=(1, 2, 4), restart_hours=0.2, checkpoint_hours=0.3)
 START = 70

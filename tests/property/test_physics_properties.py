@@ -9,13 +9,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide import physics
-from slacktide.backtesting import plain
 from slacktide.checks.cases import Case, random_case
-from slacktide.policy.base import policies
-from slacktide.policy.deadline_guard import DeadlineGuard
-from slacktide.policy.view import Policy, View
-from slacktide.types import Allocation, JobState, Reason
+from slacktide.core.types import Allocation, JobState, Reason
+from slacktide.physics import physics
+from slacktide.policies.base import policies
+from slacktide.policies.deadline_guard import DeadlineGuard
+from slacktide.policies.view import Policy, View
+from slacktide.simulation import plain
 
 
 @st.composite

@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide import physics
-from slacktide.allocate import promises
-from slacktide.backtesting.fleet.scene import FleetScene, Member
-from slacktide.checks.site_cases import site_cases
+from slacktide.allocators.prices import promises
+from slacktide.allocators.site.kinds import Kinds, Lives, state_of, terms_of
+from slacktide.checks.allocators.site_cases import site_cases
+from slacktide.core.types import Job, PoolChoice, Quote, Wish
 from slacktide.market.base import Market, Pool
-from slacktide.market.moves import Moves
-from slacktide.policy import rescue
-from slacktide.site.kinds import Kinds, Lives, state_of, terms_of
-from slacktide.types import Job, PoolChoice, Quote, Wish
+from slacktide.market.pools.moves import Moves
+from slacktide.physics import physics
+from slacktide.policies.pools import rescue
+from slacktide.simulation.fleet.scene import FleetScene, Member
 
 
 class Moment(NamedTuple):

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slacktide.allocate.quota import Windows, first_gap, most_needed
-from slacktide.allocate.shadow_prices import ShadowPrices
-from slacktide.backtesting.fleet.run import run_fleet
-from slacktide.backtesting.fleet.scene import FleetScene, Member
-from slacktide.checks.site_cases import site_cases
+from slacktide.allocators.prices.quota import Windows, first_gap, most_needed
+from slacktide.allocators.shadow_prices import ShadowPrices
+from slacktide.checks.allocators.site_cases import site_cases
+from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
-from slacktide.types import Job
+from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.scene import FleetScene, Member
 
 
 def test_what_is_admitted_is_in_time_and_no_more_is_held_than_may_be() -> None:

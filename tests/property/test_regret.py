@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide.arrays import Floats
-from slacktide.learn.hedge import Hedge
-from slacktide.learn.rate import Adaptive, Anytime, Fixed, Rate
+from slacktide.core.arrays import Floats
+from slacktide.policies.selection.hedge import Hedge
+from slacktide.policies.selection.rate import Adaptive, Anytime, Fixed, Rate
 
 ROUNDING = 1e-6
 """Utilities are kept to 2**-32, so that a thousand of them may be off by this much."""

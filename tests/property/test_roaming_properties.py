@@ -10,16 +10,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from slacktide import ledger
-from slacktide.backtesting.roaming import Ground, Sight, run
+from slacktide.core.types import Allocation, Job, PoolChoice, Reason, Wish
 from slacktide.market.base import Market, Pool
-from slacktide.market.moves import Moves
-from slacktide.policy.deadline_guard import DeadlineGuard
-from slacktide.policy.roaming_horizon import RoamingHorizon
-from slacktide.policy.view import View
-from slacktide.solve.pools.optimum import optimum
-from slacktide.tariff import tariff_of
-from slacktide.types import Allocation, Job, PoolChoice, Reason, Wish
+from slacktide.market.pools.moves import Moves
+from slacktide.physics import ledger
+from slacktide.physics.tariff import tariff_of
+from slacktide.policies.deadline_guard import DeadlineGuard
+from slacktide.policies.pools.roaming_horizon import RoamingHorizon
+from slacktide.policies.view import View
+from slacktide.simulation.roaming import Ground, Sight, run
+from slacktide.solvers.pools.optimum import optimum
 
 SLOTS = 60
 

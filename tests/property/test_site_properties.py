@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from campaigns.lives.site import POLICIES, SLOT_HOURS, SLOTS, Always, lanes, lived, markets, sites
-from slacktide import ledger, physics
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.events import Lived, Preempted
+from slacktide.allocators.site.spot import Claim, Spot
+from slacktide.core.types import Job, JobState
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import Lived, Preempted
 from slacktide.market.base import Market, Pool
-from slacktide.policy.base import policies
-from slacktide.site.spot import Claim, Spot
-from slacktide.types import Job, JobState
+from slacktide.physics import ledger, physics
+from slacktide.policies.base import policies
 from tests.parts_of_effort import examples
 
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide.allocate.view import Fact, Finished, FleetView, Progressed, Wanted
-from slacktide.backtesting.stream.events import run_events
+from slacktide.allocators.view import Fact, Finished, FleetView, Progressed, Wanted
 from slacktide.budget.arrivals import ARRIVALS, SIZES, Bursts, draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.budget.widths import optimal_widths
-from slacktide.speedup import Amdahl, Linear, Power, Speedup
-from slacktide.types import Job, Phase
+from slacktide.core.speedup import Amdahl, Linear, Power, Speedup
+from slacktide.core.types import Job, Phase
+from slacktide.simulation.stream.events import run_events
 
 SPEEDUPS: tuple[Speedup, ...] = (Linear(), Amdahl(0.8), Power(0.6))
 WIDTHS = ((1,), (1, 2, 4, 8), (2, 3), tuple(range(1, 9)))

@@ -9,14 +9,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from slacktide import ledger
-from slacktide.allocate.base import allocators
-from slacktide.backtesting.stream.events import run_events
-from slacktide.errors import InputError
-from slacktide.ledger import Stretch
-from slacktide.register import Spec
-from slacktide.results.stream import Bill, StreamRun
-from slacktide.tariff import BY_THE_SECOND
+from slacktide.allocators.base import allocators
+from slacktide.core.errors import InputError
+from slacktide.core.register import Spec
+from slacktide.physics import ledger
+from slacktide.physics.ledger import Stretch
+from slacktide.physics.tariff import BY_THE_SECOND
+from slacktide.results.fleets.stream import Bill, StreamRun
+from slacktide.simulation.stream.events import run_events
 from tests.golden.parts_of_streams import POLICIES, SETTINGS, Ground
 
 RESTARTS = (0.0, 0.06)

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slacktide.backend.local.progress import Tail
+from slacktide.backends.workers.progress import Tail
 
 SHARE = st.floats(-0.5, 1.5)
 LINES = st.one_of(

@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from slacktide.allocate.shadow_prices import ShadowPrices
-from slacktide.allocate.view import BUDGET_SHORT
-from slacktide.backtesting.fleet.run import run_fleet
-from slacktide.backtesting.fleet.scene import FleetScene, Member
+from slacktide.allocators.shadow_prices import ShadowPrices
+from slacktide.allocators.view import BUDGET_SHORT
 from slacktide.budget.allowance import Allowance
+from slacktide.core.speedup import Amdahl, Power
+from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
-from slacktide.speedup import Amdahl, Power
-from slacktide.types import Job
+from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.scene import FleetScene, Member
 from tests.parts_of_effort import examples
 
 SLOTS, JOBS = 60, 40

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide import units
-from slacktide.errors import InputError, SlacktideError
-from slacktide.jobfile import parse_job
+from slacktide.core import units
+from slacktide.core.errors import InputError, SlacktideError
+from slacktide.files.job import parse_job
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide.checkpoints.url import open_store
-from slacktide.checkpoints.vault import Fenced, Vault
+from slacktide.backends.checkpoints.vault import Fenced, Vault
+from slacktide.files.store_url import open_store
 from tests.parts_of_effort import examples
 
 

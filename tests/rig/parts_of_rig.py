@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from slacktide.backend.local import process_table
-from slacktide.engine.snapshots import read_world
-from slacktide.engine.world import Track, World
-from slacktide.store.sqlite import SqliteStore
+from slacktide.backends.processes import process_table
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.world import Track, World
+from slacktide.journal.store.sqlite import SqliteStore
 from tests.parts_of_files import paths_below
 
 from .parts_of_hosts import Host, Hub, inner, words_of

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backend.machines.lease import CONTROLLER_WAITS_S
+from slacktide.backends.machines.agent.lease import CONTROLLER_WAITS_S
 from tests.parts_of_files import texts_below
 from tests.parts_of_ray import needs_ray
 
@@ -31,7 +31,7 @@ START_S = 1.0
 """By how much a bill may be off for each worker that was started, on a busy machine."""
 KNOWN_S = LEASE_S + CONTROLLER_WAITS_S + 1.0
 """How long a worker that was lost with its machine is paid for at most, until that is known."""
-BRIDGE, AGENT = "slacktide.backend.ray.bridge", "slacktide.backend.machines.serve"
+BRIDGE, AGENT = "slacktide.backends.ray.bridge", "slacktide.backends.machines.agent.serve"
 
 
 @pytest.fixture

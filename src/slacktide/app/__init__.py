@@ -1,1 +1,4 @@
-"""The verbs: typed requests in, typed results out; for the command line and Python users alike."""
+"""The verbs: a typed request in, a typed result out; for the command line, Python and the server alike.
+
+Begin with `jobs.submission` and `planning.plan`.
+"""

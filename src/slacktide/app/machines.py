@@ -10,19 +10,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from slacktide.app.journal import open_journal, own_journal, runs_of
-from slacktide.backend.ray.backend import cluster_of
-from slacktide.engine.snapshots import read_world
-from slacktide.errors import InputError, shown
-from slacktide.events import Rented
-from slacktide.jobfile.machines import MachinesFile, read_machines_file
-from slacktide.provider.account import compared
-from slacktide.provider.base import Machine, Renter, Surveying
-from slacktide.provider.bill import machine_bill
-from slacktide.provider.tickets import Spec, Ticket
-from slacktide.results.machine_account import MachineAccount
-from slacktide.results.machines import MachineStatus
-from slacktide.store.real_path import real_path
+from slacktide.app.journal.journal import open_journal, own_journal, runs_of
+from slacktide.backends.ray.backend import cluster_of
+from slacktide.core.errors import InputError, shown
+from slacktide.engine.bills.machine_account import compared
+from slacktide.engine.bills.machine_bill import machine_bill
+from slacktide.files.machines import MachinesFile, read_machines_file
+from slacktide.journal.events import Rented
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.tickets import Spec, Ticket
+from slacktide.journal.store.real_path import real_path
+from slacktide.providers.base import Machine, Renter, Surveying
+from slacktide.results.machines.machine_account import MachineAccount
+from slacktide.results.machines.machines import MachineStatus
 
 FOLDER = ".machines"
 """Where a provider may keep files of a journal's, in the folder of its runs."""

@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slacktide.app.submission import taken_over
-from slacktide.backend.base import Backend, Facts, Place
-from slacktide.backend.local import Local
-from slacktide.backend.local.environment import machine_devices
-from slacktide.engine.launch_spec import launch_of, secrets_of
-from slacktide.errors import InputError, SlacktideError
-from slacktide.files import write_whole
-from slacktide.jobfile import JobFile, read_job_file
-from slacktide.jobfile.edit import with_keys
+from slacktide.app.jobs.submission import taken_over
+from slacktide.backends.base import Backend, Facts, Place
+from slacktide.backends.local import Local
+from slacktide.backends.workers.environment import machine_devices
+from slacktide.core.errors import InputError, SlacktideError
+from slacktide.core.files import write_whole
+from slacktide.core.types import Order
+from slacktide.core.units import format_count, format_duration
+from slacktide.core.yaml_tree import read_text
+from slacktide.engine.job.launch_spec import launch_of, secrets_of
+from slacktide.files.edit import with_keys
+from slacktide.files.job import JobFile, read_job_file
 from slacktide.results.measured import LEAST_REPORTS, Measurement, Report, WidthMeasured, measured_at
-from slacktide.types import Order
-from slacktide.units import format_count, format_duration
-from slacktide.yaml_tree import read_text
 
 POLL_S = 0.02
 FIRST_REPORT_S = 600.0

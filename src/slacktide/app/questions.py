@@ -1,315 +1,135 @@
-"""Questions that take seconds, answered in a process of their own: plans, bills, markets and the like.
-
-Started by a server with `python -m slacktide.app.questions`, it reads one question on each line of its input
-and writes one answer on each line of its output, and it ends with its input: so it never outlives who asks.
-"""
+"""What may be asked of the process that answers costly questions, and of a server."""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import json
-import os
-import resource
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from slacktide.app import pictures
-from slacktide.app.backtest import BacktestRequest, Starts, Truth, parse_truth, run_backtest
-from slacktide.app.journal import open_journal
-from slacktide.app.learning import Hedge, Lessons, forget, learned, learned_path, teach
-from slacktide.app.machines import MachinesRequest, list_machines
-from slacktide.app.market_now import MarketRequest, market_now
-from slacktide.app.plan import PlanRequest, check_plan, make_plan
-from slacktide.app.pool_forecast import ForecastRequest, forecast_pool
-from slacktide.app.pools_plan import make_pools_plan
-from slacktide.app.question_forms import (
-    AboutJob,
-    BacktestQuestion,
-    CostQuestion,
-    ForgetQuestion,
-    LearnedQuestion,
-    LearnQuestion,
-    MachinesQuestion,
-    OutOfMemoryError,
-    PlanQuestion,
-    RunQuestion,
-    Setting,
-    read_as,
-)
-from slacktide.app.question_markets import market_of
-from slacktide.app.server_paths import ServerPaths, without_folder
-from slacktide.app.uploads import check_policy, parsed, policy_spec
-from slacktide.backtesting.compare import Progress
-from slacktide.engine.snapshots import read_world
-from slacktide.errors import InputError, SlacktideError, shown
-from slacktide.jobfile.foreign import code_named
-from slacktide.report.tables import learn as learn_report
-from slacktide.report.tables import machines as machines_report
-from slacktide.report.tables import plan as plan_report
-from slacktide.report.tables import pools_plan as pools_plan_report
-from slacktide.report.wire import backtest as backtest_wire
-from slacktide.report.wire import values
-from slacktide.results.comparison import Comparison
-from slacktide.results.plan import JobPlan
-from slacktide.results.pools_plan import PoolsPlan
+from slacktide.app.jobs.submission import FleetText
+from slacktide.app.markets.market import MarketSpec
+from slacktide.core.errors import BackendError, InputError
+from slacktide.journal.codec.json_scalars import Misfit
+from slacktide.journal.codec.json_types import form
+from slacktide.journal.events import Sight
 
-MOST_STARTS = 500
-"""Of a back-test that others ask for."""
-SHORTEST_APART_HOURS = 1.0
-"""Between two starts of a back-test that others ask for."""
-MOST_LESSONS = 1000
-"""Starts of a job that others have the choice among policies taught with."""
-SHARE_OF_MEMORY = 0.5
-"""Of the machine's memory that may be used for an answer: the controller and its workers need the rest."""
-LONGEST_NAME = 200
-"""Of a job file, in bytes: every file system takes it."""
-SAY_S = 0.2
-"""How often it is said how far an answer is."""
-Result = TypeVar("Result", JobPlan, PoolsPlan, Comparison)
+Wanted = Literal["text", "decisions", "csv", "report", "png", "svg", "pdf"]
+"""What can be made of an answer beside its documented keys: text as the command line prints it, text with
+each decision of a typical start, a table, an HTML page, a picture. Pictures come in base64."""
+
+PoolName = Literal["auto", "paper"]
+"""What can be chosen from: the few of `policy: auto`, or the paper's 112."""
 
 
-def answer(
-    setting: Setting, verb: str, asked: Mapping[str, Any], progress: Progress = lambda done, total: None
-) -> dict[str, Any]:
-    """Answer a question of a verb, and say meanwhile how far it is; raises what goes wrong with it."""
-    kind, answering = VERBS[verb]
-    return answering(setting, read_as(kind, asked), progress)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Whose questions are answered."""
+
+    journal: str
+    market: MarketSpec = field(default_factory=MarketSpec)
+    """The server's own, where a question and its job file name none."""
+    fleet: FleetText | None = None
+    """The server's, which says what a job leaves to its class."""
+    allocator: str = ""
+    """The one that decides about the fleet, as JSON; empty: the fleet file's own."""
+    learned: str | None = None
+    """The file with what was learned of policies; None: that of the server's account."""
 
 
-def _plan(setting: Setting, asked: PlanQuestion, progress: Progress) -> dict[str, Any]:
-    check_policy(asked.policy)
-    text = _whole(setting, asked)
-    with _written(text, asked) as path:
-        request = PlanRequest(
-            path=path,
-            market=market_of(setting, text, asked),
-            policy=policy_spec(asked.policy),
-            journal=Path(setting.journal),
-        )
-        if asked.check:
-            check_plan(request)
-            return {}
-        moving = make_pools_plan(request, progress=progress)
-        if moving is not None:
-            moving = _shown(setting, asked, moving)
-            return _with(pools_plan_report.as_json(moving), asked.wants, pictures.of_pools_plan(moving))
-        staying = _shown(setting, asked, make_plan(request, progress=progress))
-        return _with(plan_report.as_json(staying), asked.wants, pictures.of_plan(staying))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanQuestion:
+    """What would this job cost, and when would it be done?"""
+
+    text: str
+    """The job file."""
+    name: str = "job.yaml"
+    market: str | None = None
+    """A synthetic one; None: the job file's, else the server's."""
+    sent: str | None = None
+    """SHA-256 of a market that was sent before, which comes first; None: there is none."""
+    pool: str | None = None
+    policy: str | None = None
+    start: int | None = None
+    wants: tuple[Wanted, ...] = ()
+    """What else to make of the answer, told under `made`."""
+    check: bool = False
+    """Only say whether the plan would be refused."""
 
 
-def _shown(setting: Setting, asked: AboutJob, result: Result) -> Result:
-    """Return a result that names the files of the server's market without its folders.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacktestQuestion:
+    """How would policies have done with this job on past market data?"""
 
-    A market that was sent has the names that its sender gave it.
-    """
-    if asked.sent is not None:
-        return result
-    paths = _paths(setting)
-    assumptions = tuple(paths.out_of(sentence) for sentence in result.assumptions)
-    return dataclasses.replace(result, market=paths.out_of(result.market), assumptions=assumptions)
-
-
-def _paths(setting: Setting) -> ServerPaths:
-    fleet = None if setting.fleet is None else setting.fleet.path
-    return ServerPaths(Path(setting.journal), setting.market.source, fleet)
-
-
-def _with(document: dict[str, Any], wants: Sequence[str], makers: pictures.Makers) -> dict[str, Any]:
-    """Return an answer with what else is to be made of it."""
-    return {**document, "made": pictures.made(wants, makers)} if wants else document
+    text: str
+    name: str = "job.yaml"
+    market: str | None = None
+    sent: str | None = None
+    pool: str | None = None
+    policies: tuple[str, ...] = ()
+    starts: int | None = 24
+    every_hours: float | None = None
+    """The time between starts, where `starts` is null."""
+    truth: str | None = None
+    sight: Sight = "feed"
+    wants: tuple[Wanted, ...] = ()
 
 
-def _backtest(setting: Setting, asked: BacktestQuestion, progress: Progress) -> dict[str, Any]:
-    for policy in asked.policies:
-        check_policy(policy)
-    text = _whole(setting, asked)
-    with _written(text, asked) as path:
-        request = BacktestRequest(
-            path=path,
-            market=market_of(setting, text, asked),
-            policies=[spec for policy in asked.policies if (spec := policy_spec(policy)) is not None],
-            starts=_starts(asked),
-            truth=Truth() if asked.truth is None else parse_truth(asked.truth),
-            sight=asked.sight,
-        )
-        result = _shown(setting, asked, run_backtest(request, progress=progress))
-        return _with(backtest_wire.as_json(result), asked.wants, pictures.of_backtest(result))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedQuestion:
+    """Which policies have earned the trust of `policy: auto`?"""
+
+    pool_of: PoolName | None = None
+    """What to choose from where nothing is learned yet."""
+    wants: tuple[Wanted, ...] = ()
 
 
-def _starts(asked: BacktestQuestion) -> Starts:
-    if asked.every_hours is not None:
-        if not asked.every_hours >= SHORTEST_APART_HOURS:
-            raise InputError(f"every_hours must be >= {SHORTEST_APART_HOURS:g}, got {asked.every_hours:g}")
-        return Starts(count=None, every_hours=asked.every_hours)
-    if asked.starts is None or not 1 <= asked.starts <= MOST_STARTS:
-        raise InputError(f"starts must be between 1 and {MOST_STARTS}, got {asked.starts}")
-    return Starts(count=asked.starts)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnQuestion(LearnedQuestion):
+    """Which of them do well with this job, started at random times of a market? Trust moves to those."""
+
+    text: str
+    name: str = "job.yaml"
+    market: str | None = None
+    sent: str | None = None
+    pool: str | None = None
+    jobs: int = 200
+    seed: int = 0
 
 
-def _learned(setting: Setting, asked: LearnedQuestion, progress: Progress) -> dict[str, Any]:
-    path = learned_path(setting.learned)
-    with without_folder(path.parent):
-        return _trust(learned(path, asked.pool_of), path.name, asked.wants)
+AboutJob = PlanQuestion | BacktestQuestion | LearnQuestion
 
 
-def _learn(setting: Setting, asked: LearnQuestion, progress: Progress) -> dict[str, Any]:
-    if not 1 <= asked.jobs <= MOST_LESSONS:
-        raise InputError(f"jobs must be between 1 and {MOST_LESSONS}, got {asked.jobs}")
-    state, text = learned_path(setting.learned), _whole(setting, asked)
-    with _written(text, asked) as path, without_folder(state.parent):
-        lessons = Lessons(path=path, market=market_of(setting, text, asked), jobs=asked.jobs, seed=asked.seed)
-        hedge = teach(state, lessons, pool_of=asked.pool_of, progress=progress)
-        return _trust(hedge, state.name, asked.wants)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetQuestion:
+    """Will everything that was learned of policies be forgotten?"""
 
 
-def _trust(hedge: Hedge, state: str, wants: Sequence[str]) -> dict[str, Any]:
-    return _with(learn_report.as_json(hedge, state), wants, pictures.of_learned(hedge, state))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostQuestion:
+    """What did a job cost, or the whole journal?"""
+
+    job: str = ""
 
 
-def _forget(setting: Setting, asked: ForgetQuestion, progress: Progress) -> dict[str, Any]:
-    forget(learned_path(setting.learned))
-    return {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuestion:
+    """What does the run of a job look like: as a page, or as a picture?"""
+
+    job: str
+    want: Wanted
 
 
-def _cost(setting: Setting, asked: CostQuestion, progress: Progress) -> dict[str, Any]:
-    with open_journal(setting.journal) as journal:
-        return journal.cost_told(asked.job or None)._asdict()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachinesQuestion:
+    """What is rented?"""
 
 
-def _run(setting: Setting, asked: RunQuestion, progress: Progress) -> dict[str, Any]:
-    with open_journal(setting.journal) as journal:
-        run = pictures.of_run(journal, asked.job, _paths(setting))
-        return pictures.made([asked.want], run)
+class OutOfMemoryError(BackendError):
+    """A question needs more memory than an answer may take; the next one is better asked of a new process."""
 
 
-def _machines(setting: Setting, asked: MachinesQuestion, progress: Progress) -> dict[str, Any]:
-    with open_journal(setting.journal) as journal:
-        file = read_world(journal.store).machines
-    rows = list_machines(MachinesRequest(file=Path(file), journal=Path(setting.journal))) if file else []
-    return {"machines": [machines_report.as_json(one) for one in rows]}
-
-
-def _now(setting: Setting, asked: MarketRequest, progress: Progress) -> dict[str, Any]:
-    return market_now(Path(setting.journal), setting.market, asked)
-
-
-def _forecast(setting: Setting, asked: ForecastRequest, progress: Progress) -> dict[str, Any]:
-    found = forecast_pool(Path(setting.journal), setting.market, asked)
-    return {"forecast": values.plain(found)}
-
-
-VERBS: dict[str, tuple[Any, Callable[[Setting, Any, Progress], dict[str, Any]]]] = {
-    "plan": (PlanQuestion, _plan),
-    "backtest": (BacktestQuestion, _backtest),
-    "learned": (LearnedQuestion, _learned),
-    "learn": (LearnQuestion, _learn),
-    "forget": (ForgetQuestion, _forget),
-    "cost": (CostQuestion, _cost),
-    "run": (RunQuestion, _run),
-    "machines": (MachinesQuestion, _machines),
-    "markets": (MarketRequest, _now),
-    "forecast": (ForecastRequest, _forecast),
-}
-
-
-def _whole(setting: Setting, asked: AboutJob) -> str:
-    """Return the job file of a question, with what its class says where the server has a fleet."""
-    check_policy(code_named(asked.text, asked.name))  # and that it is YAML at all
-    return asked.text if setting.fleet is None else setting.fleet.completed(asked.text)
-
-
-@contextlib.contextmanager
-def _written(text: str, asked: AboutJob) -> Iterator[str]:
-    """Put a job file into a folder of its own while it is worked on; errors name the file alone."""
-    _check_name(asked.name)
-    parsed(text, asked.name, market_sent=asked.sent is not None)
-    with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
-        path = Path(folder, asked.name)
-        path.write_text(text, encoding="utf-8")
-        with without_folder(Path(folder)):
-            yield str(path)
-
-
-def _check_name(name: str) -> None:
-    """Raise InputError unless a file can have a name, here as well as where the question comes from."""
-    whole = name.isprintable() and "/" not in name and name not in ("", ".", "..")
-    if not whole or len(name.encode()) > LONGEST_NAME:
-        raise InputError(
-            f"the name of a job file must be 1 to {LONGEST_NAME} bytes of printable characters without a "
-            f"folder, got {shown(name)}"
-        )
-
-
-def main(asking: TextIO, answering: TextIO) -> None:
-    """Answer questions until there are no more; the first line says whose they are."""
-    with contextlib.suppress(OSError):
-        os.nice(5)  # the controller and whoever asks it come first
-    _leave_memory()
-    first = asking.readline()
-    if not first:
-        return
-    setting: Setting = read_as(Setting, json.loads(first))
-
-    def tell(told: dict[str, Any]) -> None:
-        answering.write(json.dumps(told, allow_nan=False) + "\n")
-        answering.flush()
-
-    for line in asking:
-        asked = json.loads(line)
-        tell(_answered(setting, asked["verb"], asked["request"], _now_and_then(tell)))
-
-
-def _leave_memory() -> None:
-    """Have a question that needs too much memory fail, and nobody else for want of it."""
-    with contextlib.suppress(OSError, ValueError):  # what is not known, or is bounded more tightly
-        most = int(SHARE_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
-    with contextlib.suppress(OSError):  # where the system must end somebody, let it be us
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-
-
-def _now_and_then(tell: Callable[[dict[str, Any]], None]) -> Progress:
-    """Return what says how far an answer is, not more often than anybody reads it."""
-    due_s = time.monotonic() + SAY_S
-
-    def progress(done: int, total: int) -> None:
-        nonlocal due_s
-        if time.monotonic() >= due_s:
-            due_s = time.monotonic() + SAY_S
-            tell({"progress": [done, total]})
-
-    return progress
-
-
-def _answered(setting: Setting, verb: str, request: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+def read_as(kind: Any, tree: object) -> Any:
+    """Return a typed request from JSON; raises InputError where a field is unknown, absent or of no use."""
     try:
-        return {"answer": answer(setting, verb, request, progress)}
-    except Exception as error:  # whatever is wrong with a question is its answer
-        return {"error": told_error(error)}
-
-
-def told_error(error: Exception) -> dict[str, Any]:
-    """Say what went wrong as data: its kind, its message, its exit code and its HTTP status."""
-    if isinstance(error, MemoryError):
-        error = OutOfMemoryError(
-            "a question must be answered with half of the machine's memory, got one that needs more; ask for "
-            "less: longer slots, fewer starts or an earlier deadline"
-        )
-    known = error if isinstance(error, SlacktideError) else SlacktideError()
-    return {
-        "kind": type(error).__name__ if error is known else "InternalError",
-        "message": str(error) if error is known else f"something went wrong: {type(error).__name__}",
-        "exit_code": known.exit_code,
-        "status": known.http_status,
-    }
-
-
-if __name__ == "__main__":
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints is no answer
-    main(sys.stdin, answers)
+        return form(kind).read(tree)
+    except Misfit as misfit:
+        raise InputError(f"a request must be as documented: {misfit}") from None

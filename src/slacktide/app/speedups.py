@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slacktide.budget.fit import fit_speedups
-from slacktide.errors import InputError
-from slacktide.jobfile.measured import Choice, read_measured
-from slacktide.report.tables.speedups import Study
+from slacktide.core.errors import InputError
+from slacktide.files.measured import Choice, read_measured
+from slacktide.report.text.tables.speedups import Study
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

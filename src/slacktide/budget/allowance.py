@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, TypeAlias
 
-from slacktide.errors import InputError, shown
-from slacktide.types import TIME_TOLERANCE_HOURS
-from slacktide.units import HOURS_PER_MONTH
+from slacktide.core.errors import InputError, shown
+from slacktide.core.types import TIME_TOLERANCE_HOURS
+from slacktide.core.units import HOURS_PER_MONTH
 
 Renewal: TypeAlias = Literal["calendar", "rolling", "fixed"]
 """When there is money again: with each calendar month (UTC); always for what was spent a period ago; or in

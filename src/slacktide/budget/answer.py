@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slacktide.budget.frontier import Frontier
-from slacktide.budget.one_width import OneWidth, OneWidths, one_widths
 from slacktide.budget.result import FleetPlan
-from slacktide.units import HOURS_PER_MONTH
+from slacktide.budget.solution.frontier import Frontier
+from slacktide.budget.solution.one_width import OneWidth, OneWidths, one_widths
+from slacktide.core.units import HOURS_PER_MONTH
 
 STEP_SHARE = 0.1
 """How much more or less the neighbouring budgets are."""

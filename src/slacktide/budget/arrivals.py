@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Floats, Ints
 from slacktide.budget.classes import JobClass
 from slacktide.budget.stream import Stream
-from slacktide.errors import InputError, UnknownNameError
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.errors import InputError, UnknownNameError
 
 LOGNORMAL_SIGMA = 1.0
 """Spread of lognormal sizes: their standard deviation is 1.3 times their mean."""

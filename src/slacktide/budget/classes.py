@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 
-from slacktide.errors import InputError, shown
-from slacktide.types import Job, Phase
+from slacktide.core.errors import InputError, shown
+from slacktide.core.types import Job, Phase
 
 _UNHEEDED = tuple(
     (one.name, one.default)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Floats
-from slacktide.errors import InputError
-from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.core.arrays import Floats
+from slacktide.core.errors import InputError
+from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 
 GRID = 64
 """Parameters tried in each round of a search."""

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Floats, Ints
 from slacktide.budget.classes import JobClass
-from slacktide.budget.curves import speedups_at, width_array
-from slacktide.errors import InputError, shown
-from slacktide.types import MAX_GPUS
+from slacktide.budget.solution.curves import speedups_at, width_array
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.errors import InputError, shown
+from slacktide.core.types import MAX_GPUS
 
 
 class Stages(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.curves import TIE_SHARE
-from slacktide.errors import InfeasibleError, InputError, shown
+from slacktide.budget.solution.curves import TIE_SHARE
+from slacktide.core.errors import InfeasibleError, InputError, shown
 
 
 def check_classes(classes: Sequence[JobClass]) -> None:

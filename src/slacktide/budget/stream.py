@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slacktide.arrays import Floats, Ints
 from slacktide.budget.classes import JobClass
-from slacktide.errors import InputError
-from slacktide.types import Phase
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.errors import InputError
+from slacktide.core.types import Phase
 
 
 @dataclass(frozen=True, slots=True, eq=False)

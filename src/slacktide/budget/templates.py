@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slacktide.types import Job
+from slacktide.core.types import Job
 
 
 @dataclass(frozen=True, slots=True)

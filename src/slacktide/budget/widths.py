@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from slacktide.budget.choices import Total
 from slacktide.budget.classes import JobClass
-from slacktide.budget.continuous import real_choices_of
-from slacktide.budget.curves import TIE_SHARE
 from slacktide.budget.input_checks import check_classes, check_feasible, checked_budget
-from slacktide.budget.mixed_widths import assemble, between, purified
 from slacktide.budget.result import FleetPlan
-from slacktide.budget.search import find_edge, polished
-from slacktide.budget.whole_gpus import choices_of
+from slacktide.budget.solution.choices import Total
+from slacktide.budget.solution.continuous import real_choices_of
+from slacktide.budget.solution.curves import TIE_SHARE
+from slacktide.budget.solution.mixed_widths import assemble, between, purified
+from slacktide.budget.solution.search import find_edge, polished
+from slacktide.budget.solution.whole_gpus import choices_of
 
 
 def optimal_widths(classes: Sequence[JobClass], budget_gpus: float, integer: bool = True) -> FleetPlan:

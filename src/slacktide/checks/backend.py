@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from slacktide.backend.base import Preemptable
+from slacktide.backends.base import Preemptable
 from slacktide.checks.backend_workers import WORKER_CHECKS
 from slacktide.checks.trial import JOB, ORDER, Make, Trial, must, trial
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-from slacktide.backend.base import Facts
+from slacktide.backends.base import Facts
 from slacktide.checks.trial import FOREVER, JOB, ORDER, SECRET, Trial, must
-from slacktide.types import Order
+from slacktide.core.types import Order
 
 RANKS = range(ORDER.gpus)
 STAYS = f"trap 'echo told; exit 0' TERM; echo ready; while :; do {FOREVER} & wait; done"

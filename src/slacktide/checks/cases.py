@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.core.types import Job
 from slacktide.market.base import Pool
-from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Job
 
 WIDTHS: tuple[tuple[int, ...], ...] = ((1,), (1, 2, 3, 4), (1, 2, 4, 8), (2, 3), (4,), tuple(range(1, 9)))
 

@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from slacktide.arrays import Floats
 from slacktide.checks.cases import random_pool, with_other_future
 from slacktide.checks.policy import CheckFailed
-from slacktide.forecast.base import (
+from slacktide.core.arrays import Floats
+from slacktide.core.types import Quote
+from slacktide.market.base import Pool
+from slacktide.market.forecast.base import (
     BulkLearner,
     Forecaster,
     Forecasts,
@@ -27,8 +29,6 @@ from slacktide.forecast.base import (
     hour_of_day,
     knows_the_future,
 )
-from slacktide.market.base import Pool
-from slacktide.types import Quote
 
 ForecasterCheck = Callable[[Forecaster, Pool, np.random.Generator], None]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from slacktide import events
-from slacktide.events import Event
-from slacktide.ledger import Priced, Stretch
-from slacktide.pace import Pace
-from slacktide.tariff import Charge
-from slacktide.types import JobState, Quote, Wish
+from slacktide.core.types import JobState, Quote, Wish
+from slacktide.journal import events
+from slacktide.journal.events import Event
+from slacktide.physics.ledger import Priced, Stretch
+from slacktide.physics.pace import Pace
+from slacktide.physics.tariff import Charge
 
 JOB = "fine-tune-1"
 

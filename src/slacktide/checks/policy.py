@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from slacktide import physics
-from slacktide.backtesting import batch, plain
 from slacktide.checks.cases import Case, cases, with_other_future
-from slacktide.policy.deadline_guard import DeadlineGuard
-from slacktide.policy.decision import decision_of
-from slacktide.policy.view import Policy, View, look
-from slacktide.solve.slotted import deadline_slots
-from slacktide.types import Allocation, JobState
+from slacktide.core.types import Allocation, JobState
+from slacktide.physics import physics
+from slacktide.policies.deadline_guard import DeadlineGuard
+from slacktide.policies.decision import decision_of
+from slacktide.policies.view import Policy, View, look
+from slacktide.simulation import batch, plain
+from slacktide.solvers.slotted import deadline_slots
 
 
 class CheckFailed(AssertionError):

@@ -17,8 +17,8 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from slacktide.checks.trial import must
-from slacktide.errors import shown
-from slacktide.feeds.base import FeedRefused, FeedUnreachable, Price, PriceFeed, Prices
+from slacktide.core.errors import shown
+from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, PriceFeed, Prices
 
 NOWHERE = "no-such-zone-9z"
 CLOCKS_APART = timedelta(minutes=5)

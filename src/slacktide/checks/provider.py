@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from slacktide.checks.provider_trial import MakeProvider, ProviderTrial, provider_trial
 from slacktide.checks.trial import must
-from slacktide.provider.base import NoCapacity, Refused, Surveying
-from slacktide.provider.tickets import Spec
+from slacktide.journal.state.tickets import Spec
+from slacktide.providers.base import NoCapacity, Refused, Surveying
 
 ProviderCheck: TypeAlias = Callable[[ProviderTrial], None]
 

@@ -12,8 +12,9 @@ from typing import TypeAlias, TypeVar
 
 from slacktide.checks.policy import CheckFailed
 from slacktide.checks.trial import must
-from slacktide.errors import SlacktideError
-from slacktide.provider.base import (
+from slacktide.core.errors import SlacktideError
+from slacktide.journal.state.tickets import Spec
+from slacktide.providers.base import (
     Machine,
     NoCapacity,
     Provider,
@@ -23,7 +24,6 @@ from slacktide.provider.base import (
     Surveying,
     Unreachable,
 )
-from slacktide.provider.tickets import Spec
 
 PATIENCE_S = 300.0
 """How long to wait for a machine to be listed or to go; far longer than it takes."""

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 
 from slacktide.checks.history import JOB, history
 from slacktide.checks.policy import CheckFailed
-from slacktide.errors import InputError, SlacktideError
-from slacktide.events import CancellationAsked, Event, Record
-from slacktide.store.base import Snapshot, Store
+from slacktide.core.errors import InputError, SlacktideError
+from slacktide.journal.events import CancellationAsked, Event, Record
+from slacktide.journal.store.base import Snapshot, Store
 
 Again: TypeAlias = Callable[[Any], Store]
 """Opens the journal of a store once more."""

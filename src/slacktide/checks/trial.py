@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from slacktide.backend.base import Backend, Facts, LaunchSpec, Log, Place
+from slacktide.backends.base import Backend, Facts, LaunchSpec, Log, Place
 from slacktide.checks.policy import CheckFailed
-from slacktide.errors import SlacktideError
-from slacktide.types import Order
+from slacktide.core.errors import SlacktideError
+from slacktide.core.types import Order
 
 PATIENCE_S = 60.0
 """How long to wait for anything; far longer than it takes."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from slacktide.errors import BackendError, SlacktideError, readable, unknown_name
+from slacktide.core.errors import BackendError, SlacktideError, readable, unknown_name
 
 COMMANDS = {
     "alerts": "Try the hooks of an alerts file, or show what they were sent and what is waiting.",
@@ -51,10 +51,24 @@ COMMANDS = {
     "token": "Create, list and revoke the tokens of a journal's server.",
     "why": "Explain in plain sentences why a job holds the GPUs it holds.",
 }
-"""Our own commands with their sentences; `slacktide.cli.NAME` holds NAME, unless MODULES says otherwise."""
+"""Our own commands with their sentences."""
 
-MODULES = {"run": "run_jobs"}
-"""Where a command is not in the module of its name: `run` is a function of this package."""
+FOLDERS = {
+    "fleet": ("budget", "fleet", "simulate", "speedup"),
+    "jobs": (
+        "backtest", "cancel", "cost", "events", "init", "jobs", "logs", "measure", "plan", "preempt", "run",
+        "submit", "why",
+    ),
+    "machines": ("backends", "cluster", "machines", "providers"),
+    "market": ("market",),
+    "research": ("learn", "policies"),
+    "server": ("alerts", "controller", "serve", "token"),
+    "setup": ("completion", "config", "demo", "doctor", "examples"),
+}  # fmt: skip
+"""Folders of `slacktide.cli.commands`, each with the commands whose modules it has."""
+MODULE_OF = {
+    name: f"slacktide.cli.commands.{folder}.{name}" for folder, names in FOLDERS.items() for name in names
+}
 
 
 ARGUMENTS = "slacktide.arguments"
@@ -67,16 +81,14 @@ class LazyGroup(click.Group):
     """A group whose commands are imported only when they are called; packages may add some, as plug-ins."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        from slacktide.cli.plugins import plugins
+        from slacktide.cli.shared.plugins import plugins
 
         return sorted({*COMMANDS, *plugins()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return _plugin(cmd_name)
-        command = getattr(
-            importlib.import_module(f"slacktide.cli.{MODULES.get(cmd_name, cmd_name)}"), cmd_name
-        )
+        command = getattr(importlib.import_module(MODULE_OF[cmd_name]), cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -89,13 +101,13 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from slacktide.cli.broken_pipe import unless_nobody_reads
+        from slacktide.cli.shared.broken_pipe import unless_nobody_reads
 
         with unless_nobody_reads():  # before click sees it, to whom it would be a failure
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from slacktide.cli.plugins import plugins, sentence
+        from slacktide.cli.shared.plugins import plugins, sentence
 
         brought = {name: sentence(entry) for name, entry in plugins().items()}
         with formatter.section("Commands"):
@@ -104,7 +116,7 @@ class LazyGroup(click.Group):
 
 def _plugin(name: str) -> click.Command | None:
     """Return the command of this name that another package brings, if one does."""
-    from slacktide.cli.plugins import load, plugins
+    from slacktide.cli.shared.plugins import load, plugins
 
     found = plugins()
     return load(found[name]) if name in found else None
@@ -118,7 +130,7 @@ def _plugin(name: str) -> click.Command | None:
 @click.pass_context
 def slacktide(context: click.Context, profile: str | None) -> None:
     """Rent GPUs for training jobs: spot or on demand, in time for a deadline, at the least cost."""
-    from slacktide.cli.defaults import prepare
+    from slacktide.cli.shared.defaults import prepare
 
     prepare(context, profile, context.meta.get(ARGUMENTS, []))
 
@@ -155,7 +167,7 @@ def run(args: list[str] | None = None) -> int:
 
 def _complain(message: str) -> None:
     """Print a line on stderr, if anyone is there to read it: the exit code says the same."""
-    from slacktide.cli.output import say
+    from slacktide.cli.shared.output import say
 
     with suppress(BrokenPipeError):
         say(message, err=True)

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from slacktide import boot
-from slacktide.errors import InputError
-from slacktide.events import ClockAnchored, ClockJumped, ClockSet
+from slacktide.core import machine_clock as boot
+from slacktide.core.errors import InputError
+from slacktide.journal.events import ClockAnchored, ClockJumped, ClockSet
 
 JUMP_S = 2.0
 """A wall clock that moves by more than this against the machine's own was set by somebody."""

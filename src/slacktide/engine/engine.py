@@ -14,28 +14,28 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median_low
 
-from slacktide.backend.base import Backend, Facts, Preemptable, Renter
-from slacktide.engine.account import Account, account, money_ends
-from slacktide.engine.availability import SpotSeen
-from slacktide.engine.blocked_jobs import Troubles, said
-from slacktide.engine.changed_market import check_unchanged, digest_now, market_now
-from slacktide.engine.fleet_admission import check_admitted
-from slacktide.engine.fleet_step import FleetStep
-from slacktide.engine.fleet_track import key_of
-from slacktide.engine.fleets import FleetRun, Fleets, class_of, open_fleet
+from slacktide.allocators.site.spot import Claim, Spot
+from slacktide.backends.base import Backend, Facts, Preemptable, Renter
+from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState, Order
+from slacktide.engine.fleet.admission import check_admitted
+from slacktide.engine.fleet.fleets import FleetRun, Fleets, class_of, open_fleet
+from slacktide.engine.fleet.step import FleetStep
 from slacktide.engine.holding import note_held
 from slacktide.engine.incidents import has_no_trace, vanished
-from slacktide.engine.lane import Lane, lane_of, lane_without_market
-from slacktide.engine.launch_spec import launch_of
-from slacktide.engine.pace_learning import Watched
+from slacktide.engine.job.account import Account, account, money_ends
+from slacktide.engine.job.availability import SpotSeen
+from slacktide.engine.job.blocked_jobs import Troubles, said
+from slacktide.engine.job.changed_market import check_unchanged, digest_now, market_now
+from slacktide.engine.job.lane import Lane, lane_of, lane_without_market
+from slacktide.engine.job.launch_spec import launch_of
+from slacktide.engine.job.pace_learning import Watched
 from slacktide.engine.room import scarce_spot
-from slacktide.engine.snapshots import is_due, keep, known
 from slacktide.engine.step import take_step
-from slacktide.engine.world import NOTHING, Begun, Holding, Track, World
-from slacktide.events import ClockJumped, Event, FeedTroubled, Record, SiteOpened, Submitted
-from slacktide.site.spot import Claim, Spot
-from slacktide.store.base import Store
-from slacktide.types import TIME_TOLERANCE_HOURS, JobState, Order
+from slacktide.journal.events import ClockJumped, Event, FeedTroubled, Record, SiteOpened, Submitted
+from slacktide.journal.state.fleet_track import key_of
+from slacktide.journal.state.snapshots import is_due, keep, known
+from slacktide.journal.state.world import NOTHING, Begun, Holding, Track, World
+from slacktide.journal.store.base import Store
 
 KEPT_LANES = 64
 """How many jobs that ended keep their lane at hand: whoever asks for a bill or a picture asks soon."""

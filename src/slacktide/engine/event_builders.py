@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from slacktide.engine.account import Account, bare
-from slacktide.engine.world import Begun, Track
-from slacktide.events import Decided, Ended, Ending, Lived, Preempted, Status
-from slacktide.types import Allocation, JobState, Order, Wish
+from slacktide.core.types import Allocation, JobState, Order, Wish
+from slacktide.engine.job.account import Account, bare
+from slacktide.journal.events import Decided, Ended, Ending, Lived, Preempted, Status
+from slacktide.journal.state.world import Begun, Track
 
 
 def decided(

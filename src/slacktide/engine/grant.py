@@ -5,23 +5,23 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from slacktide import physics
-from slacktide.allocate.view import BUDGET_SHORT
-from slacktide.backend.base import Facts
+from slacktide.allocators.site.spot import Claim
+from slacktide.allocators.view import BUDGET_SHORT
+from slacktide.backends.base import Facts
+from slacktide.core.types import UNLIMITED_GPUS, Allocation, JobState, Order, Quote, Reason, Wish
 from slacktide.engine.event_builders import decided
-from slacktide.engine.fleet_pace import belief
-from slacktide.engine.health import health
+from slacktide.engine.fleet.pace import belief
 from slacktide.engine.holding import next_attempt, nothing_yet
-from slacktide.engine.lane import Lane
+from slacktide.engine.job.health import health
+from slacktide.engine.job.lane import Lane
 from slacktide.engine.room import cut_to_room
 from slacktide.engine.views import Ask
-from slacktide.engine.world import Track
-from slacktide.events import Event, HealthChanged
-from slacktide.pace import believed
-from slacktide.policy.view import goes_where_it_may, stays_in
-from slacktide.site.moment import offer
-from slacktide.site.spot import Claim
-from slacktide.types import UNLIMITED_GPUS, Allocation, JobState, Order, Quote, Reason, Wish
+from slacktide.journal.events import Event, HealthChanged
+from slacktide.journal.state.world import Track
+from slacktide.market.moment import offer
+from slacktide.physics import physics
+from slacktide.physics.pace import believed
+from slacktide.policies.view import goes_where_it_may, stays_in
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine

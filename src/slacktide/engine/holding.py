@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from slacktide.backend.base import Facts
-from slacktide.engine.account import account, has_finished
+from slacktide.backends.base import Facts
+from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.engine.event_builders import lived
-from slacktide.engine.world import NOTHING, Holding, Track
-from slacktide.events import Event, Held
-from slacktide.types import TIME_TOLERANCE_HOURS
+from slacktide.engine.job.account import account, has_finished
+from slacktide.journal.events import Event, Held
+from slacktide.journal.state.world import NOTHING, Holding, Track
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine

@@ -6,18 +6,28 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from slacktide import physics
-from slacktide.backend.base import Facts
-from slacktide.engine.account import Account, account, known_safe_gpu_hours
+from slacktide.backends.base import Facts
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Order, Reason
+from slacktide.core.units import format_usd
 from slacktide.engine.event_builders import decided, ended, lived, preempted
 from slacktide.engine.grant import settle
 from slacktide.engine.holding import next_attempt, note_begun, note_held
+from slacktide.engine.job.account import Account, account, known_safe_gpu_hours
 from slacktide.engine.views import Ask
-from slacktide.engine.world import NOTHING, Track
-from slacktide.events import Ending, Event, Held, Lost, Released, Restarted, Stalled, Status, WorkerFailed
-from slacktide.tariff import usd_per_hour
-from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Order, Reason
-from slacktide.units import format_usd
+from slacktide.journal.events import (
+    Ending,
+    Event,
+    Held,
+    Lost,
+    Released,
+    Restarted,
+    Stalled,
+    Status,
+    WorkerFailed,
+)
+from slacktide.journal.state.world import NOTHING, Track
+from slacktide.physics import physics
+from slacktide.physics.tariff import usd_per_hour
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine

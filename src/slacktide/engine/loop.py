@@ -7,11 +7,11 @@ import math
 import time
 from collections.abc import Callable
 
-from slacktide.backend.base import Renter
+from slacktide.backends.base import Renter
+from slacktide.core.errors import BackendError, LeaseError
+from slacktide.core.units import format_count
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
-from slacktide.errors import BackendError, LeaseError
-from slacktide.units import format_count
 
 POLL_S = 0.05
 PATIENCE_S = 30.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slacktide.engine.blocked_jobs import Troubles, said
-from slacktide.errors import PolicyError
-from slacktide.policy.view import Policy, View, goes_where_it_may, stays_in
-from slacktide.types import Allocation, Reason
+from slacktide.core.errors import PolicyError
+from slacktide.core.types import Allocation, Reason
+from slacktide.engine.job.blocked_jobs import Troubles, said
+from slacktide.policies.view import Policy, View, goes_where_it_may, stays_in
 
 FAILED = Reason("policy-failed")
 

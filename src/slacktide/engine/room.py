@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from slacktide import physics
-from slacktide.backend.base import Bounded, Room
-from slacktide.engine.world import Track
-from slacktide.types import Quote
+from slacktide.backends.base import Bounded, Room
+from slacktide.core.types import Quote
+from slacktide.journal.state.world import Track
+from slacktide.physics import physics
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine

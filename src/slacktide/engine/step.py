@@ -11,24 +11,24 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from slacktide import physics
-from slacktide.allocate.each import Each
-from slacktide.engine.account import Account, account
+from slacktide.allocators.each import Each
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Reason
+from slacktide.core.units import format_count
 from slacktide.engine.event_builders import decided, ended, lived, preempted
-from slacktide.engine.fleet_step import FleetStep
-from slacktide.engine.fleet_track import FleetTrack
-from slacktide.engine.fleets import FleetRun
+from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.step import FleetStep
 from slacktide.engine.grant import settle
 from slacktide.engine.holding import note_begun, note_held
 from slacktide.engine.incidents import ASKED, LEFT, STOPS_LATE, finish, pressing, watch
-from slacktide.engine.lost_work import note_resumed
-from slacktide.engine.pace_learning import note_reports, revised
+from slacktide.engine.job.account import Account, account
+from slacktide.engine.job.lost_work import note_resumed
+from slacktide.engine.job.pace_learning import note_reports, revised
 from slacktide.engine.policy_errors import Careful
 from slacktide.engine.views import Ask, view_of_all
-from slacktide.engine.world import UNSEEN_SLOT, Begun, Track
-from slacktide.events import ClockJumped, Event, Released
-from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Reason
-from slacktide.units import format_count
+from slacktide.journal.events import ClockJumped, Event, Released
+from slacktide.journal.state.fleet_track import FleetTrack
+from slacktide.journal.state.world import UNSEEN_SLOT, Begun, Track
+from slacktide.physics import physics
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine

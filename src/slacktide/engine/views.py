@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide import physics
-from slacktide.allocate.view import Columns, FleetView
-from slacktide.arrays import Ints
-from slacktide.engine.lane import Lane, pace_of
-from slacktide.engine.world import Begun, Track
-from slacktide.events import Event
-from slacktide.pace import Pace
-from slacktide.policy.view import View
-from slacktide.site.spot import Spot
-from slacktide.types import MAX_GPUS, JobState, Sighting
+from slacktide.allocators.site.spot import Spot
+from slacktide.allocators.view import Columns, FleetView
+from slacktide.core.arrays import Ints
+from slacktide.core.types import MAX_GPUS, JobState, Sighting
+from slacktide.engine.job.lane import Lane, pace_of
+from slacktide.journal.events import Event
+from slacktide.journal.state.world import Begun, Track
+from slacktide.physics import physics
+from slacktide.physics.pace import Pace
+from slacktide.policies.view import View
 
 
 class Ask(NamedTuple):

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slacktide.core.types import UNLIMITED_GPUS
 from slacktide.market.base import Market, Pool
-from slacktide.types import UNLIMITED_GPUS
 
 BELIEVED_HOURS = 1.0
 """How long what was seen is taken to last: after an hour about half of it is still true (the autocorrelation

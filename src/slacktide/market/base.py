@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from slacktide.arrays import Floats, Ints
-from slacktide.errors import InputError, UnknownNameError, shown
-from slacktide.market.moves import Moves
-from slacktide.types import UNLIMITED_GPUS, Quote
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.errors import InputError, UnknownNameError, shown
+from slacktide.core.types import UNLIMITED_GPUS, Quote
+from slacktide.market.pools.moves import Moves
 
 EPOCH = datetime(2025, 1, 1, tzinfo=UTC)
 """When a market without times of its own is said to begin."""

@@ -6,12 +6,12 @@ from collections import deque
 
 import numpy as np
 
-from slacktide.errors import InputError
+from slacktide.core.errors import InputError
+from slacktide.core.types import Quote
 from slacktide.market.availability import PoolRecord, learned_pool
 from slacktide.market.base import Pool
-from slacktide.market.samples import MICROS_PER_HOUR, micros_of, stamp, time_of
+from slacktide.market.formats.reading.samples import MICROS_PER_HOUR, micros_of, stamp, time_of
 from slacktide.market.tape import Tape
-from slacktide.types import Quote
 
 MOST_AHEAD_SLOTS = 100_000
 """Rows further ahead than this are not meant: two years of slots of ten minutes."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from slacktide.errors import InputError, shown, unknown_name
-from slacktide.market.aws_history import HISTORY_KEY, read_aws_history
+from slacktide.core.errors import InputError, shown, unknown_name
 from slacktide.market.base import Market
-from slacktide.market.files import read_bytes
-from slacktide.market.joined import joined, moves_said
-from slacktide.market.notice import notice_said, parse_notice_hours
-from slacktide.market.price_changes import Assumed
-from slacktide.market.price_events import EVENT_COLUMNS, read_price_events
-from slacktide.market.samples import Irregular
+from slacktide.market.formats.aws_history import HISTORY_KEY, read_aws_history
+from slacktide.market.formats.price_changes import Assumed
+from slacktide.market.formats.price_events import EVENT_COLUMNS, read_price_events
+from slacktide.market.formats.reading.market_bytes import read_bytes
+from slacktide.market.formats.reading.samples import Irregular
+from slacktide.market.formats.skypilot import read_skypilot
+from slacktide.market.formats.tables.table import read_table
+from slacktide.market.formats.tables.whole import is_whole, read_whole
+from slacktide.market.pools.joined import joined, moves_said
+from slacktide.market.pools.notice import notice_said, parse_notice_hours
 from slacktide.market.series import resample
-from slacktide.market.skypilot import read_skypilot
 from slacktide.market.spec import is_market_file, is_synthetic, parts_of
-from slacktide.market.table import read_table
-from slacktide.market.whole import is_whole, read_whole
 
 DEFAULT_DAYS = 30.0
 _ASSUMED = ("spot_usd", "on_demand_usd", "spot_gpus", "gpus_per_instance")
@@ -57,7 +57,7 @@ def open_market(
     if data is not None:
         return moves_said(opened(spec))
     if is_market_file(spec):
-        from slacktide.market.market_file import read_market_file
+        from slacktide.market.formats.market_file import read_market_file
 
         return notice_said(read_market_file(read_bytes(spec), spec, opened))
     parts = parts_of(spec)
@@ -88,8 +88,8 @@ def _file(path: str, data: bytes, irregular: Irregular, assumed: Assumed, slot_h
 
 
 def _synthetic(spec: str, slot_hours: float | None) -> Market:
-    from slacktide.market.profiles import DEFAULT_PROFILE, profile
-    from slacktide.market.synthetic import synthesize
+    from slacktide.market.synthetic.profiles import DEFAULT_PROFILE, profile
+    from slacktide.market.synthetic.synthetic import synthesize
 
     name, _, query = spec.partition(":")[2].partition("?")
     options = _options(spec, query)
@@ -137,6 +137,6 @@ def _notice(spec: str, text: str | None) -> float:
 def _slot(text: str | None) -> float | None:
     if text is None:
         return None
-    from slacktide.units import parse_duration_hours
+    from slacktide.core.units import parse_duration_hours
 
     return parse_duration_hours(text)

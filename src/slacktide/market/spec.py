@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from slacktide.errors import InputError, shown
+from slacktide.core.errors import InputError, shown
 
 SYNTHETIC = "synthetic"
 FEED = "feed:"

@@ -13,9 +13,9 @@ from typing import TypeAlias, overload
 
 import numpy as np
 
-from slacktide.arrays import Floats, Ints
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.types import UNLIMITED_GPUS, Quote
 from slacktide.market.base import Pool, new_key
-from slacktide.types import UNLIMITED_GPUS, Quote
 
 SAME_TIME_SHARE = 1e-6
 """Two moments closer than this share of a slot are one moment."""

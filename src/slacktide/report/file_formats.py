@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from slacktide.errors import InputError, shown
+from slacktide.core.errors import InputError, shown
 
 PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html", ".htm")

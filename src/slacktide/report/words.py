@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from slacktide.core.types import Job
+from slacktide.core.units import format_count, format_duration, format_usd
+from slacktide.physics.truth import AS_SAID, FACTORS, RandomTruth, Truths
 from slacktide.results.run import IN_THE_POOL
-from slacktide.truth import AS_SAID, FACTORS, RandomTruth, Truths
-from slacktide.types import Job
-from slacktide.units import format_count, format_duration, format_usd
 
 if TYPE_CHECKING:
     from slacktide.results.comparison import Comparison, PolicySummary

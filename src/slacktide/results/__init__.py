@@ -1,1 +1,4 @@
-"""What runs, comparisons and plans come to: made by simulators and the engine, read by reports."""
+"""What runs, plans, comparisons and bills come to: made by simulators and the engine, read by reports.
+
+Begin with `run.RunResult`.
+"""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slacktide.core.types import Job
 from slacktide.market.base import Pool
+from slacktide.physics.truth import AS_SAID, Truths
 from slacktide.results.run import Run, RunResult
-from slacktide.truth import AS_SAID, Truths
-from slacktide.types import Job
 
 
 @dataclass(frozen=True, slots=True)

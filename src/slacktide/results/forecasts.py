@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slacktide.forecast.score import Scores, overall
 from slacktide.market.base import Market
+from slacktide.market.forecast.score import Scores, overall
 
 
 @dataclass(frozen=True, slots=True)

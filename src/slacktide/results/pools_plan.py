@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from slacktide.core.types import Allocation, Job
 from slacktide.results.plan import Spread
-from slacktide.types import Allocation, Job
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slacktide import ledger
-from slacktide.events import Ending, Status
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Reason
+from slacktide.journal.events import Ending, Status
 from slacktide.market.base import Pool
-from slacktide.types import TIME_TOLERANCE_HOURS, Allocation, Job, JobState, Quote, Reason
+from slacktide.physics import ledger
 
 CLAIRVOYANT = "clairvoyant"
 OVER_POOLS, IN_THE_POOL = "clairvoyant over pools", "clairvoyant in the pool"

@@ -9,9 +9,9 @@ from typing import overload
 
 import numpy as np
 
-from slacktide.arrays import Bools, Floats, Ints
+from slacktide.core.arrays import Bools, Floats, Ints
+from slacktide.core.types import Job
 from slacktide.results.run import Run
-from slacktide.types import Job
 
 COST, FINISH, SPOT, ON_DEMAND, PREEMPTIONS, LOST = range(6)
 """The columns of a table of runs, one row each."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, overload
 
-from slacktide.arrays import Floats, Ints
-from slacktide.ledger import Priced, Stretch, Use
-from slacktide.tariff import BY_THE_SECOND, Meter, price
-from slacktide.types import Quote
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.types import Quote
+from slacktide.physics.ledger import Priced, Stretch, Use
+from slacktide.physics.tariff import BY_THE_SECOND, Meter, price
 
 POOL = "cluster"
 """The only pool of a simulated stream: GPUs at one price."""

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Floats
 from slacktide.budget.classes import JobClass
-from slacktide.speedup import Speedup, Table
-from slacktide.types import Phase
+from slacktide.core.arrays import Floats
+from slacktide.core.speedup import Speedup, Table
+from slacktide.core.types import Phase
 from slacktide_papers.budget.cases import Machines
 
 PHASES = 5

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from slacktide.report.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Column, Grid
 from slacktide_papers.budget import rows
 from slacktide_papers.budget.applications import BY_APPLICATION, HALF_MINUTE, NO_RESTARTS
 from slacktide_papers.budget.rows import Contest

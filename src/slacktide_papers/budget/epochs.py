@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from slacktide.allocate.base import SettledWidths, Ways
-from slacktide.allocate.fixed_width import ways_of
-from slacktide.arrays import Floats, Ints
+from slacktide.allocators.base import SettledWidths, Ways
+from slacktide.allocators.streams.fixed_width import ways_of
 from slacktide.budget.classes import JobClass
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import WidthsOf
+from slacktide.core.arrays import Floats, Ints
 from slacktide_papers.budget import rows
 from slacktide_papers.budget.applications import (
     BY_APPLICATION,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slacktide.backtesting.compare import Progress
-from slacktide.errors import InputError
-from slacktide.spread.base import HERE, Spread
+from slacktide.core.errors import InputError
+from slacktide.simulation.compare import Progress
+from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide_papers.budget import rows
 from slacktide_papers.budget.cases import (
     FULL,

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocate.base import SettledWidths
-from slacktide.allocate.efficiency_band import EfficiencyBand
-from slacktide.allocate.equi import Equi
-from slacktide.allocate.fifo import Fifo
-from slacktide.allocate.fixed_width import FixedWidth, ways_of
-from slacktide.allocate.one_width import OneWidth
-from slacktide.allocate.online_width import OnlineWidth
-from slacktide.allocate.srpt import Srpt
-from slacktide.allocate.view import AnyAllocator
+from slacktide.allocators.base import SettledWidths
+from slacktide.allocators.streams.efficiency_band import EfficiencyBand
+from slacktide.allocators.streams.equi import Equi
+from slacktide.allocators.streams.fifo import Fifo
+from slacktide.allocators.streams.fixed_width import FixedWidth, ways_of
+from slacktide.allocators.streams.one_width import OneWidth
+from slacktide.allocators.streams.online_width import OnlineWidth
+from slacktide.allocators.streams.srpt import Srpt
+from slacktide.allocators.view import AnyAllocator
 from slacktide.budget.classes import JobClass
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide_papers.budget import rows

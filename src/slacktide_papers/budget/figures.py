@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable
+from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable
 from slacktide_papers.budget import rows
 from slacktide_papers.budget.cases import IDEAL_NAME
 from slacktide_papers.budget.epoch_words import LINES, SETS, middles

@@ -9,8 +9,8 @@ import numpy as np
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.stream import Stream, realised_classes
-from slacktide.speedup import Amdahl, Power, Speedup
-from slacktide.types import Job
+from slacktide.core.speedup import Amdahl, Power, Speedup
+from slacktide.core.types import Job
 from slacktide_papers.budget.cases import Case
 
 WIDEST = 64

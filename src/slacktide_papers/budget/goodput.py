@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from slacktide.allocate.view import Fact, Finished, FleetView, Progressed, Wanted
-from slacktide.arrays import Floats, Ints
+from slacktide.allocators.view import Fact, Finished, FleetView, Progressed, Wanted
 from slacktide.budget.fleet import Fleet
-from slacktide.compiled import compiled
-from slacktide.errors import InputError
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compiled
+from slacktide.core.errors import InputError
 from slacktide_papers.budget.sharing import Shares, best_shares, widths_at
 
 ROUND_HOURS = 60 / 3600

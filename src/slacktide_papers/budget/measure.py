@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slacktide.allocate.fixed_width import FixedWidth
-from slacktide.backtesting.stream.simulate import simulate
+from slacktide.allocators.streams.fixed_width import FixedWidth
 from slacktide.budget.result import ClassPlan, FleetPlan
 from slacktide.budget.widths import optimal_widths
-from slacktide.results.stream import StreamRun
+from slacktide.results.fleets.stream import StreamRun
+from slacktide.simulation.stream.simulate import simulate
 from slacktide_papers.budget.cases import Case
 from slacktide_papers.budget.families import Family, Try
 from slacktide_papers.budget.rows import Check, Point, Width

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Floats, Ints
-from slacktide.compiled import compilable
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compilable
 
 
 class Shares(NamedTuple):

@@ -12,10 +12,10 @@ import numpy as np
 
 from slacktide.budget.classes import JobClass
 from slacktide.budget.stream import Stream, realised_classes
-from slacktide.errors import FileError, InputError
-from slacktide.market.csv_rows import rows_of
-from slacktide.speedup import Table
-from slacktide.types import Job
+from slacktide.core.errors import FileError, InputError
+from slacktide.core.speedup import Table
+from slacktide.core.types import Job
+from slacktide.market.formats.reading.csv_rows import rows_of
 from slacktide_papers.budget.cases import Case
 
 SPEEDUPS = "pollux-sia-time-to-target.csv"

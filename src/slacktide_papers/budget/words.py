@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from slacktide.report import words
-from slacktide.report.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Column, Grid
 from slacktide_papers.budget.rows import BAND, FIXED, ONLINE, SLOW_BAND, Check, Contest, Cost, Point
 
 BANDS = (BAND, SLOW_BAND)

@@ -12,21 +12,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Floats
-from slacktide.backtesting import batch
-from slacktide.backtesting.plain import Setting
-from slacktide.backtesting.replay import bounds_usd
-from slacktide.backtesting.selection import make_arms
-from slacktide.forecast.base import Forecaster
-from slacktide.forecast.noisy_truth import NoisyTruth
-from slacktide.learn.hedge import Hedge
-from slacktide.learn.pool import PAPER_POOL
-from slacktide.learn.rate import Fixed, Rate
+from slacktide.core.arrays import Floats
+from slacktide.core.types import Job
 from slacktide.market.base import Pool
-from slacktide.market.profiles import PROFILES, Profile
-from slacktide.policy.view import Policy
-from slacktide.spread.base import HERE, Spread
-from slacktide.types import Job
+from slacktide.market.forecast.base import Forecaster
+from slacktide.market.forecast.noisy_truth import NoisyTruth
+from slacktide.market.synthetic.profiles import PROFILES, Profile
+from slacktide.policies.selection.hedge import Hedge
+from slacktide.policies.selection.pool import PAPER_POOL
+from slacktide.policies.selection.rate import Fixed, Rate
+from slacktide.policies.view import Policy
+from slacktide.simulation import batch
+from slacktide.simulation.parallel.base import HERE, Spread
+from slacktide.simulation.plain import Setting
+from slacktide.simulation.replay import bounds_usd
+from slacktide.simulation.selection import make_arms
 from slacktide_papers.deadline.places import (
     CONTESTED,
     USUAL_DEADLINE_HOURS,

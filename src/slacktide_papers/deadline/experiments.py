@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from slacktide.backtesting.compare import Progress
-from slacktide.errors import InputError
-from slacktide.spread.base import HERE, Spread
+from slacktide.core.errors import InputError
+from slacktide.simulation.compare import Progress
+from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide_papers.deadline import convergence, sweeps
 from slacktide_papers.deadline.gains import gains
 from slacktide_papers.deadline.measure import measure, parts_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable
+from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable
 from slacktide_papers.deadline.rows import ON_DEMAND, Point, Reproduction, Step
 from slacktide_papers.reproduction import png
 

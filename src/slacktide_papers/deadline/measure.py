@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Floats
-from slacktide.backtesting import batch
-from slacktide.backtesting.compare import run_clairvoyant
-from slacktide.backtesting.plain import Setting
-from slacktide.forecast.base import Forecaster
-from slacktide.forecast.persistence import DEFAULT_FORECASTER
+from slacktide.core.arrays import Floats
+from slacktide.core.types import Job
 from slacktide.market.base import Pool
-from slacktide.policy.view import Policy
+from slacktide.market.forecast.base import Forecaster
+from slacktide.market.forecast.persistence import DEFAULT_FORECASTER
+from slacktide.policies.view import Policy
 from slacktide.results.run import Run
 from slacktide.results.runs import Runs
-from slacktide.spread.base import HERE, Spread
-from slacktide.types import Job
+from slacktide.simulation import batch
+from slacktide.simulation.compare import run_clairvoyant
+from slacktide.simulation.parallel.base import HERE, Spread
+from slacktide.simulation.plain import Setting
 from slacktide_papers.deadline.places import job_of, starts_of
 from slacktide_papers.deadline.rows import Point
 

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.backtesting.plain import last_start
-from slacktide.errors import InputError
+from slacktide.core.errors import InputError
+from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
-from slacktide.market.profiles import PROFILES, Profile
 from slacktide.market.source import open_market
-from slacktide.market.synthetic import synthesize
-from slacktide.types import Job
+from slacktide.market.synthetic.profiles import PROFILES, Profile
+from slacktide.market.synthetic.synthetic import synthesize
+from slacktide.simulation.plain import last_start
 
 SLOT_HOURS = 0.5
 WORK_GPU_HOURS = 80.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slacktide.types import Job
+from slacktide.core.types import Job
 
 ON_DEMAND, MAXIMAL_SPOT, UNIFORM = "on-demand", "maximal-spot", "uniform-progress"
 AHAP_ARIMA, AHAP_NOISY, AHANP = "AHAP, ARIMA forecasts", "AHAP, forecasts 10 % off", "AHANP"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
-from slacktide.forecast.arima import Arima
-from slacktide.forecast.noisy_truth import NoisyTruth
-from slacktide.forecast.persistence import Persistence
-from slacktide.market.profiles import PROFILES
-from slacktide.policy.ahanp import Ahanp
-from slacktide.policy.ahap import Ahap
-from slacktide.policy.maximal_spot import MaximalSpot
-from slacktide.policy.on_demand import OnDemand
-from slacktide.policy.stochastic_horizon import StochasticHorizon
-from slacktide.policy.uniform_progress import UniformProgress
+from slacktide.market.forecast.arima import Arima
+from slacktide.market.forecast.noisy_truth import NoisyTruth
+from slacktide.market.forecast.persistence import Persistence
+from slacktide.market.synthetic.profiles import PROFILES
+from slacktide.policies.ahanp import Ahanp
+from slacktide.policies.ahap import Ahap
+from slacktide.policies.maximal_spot import MaximalSpot
+from slacktide.policies.on_demand import OnDemand
+from slacktide.policies.stochastic_horizon import StochasticHorizon
+from slacktide.policies.uniform_progress import UniformProgress
 from slacktide_papers.deadline import rows
 from slacktide_papers.deadline.measure import Cell, Contender
 from slacktide_papers.deadline.places import (

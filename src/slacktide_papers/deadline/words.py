@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from slacktide.core.units import format_usd
 from slacktide.report import words
-from slacktide.report.tables.grid import Column, Grid
-from slacktide.units import format_usd
+from slacktide.report.text.tables.grid import Column, Grid
 from slacktide_papers.deadline.gains import BEST
 from slacktide_papers.deadline.rows import Chosen, Gain, Point, Reproduction
 

@@ -14,15 +14,14 @@ import sys
 import time
 from pathlib import Path
 
-import slacktide.backtesting.plain
-import slacktide.policy.uniform_progress  # noqa: F401  imported once, before the forks
-from slacktide.app.controller import Controller, Setup
-from slacktide.app.submission import Submission
-from slacktide.backend.local.backend import Local  # noqa: F401
-from slacktide.engine.bill import audit, bill
-from slacktide.engine.snapshots import read_world
-from slacktide.events import Decided, Preempted, WorkerFailed
-from slacktide.store.sqlite import SqliteStore
+import slacktide.policies.uniform_progress
+import slacktide.simulation.plain  # noqa: F401
+from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.submission import Submission
+from slacktide.engine.bills.bill import audit, bill
+from slacktide.journal.events import Decided, Preempted, WorkerFailed
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.store.sqlite import SqliteStore
 
 
 def controller(journal: Path, job: str, speed: float) -> None:
@@ -69,7 +68,7 @@ def found(journal: Path, killed: int, code: int) -> dict[str, object]:
         world = read_world(store)
         records = list(store.read())
     (track,) = world.jobs.values()
-    from slacktide.engine.lane import lane_of
+    from slacktide.engine.job.lane import lane_of
 
     lane = lane_of(track.submitted)
     checked = audit(track, lane, records)

@@ -8,15 +8,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slacktide.allocate.view import Finished, FleetView, Progressed
-from slacktide.backtesting.stream.events import run_events
+from slacktide.allocators.view import Finished, FleetView, Progressed
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
-from slacktide.errors import InputError
-from slacktide.results.stream import StreamRun
-from slacktide.speedup import Power
-from slacktide.types import Job
+from slacktide.core.errors import InputError
+from slacktide.core.speedup import Power
+from slacktide.core.types import Job
+from slacktide.results.fleets.stream import StreamRun
+from slacktide.simulation.stream.events import run_events
 from slacktide_papers.budget.goodput import ROUND_HOURS, GoodputAutoscaler, Seen
 from slacktide_papers.budget.sharing import best_shares, widths_at
 

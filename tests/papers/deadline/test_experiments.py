@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.errors import InputError
+from slacktide.core.errors import InputError
 from slacktide.market.base import Pool
 from slacktide.results.run import Run
 from slacktide_papers.deadline import convergence, places, rows, sweeps

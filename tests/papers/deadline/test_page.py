@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.errors import InputError
+from slacktide.core.errors import InputError
 from slacktide.market.base import Pool
 from slacktide_papers.deadline import rows
 from slacktide_papers.deadline.findings import finding

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slacktide.app.admission import FilesRead, Intake
-from slacktide.app.journal import Journal
-from slacktide.app.submission import Defaults
-from slacktide.backend.replay import Replay
-from slacktide.backtesting.selection import fresh
+from slacktide.app.jobs.admission import FilesRead, Intake
+from slacktide.app.jobs.submission import Defaults
+from slacktide.app.journal.journal import Journal
+from slacktide.backends.replay import Replay
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
-from slacktide.learn.state_file import Saved
-from slacktide.store.base import Store
-from slacktide.store.env_values import Values
+from slacktide.journal.store.base import Store
+from slacktide.journal.store.env_values import Values
+from slacktide.policies.selection.state_file import Saved
+from slacktide.simulation.selection import fresh
 
 MARKET = "synthetic:h100?days=4&slot=30m&seed=2"
 JOB = f"""\

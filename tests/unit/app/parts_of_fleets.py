@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from slacktide.app.fleet_question import FleetQuestion
-from slacktide.app.fleets import simulate_fleet
-from slacktide.app.market import MarketSpec
-from slacktide.jobfile.fleet import parse_fleet
-from slacktide.results.fleet_comparison import FleetComparison
+from slacktide.app.fleets.fleet_question import FleetQuestion
+from slacktide.app.fleets.fleets import simulate_fleet
+from slacktide.app.markets.market import MarketSpec
+from slacktide.files.fleet.fleet import parse_fleet
+from slacktide.results.fleets.fleet_comparison import FleetComparison
 
 FLEET = """\
 budget: 600 usd/month

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.market import MarketSpec
-from slacktide.app.question_forms import PlanQuestion, Setting
-from slacktide.app.question_markets import market_of
-from slacktide.app.questions import answer
-from slacktide.app.remote import text_to_send
-from slacktide.app.submission import Defaults, FleetText, Submission, request
-from slacktide.app.uploads import SubmitRequest, Uploads, checked
-from slacktide.errors import InputError
-from slacktide.jobfile import read_job_file
-from slacktide.store.json_types import form
+from slacktide.app.jobs.submission import Defaults, FleetText, Submission, request
+from slacktide.app.markets.market import MarketSpec
+from slacktide.app.questions import PlanQuestion, Setting
+from slacktide.client.remote import text_to_send
+from slacktide.core.errors import InputError
+from slacktide.files.job import read_job_file
+from slacktide.journal.codec.json_types import form
+from slacktide.service.tasks.question_markets import market_of
+from slacktide.service.tasks.questions import answer
+from slacktide.service.uploads.uploads import SubmitRequest, Uploads, checked
 
 FLEET = """\
 budget: 16 gpus

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.bill_parts import bill_parts, check_sum, parse_keys
-from slacktide.app.journal import Journal, Told
-from slacktide.app.submission import Submission
+from slacktide.app.costs.bill_parts import bill_parts, check_sum, parse_keys
+from slacktide.app.jobs.submission import Submission
+from slacktide.app.journal.journal import Journal, Told
 from slacktide.cli import run
-from slacktide.errors import BackendError, UnknownNameError
-from slacktide.events import ClockSet, Kept, Record
-from slacktide.ledger import Priced, Stretch
-from slacktide.store.memory import MemoryStore
-from slacktide.tariff import Charge
-from slacktide.types import Quote
+from slacktide.core.errors import BackendError, UnknownNameError
+from slacktide.core.types import Quote
+from slacktide.journal.events import ClockSet, Kept, Record
+from slacktide.journal.store.memory import MemoryStore
+from slacktide.physics.ledger import Priced, Stretch
+from slacktide.physics.tariff import Charge
 
 from .parts_of_admission import Desk, write_job
 

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.market import MarketSpec
-from slacktide.app.submission import Submission
-from slacktide.backend.replay import Replay
+from slacktide.app.jobs.submission import Submission
+from slacktide.app.markets.market import MarketSpec
+from slacktide.backends.replay import Replay
 from slacktide.cli import run
-from slacktide.engine import feed
+from slacktide.core.errors import InputError
 from slacktide.engine.engine import Engine
-from slacktide.engine.lane import _opened
-from slacktide.errors import InputError
-from slacktide.events import SiteOpened
-from slacktide.market.digest import digest
+from slacktide.engine.job.lane import _opened
+from slacktide.journal.events import SiteOpened
+from slacktide.journal.store.base import Store
+from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.market.formats.digest import digest
+from slacktide.market.formats.tables.table import write_table
+from slacktide.market.live import feed
 from slacktide.market.source import open_market
-from slacktide.market.table import write_table
-from slacktide.store.base import Store
-from slacktide.store.sqlite import SqliteStore
 
 from .parts_of_admission import MARKET, Desk, write_job
 
@@ -29,7 +29,7 @@ from .parts_of_admission import MARKET, Desk, write_job
 @pytest.fixture(autouse=True)
 def no_clairvoyant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what compiles for a while and has no part in this."""
-    monkeypatch.setattr("slacktide.engine.bill._clairvoyant", lambda lane, job: None)
+    monkeypatch.setattr("slacktide.engine.bills.bill._clairvoyant", lambda lane, job: None)
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from slacktide import cli
-from slacktide.app.controller import Controller, Setup
-from slacktide.app.journal import open_journal
-from slacktide.app.live_status import Standings
-from slacktide.app.submission import Defaults, FleetText, Submission
-from slacktide.backtesting.selection import fresh
-from slacktide.engine.snapshots import read_world
-from slacktide.engine.world import World
-from slacktide.events import Ended, Event, Record, Submitted
-from slacktide.store.sqlite import SqliteStore
+from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.submission import Defaults, FleetText, Submission
+from slacktide.app.journal.journal import open_journal
+from slacktide.app.journal.live_status import Standings
+from slacktide.journal.events import Ended, Event, Record, Submitted
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.world import World
+from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.simulation.selection import fresh
 
 from .parts_of_admission import write_job
 
@@ -194,7 +194,7 @@ def test_a_run_takes_in_what_others_ask_for_and_ends_with_it(tmp_path: Path) -> 
 
 def test_a_controller_learns_in_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = ("on-demand", "uniform-progress")
-    monkeypatch.setattr("slacktide.app.controller.fresh", lambda: fresh(quick))
+    monkeypatch.setattr("slacktide.app.jobs.controller.fresh", lambda: fresh(quick))
     journal = tmp_path / "journal.db"
     asked(journal, write_job(tmp_path, policy="auto"), "a")
     with Controller(journal, fast(tmp_path)) as controller:

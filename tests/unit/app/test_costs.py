@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.costs import site_cost
-from slacktide.app.submission import Submission
+from slacktide.app.costs.costs import site_cost
+from slacktide.app.jobs.submission import Submission
 from slacktide.cli import run
-from slacktide.engine.snapshots import read_world
-from slacktide.events import ClockSet, Decided, Event, Held, Kept, Lived
-from slacktide.ledger import Priced, Stretch
-from slacktide.results.site_bill import SiteBill
-from slacktide.store.memory import MemoryStore
-from slacktide.store.sqlite import SqliteStore
-from slacktide.tariff import Charge
-from slacktide.types import Quote
+from slacktide.core.types import Quote
+from slacktide.journal.events import ClockSet, Decided, Event, Held, Kept, Lived
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.physics.ledger import Priced, Stretch
+from slacktide.physics.tariff import Charge
+from slacktide.results.machines.site_bill import SiteBill
 
 from .parts_of_admission import Desk, write_job
 

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slacktide.app.course import MOST_HAPPENINGS, MOST_POINTS, LiveCourse, drawn
-from slacktide.events import Decided, Event, Lived, PaceRevised, Preempted, Record
-from slacktide.ledger import Priced, Stretch
-from slacktide.pace import Pace
-from slacktide.report.figures import scene as numbers
+from slacktide.app.journal.course import MOST_HAPPENINGS, MOST_POINTS, LiveCourse, drawn
+from slacktide.core.types import JobState, Quote
+from slacktide.journal.events import Decided, Event, Lived, PaceRevised, Preempted, Record
+from slacktide.physics.ledger import Priced, Stretch
+from slacktide.physics.pace import Pace
+from slacktide.physics.tariff import Charge
+from slacktide.report.figures.drawing import scene as numbers
 from slacktide.results.course import course_of as course_of_run
-from slacktide.tariff import Charge
-from slacktide.types import JobState, Quote
 from tests.unit.report.runs import ODD_RUNS
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slacktide.app.controller import Controller, Setup
-from slacktide.app.journal import open_journal
-from slacktide.backend.base import Place
-from slacktide.backend.replay import Replay
-from slacktide.events import Joined, Rented
-from slacktide.provider.base import Renter
-from slacktide.provider.fake import Cloud, Fake
-from slacktide.provider.keeper import Keeper
-from slacktide.provider.rules import Rules
-from slacktide.provider.tickets import Diary, Spec
+from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.journal.journal import open_journal
+from slacktide.backends.base import Place
+from slacktide.backends.replay import Replay
+from slacktide.journal.events import Joined, Rented
+from slacktide.journal.state.tickets import Diary, Spec
+from slacktide.providers.base import Renter
+from slacktide.providers.keeper import Keeper
+from slacktide.providers.rules import Rules
+from slacktide.testing.fake_provider import Cloud, Fake
 
 SPOT = Spec("spot", "zone/big", 8)
 DRY = Setup(backend="replay")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app import doctor
-from slacktide.app.doctor import EXTRAS, Finding, examine
+from slacktide.app.setup import doctor
+from slacktide.app.setup.doctor import EXTRAS, Finding, examine
 from slacktide.cli import run
 
 ROOT = Path(__file__).parents[3]

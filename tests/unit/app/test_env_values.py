@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from slacktide import cli
-from slacktide.app.controller import Controller, Setup
-from slacktide.app.journal import open_journal, runs_of
-from slacktide.app.submission import Submission
-from slacktide.errors import InputError
-from slacktide.events import SubmissionAsked
-from slacktide.store.env_values import Values, job_values, request_values
-from slacktide.store.sqlite import SqliteStore
+from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.submission import Submission
+from slacktide.app.journal.journal import open_journal, runs_of
+from slacktide.core.errors import InputError
+from slacktide.journal.events import SubmissionAsked
+from slacktide.journal.store.env_values import Values, job_values, request_values
+from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_admission import write_job
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from slacktide.app.course import MOST_POINTS
-from slacktide.app.fleet_course import FleetCourses
-from slacktide.events import ClockSet, Remembered
-from slacktide.store.memory import MemoryStore
+from slacktide.app.journal.course import MOST_POINTS
+from slacktide.app.journal.fleet_course import FleetCourses
+from slacktide.journal.events import ClockSet, Remembered
+from slacktide.journal.store.memory import MemoryStore
 
 
 def remembered(hours: float, fleet: str = "f") -> Remembered:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.allocate.base import allocators
-from slacktide.app.fleet_arrivals import Arrivals, arrivals_of
-from slacktide.app.fleets import (
+from slacktide.allocators.base import allocators
+from slacktide.app.fleets.fleet_arrivals import Arrivals, arrivals_of
+from slacktide.app.fleets.fleets import (
     ON_A_MARKET,
     budget_usd,
     change_usd,
@@ -18,11 +18,11 @@ from slacktide.app.fleets import (
     simulate_fleet,
     usual_policies,
 )
-from slacktide.app.market import MarketSpec
-from slacktide.backtesting.fleet.settings import best_at, settings_of
+from slacktide.app.markets.market import MarketSpec
 from slacktide.budget.allowance import Allowance
-from slacktide.errors import InputError
-from slacktide.results.fleet_comparison import FleetComparison, Measured
+from slacktide.core.errors import InputError
+from slacktide.results.fleets.fleet_comparison import FleetComparison, Measured
+from slacktide.simulation.fleet.settings import best_at, settings_of
 
 from .parts_of_fleets import AS_IT_IS, PAST, question, simulated
 

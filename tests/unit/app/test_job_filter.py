@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slacktide.app.job_filter import JobFilter, parse_since
-from slacktide.errors import InputError, UnknownNameError
+from slacktide.app.journal.job_filter import JobFilter, parse_since
+from slacktide.core.errors import InputError, UnknownNameError
 from slacktide.results.status import JobStatus
 
 ONE = JobStatus(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slacktide.app.job_terms import JobTerms, terms_of
+from slacktide.app.jobs.job_terms import JobTerms, terms_of
 
 FILE = 'name: a\nrun: "true"\nresources: {{accelerators: "H100:1..4"}}\nwork: {work}\n{more}\n'
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.entry import _market_options
-from slacktide.app.market import MarketSpec
-from slacktide.market.digest import digest
+from slacktide.app.jobs.entry import _market_options
+from slacktide.app.markets.market import MarketSpec
+from slacktide.market.formats.digest import digest
+from slacktide.market.formats.tables.table import write_table
 from slacktide.market.source import open_market
-from slacktide.market.table import write_table
 
 
 @pytest.mark.parametrize(

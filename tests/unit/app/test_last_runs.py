@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.last_runs import last_runs
-from slacktide.app.market import MarketSpec
-from slacktide.app.plan import PlanRequest, make_plan
+from slacktide.app.journal.last_runs import last_runs
+from slacktide.app.markets.market import MarketSpec
+from slacktide.app.planning.plan import PlanRequest, make_plan
 from slacktide.cli import run
-from slacktide.events import Ended, Event, Held, PaceRevised, Submitted
-from slacktide.pace import Pace, mean_factor, prior, see
-from slacktide.report.tables.plan import last_words
-from slacktide.store.sqlite import SqliteStore
+from slacktide.journal.events import Ended, Event, Held, PaceRevised, Submitted
+from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.physics.pace import Pace, mean_factor, prior, see
+from slacktide.report.text.tables.plan import last_words
 
 ROOT = Path(__file__).parents[3]
 JOB = """\

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.logs import LogLine, Printed
-from slacktide.backend.base import PIECE_BYTES, Log
-from slacktide.backend.local import LogFile
-from slacktide.errors import BackendError
+from slacktide.app.journal.logs import LogLine, Printed
+from slacktide.backends.base import PIECE_BYTES, Log
+from slacktide.backends.local import LogFile
+from slacktide.core.errors import BackendError
 
 
 class Shelf:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.costs import machine_costs, site_cost
-from slacktide.app.submission import Submission
-from slacktide.engine.snapshots import read_world
-from slacktide.events import ClockSet, Joined, Rented, Returned
-from slacktide.store.memory import MemoryStore
+from slacktide.app.costs.costs import machine_costs, site_cost
+from slacktide.app.jobs.submission import Submission
+from slacktide.journal.events import ClockSet, Joined, Rented, Returned
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.store.memory import MemoryStore
 
 from .parts_of_admission import Desk, write_job
 

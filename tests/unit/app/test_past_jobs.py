@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.past_jobs import fleet_text, learn_fleet
+from slacktide.app.fleets.past_jobs import fleet_text, learn_fleet
 from slacktide.cli import run
-from slacktide.errors import FileError, InputError
-from slacktide.jobfile.fleet import parse_fleet
-from slacktide.jobfile.past_jobs import read_past
-from slacktide.speedup import Amdahl
+from slacktide.core.errors import FileError, InputError
+from slacktide.core.speedup import Amdahl
+from slacktide.files.fleet.fleet import parse_fleet
+from slacktide.files.fleet.past_jobs import read_past
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "past-jobs"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

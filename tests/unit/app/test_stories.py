@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slacktide.app.stories import Stories, Story
-from slacktide.events import Decided, Ended, Event, Preempted, Submitted, WorkerFailed
-from slacktide.report.sentences.why import NOT_ASKED, why
+from slacktide.app.journal.stories import Stories, Story
+from slacktide.core.types import JobState, Quote
+from slacktide.journal.events import Decided, Ended, Event, Preempted, Submitted, WorkerFailed
+from slacktide.journal.store.memory import MemoryStore
+from slacktide.report.text.sentences.why import NOT_ASKED, why
 from slacktide.results.status import JobStatus
-from slacktide.store.memory import MemoryStore
-from slacktide.types import JobState, Quote
 
 STATUS = JobStatus(
     name="job",

@@ -12,30 +12,30 @@ from typing import Any
 
 import pytest
 
-from slacktide import files
-from slacktide.allocate.patient_spot import PatientSpot
-from slacktide.allocate.view import FleetView
-from slacktide.app.market import MarketSpec
-from slacktide.app.requests import (
+from slacktide.allocators.patient_spot import PatientSpot
+from slacktide.allocators.view import FleetView
+from slacktide.app.jobs.requests import (
     UnknownJobError,
     WithdrawnError,
     ask_cancellation,
     ask_submission,
     await_answer,
 )
-from slacktide.app.submission import Defaults, FleetText, Submission
-from slacktide.engine.lane import lane_of
-from slacktide.engine.requests import Answer
-from slacktide.engine.snapshots import read_world
-from slacktide.engine.world import World
-from slacktide.errors import BackendError, InfeasibleError, InputError, SlacktideError
-from slacktide.events import ClockSet, Event, Record, SubmissionAsked, SubmissionRefused, Submitted
-from slacktide.jobfile import job as job_file
-from slacktide.store.base import Store
-from slacktide.store.env_values import job_values
-from slacktide.store.memory import MemoryStore
-from slacktide.store.sqlite import SqliteStore
-from slacktide.types import Refusal
+from slacktide.app.jobs.submission import Defaults, FleetText, Submission
+from slacktide.app.markets.market import MarketSpec
+from slacktide.core import files
+from slacktide.core.errors import BackendError, InfeasibleError, InputError, SlacktideError
+from slacktide.core.types import Refusal
+from slacktide.engine.job.lane import lane_of
+from slacktide.files import job as job_file
+from slacktide.journal.events import ClockSet, Event, Record, SubmissionAsked, SubmissionRefused, Submitted
+from slacktide.journal.state.requests import Answer
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.world import World
+from slacktide.journal.store.base import Store
+from slacktide.journal.store.env_values import job_values
+from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_admission import Desk, write_job
 
@@ -126,7 +126,7 @@ def test_what_nobody_foresaw_is_an_answer_too(
 
     desk = Desk(store, tmp_path)
     ask(store, write_job(tmp_path), "k")
-    monkeypatch.setattr("slacktide.app.admission.rehearse", broken)
+    monkeypatch.setattr("slacktide.app.jobs.admission.rehearse", broken)
     desk.answer()
     assert desk.engine.world.requests.answers["k"] == Answer("", "ZeroDivisionError: of a policy", 1)
     with pytest.raises(SlacktideError, match="of a policy"):
@@ -248,7 +248,7 @@ def test_values_that_a_full_disk_does_not_take_are_no_mistake_of_who_asks(
 def test_secrets_stay_out_of_the_journal_and_are_found_where_the_file_lies(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slacktide.engine.launch_spec import secrets_of
+    from slacktide.engine.job.launch_spec import secrets_of
 
     monkeypatch.setenv("TAKEN", "from here")
     desk = Desk(store, tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slacktide.budget.allowance import Allowance, Period, Spending
-from slacktide.errors import InputError
+from slacktide.core.errors import InputError
 
 
 def calendar(start: datetime, usd: float = 744.0) -> Allowance:

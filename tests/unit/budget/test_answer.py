@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slacktide.app import streams
+from slacktide.app.fleets import streams
 from slacktide.budget.answer import BudgetAnswer
 from slacktide.budget.classes import JobClass
-from slacktide.budget.frontier import frontier
-from slacktide.budget.one_width import OneWidths, one_widths
 from slacktide.budget.result import ClassPlan, PathShare, WidthShare
-from slacktide.errors import InfeasibleError, InputError
-from slacktide.report.sentences import budget as say
-from slacktide.report.sentences.budget_notes import notes
-from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Job, Phase
+from slacktide.budget.solution.frontier import frontier
+from slacktide.budget.solution.one_width import OneWidths, one_widths
+from slacktide.core.errors import InfeasibleError, InputError
+from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.core.types import Job, Phase
+from slacktide.report.text.sentences import budget as say
+from slacktide.report.text.sentences.budget_notes import notes
 
 A = JobClass(
     Job(name="a", work_gpu_hours=3.0, speedup=Amdahl(0.9), widths=(1, 2, 4, 8)), arrivals_per_hour=2.0

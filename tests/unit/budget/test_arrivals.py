@@ -8,8 +8,8 @@ import pytest
 from slacktide.budget.arrivals import Bursts, draw_sizes, draw_stream
 from slacktide.budget.classes import JobClass
 from slacktide.budget.stream import Stream, realised_classes
-from slacktide.errors import InputError
-from slacktide.types import Job
+from slacktide.core.errors import InputError
+from slacktide.core.types import Job
 
 CLASSES = tuple(
     JobClass(Job(name=name, work_gpu_hours=2.0), arrivals_per_hour=rate)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from slacktide.budget.classes import JobClass
-from slacktide.errors import InputError
-from slacktide.speedup import Amdahl, Power
-from slacktide.types import ANY_WIDTH, MAX_GPUS, Job, Phase
+from slacktide.core.errors import InputError
+from slacktide.core.speedup import Amdahl, Power
+from slacktide.core.types import ANY_WIDTH, MAX_GPUS, Job, Phase
 
 
 def test_a_class_reads_as_its_template() -> None:

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from slacktide.budget.curves import Entry, rows_of, speedups_at
-from slacktide.errors import InputError
-from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Phase
+from slacktide.budget.solution.curves import Entry, rows_of, speedups_at
+from slacktide.core.errors import InputError
+from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.core.types import Phase
 
 WIDTHS = np.array([1.0, 1.5, 2.0, 3.0, 7.0, 16.0, 100.0])
 TABLE = Table.of({1: 1.0, 2: 1.7, 4: 3.6, 8: 5.0, 16: 4.0})

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slacktide.budget.fit import Fit, fit_speedups, normalised, under_hull
-from slacktide.errors import InputError
-from slacktide.jobfile.measured import Choice, Series, read_measured
-from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.core.errors import InputError
+from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.files.measured import Choice, Series, read_measured
 
 WIDTHS = (1, 2, 4, 8, 16)
 TRUTHS: list[Speedup] = [Amdahl(0.0), Amdahl(0.93), Amdahl(1.0), Power(0.7), Power(1.0), Linear(0.8, 0.2)]

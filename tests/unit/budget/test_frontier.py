@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.frontier import frontier
+from slacktide.budget.solution.frontier import frontier
 from slacktide.budget.widths import least_budget_gpus
-from slacktide.errors import InfeasibleError, InputError
-from slacktide.speedup import Amdahl, Linear, Power
-from slacktide.types import Job, Phase
+from slacktide.core.errors import InfeasibleError, InputError
+from slacktide.core.speedup import Amdahl, Linear, Power
+from slacktide.core.types import Job, Phase
 
 ONE = JobClass(
     Job(name="one", work_gpu_hours=2.0, speedup=Amdahl(0.8), widths=(1, 2, 4)), arrivals_per_hour=0.5

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from slacktide.budget.classes import JobClass
-from slacktide.errors import FileError
-from slacktide.jobfile.recorded_jobs import read_jobs
-from slacktide.speedup import Amdahl, Power
-from slacktide.types import Job, Phase
+from slacktide.core.errors import FileError
+from slacktide.core.speedup import Amdahl, Power
+from slacktide.core.types import Job, Phase
+from slacktide.files.fleet.recorded_jobs import read_jobs
 
 CLASSES = (
     JobClass(Job(name="bert", work_gpu_hours=2.0, speedup=Power(0.5)), arrivals_per_hour=1.0),

@@ -9,12 +9,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from slacktide.arrays import Floats
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
-from slacktide.budget.dispersion import ASSUMED, Dispersion
-from slacktide.budget.rates import MARKS, SHAPE, Rate, log_gamma, run_mean
-from slacktide.types import Job
+from slacktide.budget.estimates.dispersion import ASSUMED, Dispersion
+from slacktide.budget.estimates.rates import MARKS, SHAPE, Rate, log_gamma, run_mean
+from slacktide.core.arrays import Floats
+from slacktide.core.types import Job
 
 ONE = JobClass(Job(name="a", work_gpu_hours=1.0), arrivals_per_hour=2.0)
 

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from slacktide.arrays import Floats
-from slacktide.budget.fading import Fading
-from slacktide.budget.sizes import Sizes, kaplan_meier
+from slacktide.budget.estimates.fading import Fading
+from slacktide.budget.estimates.sizes import Sizes, kaplan_meier
+from slacktide.core.arrays import Floats
 
 
 def sizes_of(finished: Floats, present: Floats) -> Sizes:

@@ -10,9 +10,9 @@ import pytest
 import slacktide
 from slacktide.budget.classes import JobClass
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
-from slacktide.errors import InfeasibleError, InputError
-from slacktide.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.types import Job, Phase
+from slacktide.core.errors import InfeasibleError, InputError
+from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
+from slacktide.core.types import Job, Phase
 
 PAPER = (
     JobClass(Job(name="amdahl", work_gpu_hours=1.0, speedup=Amdahl(0.8)), arrivals_per_hour=0.4),

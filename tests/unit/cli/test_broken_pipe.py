@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.cli import broken_pipe
-from slacktide.cli.broken_pipe import steady_output, unless_nobody_reads
+from slacktide.cli.shared import broken_pipe
+from slacktide.cli.shared.broken_pipe import steady_output, unless_nobody_reads
 
 
 @contextmanager

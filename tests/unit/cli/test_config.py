@@ -9,7 +9,7 @@ import click
 import pytest
 
 from slacktide.cli import run, slacktide
-from slacktide.cli.options import market_spec
+from slacktide.cli.shared.options import market_spec
 
 
 @pytest.fixture

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.journal import open_journal
+from slacktide.app.journal.journal import open_journal
 from slacktide.checks import provider_trial as trials
 from slacktide.cli import run
-from slacktide.events import Joined, Rented
-from slacktide.provider import fake
-from slacktide.provider.base import Renter
-from slacktide.provider.fake import Fake
-from slacktide.provider.tickets import Spec
-from slacktide.results.machines import MachineStatus
+from slacktide.journal.events import Joined, Rented
+from slacktide.journal.state.tickets import Spec
+from slacktide.providers.base import Renter
+from slacktide.results.machines.machines import MachineStatus
+from slacktide.testing import fake_provider as fake
+from slacktide.testing.fake_provider import Fake
 
 SEED = 4711
 SPOT = Spec("spot", "zone/big", 8)

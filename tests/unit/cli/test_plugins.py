@@ -9,7 +9,8 @@ from types import ModuleType
 import click
 import pytest
 
-from slacktide.cli import COMMANDS, plugins, run
+from slacktide.cli import COMMANDS, run
+from slacktide.cli.shared import plugins
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.market import MarketSpec
-from slacktide.app.plan import PlanRequest
+from slacktide.app.markets.market import MarketSpec
+from slacktide.app.planning.plan import PlanRequest
 from slacktide.cli import run
-from slacktide.cli.confirm import agreed
-from slacktide.cli.run_options import RunOptions
-from slacktide.cli.run_report import exit_code
-from slacktide.cli.signals import Stopping
-from slacktide.events import Submitted
-from slacktide.store.sqlite import SqliteStore
+from slacktide.cli.shared.confirm import agreed
+from slacktide.cli.shared.run_options import RunOptions
+from slacktide.cli.shared.run_report import exit_code
+from slacktide.cli.shared.signals import Stopping
+from slacktide.journal.events import Submitted
+from slacktide.journal.store.sqlite import SqliteStore
 
 JOB = str(Path(__file__).parents[3] / "examples" / "llama-lora.yaml")
 FLEET = str(Path(__file__).parents[3] / "examples" / "fleet.yaml")
@@ -29,13 +29,15 @@ def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """A terminal on which the user answers as the list says; every plan names the pool `best`."""
     answers: list[str] = []
     screen = types.SimpleNamespace(isatty=lambda: True)
-    monkeypatch.setattr("slacktide.cli.confirm.sys", types.SimpleNamespace(stdin=screen, stdout=screen))
+    monkeypatch.setattr(
+        "slacktide.cli.shared.confirm.sys", types.SimpleNamespace(stdin=screen, stdout=screen)
+    )
     monkeypatch.setenv("SLACKTIDE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("click.confirm", lambda question: answers.pop(0) == "y")
     monkeypatch.setattr(
-        "slacktide.app.plan.make_plan", lambda *given, **more: types.SimpleNamespace(pool="best")
+        "slacktide.app.planning.plan.make_plan", lambda *given, **more: types.SimpleNamespace(pool="best")
     )
-    monkeypatch.setattr("slacktide.report.tables.plan.page", lambda plan: "THE PLAN")
+    monkeypatch.setattr("slacktide.report.text.tables.plan.page", lambda plan: "THE PLAN")
     return answers
 
 
@@ -81,8 +83,8 @@ def test_no_question_with_yes_or_a_fleet_or_without_a_terminal(
     terminal: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: list[str]
 ) -> None:
     if not option:
-        monkeypatch.setattr("slacktide.cli.confirm.is_terminal", lambda: False)
-    monkeypatch.setattr("slacktide.cli.run_jobs.take_in", stop_here)
+        monkeypatch.setattr("slacktide.cli.shared.confirm.is_terminal", lambda: False)
+    monkeypatch.setattr("slacktide.cli.commands.jobs.run.take_in", stop_here)
     with pytest.raises(StoppedHere):
         run(["run", JOB, "--journal", str(tmp_path / "journal.db"), *option])
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slacktide.core.speedup import Amdahl
 from slacktide.demo import train
 from slacktide.demo.train import BATCH, ROWS, Options, Place, Refused, Shelf, State
-from slacktide.jobfile import read_job_file
-from slacktide.speedup import Amdahl
+from slacktide.files.job import read_job_file
 
 SCRIPT = Path(train.__file__)
 ROOT = Path(__file__).parents[3]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from slacktide.backend.base import Facts
-from slacktide.backend.replay import Replay
-from slacktide.engine.bill import audit
+from slacktide.backends.base import Facts
+from slacktide.backends.replay import Replay
+from slacktide.core.types import Job, Order
+from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.events import Event, Submitted
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import Event, Submitted
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
-from slacktide.policy.base import policies
-from slacktide.policy.view import Policy
-from slacktide.store.memory import MemoryStore
-from slacktide.types import Job, Order
+from slacktide.policies.base import policies
+from slacktide.policies.view import Policy
 
 SLOT = 0.5
 SLOTS = 60

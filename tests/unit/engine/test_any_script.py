@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from slacktide.backend.base import Progress
-from slacktide.engine.retry_limits import RetryLimits
-from slacktide.events import Decided, Lived, Lost, Preempted, PreemptionAsked, Resumed, Stalled
+from slacktide.backends.base import Progress
+from slacktide.engine.job.retry_limits import RetryLimits
+from slacktide.journal.events import Decided, Lived, Lost, Preempted, PreemptionAsked, Resumed, Stalled
 
 from .test_engine import Bench, lane
 

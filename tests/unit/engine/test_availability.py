@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.entry import entry
-from slacktide.app.live_prices import with_age, with_spot_seen
-from slacktide.app.market import MarketSpec
-from slacktide.app.submission import Submission
-from slacktide.backend.replay import Replay
-from slacktide.engine.availability import spot_seen
+from slacktide.app.jobs.entry import entry
+from slacktide.app.jobs.submission import Submission
+from slacktide.app.markets.market import MarketSpec
+from slacktide.app.planning.live_prices import with_age, with_spot_seen
+from slacktide.backends.replay import Replay
+from slacktide.core.types import UNLIMITED_GPUS
 from slacktide.engine.engine import Engine
-from slacktide.engine.feed import STALE_SLOTS, Feed
-from slacktide.events import Capacity, Cause, Event, FeedTroubled, Joined, Record, Rented, Returned
+from slacktide.engine.job.availability import spot_seen
+from slacktide.journal.events import Capacity, Cause, Event, FeedTroubled, Joined, Record, Rented, Returned
+from slacktide.journal.store.memory import MemoryStore
+from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.market.availability import PoolRecord, SeenSpot, learned
+from slacktide.market.formats.tables.table_notes import TableNotes, write_notes
+from slacktide.market.live.feed import STALE_SLOTS, Feed
 from slacktide.market.source import open_market
-from slacktide.market.table_notes import TableNotes, write_notes
-from slacktide.store.memory import MemoryStore
-from slacktide.store.sqlite import SqliteStore
-from slacktide.types import UNLIMITED_GPUS
 
 BEGIN = datetime(2026, 11, 1, 12, tzinfo=UTC)
 POOL = "us-east-1a/p5.48xlarge"

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backend.base import Facts, LaunchSpec
-from slacktide.backend.replay import Replay
+from slacktide.backends.base import Facts, LaunchSpec
+from slacktide.backends.replay import Replay
+from slacktide.core.errors import FileError, InputError
+from slacktide.core.types import Allocation, Job
 from slacktide.engine.engine import Engine
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.errors import FileError, InputError
-from slacktide.events import Blocked, CancellationAsked, Event, Submitted, Unblocked
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import Blocked, CancellationAsked, Event, Submitted, Unblocked
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
-from slacktide.policy.base import policies
-from slacktide.policy.view import View
-from slacktide.store.memory import MemoryStore
-from slacktide.types import Allocation, Job
+from slacktide.policies.base import policies
+from slacktide.policies.view import View
 
 SLOT = 0.5
 SLOTS = 40

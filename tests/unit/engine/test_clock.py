@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from slacktide import boot
+from slacktide.core import machine_clock as boot
+from slacktide.core.errors import InputError
 from slacktide.engine.clock import Clock, jumped_wall, resumed_hours, slowed_down
-from slacktide.errors import InputError
-from slacktide.events import ClockAnchored, ClockSet
+from slacktide.journal.events import ClockAnchored, ClockSet
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

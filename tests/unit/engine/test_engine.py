@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from slacktide.backend.base import Facts, Failure, Progress
-from slacktide.backend.replay import Replay
-from slacktide.engine.bill import audit
+from slacktide.backends.base import Facts, Failure, Progress
+from slacktide.backends.replay import Replay
+from slacktide.core.errors import BackendError
+from slacktide.core.types import Job, Order
+from slacktide.engine.bills.bill import audit
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import KEPT_LANES, Engine
-from slacktide.engine.lane import Lane, make_lane
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.retry_limits import RetryLimits
 from slacktide.engine.loop import live
-from slacktide.engine.retry_limits import RetryLimits
-from slacktide.errors import BackendError
-from slacktide.events import (
+from slacktide.journal.events import (
     CancellationAsked,
     ClockJumped,
     Decided,
@@ -33,11 +34,10 @@ from slacktide.events import (
     Submitted,
     WorkerFailed,
 )
-from slacktide.ledger import Stretch
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
-from slacktide.policy.base import policies
-from slacktide.store.memory import MemoryStore
-from slacktide.types import Job, Order
+from slacktide.physics.ledger import Stretch
+from slacktide.policies.base import policies
 
 SLOT = 0.5
 SLOTS = 40
@@ -179,7 +179,7 @@ def test_releasing_keeps_the_job_and_a_new_engine_takes_it_up() -> None:
     assert done > 0
     bench.engine = bench.reopened()
     bench.engine.recover()
-    from slacktide.events import Opened
+    from slacktide.journal.events import Opened
 
     bench.engine.write([Opened(at_hours=0.81, pid=1, host="here", version="0")])
     bench.step(2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5)

@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slacktide import ledger
-from slacktide.allocate.view import Decision, FleetView, Standing, Wanted
-from slacktide.backend.base import Facts, Room
-from slacktide.backend.replay import Replay
-from slacktide.backtesting.roaming import Ground
+from slacktide.allocators.view import Decision, FleetView, Standing, Wanted
+from slacktide.backends.base import Facts, Room
+from slacktide.backends.replay import Replay
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.templates import Template
+from slacktide.core.types import Allocation, Job, Order, Reason
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleet_market import FleetMarket
-from slacktide.engine.fleets import FleetRun
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.events import CancellationAsked, Decided, Lived, PreemptionAsked, Remembered, Submitted
-from slacktide.jobfile.job import parse_job
+from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.market import FleetMarket
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.files.job import parse_job
+from slacktide.journal.events import CancellationAsked, Decided, Lived, PreemptionAsked, Remembered, Submitted
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
-from slacktide.policy.base import policies
-from slacktide.store.memory import MemoryStore
-from slacktide.tariff import tariff_of
-from slacktide.types import Allocation, Job, Order, Reason
+from slacktide.physics import ledger
+from slacktide.physics.tariff import tariff_of
+from slacktide.policies.base import policies
+from slacktide.simulation.roaming import Ground
 
 SLOT = 0.5
 JOB = Job(work_gpu_hours=40.0, widths=(1, 2, 4, 8), restart_hours=0.05)

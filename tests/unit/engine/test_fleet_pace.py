@@ -10,26 +10,26 @@ from functools import cache
 import numpy as np
 import pytest
 
-from slacktide import physics
-from slacktide.allocate.base import allocators
-from slacktide.allocate.view import FleetView, begin
-from slacktide.backend.base import Facts, Progress
-from slacktide.backend.replay import Replay
-from slacktide.backtesting.roaming import Ground
+from slacktide.allocators.base import allocators
+from slacktide.allocators.view import FleetView, begin
+from slacktide.backends.base import Facts, Progress
+from slacktide.backends.replay import Replay
 from slacktide.budget.allowance import Allowance
+from slacktide.core.errors import InfeasibleError
+from slacktide.core.speedup import Amdahl
+from slacktide.core.types import Job, Order
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleet_market import FleetMarket
-from slacktide.engine.fleets import FleetRun
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.errors import InfeasibleError
-from slacktide.events import Decided, HealthChanged, PaceRevised, Submitted
+from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.market import FleetMarket
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import Decided, HealthChanged, PaceRevised, Submitted
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
-from slacktide.pace import USUAL_SPREAD, mean_factor
-from slacktide.policy.base import policies
-from slacktide.policy.deadline_guard import to_spare
-from slacktide.speedup import Amdahl
-from slacktide.store.memory import MemoryStore
-from slacktide.types import Job, Order
+from slacktide.physics import physics
+from slacktide.physics.pace import USUAL_SPREAD, mean_factor
+from slacktide.policies.base import policies
+from slacktide.policies.deadline_guard import to_spare
+from slacktide.simulation.roaming import Ground
 
 SLOT, TICK = 0.5, 0.1
 RESTART_HOURS, CHECKPOINT_HOURS = 0.1, 0.1

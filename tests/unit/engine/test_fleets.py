@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from slacktide import ledger
-from slacktide.allocate.view import FleetView
-from slacktide.backend.replay import Replay
+from slacktide.allocators.view import FleetView
+from slacktide.backends.replay import Replay
 from slacktide.budget.widths import optimal_widths
+from slacktide.core.errors import InputError, UnknownNameError
+from slacktide.core.types import Allocation, Reason
 from slacktide.engine.engine import Engine
-from slacktide.engine.fleets import FleetRun, check_member, open_fleet
-from slacktide.errors import InputError, UnknownNameError
-from slacktide.events import CancellationAsked, ClusterSized, Decided, Kept, Lived, Opened, Submitted
-from slacktide.jobfile.fleet import parse_fleet
-from slacktide.store.memory import MemoryStore
-from slacktide.tariff import tariff_of
-from slacktide.types import Allocation, Reason
+from slacktide.engine.fleet.fleets import FleetRun, check_member, open_fleet
+from slacktide.files.fleet.fleet import parse_fleet
+from slacktide.journal.events import CancellationAsked, ClusterSized, Decided, Kept, Lived, Opened, Submitted
+from slacktide.journal.store.memory import MemoryStore
+from slacktide.physics import ledger
+from slacktide.physics.tariff import tariff_of
 
 FLEET = """\
 budget: 7 gpus

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.controller import Controller
-from slacktide.app.entry import entry
-from slacktide.app.market import MarketSpec
-from slacktide.app.submission import Submission
-from slacktide.backend.replay import Replay
+from slacktide.app.jobs.controller import Controller
+from slacktide.app.jobs.entry import entry
+from slacktide.app.jobs.submission import Submission
+from slacktide.app.markets.market import MarketSpec
+from slacktide.backends.replay import Replay
+from slacktide.core.errors import InputError
 from slacktide.engine.engine import Engine
-from slacktide.engine.journal_market import standing
-from slacktide.errors import InputError
-from slacktide.events import ClockSet, SiteOpened, Submitted
-from slacktide.jobfile import parse_job
+from slacktide.engine.job.journal_market import standing
+from slacktide.files.job import parse_job
+from slacktide.journal.events import ClockSet, SiteOpened, Submitted
+from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import EPOCH, Pool
 from slacktide.market.source import open_market
-from slacktide.store.memory import MemoryStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MARKET = "synthetic:h100?days=4&slot=30m&seed=2"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.engine.launch_spec import launch_of, secrets_of
-from slacktide.errors import InputError
-from slacktide.jobfile import parse_job
-from slacktide.jobfile.redact import without_secrets
+from slacktide.core.errors import InputError
+from slacktide.engine.job.launch_spec import launch_of, secrets_of
+from slacktide.files.job import parse_job
+from slacktide.files.redact import without_secrets
 
 TEXT = """\
 name: one

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slacktide.engine.machine_use import machine_use
-from slacktide.events import ClockSet, Decided, Event, Lived, PaceRevised, Record, Rented, Returned
-from slacktide.ledger import Priced, Stretch
-from slacktide.pace import KNOWN, Pace, see_restart
-from slacktide.results.machine_use import MachineUse
-from slacktide.tariff import Charge
-from slacktide.types import JobState, Quote
+from slacktide.core.types import JobState, Quote
+from slacktide.engine.bills.machine_use import machine_use
+from slacktide.journal.events import ClockSet, Decided, Event, Lived, PaceRevised, Record, Rented, Returned
+from slacktide.physics.ledger import Priced, Stretch
+from slacktide.physics.pace import KNOWN, Pace, see_restart
+from slacktide.physics.tariff import Charge
+from slacktide.results.machines.machine_use import MachineUse
 
 QUOTE = Quote(1.0, 3.0, 64)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,14 +8,14 @@ from typing import ClassVar
 
 import pytest
 
-from slacktide.backend.base import Progress, Room
-from slacktide.backtesting.roaming import Ground
-from slacktide.engine.lane import Lane, make_lane
-from slacktide.engine.world import World
-from slacktide.events import Blocked, Decided, Held, Lived, Sight
+from slacktide.backends.base import Progress, Room
+from slacktide.core.types import MAX_GPUS, Allocation, Job, Reason, Sighting, Wish
+from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.journal.events import Blocked, Decided, Held, Lived, Sight
+from slacktide.journal.state.world import World
 from slacktide.market.base import Market, Pool
-from slacktide.policy.view import View
-from slacktide.types import MAX_GPUS, Allocation, Job, Reason, Sighting, Wish
+from slacktide.policies.view import View
+from slacktide.simulation.roaming import Ground
 
 from .parts_of_machines import SLOT, SLOTS, Bench, Machine
 

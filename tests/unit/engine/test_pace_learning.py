@@ -7,15 +7,23 @@ import math
 
 import pytest
 
-from slacktide.backend.base import Progress
-from slacktide.engine.bill import as_measured, bill
-from slacktide.events import HealthChanged, PaceRevised
-from slacktide.pace import USUAL_SPREAD, believed, mean_factor, prior, safe, see_checkpoint, see_restart
-from slacktide.physics import terms
-from slacktide.policy.base import policies
-from slacktide.policy.deadline_guard import DeadlineGuard
+from slacktide.backends.base import Progress
+from slacktide.core.types import Job
+from slacktide.engine.bills.bill import as_measured, bill
+from slacktide.journal.events import HealthChanged, PaceRevised
+from slacktide.physics.pace import (
+    USUAL_SPREAD,
+    believed,
+    mean_factor,
+    prior,
+    safe,
+    see_checkpoint,
+    see_restart,
+)
+from slacktide.physics.physics import terms
+from slacktide.policies.base import policies
+from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.report.live.lines import Teller
-from slacktide.types import Job
 
 from .parts_of_machines import SUBMITTED, Bench, lane
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.engine.bill import bill
-from slacktide.engine.lane import lane_of
-from slacktide.engine.result import run_result, yardsticks
-from slacktide.engine.world import World
-from slacktide.events import Decided, Lived, Preempted
+from slacktide.engine.bills.bill import bill
+from slacktide.engine.bills.result import run_result, yardsticks
+from slacktide.engine.job.lane import lane_of
+from slacktide.journal.events import Decided, Lived, Preempted
+from slacktide.journal.state.world import World
+from slacktide.journal.store.base import Store
+from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.report.pages.run import page
-from slacktide.report.tables.decisions import decisions
-from slacktide.store.base import Store
-from slacktide.store.sqlite import SqliteStore
+from slacktide.report.text.tables.decisions import decisions
 
 JOURNALS = Path(__file__).parents[2] / "golden" / "journals"
 SINGLE = ("finished", "unfinished", "cancelled", "whole-slots", "whole-slots-unclean")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-from slacktide.backend.base import Room
+from slacktide.backends.base import Room
+from slacktide.core.errors import BackendError
 from slacktide.engine.clock import Clock
 from slacktide.engine.loop import live
-from slacktide.errors import BackendError
 
 from .parts_of_machines import Bench, Machine, lane
 

@@ -7,11 +7,11 @@ import math
 
 import pytest
 
-from slacktide.backend.base import Failure, Progress
-from slacktide.engine.lane import make_lane
-from slacktide.engine.pricing import Pricing
-from slacktide.engine.site_bill import site_audit
-from slacktide.events import (
+from slacktide.backends.base import Failure, Progress
+from slacktide.engine.bills.pricing import Pricing
+from slacktide.engine.bills.site_bill import site_audit
+from slacktide.engine.job.lane import make_lane
+from slacktide.journal.events import (
     CancellationAsked,
     Decided,
     Ended,
@@ -24,7 +24,7 @@ from slacktide.events import (
     WorkerFailed,
 )
 from slacktide.market.base import Market
-from slacktide.policy.base import policies
+from slacktide.policies.base import policies
 
 from .parts_of_machines import SLOT, SLOTS, Bench, lane
 

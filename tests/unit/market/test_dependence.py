@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.arrays import Floats
-from slacktide.errors import InputError
+from slacktide.core.arrays import Floats
+from slacktide.core.errors import InputError
 from slacktide.market.base import Market, Pool
-from slacktide.market.dependence import Dependence, dependence
-from slacktide.market.digest import digest
-from slacktide.market.profiles import PROFILES, Drift, Profile, ZonesTarget
+from slacktide.market.formats.digest import digest
+from slacktide.market.pools.dependence import Dependence, dependence
 from slacktide.market.source import open_market
-from slacktide.market.synthetic import synthesize
-from slacktide.market.synthetic_zones import SharedDrifts, region_of_number
+from slacktide.market.synthetic.profiles import PROFILES, Drift, Profile, ZonesTarget
+from slacktide.market.synthetic.synthetic import synthesize
+from slacktide.market.synthetic.zones import SharedDrifts, region_of_number
 
 SEEDS = range(100, 148)
 """Others than those that the parameters were fitted on, which were 0 to 23."""

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slacktide.errors import FileError, InputError, SlacktideError
-from slacktide.market.aws_history import read_aws_history
+from slacktide.core.errors import FileError, InputError, SlacktideError
 from slacktide.market.base import EPOCH
-from slacktide.market.price_changes import Assumed
-from slacktide.market.price_events import read_price_events
-from slacktide.market.samples import Irregular
-from slacktide.market.skypilot import read_skypilot, write_skypilot
+from slacktide.market.formats.aws_history import read_aws_history
+from slacktide.market.formats.price_changes import Assumed
+from slacktide.market.formats.price_events import read_price_events
+from slacktide.market.formats.reading.samples import Irregular
+from slacktide.market.formats.skypilot import read_skypilot, write_skypilot
 
 
 def saved(tmp_path: Path, content: Any, name: str = "trace_v100_1.json") -> Path:

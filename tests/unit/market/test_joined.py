@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.errors import FileError, InputError, SlacktideError
+from slacktide.core.errors import FileError, InputError, SlacktideError
 from slacktide.market.base import Market
-from slacktide.market.digest import digest
-from slacktide.market.moves import Moves
-from slacktide.market.samples import COLUMNS
+from slacktide.market.formats.digest import digest
+from slacktide.market.formats.reading.samples import COLUMNS
+from slacktide.market.formats.tables.table import write_table
+from slacktide.market.pools.moves import Moves
 from slacktide.market.series import resample
 from slacktide.market.source import open_market
 from slacktide.market.spec import absolute
-from slacktide.market.table import write_table
 
 BEGIN = datetime(2025, 10, 4, tzinfo=UTC)
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from slacktide.errors import InputError
-from slacktide.market.moves import Moves, continent_of, region_of
+from slacktide.core.errors import InputError
+from slacktide.market.pools.moves import Moves, continent_of, region_of
 
 
 @pytest.mark.parametrize(

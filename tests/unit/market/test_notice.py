@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.errors import FileError, InputError
+from slacktide.core.errors import FileError, InputError
 from slacktide.market.base import Pool
-from slacktide.market.digest import digest
-from slacktide.market.notice import warning
+from slacktide.market.formats.digest import digest
+from slacktide.market.pools.notice import warning
 from slacktide.market.series import resample
 from slacktide.market.source import open_market
 

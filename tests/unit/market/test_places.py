@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slacktide.errors import InputError
+from slacktide.core.errors import InputError
+from slacktide.core.types import Job, PoolChoice
 from slacktide.market.base import Market, Pool
-from slacktide.market.places import Place, places_of
-from slacktide.types import Job, PoolChoice
+from slacktide.market.pools.places import Place, places_of
 
 
 def market(**gpus: str) -> Market:

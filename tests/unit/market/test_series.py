@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.errors import FileError, InputError, UnknownNameError
+from slacktide.core.errors import FileError, InputError, UnknownNameError
 from slacktide.market.base import Market, Pool
-from slacktide.market.samples import COLUMNS, Irregular
+from slacktide.market.formats.reading.samples import COLUMNS, Irregular
+from slacktide.market.formats.tables.table import read_table
 from slacktide.market.series import resample
-from slacktide.market.table import read_table
 
 BEGIN = datetime(2025, 10, 4, tzinfo=UTC)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from slacktide.market.base import Market, Pool
-from slacktide.market.moves import Moves
-from slacktide.market.side_by_side import MoveBetween, largest_gpus, moves_between, side_by_side
-from slacktide.report.tables.pools import beside, moves_words
+from slacktide.market.pools.moves import Moves
+from slacktide.market.pools.side_by_side import MoveBetween, largest_gpus, moves_between, side_by_side
+from slacktide.report.text.tables.pools import beside, moves_words
 
 START = datetime(2025, 10, 4, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.errors import InputError, SlacktideError, UnknownNameError
-from slacktide.market.samples import COLUMNS
+from slacktide.core.errors import InputError, SlacktideError, UnknownNameError
+from slacktide.market.formats.reading.samples import COLUMNS
 from slacktide.market.source import open_market
 
 TABLE = ",".join(COLUMNS) + "\n2025-10-04T00:00Z,a,1,1,3\n2025-10-04T00:10Z,a,2,1,3\n"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slacktide.market.base import Pool
-from slacktide.market.statistics import autocorrelation, by_hour, describe, spells_of
+from slacktide.market.pools.statistics import autocorrelation, by_hour, describe, spells_of
 
 
 def pool(gpus: list[int], slot_hours: float = 1.0, start: datetime | None = None) -> Pool:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from slacktide.market.base import Pool
-from slacktide.market.profiles import PROFILES, Target
+from slacktide.market.pools.statistics import PoolFigures, describe, spells_of
 from slacktide.market.source import open_market
-from slacktide.market.statistics import PoolFigures, describe, spells_of
-from slacktide.market.synthetic import synthesize
+from slacktide.market.synthetic.profiles import PROFILES, Target
+from slacktide.market.synthetic.synthetic import synthesize
 
 SHARE = 0.06
 """Generated shares of time may be off by so much."""

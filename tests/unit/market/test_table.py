@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.errors import FileError
+from slacktide.core.errors import FileError
+from slacktide.core.types import UNLIMITED_GPUS
 from slacktide.market.base import Market, Pool
-from slacktide.market.digest import digest
+from slacktide.market.formats.digest import digest
+from slacktide.market.formats.reading.samples import COLUMNS, Irregular
+from slacktide.market.formats.tables.table import _fast_samples, read_table, rows_samples, write_table
 from slacktide.market.live_pool import LivePool
-from slacktide.market.samples import COLUMNS, Irregular
 from slacktide.market.series import resample
-from slacktide.market.table import _fast_samples, read_table, rows_samples, write_table
 from slacktide.market.tape import Past
-from slacktide.types import UNLIMITED_GPUS
 
 HEADER = ",".join(COLUMNS)
 ROWS = (

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slacktide.core.lru_cache import LruCache
+from slacktide.core.types import Quote
 from slacktide.market.base import Pool
-from slacktide.market.cache import LruCache
 from slacktide.market.source import open_market
 from slacktide.market.tape import Past, Tape, first_hours
-from slacktide.types import Quote
 
 QUOTES = st.builds(Quote, st.floats(0.01, 9), st.floats(0.01, 9), st.integers(1, 16), st.integers(1, 16))
 STEPS = st.lists(

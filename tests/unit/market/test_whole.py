@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slacktide.errors import FileError
-from slacktide.market import whole
+from slacktide.core.errors import FileError
 from slacktide.market.base import Market, Pool
-from slacktide.market.moves import Moves
+from slacktide.market.formats.tables import whole
+from slacktide.market.formats.tables.whole import is_whole, read_whole, whole_bytes
+from slacktide.market.pools.moves import Moves
 from slacktide.market.source import open_market
-from slacktide.market.whole import is_whole, read_whole, whole_bytes
 
 ODD = Market(
     (

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slacktide.backtesting.compare import Starts, compare
+from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.results.comparison import Comparison
-from slacktide.types import Job
+from slacktide.simulation.compare import Starts, compare
 
 START = datetime(2025, 10, 4, 22, 40, tzinfo=UTC)
 POLICIES = ("on-demand", "maximal-spot", "uniform-progress")

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from slacktide import events
-from slacktide.backtesting import plain
-from slacktide.backtesting.compare import guarded, run_in_detail
-from slacktide.engine.result import run_result
-from slacktide.events import Decided, Ended, Event, Lived, Preempted, Submitted
-from slacktide.ledger import Priced, Stretch
+from slacktide.core.types import Job, JobState, Quote, Wish
+from slacktide.engine.bills.result import run_result
+from slacktide.journal import events
+from slacktide.journal.events import Decided, Ended, Event, Lived, Preempted, Submitted
 from slacktide.market.base import Pool
-from slacktide.pace import Pace
-from slacktide.policy.base import policies
+from slacktide.physics.ledger import Priced, Stretch
+from slacktide.physics.pace import Pace
+from slacktide.physics.tariff import Charge
+from slacktide.policies.base import policies
 from slacktide.results.bill import Bill
 from slacktide.results.run import CLAIRVOYANT, ON_DEMAND_ALONE, Run, RunResult, result_of
-from slacktide.tariff import Charge
-from slacktide.types import Job, JobState, Quote, Wish
+from slacktide.simulation import plain
+from slacktide.simulation.compare import guarded, run_in_detail
 
 from .conftest import NASTY, job, pool
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.cli import run
-from slacktide.errors import InputError
+from slacktide.core.errors import InputError
 from slacktide.report.file_formats import check_page, picture_format
 
 STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".PNG": b"\x89PNG"}

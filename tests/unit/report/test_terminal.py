@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from slacktide import cli
-from slacktide.events import Closed, Opened, SubmissionAsked
+from slacktide.journal.events import Closed, Opened, SubmissionAsked
+from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.report.live.screen import Lines, Terminal
 from slacktide.report.terminal import settled, visible
-from slacktide.store.sqlite import SqliteStore
 
 EVIL = (
     "\x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m \x1b[?1049h\x9b5n\x1bc\x08\x07\x00"
@@ -62,7 +62,7 @@ def test_commands_on_a_terminal_print_nothing_that_steers_it(
     command: list[str], journal: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Those that import it first: whoever is imported while it is replaced would keep what replaced it.
-    for module in ("jobs", "logs", "output"):
+    for module in ("commands.jobs.jobs", "commands.jobs.logs", "shared.output"):
         monkeypatch.setattr(f"slacktide.cli.{module}.is_terminal", lambda *, err=False: True)
     cli.run([*command, "--journal", str(journal)])
     told = capsys.readouterr()

@@ -84,7 +84,7 @@ def test_a_worker_knows_its_place(worker: ModuleType, monkeypatch: pytest.Monkey
 def test_progress_is_what_the_back_end_reads(
     worker: ModuleType, told: Callable[[], list[object]], tmp_path: Path
 ) -> None:
-    from slacktide.backend.local.progress import Tail
+    from slacktide.backends.workers.progress import Tail
 
     worker.progress(0.25, loss=2)
     assert told() == [{"done": 0.25, "metrics": {"loss": 2.0}}]

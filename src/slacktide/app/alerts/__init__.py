@@ -1,1 +1,4 @@
-"""Alerts: what in a journal somebody must be told, and hooks that tell it to other programs."""
+"""Alerts: which events of a journal people want to know of, and the hooks that are sent them.
+
+Begin with `watch`; `sending` has what carries an alert out.
+"""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from slacktide.events import Record
+from slacktide.journal.events import Record
 
 Kind: TypeAlias = Literal["at-risk", "late", "done", "failed", "budget", "feed-stale", "machine-leaked"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

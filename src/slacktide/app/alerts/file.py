@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slacktide.app.alerts.address import parse_target
 from slacktide.app.alerts.hook import AlertsFile
 from slacktide.app.alerts.hook_table import HookTable, text
-from slacktide.app.config.files import not_toml
-from slacktide.errors import FileError, InputError, shown, unknown_name
+from slacktide.app.alerts.sending.address import parse_target
+from slacktide.app.settings.files import not_toml
+from slacktide.core.errors import FileError, InputError, shown, unknown_name
 
 HOOK, DASHBOARD = "hook", "dashboard"
 MOST_HOOKS = 32

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from slacktide.app.alerts.address import Target
 from slacktide.app.alerts.alert import KINDS, TEST, Alert, Kind
-from slacktide.app.alerts.payload import Format
-from slacktide.errors import UnknownNameError
+from slacktide.app.alerts.sending.address import Target
+from slacktide.app.alerts.sending.payload import Format
+from slacktide.core.errors import UnknownNameError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slacktide.app.alerts.address import Target, literal, parse_target, refusal
 from slacktide.app.alerts.alert import KINDS
 from slacktide.app.alerts.hook import Hook
-from slacktide.app.alerts.payload import FORMATS
-from slacktide.errors import FileError, InputError, shown, unknown_name
+from slacktide.app.alerts.sending.address import Target, literal, parse_target, refusal
+from slacktide.app.alerts.sending.payload import FORMATS
+from slacktide.core.errors import FileError, InputError, shown, unknown_name
 
 LEAST_SECRET = 16
 """Characters of a secret; fewer could be guessed from a signature that somebody has seen."""

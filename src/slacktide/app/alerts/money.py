@@ -10,15 +10,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from slacktide.app.fleet_money import placed
+from slacktide.app.costs.fleet_money import placed
 from slacktide.budget.allowance import Allowance, Spending
-from slacktide.errors import SlacktideError
-from slacktide.events import Lived, SiteOpened, Submitted
-from slacktide.jobfile.fleet import parse_fleet
+from slacktide.core.errors import SlacktideError
+from slacktide.core.types import TIME_TOLERANCE_HOURS
+from slacktide.core.units import format_usd
+from slacktide.files.fleet.fleet import parse_fleet
+from slacktide.journal.events import Lived, SiteOpened, Submitted
+from slacktide.physics.tariff import MONEY_TOLERANCE_USD
 from slacktide.report import words
-from slacktide.tariff import MONEY_TOLERANCE_USD
-from slacktide.types import TIME_TOLERANCE_HOURS
-from slacktide.units import format_usd
 
 LEVELS = (0.5, 0.8, 1.0)
 KEPT_FLEETS = 64

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from slacktide.app.alerts.alert import Alert
-from slacktide.app.alerts.outbox import Outbox
+from slacktide.app.alerts.sending.outbox import Outbox
 from slacktide.app.alerts.watch import Watch
-from slacktide.store.base import Store
-from slacktide.store.json_scalars import Misfit
-from slacktide.store.json_types import form
+from slacktide.journal.codec.json_scalars import Misfit
+from slacktide.journal.codec.json_types import form
+from slacktide.journal.store.base import Store
 
 EVERY_EVENTS = 500
 """After so many events what is known is kept, also where there is nothing to tell."""

@@ -14,10 +14,11 @@ from typing import TypeAlias
 
 from slacktide.app.alerts.alert import Alert, Detail, Kind, name_of
 from slacktide.app.alerts.money import WatchedFleet, crossed, said
-from slacktide.app.listing import owner_of
-from slacktide.engine.fleet_track import key_of
-from slacktide.errors import SlacktideError
-from slacktide.events import (
+from slacktide.app.journal.listing import owner_of
+from slacktide.core.errors import SlacktideError
+from slacktide.core.units import format_usd
+from slacktide.files.job import parse_job
+from slacktide.journal.events import (
     ClockSet,
     Ended,
     FeedTroubled,
@@ -29,11 +30,10 @@ from slacktide.events import (
     SiteOpened,
     Submitted,
 )
-from slacktide.jobfile import parse_job
+from slacktide.journal.state.fleet_track import key_of
 from slacktide.report import words
-from slacktide.report.sentences.events import sentence
+from slacktide.report.text.sentences.events import sentence
 from slacktide.report.wire import values
-from slacktide.units import format_usd
 
 OUTLOOKS: dict[str, Kind] = {"at-risk": "at-risk", "late-expected": "late", "late": "late"}
 """Of outlooks of a job that somebody must be told: what kind of alert each is."""

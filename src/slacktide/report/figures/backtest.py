@@ -6,14 +6,14 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from slacktide.files import write_whole
+from slacktide.core.files import write_whole
 from slacktide.report import words
-from slacktide.report.figures import sheet
+from slacktide.report.figures.drawing import sheet
+from slacktide.report.figures.drawing.scene import scene
+from slacktide.report.figures.drawing.sheet import Row
+from slacktide.report.figures.drawing.style import drawing, looks
 from slacktide.report.figures.panels import cost
 from slacktide.report.figures.run import PANELS, panel_rows, stacked, titled
-from slacktide.report.figures.scene import scene
-from slacktide.report.figures.sheet import Row
-from slacktide.report.figures.style import drawing, looks
 
 if TYPE_CHECKING:
     from slacktide.results.comparison import Comparison

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, log_scale, looks, save_picture
-from slacktide.report.sentences import budget as say
-from slacktide.units import HOURS_PER_MONTH, format_duration
+from slacktide.core.units import HOURS_PER_MONTH, format_duration
+from slacktide.report.figures.drawing.style import (
+    FAINT,
+    INK,
+    PALETTE,
+    drawable,
+    log_scale,
+    looks,
+    save_picture,
+)
+from slacktide.report.text.sentences import budget as say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +26,7 @@ if TYPE_CHECKING:
 
     from slacktide.budget.answer import BudgetAnswer
     from slacktide.budget.result import ClassPlan
-    from slacktide.report.tables.budget import Asked
+    from slacktide.report.text.tables.fleets.budget import Asked
 
 MAX_LINES = 12
 """Classes with a line of their own, those that spend most."""

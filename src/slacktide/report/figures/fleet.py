@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.arrays import Floats, Ints
-from slacktide.files import write_whole
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.files import write_whole
+from slacktide.core.units import format_duration, format_usd
 from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
-from slacktide.report.figures.names import short_names
-from slacktide.report.figures.sheet import Row, as_picture, as_svg, stack
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, drawing, log_scale, looks
-from slacktide.report.sentences import budget as say
-from slacktide.report.sentences import fleet as told
-from slacktide.results.fleet_jobs import IN_TIME, outcomes
-from slacktide.units import format_duration, format_usd
+from slacktide.report.figures.drawing.names import short_names
+from slacktide.report.figures.drawing.sheet import Row, as_picture, as_svg, stack
+from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, drawing, log_scale, looks
+from slacktide.report.text.sentences import budget as say
+from slacktide.report.text.sentences import fleet as told
+from slacktide.results.fleets.fleet_jobs import IN_TIME, outcomes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from slacktide.results.fleet_comparison import FleetComparison
+    from slacktide.results.fleets.fleet_comparison import FleetComparison
 
 SPOT, ON_DEMAND, RESERVE = PALETTE[2], PALETTE[1], PALETTE[4]
 CORNERS = 1200

@@ -6,8 +6,9 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slacktide.forecast.score import Score, Scores
-from slacktide.report.figures.style import (
+from slacktide.core.units import format_duration
+from slacktide.market.forecast.score import Score, Scores
+from slacktide.report.figures.drawing.style import (
     GREY,
     INK,
     Look,
@@ -17,8 +18,7 @@ from slacktide.report.figures.style import (
     save_picture,
     tick_hours,
 )
-from slacktide.report.sentences.forecast import skills, verdicts
-from slacktide.units import format_duration
+from slacktide.report.text.sentences.forecast import skills, verdicts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

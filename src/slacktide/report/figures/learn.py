@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.errors import InputError
-from slacktide.report.figures.names import short_names
-from slacktide.report.figures.style import FAINT, INK, drawable, looks, save_picture
+from slacktide.core.errors import InputError
+from slacktide.report.figures.drawing.names import short_names
+from slacktide.report.figures.drawing.style import FAINT, INK, drawable, looks, save_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from slacktide.learn.hedge import Hedge
+    from slacktide.policies.selection.hedge import Hedge
 
 DRAWN = 8
 """Arms with a colour of their own; the others are one grey band."""

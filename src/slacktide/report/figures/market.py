@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from slacktide.arrays import Floats
+from slacktide.core.arrays import Floats
 from slacktide.market.base import Market, Pool
-from slacktide.market.statistics import describe, spells_of
+from slacktide.market.pools.statistics import describe, spells_of
+from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, log_scale, save_picture
 from slacktide.report.figures.panels.market import is_steady
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, log_scale, save_picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from slacktide.files import write_whole
-from slacktide.report.figures import sheet
-from slacktide.report.figures.names import short_names
+from slacktide.core.files import write_whole
+from slacktide.core.units import format_duration
+from slacktide.report.figures.drawing import sheet
+from slacktide.report.figures.drawing.names import short_names
+from slacktide.report.figures.drawing.style import FAINT, INK, PALETTE, drawable, drawing, looks
 from slacktide.report.figures.panels.parts import usd_ticks
-from slacktide.report.figures.style import FAINT, INK, PALETTE, drawable, drawing, looks
-from slacktide.units import format_duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

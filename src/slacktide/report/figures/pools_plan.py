@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.files import write_whole
-from slacktide.report.figures import sheet
-from slacktide.report.figures.names import short_names
+from slacktide.core.files import write_whole
+from slacktide.core.units import format_duration
+from slacktide.report.figures.drawing import sheet
+from slacktide.report.figures.drawing.names import short_names
+from slacktide.report.figures.drawing.style import INK, drawable, drawing, looks
 from slacktide.report.figures.panels.parts import usd_ticks
 from slacktide.report.figures.panels.pools import letter, look
-from slacktide.report.figures.style import INK, drawable, drawing, looks
 from slacktide.report.words import in_pool
-from slacktide.units import format_duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

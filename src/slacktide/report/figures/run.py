@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from slacktide.files import write_whole
+from slacktide.core.files import write_whole
 from slacktide.report import words
-from slacktide.report.figures import sheet
-from slacktide.report.figures.names import short_names
+from slacktide.report.figures.drawing import sheet
+from slacktide.report.figures.drawing.names import short_names
+from slacktide.report.figures.drawing.scene import Scene, scene, whereabouts
+from slacktide.report.figures.drawing.sheet import Row
+from slacktide.report.figures.drawing.style import Look, drawable, drawing, looks
 from slacktide.report.figures.panels import holdings, market, money, pools, progress
 from slacktide.report.figures.panels.parts import key_below, key_in
-from slacktide.report.figures.scene import Scene, scene, whereabouts
-from slacktide.report.figures.sheet import Row
-from slacktide.report.figures.style import Look, drawable, drawing, looks
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.report.figures.style import FAINT, INK, drawable, log_scale, look, save_picture
-from slacktide.report.tables.speedups import Study, far_under
+from slacktide.report.figures.drawing.style import FAINT, INK, drawable, log_scale, look, save_picture
+from slacktide.report.text.tables.speedups import Study, far_under
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

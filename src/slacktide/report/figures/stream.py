@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.budget.frontier import frontier
+from slacktide.budget.solution.frontier import frontier
 from slacktide.budget.stream import realised_classes
-from slacktide.errors import InputError
+from slacktide.core.errors import InputError
+from slacktide.core.units import format_duration
 from slacktide.report import words
 from slacktide.report.figures.budget import ROUND_HOURS
-from slacktide.report.figures.labels import name_points
-from slacktide.report.figures.names import short_names
-from slacktide.report.figures.style import (
+from slacktide.report.figures.drawing.labels import name_points
+from slacktide.report.figures.drawing.names import short_names
+from slacktide.report.figures.drawing.style import (
     FAINT,
     INK,
     Look,
@@ -23,14 +24,13 @@ from slacktide.report.figures.style import (
     percent_ticks,
     save_picture,
 )
-from slacktide.report.sentences import budget as say
-from slacktide.units import format_duration
+from slacktide.report.text.sentences import budget as say
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from slacktide.results.stream import StreamComparison
+    from slacktide.results.fleets.stream import StreamComparison
 
 WASTES = (("idle", "idle_gpu_hours", FAINT), ("restart", "restart_gpu_hours", "#d55e00"),
           ("fragments", "fragmentation_gpu_hours", "#e69f00"))  # fmt: skip

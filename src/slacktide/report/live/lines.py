@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from slacktide.events import (
+from slacktide.journal.events import (
     ClockJumped,
     ClockSet,
     Decided,
@@ -18,9 +18,9 @@ from slacktide.events import (
     Remembered,
     Submitted,
 )
-from slacktide.pace import Pace
+from slacktide.physics.pace import Pace
 from slacktide.report import words
-from slacktide.report.sentences.events import sentence
+from slacktide.report.text.sentences.events import sentence
 
 NOTABLE = math.log(1.05), 0.5
 """How far a pace, and a restart time, must move to be told again: as logarithm, and as share."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from slacktide.core.types import Job, Quote
+from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.live.glyphs import Glyphs, bar, blocks, sparkline
-from slacktide.types import Job, Quote
-from slacktide.units import format_usd
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from slacktide.core.types import Job
 from slacktide.report import words
-from slacktide.types import Job
 
 if TYPE_CHECKING:
     from slacktide.results.comparison import Comparison

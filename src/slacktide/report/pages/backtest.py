@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from slacktide.files import write_whole
+from slacktide.core.files import write_whole
 from slacktide.report import words
 from slacktide.report.figures.backtest import cost_svg
 from slacktide.report.pages import sections
 from slacktide.report.pages.assumptions import assumptions
 from slacktide.report.pages.rendering import drawing, render
 from slacktide.report.pages.starts import starts_table
-from slacktide.report.sentences.verdict import caveats, verdict
-from slacktide.report.tables.backtest import in_pools, summary
+from slacktide.report.text.sentences.verdict import caveats, verdict
+from slacktide.report.text.tables.backtest import in_pools, summary
 
 if TYPE_CHECKING:
     from slacktide.results.comparison import Comparison

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from slacktide.files import write_whole
+from slacktide.core.files import write_whole
 from slacktide.report.figures.fleet import fleet_svg
 from slacktide.report.file_formats import check_page
 from slacktide.report.pages.rendering import drawing, render
 from slacktide.report.pages.sections import colours_of
-from slacktide.report.sentences import fleet as told
-from slacktide.report.tables import fleet as text
-from slacktide.results.fleet_jobs import by_class, outcomes
+from slacktide.report.text.sentences import fleet as told
+from slacktide.report.text.tables.fleets import fleet as text
+from slacktide.results.fleets.fleet_jobs import by_class, outcomes
 
 if TYPE_CHECKING:
-    from slacktide.results.fleet_comparison import FleetComparison
+    from slacktide.results.fleets.fleet_comparison import FleetComparison
 
 
 def write_fleet(found: FleetComparison, source: str, path: str | os.PathLike[str]) -> None:

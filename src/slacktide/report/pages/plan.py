@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from slacktide.files import write_whole
+from slacktide.core.files import write_whole
 from slacktide.report.figures.plan import plan_svg
 from slacktide.report.file_formats import check_page
 from slacktide.report.pages.rendering import drawing, render
-from slacktide.report.tables import plan as text
-from slacktide.report.tables.grid import Column, Grid
+from slacktide.report.text.tables import plan as text
+from slacktide.report.text.tables.grid import Column, Grid
 
 if TYPE_CHECKING:
     from slacktide.results.plan import JobPlan

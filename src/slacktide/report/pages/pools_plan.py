@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from slacktide.files import write_whole
+from slacktide.core.files import write_whole
 from slacktide.report.figures.pools_plan import pools_plan_svg
 from slacktide.report.file_formats import check_page
 from slacktide.report.pages.rendering import drawing, render
-from slacktide.report.tables import pools_plan as text
+from slacktide.report.text.tables import pools_plan as text
 
 if TYPE_CHECKING:
     from slacktide.results.pools_plan import PoolsPlan

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slacktide.report import words
-from slacktide.report.tables.grid import Grid
+from slacktide.report.text.tables.grid import Grid
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -6,16 +6,16 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from slacktide.events import Decided, Event, Submitted
-from slacktide.files import write_whole
+from slacktide.core.files import write_whole
+from slacktide.core.units import format_usd
+from slacktide.journal.events import Decided, Event, Submitted
 from slacktide.report import words
-from slacktide.report.bills import job as bills
-from slacktide.report.figures.scene import scene, whereabouts
+from slacktide.report.figures.drawing.scene import scene, whereabouts
 from slacktide.report.pages import sections
 from slacktide.report.pages.rendering import render
-from slacktide.report.sentences.events import sentence
-from slacktide.report.tables.grid import Column, Grid
-from slacktide.units import format_usd
+from slacktide.report.text.bills import job as bills
+from slacktide.report.text.sentences.events import sentence
+from slacktide.report.text.tables.grid import Column, Grid
 
 if TYPE_CHECKING:
     from slacktide.results.bill import Bill

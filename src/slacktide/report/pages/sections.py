@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from slacktide.core.types import Job
+from slacktide.core.units import format_usd
 from slacktide.report import words
+from slacktide.report.figures.drawing.style import GREY, INK, looks
 from slacktide.report.figures.run import PANELS, panel_svg
-from slacktide.report.figures.style import GREY, INK, looks
 from slacktide.report.pages.rendering import Fold, drawing
-from slacktide.report.tables.decisions import decisions, spans
-from slacktide.types import Job
-from slacktide.units import format_usd
+from slacktide.report.text.tables.decisions import decisions, spans
 
 if TYPE_CHECKING:
     from slacktide.results.run import RunResult

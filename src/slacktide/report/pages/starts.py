@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from slacktide.core.units import format_usd
 from slacktide.report import words
-from slacktide.units import format_usd
 
 if TYPE_CHECKING:
+    from slacktide.core.types import Job
     from slacktide.market.base import Pool
     from slacktide.results.comparison import Comparison
     from slacktide.results.run import Run
-    from slacktide.types import Job
 
 
 class RunCell(NamedTuple):

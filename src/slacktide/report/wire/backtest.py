@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from slacktide.core.types import Job
+from slacktide.physics.truth import AS_SAID, FACTORS, Truths
 from slacktide.report.wire import values
 from slacktide.results.run import Stay
-from slacktide.truth import AS_SAID, FACTORS, Truths
-from slacktide.types import Job
 
 if TYPE_CHECKING:
     from slacktide.market.base import Pool

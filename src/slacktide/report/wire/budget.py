@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from slacktide.report.sentences import budget as say
-from slacktide.report.sentences.budget_notes import notes
+from slacktide.core.units import HOURS_PER_MONTH
+from slacktide.report.text.sentences import budget as say
+from slacktide.report.text.sentences.budget_notes import notes
 from slacktide.report.wire import values
-from slacktide.units import HOURS_PER_MONTH
 
 if TYPE_CHECKING:
     from slacktide.budget.answer import BudgetAnswer
     from slacktide.budget.classes import JobClass
     from slacktide.budget.result import ClassPlan, FleetPlan, WidthShare
-    from slacktide.report.tables.budget import Asked
+    from slacktide.report.text.tables.fleets.budget import Asked
 
 
 def as_json(answer: BudgetAnswer, asked: Asked, *, frontier: bool) -> dict[str, Any]:

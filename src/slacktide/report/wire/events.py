@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from slacktide.events import (
+from slacktide.core.types import JobState
+from slacktide.journal.events import (
     Decided,
     Event,
     Kept,
@@ -16,10 +17,9 @@ from slacktide.events import (
     SubmissionAsked,
     Submitted,
 )
-from slacktide.ledger import Priced
-from slacktide.report.sentences.events import sentence
+from slacktide.physics.ledger import Priced
+from slacktide.report.text.sentences.events import sentence
 from slacktide.report.wire import values
-from slacktide.types import JobState
 
 
 def as_json(record: Record, submitted: Submitted | None = None) -> dict[str, Any]:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slacktide.files import write_whole
-from slacktide.report.sentences.fleet import change_lines, notes
-from slacktide.report.tables.fleet import QUARTERS, why
+from slacktide.core.files import write_whole
+from slacktide.report.text.sentences.fleet import change_lines, notes
+from slacktide.report.text.tables.fleets.fleet import QUARTERS, why
 from slacktide.report.wire.values import csv_text, plain, utc
-from slacktide.results.fleet_jobs import by_class, money_at, outcomes
+from slacktide.results.fleets.fleet_jobs import by_class, money_at, outcomes
 
 if TYPE_CHECKING:
-    from slacktide.results.fleet import FleetRun
-    from slacktide.results.fleet_comparison import Budgeted, FleetComparison, FleetRow, Measured
-    from slacktide.results.fleet_jobs import JobOutcome
+    from slacktide.results.fleets.fleet import FleetRun
+    from slacktide.results.fleets.fleet_comparison import Budgeted, FleetComparison, FleetRow, Measured
+    from slacktide.results.fleets.fleet_jobs import JobOutcome
 
 EVERY_HOURS = 6.0
 """How far apart the moments of `over_time` are at least."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from slacktide.forecast.score import Scores
-from slacktide.report.sentences.forecast import best, verdicts
+from slacktide.market.forecast.score import Scores
+from slacktide.report.text.sentences.forecast import best, verdicts
 from slacktide.results.forecasts import Forecasts
 
 

@@ -7,10 +7,10 @@ import io
 import math
 from typing import TYPE_CHECKING, Any
 
-from slacktide.report.tables.streams import Simulated, notes
+from slacktide.report.text.tables.fleets.streams import Simulated, notes
 
 if TYPE_CHECKING:
-    from slacktide.results.stream import Responses, StreamComparison, StreamRow
+    from slacktide.results.fleets.stream import Responses, StreamComparison, StreamRow
 
 
 def as_json(found: StreamComparison, asked: Simulated) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.alerts.address import Forbidden, parse_target, refusal, resolved
-from slacktide.app.alerts.webhook import post
-from slacktide.errors import InputError
+from slacktide.app.alerts.sending.address import Forbidden, parse_target, refusal, resolved
+from slacktide.app.alerts.sending.webhook import post
+from slacktide.core.errors import InputError
 
 from .parts_of_alerts import SECRET, receiver
 

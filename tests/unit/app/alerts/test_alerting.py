@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.app.alerts import alerting
 from slacktide.app.alerts.alert import Alert
-from slacktide.app.alerts.alerting import Alerting
-from slacktide.app.alerts.answer import Answer
 from slacktide.app.alerts.hook import AlertsFile, Hook
-from slacktide.app.alerts.outbox import Outbox
+from slacktide.app.alerts.sending import alerting
+from slacktide.app.alerts.sending.alerting import Alerting
+from slacktide.app.alerts.sending.answer import Answer
+from slacktide.app.alerts.sending.outbox import Outbox
 from slacktide.app.alerts.watch import Watch
-from slacktide.app.controller import Controller, Setup
-from slacktide.app.submission import Submission
-from slacktide.events import Event, FeedTroubled, Record
-from slacktide.store.sqlite import SqliteStore
+from slacktide.app.jobs.controller import Controller, Setup
+from slacktide.app.jobs.submission import Submission
+from slacktide.journal.events import Event, FeedTroubled, Record
+from slacktide.journal.store.sqlite import SqliteStore
 from tests.unit.app.parts_of_admission import write_job
 
 OPS = Hook(name="ops", command=("true",))

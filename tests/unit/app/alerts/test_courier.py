@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from slacktide.app.alerts.alert import Alert
-from slacktide.app.alerts.answer import Answer
-from slacktide.app.alerts.courier import Courier, wait_s
 from slacktide.app.alerts.hook import Hook
-from slacktide.app.alerts.outbox import Outbox
+from slacktide.app.alerts.sending.answer import Answer
+from slacktide.app.alerts.sending.courier import Courier, wait_s
+from slacktide.app.alerts.sending.outbox import Outbox
 from slacktide.app.alerts.teller import EVERY_EVENTS, Teller
-from slacktide.errors import FileError
-from slacktide.events import FeedTroubled, JournalMade
-from slacktide.store.memory import MemoryStore
+from slacktide.core.errors import FileError
+from slacktide.journal.events import FeedTroubled, JournalMade
+from slacktide.journal.store.memory import MemoryStore
 
 from .parts_of_alerts import alert
 

@@ -10,7 +10,7 @@ from slacktide.app.alerts.alert import KINDS
 from slacktide.app.alerts.file import parse_alerts, read_alerts_file
 from slacktide.app.alerts.hook import Hook
 from slacktide.cli import run
-from slacktide.errors import FileError, UnknownNameError
+from slacktide.core.errors import FileError, UnknownNameError
 
 from .parts_of_alerts import SECRET, alert
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from slacktide.app.alerts import command, payload, webhook
-from slacktide.app.alerts.address import parse_target
-from slacktide.app.alerts.sending import send
-from slacktide.app.alerts.webhook import meant, post
+from slacktide.app.alerts.sending import command, payload, webhook
+from slacktide.app.alerts.sending.address import parse_target
+from slacktide.app.alerts.sending.sending import send
+from slacktide.app.alerts.sending.webhook import meant, post
 
 from .parts_of_alerts import SECRET, alert, receiver
 from .parts_of_alerts import webhook as hook_at

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from slacktide import events
 from slacktide.app.alerts.alert import Alert
 from slacktide.app.alerts.money import KEPT_TIMES, WatchedFleet, crossed
 from slacktide.app.alerts.watch import Watch
 from slacktide.checks.history import history
-from slacktide.events import Event
-from slacktide.ledger import Priced, Stretch
-from slacktide.store.json_types import form
-from slacktide.tariff import Charge
-from slacktide.types import JobState, Quote
+from slacktide.core.types import JobState, Quote
+from slacktide.journal import events
+from slacktide.journal.codec.json_types import form
+from slacktide.journal.events import Event
+from slacktide.physics.ledger import Priced, Stretch
+from slacktide.physics.tariff import Charge
 
 from .parts_of_alerts import records
 

@@ -8,8 +8,8 @@ import math
 
 import pytest
 
-from slacktide.ledger import Audit
-from slacktide.report.bills import job as bills
+from slacktide.physics.ledger import Audit
+from slacktide.report.text.bills import job as bills
 from slacktide.results.bill import Bill
 
 from ..conftest import NASTY

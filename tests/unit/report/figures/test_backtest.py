@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.errors import InputError
-from slacktide.report.figures import scene as numbers
+from slacktide.core.errors import InputError
 from slacktide.report.figures.backtest import cost_svg, plot_backtest
+from slacktide.report.figures.drawing import scene as numbers
+from slacktide.report.figures.drawing.scene import Steps, merged
+from slacktide.report.figures.drawing.style import PALETTE, looks, tick_hours, tick_labels
 from slacktide.report.figures.run import PANELS, panel_svg
-from slacktide.report.figures.scene import Steps, merged
-from slacktide.report.figures.style import PALETTE, looks, tick_hours, tick_labels
 from slacktide.results.comparison import Comparison
 from slacktide.results.run import Run, RunResult
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.errors import FileError
+from slacktide.core.errors import FileError
 from slacktide.market.base import Market, Pool
-from slacktide.market.profiles import PROFILES
-from slacktide.market.synthetic import synthesize
+from slacktide.market.synthetic.profiles import PROFILES
+from slacktide.market.synthetic.synthetic import synthesize
 from slacktide.report.figures.market import plot_market
 
 

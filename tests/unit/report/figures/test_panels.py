@@ -10,10 +10,10 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from slacktide.report.figures import scene as numbers
-from slacktide.report.figures.labels import name_points
+from slacktide.report.figures.drawing import scene as numbers
+from slacktide.report.figures.drawing.labels import name_points
+from slacktide.report.figures.drawing.style import drawing, log_scale, looks, percent_ticks
 from slacktide.report.figures.panels import cost, holdings, market, progress
-from slacktide.report.figures.style import drawing, log_scale, looks, percent_ticks
 from slacktide.results.comparison import Comparison
 
 from ..conftest import make, pool

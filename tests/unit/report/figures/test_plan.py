@@ -6,9 +6,9 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+from slacktide.core.types import Allocation
 from slacktide.report.figures.plan import plan_svg, plot_plan
 from slacktide.results.plan import CurvePoint, HeldAt, JobPlan, Outlook, Range, Spread
-from slacktide.types import Allocation
 
 from ..conftest import NASTY, job
 from .test_backtest import NOT_STRICT, size_px

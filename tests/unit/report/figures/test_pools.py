@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from slacktide.report.figures.panels.pools import letter, look
-from slacktide.report.sentences.verdict import verdict
+from slacktide.report.text.sentences.verdict import verdict
 from slacktide.results.comparison import Comparison, PolicySummary
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slacktide.engine.result import run_result
-from slacktide.errors import InputError
-from slacktide.events import Decided, Ended, Event, Lived, Preempted
-from slacktide.ledger import Priced
+from slacktide.core.errors import InputError
+from slacktide.engine.bills.result import run_result
+from slacktide.journal.events import Decided, Ended, Event, Lived, Preempted
+from slacktide.physics.ledger import Priced
 from slacktide.report import words
-from slacktide.report.figures import scene as numbers
+from slacktide.report.figures.drawing import scene as numbers
+from slacktide.report.figures.drawing.style import looks
 from slacktide.report.figures.panels import progress
 from slacktide.report.figures.run import PANELS, panel_svg, plot_run
-from slacktide.report.figures.style import looks
 from slacktide.results.run import RunResult
 
 from ..runs import BEGAN, ODD_RUNS, Told, submitted, told

@@ -7,7 +7,8 @@ import math
 
 import pytest
 
-from slacktide.events import (
+from slacktide.core.types import JobState
+from slacktide.journal.events import (  # fmt: skip
     KINDS,
     ClockSet,
     Decided,
@@ -16,12 +17,11 @@ from slacktide.events import (
     PreemptionAsked,
     Submitted,
     WorkerFailed,
-)  # fmt: skip
+)
 from slacktide.report.live.lines import Teller
-from slacktide.report.sentences.events import ENDINGS, sentence
-from slacktide.report.sentences.reasons import reason
+from slacktide.report.text.sentences.events import ENDINGS, sentence
+from slacktide.report.text.sentences.reasons import reason
 from slacktide.report.words import holding, since
-from slacktide.types import JobState
 
 from ..conftest import NASTY
 from ..runs import BEGAN, ODD_RUNS, ONE_OF_EACH

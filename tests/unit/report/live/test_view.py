@@ -11,11 +11,11 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
+from slacktide.core.types import Quote
 from slacktide.report.live.glyphs import ASCII, FANCY, bar, blocks, sparkline
 from slacktide.report.live.rows import Standing
 from slacktide.report.live.screen import Lines, Terminal, screen_for
 from slacktide.report.live.view import LAST_ROWS, frame
-from slacktide.types import Quote
 
 from ..conftest import NASTY, job
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.errors import InputError
-from slacktide.files import write_whole
+from slacktide.core.errors import InputError
+from slacktide.core.files import write_whole
 from slacktide.report import words
 from slacktide.report.pages.backtest import page, write_report
 from slacktide.results.comparison import Comparison

@@ -7,7 +7,7 @@ from jinja2 import UndefinedError
 from markupsafe import Markup
 
 from slacktide.report.pages.rendering import _environment, drawing, render
-from slacktide.report.tables.grid import Column, Grid
+from slacktide.report.text.tables.grid import Column, Grid
 
 from ..conftest import NASTY
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.engine.result import run_result
-from slacktide.report.figures.scene import scene
+from slacktide.engine.bills.result import run_result
+from slacktide.report.figures.drawing.scene import scene
 from slacktide.report.pages.run import page, write_page
-from slacktide.report.tables.decisions import spans
+from slacktide.report.text.tables.decisions import spans
 
 from ..runs import ODD_RUNS, Told, bill_of
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slacktide.events import Decided, Preempted
-from slacktide.policy import deadline_guard
-from slacktide.policy.base import RulePolicy, policies
+from slacktide.core.types import JobState, Quote
+from slacktide.journal.events import Decided, Preempted
+from slacktide.policies import deadline_guard
+from slacktide.policies.base import RulePolicy, policies
 from slacktide.report import words
-from slacktide.report.sentences.reasons import RULES, reason
-from slacktide.report.sentences.why import why
+from slacktide.report.text.sentences.reasons import RULES, reason
+from slacktide.report.text.sentences.why import why
 from slacktide.results.status import JobStatus
-from slacktide.types import JobState, Quote
 
 STATUS = JobStatus(
     name="bert", policy="uniform-progress", status="running", health="on-time", hours=3.3333, spot_gpus=2,

@@ -8,14 +8,14 @@ import math
 import pytest
 from rich.console import Console
 
-from slacktide.engine.result import run_result
-from slacktide.report.sentences.verdict import best, caveats, verdict
-from slacktide.report.tables import backtest as report
-from slacktide.report.tables.decisions import decisions, spans
+from slacktide.core.types import Reason
+from slacktide.engine.bills.result import run_result
+from slacktide.report.text.sentences.verdict import best, caveats, verdict
+from slacktide.report.text.tables import backtest as report
+from slacktide.report.text.tables.decisions import decisions, spans
 from slacktide.report.wire.backtest import as_json
 from slacktide.results.comparison import Comparison
 from slacktide.results.run import result_of
-from slacktide.types import Reason
 
 from ..conftest import ODD, make
 from ..runs import back_test, journal_of

@@ -15,15 +15,15 @@ import pytest
 from rich.console import Console
 
 from slacktide.budget.allowance import Allowance
+from slacktide.core.types import Reason, Refusal
 from slacktide.report.figures.fleet import plot_fleet
 from slacktide.report.pages.fleet import write_fleet
-from slacktide.report.sentences import fleet as fleet_words
-from slacktide.report.tables.fleet import got, page, policies, worst
-from slacktide.report.tables.grid import as_text
+from slacktide.report.text.sentences import fleet as fleet_words
+from slacktide.report.text.tables.fleets.fleet import got, page, policies, worst
+from slacktide.report.text.tables.grid import as_text
 from slacktide.report.wire.fleet import as_json, jobs_csv, policies_csv
-from slacktide.results.fleet_comparison import Budgeted, FleetComparison
-from slacktide.results.fleet_jobs import by_class, money_at, outcomes, spent_until
-from slacktide.types import Reason, Refusal
+from slacktide.results.fleets.fleet_comparison import Budgeted, FleetComparison
+from slacktide.results.fleets.fleet_jobs import by_class, money_at, outcomes, spent_until
 from tests.unit.app.parts_of_fleets import simulated
 
 JSON_PAGE = Path(__file__).parents[4] / "docs" / "reference" / "json.md"

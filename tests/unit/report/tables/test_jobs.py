@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from slacktide.report.tables.jobs import text
+from slacktide.report.text.tables.jobs import text
 from slacktide.results.status import JobStatus
 
 RUNNING = JobStatus(

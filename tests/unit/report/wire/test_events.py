@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from slacktide.events import Decided, Event, Lived, Opened, Record
+from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.journal.events import Decided, Event, Lived, Opened, Record
 from slacktide.report.wire.events import as_json
 from slacktide.report.wire.values import plain
-from slacktide.types import UNLIMITED_GPUS
 
 from ..runs import BEGAN, ONE_OF_EACH, QUOTE, WRITTEN, submitted
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 
+from slacktide.core.types import Quote
 from slacktide.report.wire import values
-from slacktide.types import Quote
 
 
 @dataclass(frozen=True)

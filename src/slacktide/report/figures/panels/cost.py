@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slacktide.core.units import format_usd
 from slacktide.report import words
-from slacktide.report.figures.names import short_names
+from slacktide.report.figures.drawing.names import short_names
+from slacktide.report.figures.drawing.style import INK, Look, drawable
 from slacktide.report.figures.panels.parts import aside, headline, usd_ticks
-from slacktide.report.figures.style import INK, Look, drawable
 from slacktide.results.run import CLAIRVOYANT, OVER_POOLS
-from slacktide.units import format_usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slacktide.core.units import format_usd
 from slacktide.report import words
+from slacktide.report.figures.drawing.scene import Scene, held, merged, offered_to
+from slacktide.report.figures.drawing.style import FAINT, INK, Look, drawable
 from slacktide.report.figures.panels import pools
 from slacktide.report.figures.panels.parts import aside, cut_at, deadline, headline, legend_above
-from slacktide.report.figures.scene import Scene, held, merged, offered_to
-from slacktide.report.figures.style import FAINT, INK, Look, drawable
 from slacktide.results.run import CLAIRVOYANT, CLAIRVOYANTS, OVER_POOLS, RunResult
-from slacktide.units import format_usd
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.arrays import Floats
+from slacktide.core.arrays import Floats
 from slacktide.report import words
+from slacktide.report.figures.drawing.scene import Scene, merged
+from slacktide.report.figures.drawing.style import FAINT, INK
 from slacktide.report.figures.panels.parts import (
     aside,
     cut_at,
@@ -18,8 +20,6 @@ from slacktide.report.figures.panels.parts import (
     usd_ticks,
     whole_ticks,
 )
-from slacktide.report.figures.scene import Scene, merged
-from slacktide.report.figures.style import FAINT, INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slacktide.report.figures.names import short_names
+from slacktide.core.units import format_usd
+from slacktide.report.figures.drawing.names import short_names
+from slacktide.report.figures.drawing.scene import Scene, spent
+from slacktide.report.figures.drawing.style import INK, Look
 from slacktide.report.figures.panels.parts import deadline, from_zero, line_key, usd_ticks
-from slacktide.report.figures.scene import Scene, spent
-from slacktide.report.figures.style import INK, Look
 from slacktide.results.run import CLAIRVOYANTS
-from slacktide.units import format_usd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from slacktide.core.units import format_usd
 from slacktide.report import words
-from slacktide.report.figures.scene import Scene
-from slacktide.report.figures.style import INK, Look
-from slacktide.units import format_usd
+from slacktide.report.figures.drawing.scene import Scene
+from slacktide.report.figures.drawing.style import INK, Look
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -13,9 +13,9 @@ import numpy as np
 
 from slacktide.market.base import Pool
 from slacktide.report import words
+from slacktide.report.figures.drawing.scene import Scene, Steps, merged
+from slacktide.report.figures.drawing.style import INK, drawable
 from slacktide.report.figures.panels.parts import cut_at, deadline
-from slacktide.report.figures.scene import Scene, Steps, merged
-from slacktide.report.figures.style import INK, drawable
 from slacktide.results.run import RunResult
 
 if TYPE_CHECKING:

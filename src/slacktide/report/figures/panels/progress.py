@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from slacktide.core.types import Job
 from slacktide.report import words
-from slacktide.report.figures import scene as numbers
-from slacktide.report.figures.names import short_names
+from slacktide.report.figures.drawing import scene as numbers
+from slacktide.report.figures.drawing.names import short_names
+from slacktide.report.figures.drawing.scene import Curve, Scene
+from slacktide.report.figures.drawing.style import FAINT, INK, Look, percent_ticks
 from slacktide.report.figures.panels.parts import deadline, headline, line_key
-from slacktide.report.figures.scene import Curve, Scene
-from slacktide.report.figures.style import FAINT, INK, Look, percent_ticks
 from slacktide.results.run import CLAIRVOYANTS, RunResult
-from slacktide.types import Job
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,104 @@
+"""What allocators share: their register, widths that are settled from the start, and looking widths up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from slacktide.allocators.view import Allocator, AnyAllocator, FleetView, Wanted
+from slacktide.budget.fleet import Fleet
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.errors import InputError, shown
+from slacktide.core.register import Register
+
+allocators: Register[AnyAllocator] = Register(
+    "allocator",
+    packages=("slacktide.allocators", "slacktide.allocators.streams"),
+    entry_points="slacktide.allocators",
+    view="FleetView",
+)
+"""All known allocators; `@allocators.register` adds one."""
+
+
+class Ways(NamedTuple):
+    """Widths that are settled when a job arrives: one or two ways for each class.
+
+    Job n of a class goes the wide way iff floor((n + 1) p) > floor(n p) for the share p, so that after
+    any number of jobs the count of wide ones is off by less than one; a coin would be off by its root.
+    """
+
+    narrow: Ints
+    """[stage]: the width of jobs that go the narrow way."""
+    wide: Ints
+    wide_share: Floats
+    """[class]: share of the jobs that go the wide way."""
+
+    def are_wide(self, kind: Ints, number: Ints) -> np.typing.NDArray[np.bool_]:
+        """Whether each job goes the wide way."""
+        share = self.wide_share[kind]
+        return np.floor((number + 1) * share) > np.floor(number * share)
+
+
+@runtime_checkable
+class Settled(Allocator, Protocol):
+    """An allocator whose jobs never depend on one another, so that a run needs no events."""
+
+    @property
+    def ways(self) -> Ways: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SettledWidths:
+    """Every job starts at once on the width that was settled for it, and changes it only with its phase."""
+
+    ways: Ways
+
+    def decide(self, view: FleetView) -> Wanted:
+        stage = view.stage
+        narrow, wide, share = self.ways
+        if not share.any():
+            return Wanted(narrow[stage])
+        return Wanted(
+            np.where(self.ways.are_wide(view.jobs.kind, view.jobs.number), wide[stage], narrow[stage])
+        )
+
+
+def cluster_size(fleet: Fleet, cluster_gpus: int | None) -> int:
+    """Return the size of a fixed cluster: what was given, else the whole GPUs of the budget."""
+    if cluster_gpus is not None:
+        at_least_one("cluster_gpus", cluster_gpus)
+        return cluster_gpus
+    if not 1 <= fleet.budget_gpus < math.inf:
+        raise InputError(
+            f"a fixed cluster must have at least one GPU, got a budget of {fleet.budget_gpus:g}; "
+            "give cluster_gpus"
+        )
+    return int(fleet.budget_gpus)
+
+
+def allowed_widths(fleet: Fleet, gpus: int) -> Ints:
+    """Return for each stage the allowed width that is nearest below this many GPUs, or the least."""
+    narrower = fleet.stages.narrower
+    widths: Ints = np.maximum(narrower[:, min(gpus, narrower.shape[1] - 1)], fleet.stages.least)
+    return widths
+
+
+def fitting_widths(fleet: Fleet, gpus: int, size_gpus: int) -> Ints:
+    """Return `allowed_widths` no wider than a cluster; raises InputError where a class does not fit."""
+    widths = allowed_widths(fleet, min(gpus, size_gpus))
+    widest = max(fleet.classes, key=lambda one: one.widths[0])
+    if widest.widths[0] > size_gpus:
+        raise InputError(
+            f"a cluster must have room for every class, got {size_gpus} GPUs and class {shown(widest.name)}, "
+            f"which needs {widest.widths[0]}"
+        )
+    return widths
+
+
+def at_least_one(name: str, gpus: float) -> None:
+    """Check an allocator's count of GPUs."""
+    if not gpus >= 1:
+        raise InputError(f"{name} must be >= 1, got {gpus:g}")

@@ -1,0 +1,117 @@
+"""What a team does without a scheduler: each job by its own policy, spot first come, first served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from slacktide.allocators.base import allocators, at_least_one
+from slacktide.allocators.prices.promises import is_hard, is_safe
+from slacktide.allocators.prices.site_arrays import Prices, hours_until_border, prices_of
+from slacktide.allocators.prices.site_rules import (
+    DEADLINE_GPUS,
+    Wishes,
+    least,
+    not_held,
+    roomiest,
+    site_of,
+    take_on_demand,
+    take_spot,
+)
+from slacktide.allocators.site.kinds import Kinds, Lives, state_of, terms_of
+from slacktide.allocators.view import FleetView, Wanted
+from slacktide.core.arrays import Ints
+from slacktide.core.compiled import compilable, compiled
+from slacktide.core.types import Quote
+from slacktide.physics.pace import KNOWN
+from slacktide.physics.physics import cut
+from slacktide.physics.tariff import Tariff
+from slacktide.policies.base import Sight
+from slacktide.policies.uniform_progress import Parameters, uniform_progress
+
+
+@allocators.register
+@dataclass(frozen=True, slots=True)
+class EachAlone:
+    """Let every job follow its own policy, and give spot to who came first.
+
+    A job with a deadline follows uniform progress: spot whenever there is some, on demand while it is behind
+    a straight line to its deadline; a hard deadline is behind the guard. A job without one takes spot of one
+    width, or waits. Nobody looks at the budget: `width` is what it is tuned by.
+    """
+
+    width: int = 4
+    """The width of a job without a deadline; narrower where less spot is left."""
+    needs_market: ClassVar[bool] = True
+    keeps_deadlines: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        at_least_one("width", self.width)
+
+    def decide(self, view: FleetView) -> Wanted:
+        site = site_of(view, "each-alone")
+        wishes = Wishes.none(site)
+        compiled(serve)(
+            site.kinds, site.jobs, prices_of(site), view.now_hours, hours_until_border(view),
+            site.slot_hours, self.width, wishes,
+        )  # fmt: skip
+        return wishes.wanted
+
+
+@compilable
+def serve(
+    kinds: Kinds,
+    lives: Lives,
+    prices: Prices,
+    now_hours: float,
+    hours: float,
+    slot_hours: float,
+    width: int,
+    wishes: Wishes,
+) -> None:
+    """Ask the policy of each job in the order in which they came."""
+    free = not_held(lives, prices)
+    for job in range(len(lives.kind)):
+        free[lives.pool[job]] += lives.spot_gpus[job]
+        if lives.deadline_hours[job] == np.inf:
+            take_spot(kinds, lives, job, now_hours, hours, width, free, wishes)
+        elif hours < slot_hours and lives.spot_gpus[job] + lives.on_demand_gpus[job] > 0:
+            # A policy decides once a slot, and what it decided then is safe until the slot ends.
+            wishes.spot_gpus[job] = lives.spot_gpus[job]
+            wishes.on_demand_gpus[job] = lives.on_demand_gpus[job]
+            free[lives.pool[job]] -= lives.spot_gpus[job]
+        else:
+            progress_uniformly(kinds, lives, job, prices, now_hours, hours, slot_hours, free, wishes)
+
+
+@compilable
+def progress_uniformly(
+    kinds: Kinds,
+    lives: Lives,
+    job: int,
+    prices: Prices,
+    now_hours: float,
+    hours: float,
+    slot_hours: float,
+    free: Ints,
+    wishes: Wishes,
+) -> None:
+    """Decide about a job by uniform progress, for a slot from now on, behind the guard."""
+    state = state_of(lives, job)
+    at = state.pool if state.spot_gpus + state.on_demand_gpus > 0 else roomiest(kinds, lives, job, free)
+    terms = terms_of(kinds, lives, job, at)
+    offered = min(max(free[at], 0), max(DEADLINE_GPUS, least(kinds, lives.kind[job], at)))
+    quote = Quote(prices.spot_usd[at], prices.on_demand_usd[at], offered, prices.on_demand_gpus[at])
+    sight = Sight(
+        terms, Tariff(False, slot_hours), 0, now_hours, now_hours + slot_hours, slot_hours, state, quote, 0,
+        KNOWN,
+    )  # fmt: skip
+    choice = uniform_progress(Parameters(False), sight)
+    some, more = cut(terms, quote, choice.spot_gpus, choice.on_demand_gpus)
+    if is_hard(lives, job) and not is_safe(kinds, lives, job, now_hours, hours, at, some, more):
+        take_on_demand(kinds, lives, job, now_hours, prices, wishes)
+        return
+    free[at] -= some
+    wishes.pool[job], wishes.spot_gpus[job], wishes.on_demand_gpus[job] = at, some, more

@@ -1,0 +1,86 @@
+"""On demand alone, each job on one width: what the theory of budgets says of a cloud without spot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from slacktide.allocators.base import allocators
+from slacktide.allocators.prices.site_arrays import Prices, prices_of
+from slacktide.allocators.prices.site_rules import Wishes, site_of, take_on_demand
+from slacktide.allocators.site.kinds import Kinds, Lives, state_of, terms_of
+from slacktide.allocators.view import FleetView, Wanted
+from slacktide.core.compiled import compilable, compiled
+from slacktide.core.errors import InputError
+from slacktide.physics.physics import finish_in
+
+
+@allocators.register
+@dataclass(frozen=True, slots=True)
+class OnDemandWidths:
+    """Rent on demand alone: each job starts at once on the width that is worth its time, and keeps it.
+
+    The rule of "How to Rent GPUs on a Budget" at a price of waiting: the width of the least rent plus worth
+    of the job's hours, its restart included. A job with a deadline gets the cheapest width that is in time.
+    It does not look at the budget: `usd_per_job_hour` is what it is tuned by.
+    """
+
+    usd_per_job_hour: float = 10.0
+    """What it is worth that a job is done an hour sooner."""
+    needs_market: ClassVar[bool] = True
+    keeps_deadlines: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.usd_per_job_hour < np.inf:
+            raise InputError(f"usd_per_job_hour must be >= 0, got {self.usd_per_job_hour:g}")
+
+    def decide(self, view: FleetView) -> Wanted:
+        site = site_of(view, "on-demand-widths")
+        wishes = Wishes.none(site)
+        compiled(rent)(
+            site.kinds, site.jobs, prices_of(site), view.now_hours, self.usd_per_job_hour, wishes,
+        )  # fmt: skip
+        return wishes.wanted
+
+
+@compilable
+def rent(
+    kinds: Kinds,
+    lives: Lives,
+    prices: Prices,
+    now_hours: float,
+    usd_per_job_hour: float,
+    wishes: Wishes,
+) -> None:
+    """Keep what jobs hold and start those that hold nothing."""
+    for job in range(len(lives.kind)):
+        if lives.deadline_hours[job] < np.inf:
+            take_on_demand(kinds, lives, job, now_hours, prices, wishes)
+        elif lives.on_demand_gpus[job] > 0:
+            wishes.on_demand_gpus[job] = lives.on_demand_gpus[job]
+        else:
+            worth = usd_per_job_hour * lives.weight[job]
+            at, gpus = worthwhile(kinds, lives, job, prices, worth)
+            wishes.pool[job], wishes.on_demand_gpus[job] = at, gpus
+
+
+@compilable
+def worthwhile(
+    kinds: Kinds, lives: Lives, job: int, prices: Prices, usd_per_job_hour: float
+) -> tuple[int, int]:
+    """Return the pool and the width of the least rent plus worth of the hours that the job takes."""
+    state = state_of(lives, job)
+    least, pool, gpus = np.inf, state.pool, 0
+    for at in range(len(prices.on_demand_usd)):
+        if kinds.fastest[lives.kind[job], at] == 0:
+            continue
+        terms = terms_of(kinds, lives, job, at)
+        for width in range(1, len(terms.fit)):
+            if terms.fit[width] == width:
+                hours = finish_in(terms, state, 0.0, at, width, 0)
+                usd = (usd_per_job_hour + prices.on_demand_usd[at] * width) * hours
+                if usd < least:
+                    least, pool, gpus = usd, at, width
+    return pool, gpus

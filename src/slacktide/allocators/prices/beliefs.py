@@ -1,0 +1,99 @@
+"""What an allocator has seen of a market by its jobs: how soon who waits is served, what spot is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slacktide.allocators.prices.site_arrays import Prices
+from slacktide.allocators.view import FleetView, SiteView
+from slacktide.core.arrays import Bools, Floats
+
+MEMORY_HOURS = 48.0
+"""For how long waits count, roughly; one served job-hour of waiting is always among them."""
+RENT_MEMORY_HOURS = 24.0
+LOSS_HOURS = 168.0
+"""How much of a pool's past tells how often spot is taken back."""
+PRIOR_LOSS_GPUS, PRIOR_HELD_GPUS = 1.0, 50.0
+
+
+@dataclass(slots=True)
+class Waits:
+    """How soon jobs that wait for spot get some: services over hours of waiting, the past fading."""
+
+    served: float = 1.0
+    hours: float = 1.0
+    waiting: list[int] = field(default_factory=list)
+    """The jobs that held no spot when it was last looked, by number."""
+
+    @property
+    def rate(self) -> float:
+        """Services per hour of waiting."""
+        return self.served / self.hours
+
+    def see(self, ids: list[int], on_spot: Bools, hours: float) -> None:
+        """Take in who holds spot now, some hours after the last look."""
+        kept = math.exp(-hours / MEMORY_HOURS)
+        now = {job for job, holds in zip(ids, on_spot.tolist(), strict=True) if holds}
+        self.served = self.served * kept + (1.0 - kept) + len(now.intersection(self.waiting))
+        self.hours = self.hours * kept + (1.0 - kept) + hours * len(self.waiting)
+        self.waiting = [job for job in ids if job not in now]
+
+
+@dataclass(slots=True)
+class Beliefs:
+    """All that was seen; looked at once in a slot, so that it does not matter how often it is asked."""
+
+    open: Waits = field(default_factory=Waits)
+    """Of jobs without a deadline."""
+    due: Waits = field(default_factory=Waits)
+    """Of jobs with one."""
+    rent_usd: list[float] = field(default_factory=list)
+    """[pool]: what spot was worth above its price, the mean of late."""
+    last_rent_usd: list[float] = field(default_factory=list)
+    """[pool]: the same in the last slot."""
+    spot_usd: list[float] = field(default_factory=list)
+    """[pool]: the mean price of late."""
+    at_hours: float = 0.0
+
+    def look(self, view: FleetView, prices: Prices) -> None:
+        """Take in what can be seen at the beginning of a slot."""
+        assert view.site is not None
+        if not self.spot_usd:
+            self.spot_usd = prices.spot_usd.tolist()
+            self.rent_usd = [0.0] * len(self.spot_usd)
+            self.last_rent_usd = [0.0] * len(self.spot_usd)
+        jobs, hours = view.site.jobs, view.now_hours - self.at_hours
+        due = np.isfinite(jobs.deadline_hours)
+        for waits, rows in ((self.open, ~due), (self.due, due)):
+            waits.see(view.jobs.ids[rows].tolist(), jobs.spot_gpus[rows] > 0, hours)
+        kept = math.exp(-hours / RENT_MEMORY_HOURS)
+        for pool, usd in enumerate(prices.spot_usd.tolist()):
+            self.rent_usd[pool] = kept * self.rent_usd[pool] + (1.0 - kept) * self.last_rent_usd[pool]
+            self.spot_usd[pool] = kept * self.spot_usd[pool] + (1.0 - kept) * usd
+        self.at_hours = view.now_hours
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all of it as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def recalled(cls, memory: Mapping[str, Any]) -> Beliefs:
+        """Return what was written down."""
+        return cls(**{**memory, "open": Waits(**memory["open"]), "due": Waits(**memory["due"])})
+
+
+def loss_rate(site: SiteView) -> float:
+    """Return how often a spot GPU is taken back, per hour, if all of it is held: from the pools' past."""
+    lost, held, hours = PRIOR_LOSS_GPUS, PRIOR_HELD_GPUS, site.slot_hours
+    for pool in range(len(site.pools)):
+        past = site.known.past(pool)
+        gpus: Floats = past.spot_gpus[-max(2, int(LOSS_HOURS / past.slot_hours)) :].astype(np.float64)
+        lost += float(np.maximum(-np.diff(gpus), 0.0).sum())
+        held += float(gpus.sum())
+        hours = past.slot_hours
+    return lost / held / hours

@@ -1,0 +1,424 @@
+"""What each way to go on would cost a job of a fleet, and who gets the spot that is there: compiled.
+
+A way is a pool, a width and spot, or the best of what needs no spot: to wait, or on demand. Of a scarce pool
+a job pays, in thought, a rent for every GPU and hour: the least at which no more is wanted than there is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.allocators.prices.cost_tables import NEVER, CostTables, at_work, between
+from slacktide.allocators.prices.promises import LATE_HOURS, is_far, is_hard, is_safe, rescue
+from slacktide.allocators.prices.site_arrays import Prices
+from slacktide.allocators.site.kinds import Kinds, Lives, state_of
+from slacktide.core.arrays import Bools, Floats, Ints
+from slacktide.core.compiled import compilable
+
+HALVINGS = 12
+"""How often the interval of a rent is halved."""
+SWEEPS = 4
+"""How often the rents of several pools are found one after another."""
+CHANGE = 2.0
+"""A change of a running job counts its restart so many times: one more is likely to follow."""
+LEAST_GAIN_USD = 1e-9
+
+
+class Tuning(NamedTuple):
+    """What the allocator knows and was told beside the tables."""
+
+    row: Ints
+    """[job]: its row in the tables."""
+    hour_usd: float
+    """What an hour of waiting is worth."""
+    offer_rate: float
+    rent_usd: Floats
+    """[pool]: the mean rent lately, which the tables have in their price."""
+    table_usd: float
+    """The price of a spot GPU-hour in the tables, with its rent."""
+    table_on_demand_usd: float
+    tenure_hours: float
+    """How long a rent that differs from the mean is taken to last."""
+    patience_share: float
+    """On demand after this share of the hours of waiting that it costs more than spot."""
+
+
+class Ways(NamedTuple):
+    """What each job could do: [job, pool, width] on spot, and the best without spot: [job]."""
+
+    usd: Floats
+    """What all that is left will cost that way, with the mean rents."""
+    lasts_hours: Floats
+    """For how long the present rent is paid."""
+    without_usd: Floats
+    without_pool: Ints
+    without_gpus: Ints
+    """On demand; 0: it waits."""
+    forced: Bools
+    """Whether neither waiting nor nothing else is safe any more but these ways."""
+    patience_hours: Floats
+    """How long a job without a deadline waits for spot."""
+
+    @classmethod
+    def empty(cls, jobs: int, pools: int, widths: int) -> Ways:
+        """Return room for the ways of some jobs."""
+        shape = jobs, pools, widths
+        return cls(
+            usd=np.full(shape, NEVER),
+            lasts_hours=np.zeros(shape),
+            without_usd=np.zeros(jobs),
+            without_pool=np.zeros(jobs, dtype=np.int64),
+            without_gpus=np.zeros(jobs, dtype=np.int64),
+            forced=np.zeros(jobs, dtype=np.bool_),
+            patience_hours=np.full(jobs, np.inf),
+        )
+
+
+@compilable
+def find_ways(
+    kinds: Kinds, lives: Lives, prices: Prices, tables: CostTables, tuning: Tuning, now: float, hours: float,
+    ways: Ways,
+) -> None:  # fmt: skip
+    """Work out what each way costs each job."""
+    for job in range(len(lives.kind)):
+        deadline = lives.deadline_hours[job]
+        hard = is_hard(lives, job)
+        due = hard or (now < deadline < np.inf and is_worth_it(kinds, lives, tables, tuning, now, job))
+        far = not hard or is_far(kinds, lives, job, now + hours)
+        idle_safe = far or is_safe(kinds, lives, job, now, hours, lives.pool[job], 0, 0)
+        hour = hour_usd(kinds, lives, tables, tuning, now, job)
+        if due:
+            _due_without(kinds, lives, prices, tables, tuning, now, hours, ways, job, far, idle_safe)
+        else:
+            _open_without(kinds, lives, prices, tables, tuning, now, ways, job, hour)
+        _on_spot(kinds, lives, prices, tables, tuning, now, hours, ways, job, due, far, hour)
+
+
+@compilable
+def is_worth_it(kinds: Kinds, lives: Lives, tables: CostTables, tuning: Tuning, now: float, job: int) -> bool:
+    """Whether to be in time for a soft deadline costs no more than to take spot as it comes and be late."""
+    row, work, deadline = tuning.row[job], work_left(kinds, lives, job), lives.deadline_hours[job]
+    in_time = due_usd(tables, tables.due_idle_usd[row], row, (deadline - now) / tables.step_hours, work)
+    restart = kinds.restart_hours[lives.kind[job]]
+    for way in range(len(tables.widths)):
+        rate = tables.rate[row, way]
+        if rate <= 0.0:
+            continue
+        run = restart + work / rate
+        paid = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
+        paid += restart * tuning.table_usd * tables.widths[way] - tuning.hour_usd * work / rate
+        late = now + 1.0 / tuning.offer_rate + run - deadline
+        lost = late / (lives.worthless_hours[job] - deadline)
+        if paid + lives.value_usd[job] * min(max(lost, 0.0), 1.0) < in_time:
+            return False
+    return True
+
+
+@compilable
+def hour_usd(kinds: Kinds, lives: Lives, tables: CostTables, tuning: Tuning, now: float, job: int) -> float:
+    """Return what an hour of a job's time is worth: after a soft deadline, what its result loses.
+
+    Where on demand for the rest of the work would cost more than the result is still worth, no more than of
+    any other job.
+    """
+    deadline, worthless = lives.deadline_hours[job], lives.worthless_hours[job]
+    usual = tuning.hour_usd * lives.weight[job]
+    if deadline <= now < worthless:
+        row, work = tuning.row[job], work_left(kinds, lives, job)
+        extra, gpu_hours = tuning.table_on_demand_usd - tuning.table_usd, np.inf
+        for way in range(len(tables.widths)):
+            if tables.rate[row, way] > 0.0:
+                gpu_hours = min(gpu_hours, work * tables.widths[way] / tables.rate[row, way])
+        lost = lives.value_usd[job] / (worthless - deadline)
+        if extra * gpu_hours <= lost * (worthless - now):
+            return float(lost)
+    return float(usual)
+
+
+@compilable
+def work_left(kinds: Kinds, lives: Lives, job: int) -> float:
+    """Return the work that a job has left; never quite nothing."""
+    work = lives.ends_gpu_hours[job, kinds.phases[lives.kind[job]] - 1]
+    return max(float(work - lives.progress_gpu_hours[job]), 1e-9)
+
+
+@compilable
+def pace(kinds: Kinds, lives: Lives, job: int, pool: int, width: int) -> float:
+    """Return the mean progress per hour over the rest of a job's work; 0 where the width is not allowed."""
+    kind = lives.kind[job]
+    if width >= kinds.fit.shape[2] or kinds.fit[kind, pool, width] != width:
+        return 0.0
+    if kinds.phases[kind] == 1:
+        return float(kinds.rate[kind, pool, 0, width])
+    done, hours = lives.progress_gpu_hours[job], 0.0
+    for phase in range(kinds.phases[kind]):
+        end = lives.ends_gpu_hours[job, phase]
+        if end > done:
+            hours += (end - done) / kinds.rate[kind, pool, phase, width]
+            done = end
+    return work_left(kinds, lives, job) / max(hours, 1e-12)
+
+
+@compilable
+def pause_hours(kinds: Kinds, lives: Lives, job: int, pool: int, same: bool) -> float:
+    """Return the hours without progress before a job goes on with something."""
+    if same:
+        return float(lives.pause_hours[job])
+    kind, here = lives.kind[job], lives.pool[job]
+    moves = pool != here and lives.progress_gpu_hours[job] > 0.0
+    return float(kinds.restart_hours[kind] + (kinds.move_hours[kind, here, pool] if moves else 0.0))
+
+
+@compilable
+def due_usd(tables: CostTables, values: Floats, row: int, steps: float, work: float) -> float:
+    """Return what is to be paid until a deadline; one further away than the tables is as at the same pace."""
+    most = values.shape[0] - 1
+    if steps > most:
+        share = most / steps
+        return float(between(tables.cell_gpu_hours[row], values[most], work * share) / share)
+    return between(tables.cell_gpu_hours[row], values[int(steps)], work)
+
+
+@compilable
+def _on_spot(
+    kinds: Kinds, lives: Lives, prices: Prices, tables: CostTables, tuning: Tuning, now: float, hours: float,
+    ways: Ways, job: int, due: bool, far: bool, hour: float,
+) -> None:  # fmt: skip
+    kind, row, here, work = lives.kind[job], tuning.row[job], lives.pool[job], work_left(kinds, lives, job)
+    idle = lives.spot_gpus[job] + lives.on_demand_gpus[job] == 0
+    steps = (lives.deadline_hours[job] - now) / tables.step_hours if due else 0.0
+    for pool in range(len(prices.spot_usd)):
+        for way in range(len(tables.widths)):
+            width = tables.widths[way]
+            speed = pace(kinds, lives, job, pool, width)
+            if speed <= 0.0 or tables.rate[row, way] <= 0.0:
+                continue
+            same = lives.spot_gpus[job] == width and lives.on_demand_gpus[job] == 0 and pool == here
+            if not far and not is_safe(kinds, lives, job, now, hours, pool, width, 0):
+                continue
+            pause = pause_hours(kinds, lives, job, pool, same)
+            usual, run = tables.rate[row, way], pause + work / speed
+            lasts = tuning.tenure_hours * (1.0 - math.exp(-run / tuning.tenure_hours))
+            paid = hour + tuning.table_usd * width
+            if ways.forced[job]:
+                # Until the next border on spot, then the rest of the rescue.
+                held = min(run, hours)
+                share = max(0.0, 1.0 - max(0.0, held - pause) * speed / work)
+                usd = tuning.table_usd * width * held + share * ways.without_usd[job]
+            elif due:
+                # A pause is work that is done once more; another pace is more or less of it.
+                usd = due_usd(tables, tables.due_spot_usd[row, :, way], row, steps, (run * usual))
+            else:
+                usd = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
+                usd += pause * paid + paid * (work / speed - work / usual)
+            extra = prices.spot_usd[pool] + tuning.rent_usd[pool] - tuning.table_usd
+            usd += extra * width * lasts
+            if pool != here and lives.progress_gpu_hours[job] > 0.0:
+                usd += kinds.move_usd[kind, here, pool]
+            if not idle and not same:
+                usd += (CHANGE - 1.0) * kinds.restart_hours[kind] * paid
+            ways.usd[job, pool, way] = usd
+            ways.lasts_hours[job, pool, way] = lasts
+
+
+@compilable
+def _due_without(
+    kinds: Kinds, lives: Lives, prices: Prices, tables: CostTables, tuning: Tuning, now: float, hours: float,
+    ways: Ways, job: int, far: bool, idle_safe: bool,
+) -> None:  # fmt: skip
+    """Find the best for a job with a deadline ahead without spot: to wait, or on demand."""
+    row, here, work = tuning.row[job], lives.pool[job], work_left(kinds, lives, job)
+    if not idle_safe:
+        pool, gpus = rescue(kinds, lives, job, state_of(lives, job), now, prices.on_demand_usd)
+        same = lives.on_demand_gpus[job] == gpus and lives.spot_gpus[job] == 0 and pool == here
+        run = pause_hours(kinds, lives, job, pool, same) + work / pace(kinds, lives, job, pool, gpus)
+        ways.forced[job] = True
+        in_time = now + run <= lives.deadline_hours[job] + LATE_HOURS
+        # Spot that is safe comes before a rescue that would be late.
+        ways.without_usd[job] = prices.on_demand_usd[pool] * gpus * run if in_time else 0.1 * NEVER
+        ways.without_pool[job], ways.without_gpus[job] = pool, gpus
+        return
+    steps = (lives.deadline_hours[job] - now) / tables.step_hours
+    best = due_usd(tables, tables.due_idle_usd[row], row, max(steps - 1.0, 0.0), work)
+    ways.without_pool[job], ways.without_gpus[job] = here, 0
+    for pool in range(len(prices.spot_usd)):
+        for way in range(len(tables.widths)):
+            width = tables.widths[way]
+            speed = pace(kinds, lives, job, pool, width)
+            if speed <= 0.0 or tables.rate[row, way] <= 0.0:
+                continue
+            same = lives.on_demand_gpus[job] == width and lives.spot_gpus[job] == 0 and pool == here
+            run = pause_hours(kinds, lives, job, pool, same) + work / speed
+            amount = run * tables.rate[row, way]
+            usd = due_usd(tables, tables.due_on_demand_usd[row, :, way], row, steps, amount)
+            usd += (prices.on_demand_usd[pool] - tuning.table_on_demand_usd) * width * run
+            if usd < best and (far or is_safe(kinds, lives, job, now, hours, pool, 0, width)):
+                best = usd
+                ways.without_pool[job], ways.without_gpus[job] = pool, width
+    ways.without_usd[job] = best
+
+
+@compilable
+def _open_without(
+    kinds: Kinds, lives: Lives, prices: Prices, tables: CostTables, tuning: Tuning, now: float, ways: Ways,
+    job: int, hour: float,
+) -> None:  # fmt: skip
+    """Find the best for a job without a deadline without spot: to wait for it, or on demand.
+
+    On demand when the wait that is to be expected is worth more than what it costs more, or, as nobody knows
+    how long the wait will be, after a share of the hours that are worth as much (ski rental).
+    """
+    kind, row, here, work = lives.kind[job], tuning.row[job], lives.pool[job], work_left(kinds, lives, job)
+    restart = kinds.restart_hours[kind]
+    spot, spot_paid, demand = NEVER, NEVER, NEVER
+    best_pool, best_gpus = here, 0
+    for pool in range(len(prices.spot_usd)):
+        for way in range(len(tables.widths)):
+            width = tables.widths[way]
+            speed = pace(kinds, lives, job, pool, width)
+            if speed <= 0.0 or tables.rate[row, way] <= 0.0:
+                continue
+            same = lives.on_demand_gpus[job] == width and lives.spot_gpus[job] == 0 and pool == here
+            pause, usual = pause_hours(kinds, lives, job, pool, same), tables.rate[row, way]
+            paid = hour + prices.on_demand_usd[pool] * width
+            usd = at_work(tables.work_gpu_hours[row], tables.on_demand_usd[row, way], work)
+            usd += pause * paid + paid * (work / speed - work / usual)
+            usd += (prices.on_demand_usd[pool] - tuning.table_on_demand_usd) * width * work / usual
+            if usd < demand:
+                demand, best_pool, best_gpus = usd, pool, width
+            later = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
+            later += restart * (hour + tuning.table_usd * width)
+            spot = min(spot, later)
+            # Rents steer, but nobody pays them.
+            spot_paid = min(spot_paid, later - tuning.rent_usd[pool] * width * (restart + work / speed))
+    worth_hours = max(demand - spot_paid, 0.0) / hour
+    patience = tuning.patience_share * worth_hours
+    if not math.isnan(lives.patience_hours[job]):
+        patience = lives.patience_hours[job]
+    ways.patience_hours[job] = patience
+    ways.without_usd[job] = hour / tuning.offer_rate + spot
+    ways.without_pool[job], ways.without_gpus[job] = here, 0
+    waited = now - max(lives.spot_until_hours[job], lives.submitted_hours[job])
+    if waited >= patience or worth_hours < 1.0 / tuning.offer_rate:
+        ways.without_usd[job] = demand
+        ways.without_pool[job], ways.without_gpus[job] = best_pool, best_gpus
+
+
+@compilable
+def choose(
+    ways: Ways, widths: Ints, offered: Ints, rent: Floats, pools: Ints, picked: Ints, used: Ints
+) -> None:
+    """Let every job choose the cheapest way at these rents, above the mean ones; -1: one without spot."""
+    used[:] = 0
+    for job in range(len(picked)):
+        picked[job] = -1
+        best = ways.without_usd[job] - LEAST_GAIN_USD
+        for pool in range(len(offered)):
+            if offered[pool] <= 0:
+                continue
+            for way in range(len(widths)):
+                usd = ways.usd[job, pool, way] + rent[pool] * widths[way] * ways.lasts_hours[job, pool, way]
+                if usd < best:
+                    best = usd
+                    picked[job], pools[job] = way, pool
+        if picked[job] >= 0:
+            used[pools[job]] += widths[picked[job]]
+
+
+@compilable
+def clear(
+    ways: Ways, widths: Ints, prices: Prices, usual_rent: Floats, rent: Floats, pools: Ints, picked: Ints
+) -> None:
+    """Find the rents at which no more spot is wanted than there is, and share it out at them.
+
+    Where even the highest rent, at which spot is as expensive as on demand, leaves too much wanted, those
+    who gain most by a GPU-hour come first. What is left over goes to who gains by it without a rent.
+    """
+    offered, count = prices.spot_gpus, len(prices.spot_gpus)
+    used = np.zeros(count, dtype=np.int64)
+    above = -usual_rent
+    choose(ways, widths, offered, above, pools, picked, used)
+    if (used > offered).any():
+        for _ in range(SWEEPS if count > 1 else 1):
+            for pool in range(count):
+                least = -usual_rent[pool]
+                most = max(prices.on_demand_usd[pool] - prices.spot_usd[pool], 0.0) - usual_rent[pool]
+                above[pool] = least
+                choose(ways, widths, offered, above, pools, picked, used)
+                if used[pool] <= offered[pool]:
+                    continue
+                above[pool] = most
+                choose(ways, widths, offered, above, pools, picked, used)
+                if used[pool] > offered[pool]:
+                    continue
+                for _ in range(HALVINGS):
+                    above[pool] = 0.5 * (least + most)
+                    choose(ways, widths, offered, above, pools, picked, used)
+                    if used[pool] > offered[pool]:
+                        least = above[pool]
+                    else:
+                        most = above[pool]
+                above[pool] = most
+        choose(ways, widths, offered, above, pools, picked, used)
+    for pool in range(count):
+        rent[pool] = above[pool] + usual_rent[pool]
+    left = offered.copy()
+    _fit(ways, widths, left, pools, picked)
+    _give_rest(ways, widths, left, pools, picked)
+
+
+@compilable
+def gain_usd(ways: Ways, widths: Ints, job: int, pool: int, way: int) -> float:
+    """Return what a GPU-hour of a way is worth to a job above having no spot."""
+    usd = ways.without_usd[job] - ways.usd[job, pool, way]
+    return float(usd / (widths[way] * max(ways.lasts_hours[job, pool, way], 1e-6)))
+
+
+@compilable
+def _fit(ways: Ways, widths: Ints, left: Ints, pools: Ints, picked: Ints) -> None:
+    """Give jobs what they chose, those first that gain most; who finds too little left takes what fits."""
+    key = np.zeros(len(picked))
+    for job in range(len(picked)):
+        if picked[job] >= 0:
+            key[job] = gain_usd(ways, widths, job, pools[job], picked[job])
+            if ways.forced[job]:
+                key[job] += NEVER
+    for job in np.argsort(-key):
+        pool = pools[job]
+        if picked[job] >= 0 and widths[picked[job]] > left[pool]:
+            picked[job] = -1
+            best = ways.without_usd[job]
+            for way in range(len(widths)):
+                if widths[way] <= left[pool] and ways.usd[job, pool, way] < best:
+                    picked[job], best = way, ways.usd[job, pool, way]
+        if picked[job] >= 0:
+            left[pool] -= widths[picked[job]]
+
+
+@compilable
+def _give_rest(ways: Ways, widths: Ints, left: Ints, pools: Ints, picked: Ints) -> None:
+    """Give what is left to whom it helps most, GPU by GPU and hour by hour."""
+    for pool in range(len(left)):
+        while left[pool] > 0:
+            most, who, how = LEAST_GAIN_USD, -1, -1
+            for job in range(len(picked)):
+                if picked[job] >= 0 and pools[job] != pool:
+                    continue
+                held = widths[picked[job]] if picked[job] >= 0 else 0
+                now = ways.usd[job, pool, picked[job]] if picked[job] >= 0 else ways.without_usd[job]
+                for way in range(len(widths)):
+                    more = widths[way] - held
+                    if more <= 0 or more > left[pool] or ways.usd[job, pool, way] >= NEVER:
+                        continue
+                    gain = (now - ways.usd[job, pool, way]) / (
+                        more * max(ways.lasts_hours[job, pool, way], 1e-6)
+                    )
+                    if gain > most:
+                        most, who, how = gain, job, way
+            if who < 0:
+                break
+            left[pool] -= widths[how] - (widths[picked[who]] if picked[who] >= 0 else 0)
+            pools[who], picked[who] = pool, how

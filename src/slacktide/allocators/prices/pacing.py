@@ -1,0 +1,195 @@
+"""The price of money: what an hour of waiting is worth, so that the budget lasts for its period.
+
+The work that is left and the work that will come have to be paid with the money that is left: that is a
+price for a GPU-hour of work. A curve says what a GPU-hour of work costs at each price h of an hour of
+waiting, between the prices p of spot and q of on demand:
+
+    u(h) = p + (q - p) * (a + 0.28 * (h / q) ** (1 / 2))
+
+Its shape is that of simulated fleets, with scarce spot and with plenty. Its beginning `a`, what work costs
+above spot where waiting is worth nothing (deadlines, restarts, spot that is gone), is learned from what was
+paid. The work to come is learned from the jobs that came, with what the fleet file promises as a first
+opinion: the burstier the stream, the longer that counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from slacktide.allocators.site.kinds import work_of
+from slacktide.allocators.view import FleetView
+from slacktide.budget.estimates.rates import Rate
+from slacktide.budget.fleet import Fleet
+
+GROWTH_SHARE, POWER = 0.28, 2.0
+"""At an hour worth q, work costs this share of the way from spot to on demand more; and how that grows."""
+FIRST_SHARE = 0.1
+"""The share `a`, before anything was paid ..."""
+PRIOR_HOURS = 24.0
+"""... and for this long it is taken to have been right already."""
+MEMORY_HOURS = 120.0
+"""For how long what was paid counts, roughly."""
+MEANT_Q = 0.25
+"""A budget is taken to be meant for an hour worth this share of q."""
+PRIOR_JOBS, PROMISED_JOBS = 30.0, 100.0
+"""This many jobs are taken to have come already at the rate that such a budget pays for; or, where the fleet
+file promises a rate, this many at that. In bursty streams more, as many times as their counts vary more."""
+LEAST_WINDOW_HOURS = 24.0
+"""Over at least this time money is spread near the end of a period, with that of the next."""
+STEP, FIRST_STEP, SETTLES_HOURS = 0.03, 0.05, 12.0
+"""How far the logarithm of the price may move in an hour; farther in the first hours."""
+LAG_HOURS = 4.0
+"""Work is paid at widths that were chosen at the prices of this long ago, roughly."""
+LEAST_Q, MOST_Q = 0.02, 20.0
+"""The price of an hour stays between these multiples of q: beyond, it hardly changes what is paid."""
+
+
+class Promised(NamedTuple):
+    """What a fleet file says will come, an hour."""
+
+    jobs: float
+    gpu_hours: float
+
+    @classmethod
+    def of(cls, fleet: Fleet | None) -> Promised | None:
+        """Return what the classes of a fleet bring; None where it has none."""
+        if fleet is None:
+            return None
+        jobs = sum(one.arrivals_per_hour for one in fleet.classes)
+        return cls(jobs, sum(one.arrivals_per_hour * one.work_gpu_hours for one in fleet.classes))
+
+
+@dataclass(slots=True)
+class Pacing:
+    """Finds the price of an hour of waiting from what has come, what was done and what was paid."""
+
+    promised: Promised | None = None
+    log_hour_usd: float = math.nan
+    """The logarithm of the price; not a number before the first time."""
+    lagging: float = 0.0
+    """The same, as it was when the present widths were chosen."""
+    at_hours: float = 0.0
+    next_id: int = 0
+    """Jobs up to this number have been counted."""
+    arrivals: Rate = field(default_factory=Rate)
+    came_gpu_hours: float = 0.0
+    done_gpu_hours: float = 0.0
+    ever_usd: float = 0.0
+    lately_gpu_hours: float = 0.0
+    """Work that was done lately; what is long past counts less."""
+    above_usd: float = 0.0
+    """What was paid for that above what the curve says without its beginning."""
+
+    def hour_usd(self, view: FleetView, spot_usd: float, on_demand_usd: float) -> float:
+        """Return what an hour of waiting is worth now, at these prices of GPUs."""
+        assert view.site is not None
+        curve = Curve(spot_usd, max(on_demand_usd, spot_usd * 1.01, 1e-6))
+        first = math.isnan(self.log_hour_usd)
+        if first:
+            self.log_hour_usd = self.lagging = math.log(MEANT_Q * curve.on_demand_usd)
+        self._count(view, curve)
+        money, hours = view.site.money, view.now_hours - self.at_hours
+        if math.isfinite(money.budget_usd) and (hours > 0.0 or first):
+            goal = curve.log_hour_usd(self._wanted_usd(view, curve) - self._beginning_usd(view, curve))
+            step = (STEP + FIRST_STEP * math.exp(-view.now_hours / SETTLES_HOURS)) * hours
+            self.log_hour_usd += min(max(goal - self.log_hour_usd, -step), step)
+        self.at_hours = max(self.at_hours, view.now_hours)
+        return math.exp(self.log_hour_usd)
+
+    def _count(self, view: FleetView, curve: Curve) -> None:
+        """Take in what came, was done and was paid since the last time."""
+        assert view.site is not None
+        jobs, site = view.site.jobs, view.site
+        work, is_new = work_of(site.kinds, jobs), view.jobs.ids >= self.next_id
+        self.came_gpu_hours += float(work[is_new].sum())
+        for hours in sorted(jobs.submitted_hours[is_new].tolist()):
+            self.arrivals.arrived(hours)
+        self.next_id = max(self.next_id, int(view.jobs.ids.max(initial=-1)) + 1)
+        done = self.came_gpu_hours - float((work - jobs.progress_gpu_hours).sum())
+        self._pay(max(view.now_hours - self.at_hours, 0.0), done, site.money.ever_usd, curve)
+
+    def _pay(self, hours: float, done: float, ever_usd: float, curve: Curve) -> None:
+        """Compare what was paid with what the curve says of the work that was done for it."""
+        fades, lags = math.exp(-hours / MEMORY_HOURS), math.exp(-hours / LAG_HOURS)
+        self.lagging = lags * self.lagging + (1.0 - lags) * self.log_hour_usd
+        more = done - self.done_gpu_hours
+        above = ever_usd - self.ever_usd - more * curve.usd(self.lagging)
+        self.lately_gpu_hours = max(self.lately_gpu_hours * fades + more, 0.0)
+        self.above_usd = self.above_usd * fades + above
+        self.done_gpu_hours, self.ever_usd = done, ever_usd
+
+    def _beginning_usd(self, view: FleetView, curve: Curve) -> float:
+        """Return what a GPU-hour of work costs above spot where waiting is worth nothing."""
+        assert view.site is not None
+        known = PRIOR_HOURS * view.site.money.usd_per_hour / curve.meant_usd
+        return (self.above_usd + known * curve.first_usd) / (self.lately_gpu_hours + known)
+
+    def _wanted_usd(self, view: FleetView, curve: Curve) -> float:
+        """Return what a GPU-hour of work may cost for the money to last."""
+        assert view.site is not None
+        money, now = view.site.money, view.now_hours
+        until = money.until_hours - now if math.isfinite(money.until_hours) else LEAST_WINDOW_HOURS
+        window = max(until, LEAST_WINDOW_HOURS)
+        usd = money.left_usd + money.usd_per_hour * (window - until)
+        left = self.came_gpu_hours - self.done_gpu_hours
+        return max(usd, 0.0) / (left + self._coming(view, curve) * window)
+
+    def _coming(self, view: FleetView, curve: Curve) -> float:
+        """Return how much work comes in an hour, as far as is known."""
+        assert view.site is not None
+        now, count = view.now_hours, self.arrivals.count
+        if self.promised is not None:
+            first, jobs, rate = self.promised.gpu_hours, PROMISED_JOBS, self.promised.jobs
+        else:
+            first, jobs = view.site.money.usd_per_hour / curve.meant_usd, PRIOR_JOBS
+            rate = (count + 1.0) / (now + 1.0)
+        if count == 0 or not now > 0.0:
+            return first
+        known = jobs * self.arrivals.dispersion / rate
+        seen = self.arrivals.per_hour(now) * self.came_gpu_hours / count
+        return (known * first + now * seen) / (known + now)
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all of it as JSON values, but for what the fleet file says."""
+        known = asdict(self)
+        del known["promised"]
+        known["arrivals"] = self.arrivals.remember()
+        known["log_hour_usd"] = None if math.isnan(self.log_hour_usd) else self.log_hour_usd
+        return known
+
+    def recalled(self, memory: Mapping[str, Any]) -> Pacing:
+        """Return what was written down, of the same fleet."""
+        arrivals, log = Rate(), memory["log_hour_usd"]
+        arrivals.recall(memory["arrivals"])
+        known = {**memory, "arrivals": arrivals, "log_hour_usd": math.nan if log is None else log}
+        return Pacing(promised=self.promised, **known)
+
+
+class Curve(NamedTuple):
+    """What a GPU-hour of work costs at each price of an hour of waiting, without its beginning."""
+
+    spot_usd: float
+    on_demand_usd: float
+
+    @property
+    def first_usd(self) -> float:
+        """The beginning, before anything was paid."""
+        return FIRST_SHARE * (self.on_demand_usd - self.spot_usd)
+
+    @property
+    def meant_usd(self) -> float:
+        """What a budget is taken to be meant for, before anything was seen."""
+        return self.first_usd + self.usd(math.log(MEANT_Q * self.on_demand_usd))
+
+    def usd(self, log_hour_usd: float) -> float:
+        """Return what a GPU-hour of work costs where an hour of waiting is worth this."""
+        share = GROWTH_SHARE * math.exp((log_hour_usd - math.log(self.on_demand_usd)) / POWER)
+        return self.spot_usd + (self.on_demand_usd - self.spot_usd) * share
+
+    def log_hour_usd(self, work_usd: float) -> float:
+        """Return the logarithm of the price of an hour at which a GPU-hour of work costs this."""
+        share = max(work_usd - self.spot_usd, 0.0) / (self.on_demand_usd - self.spot_usd) / GROWTH_SHARE
+        return math.log(self.on_demand_usd * min(max(share**POWER, LEAST_Q), MOST_Q))

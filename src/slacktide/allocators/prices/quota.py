@@ -1,0 +1,107 @@
+"""On-demand GPUs of which a fleet may hold only so many: whose rescues they are kept for, and who gives way.
+
+A rescue begins at the last moment, or less than a slot before it, and needs no more than the fastest width
+until the deadline. Where these windows of all admitted jobs fit at every moment, every rescue finds its GPUs:
+windows only get shorter while a job works or waits, and whoever is not being rescued gives way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.allocators.prices.bids import Ways
+from slacktide.allocators.prices.promises import LATE_HOURS, is_hard
+from slacktide.allocators.prices.reserve import FULL, Held
+from slacktide.allocators.site.kinds import Kinds, Lives, safe_terms_of
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compilable
+from slacktide.physics.physics import work_hours
+
+
+class Windows(NamedTuple):
+    """When each job may have to be rescued, and by how many GPUs: [job]; 0 without a hard deadline."""
+
+    from_hours: Floats
+    to_hours: Floats
+    gpus: Ints
+
+
+@compilable
+def rescue_windows(kinds: Kinds, lives: Lives, now_hours: float, slot_hours: float) -> Windows:
+    """Return the windows of rescues, as if all work since the last checkpoint were lost."""
+    count = len(lives.kind)
+    begin, end, gpus = np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.int64)
+    for job in range(count):
+        if is_hard(lives, job):
+            end[job] = lives.deadline_hours[job] + LATE_HOURS
+            needs, gpus[job] = rescue_needs(kinds, lives, job)
+            begin[job] = max(now_hours, end[job] - needs - slot_hours)
+    return Windows(begin, end, gpus)
+
+
+@compilable
+def rescue_needs(kinds: Kinds, lives: Lives, job: int) -> tuple[float, int]:
+    """Return how long a rescue takes at the most, from wherever the job is then, and how many GPUs."""
+    kind, soonest, gpus = lives.safe_kind[job], np.inf, 0
+    for pool in range(kinds.fastest.shape[1]):
+        width = kinds.fastest[kind, pool]
+        if width > 0:
+            terms = safe_terms_of(kinds, lives, job, pool)
+            hours = terms.restart_hours + work_hours(terms, lives.checkpointed_gpu_hours[job], width)
+            soonest, gpus = min(soonest, hours), max(gpus, width)
+    # A checkpoint may be on its way to where the job is, and then to where it is rescued.
+    return soonest + 2.0 * kinds.move_hours[kind].max(), gpus
+
+
+@compilable
+def most_needed(windows: Windows, from_hours: float, to_hours: float) -> int:
+    """Return the most GPUs that rescues may need at any moment of a span of time."""
+    most = 0
+    for one in range(len(windows.gpus)):
+        moment = max(from_hours, windows.from_hours[one])
+        if windows.gpus[one] == 0 or moment >= to_hours:
+            continue
+        needed = 0
+        for other in range(len(windows.gpus)):
+            if windows.from_hours[other] <= moment < windows.to_hours[other]:
+                needed += windows.gpus[other]
+        most = max(most, needed)
+    return most
+
+
+@compilable
+def first_gap(windows: Windows, from_hours: float, hours: float, gpus: int, quota_gpus: int) -> float:
+    """Return the first moment from which on so many more GPUs are free for some hours; one always comes."""
+    found = np.inf
+    for one in range(-1, len(windows.gpus)):
+        moment = from_hours if one < 0 else max(from_hours, windows.to_hours[one])
+        if moment < found and most_needed(windows, moment, moment + hours) + gpus <= quota_gpus:
+            found = moment
+    return found
+
+
+@compilable
+def keep_to_quota(lives: Lives, quota_gpus: int, ways: Ways, held: Held) -> None:
+    """Let those wait for whom no on-demand GPUs are left, rescues first, then who could still wait.
+
+    Whoever is only to be measured comes after those whose time is up.
+    """
+    left = quota_gpus
+    for turn in range(4):
+        for job in range(len(lives.kind)):
+            if held.on_demand_gpus[job] == 0 or _turn(lives, ways, job) != turn:
+                continue
+            if held.on_demand_gpus[job] <= left:
+                left -= held.on_demand_gpus[job]
+            else:
+                held.pool[job], held.on_demand_gpus[job] = lives.pool[job], 0
+                held.why[job] = FULL
+
+
+@compilable
+def _turn(lives: Lives, ways: Ways, job: int) -> int:
+    if ways.forced[job]:
+        return 1 if lives.measure_gpus[job].max() > 0 else 0
+    return 2 if is_hard(lives, job) else 3

@@ -1,0 +1,199 @@
+"""The budget that is never passed: what a decision costs until the next border, and what is kept in reserve.
+
+After every decision: spent + what all jobs cost until the next border + the reserve for hard deadlines then,
+should all spot be gone, is at most the budget. A job on its way to a rescue pays just what was kept for it,
+and one that waits needs no more than before; so there is always a decision that keeps this.
+
+A job that turns out to be slower than its file needs more than was kept, and so does every rescue when
+on-demand prices rise. Where the money does not reach for all of them any more, the budget comes first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.allocators.prices.bids import Ways
+from slacktide.allocators.prices.promises import at_the_border, is_hard, rescue_usd
+from slacktide.allocators.prices.site_arrays import Prices
+from slacktide.allocators.site.kinds import Kinds, Lives, state_of
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compilable
+
+SPOT, ON_DEMAND, RESCUE, WAITS, NO_MONEY, SHORT, FULL = range(7)
+"""Why a job has what it has."""
+BEGUN_PAUSES = 2.0
+"""A job may begin where the money reaches for this many times its pause: as much work as pause."""
+
+
+class Held(NamedTuple):
+    """What each job is to hold, and why."""
+
+    pool: Ints
+    spot_gpus: Ints
+    on_demand_gpus: Ints
+    why: Ints
+
+
+@compilable
+def reserves(kinds: Kinds, lives: Lives, now: float, on_demand_usd: Floats) -> Floats:
+    """Return what the rescue of each job may cost from now on at the most; 0 without a hard deadline."""
+    found = np.zeros(len(lives.kind))
+    for job in range(len(found)):
+        if is_hard(lives, job):
+            found[job] = rescue_usd(kinds, lives, job, state_of(lives, job), now, on_demand_usd)
+    return found
+
+
+@compilable
+def needs(
+    kinds: Kinds, lives: Lives, prices: Prices, now: float, hours: float, slot_hours: float, job: int,
+    pool: int, spot: int, on_demand: int,
+) -> tuple[float, float]:  # fmt: skip
+    """Return what a job pays until the next border with this, and what must be kept for it then."""
+    hourly = prices.spot_usd[pool] * spot + prices.on_demand_usd[pool] * on_demand
+    moves = pool != lives.pool[job] and spot + on_demand > 0 and lives.progress_gpu_hours[job] > 0.0
+    moved = kinds.move_usd[lives.kind[job], lives.pool[job], pool] if moves else 0.0
+    whole = kinds.whole_slots[lives.kind[job]] > 0
+    if not is_hard(lives, job):
+        return hourly * (slot_hours if whole else hours) + moved, 0.0
+    state, held, kept = at_the_border(kinds, lives, job, now, hours, pool, spot, on_demand)
+    paid = hourly * (slot_hours if whole and held > 0.0 else held) + moved
+    if state.finish_hours < np.inf:
+        return paid, 0.0
+    # Who keeps its spot has less work left, but perhaps a checkpoint to carry to where it is rescued.
+    most = max(
+        rescue_usd(kinds, lives, job, state, now + hours, prices.on_demand_usd),
+        rescue_usd(kinds, lives, job, kept, now + hours, prices.on_demand_usd),
+    )
+    return paid, most + (slot_hours * most_hourly(kinds, lives, prices, job) if whole else 0.0)
+
+
+@compilable
+def beginning_usd(
+    kinds: Kinds, lives: Lives, prices: Prices, hours: float, renewed_hours: float, job: int, pool: int,
+    spot: int, on_demand: int,
+) -> float:  # fmt: skip
+    """Return what a job that begins costs from the next border on, until it has worked as long as it paused.
+
+    Without it, a little money is shared by so many that begin that it ends while they all pause, and in the
+    next period again. Money that is renewed before then is not counted.
+    """
+    hourly = prices.spot_usd[pool] * spot + prices.on_demand_usd[pool] * on_demand
+    pause = lives.pause_hours[job]
+    if spot != lives.spot_gpus[job] or on_demand != lives.on_demand_gpus[job] or pool != lives.pool[job]:
+        pause = kinds.restart_hours[lives.kind[job]]
+    return float(hourly * max(0.0, min(BEGUN_PAUSES * pause, renewed_hours) - hours))
+
+
+@compilable
+def most_hourly(kinds: Kinds, lives: Lives, prices: Prices, job: int) -> float:
+    """Return what the fastest on-demand width costs an hour: a last slot may be paid in full."""
+    most = 0.0
+    for pool in range(len(prices.on_demand_usd)):
+        most = max(most, prices.on_demand_usd[pool] * kinds.fastest[lives.kind[job], pool])
+    return most
+
+
+@compilable
+def keep_to_budget(
+    kinds: Kinds, lives: Lives, prices: Prices, now: float, hours: float, slot_hours: float, left_usd: float,
+    renewed_hours: float, ways: Ways, gains: Floats, held: Held,
+) -> float:  # fmt: skip
+    """Take back what the money does not reach for, the least worth it first; return what is kept in reserve.
+
+    Jobs without a hard deadline give way first. Then those wait that could, and those are rescued at once
+    that had hoped to get there by spot. There is new money in `renewed_hours`.
+    """
+    count = len(lives.kind)
+    paid, kept, begun = np.zeros(count), np.zeros(count), np.zeros(count)
+    for job in range(count):
+        paid[job], kept[job] = needs(
+            kinds, lives, prices, now, hours, slot_hours, job, held.pool[job], held.spot_gpus[job],
+            held.on_demand_gpus[job],
+        )  # fmt: skip
+        if not is_hard(lives, job):
+            begun[job] = beginning_usd(
+                kinds, lives, prices, hours, renewed_hours, job, held.pool[job], held.spot_gpus[job],
+                held.on_demand_gpus[job],
+            )  # fmt: skip
+    if paid.sum() + kept.sum() + begun.sum() <= left_usd:
+        return float(kept.sum())
+    for job in np.argsort(gains):
+        if paid.sum() + kept.sum() + begun.sum() <= left_usd:
+            break
+        if not is_hard(lives, job) and paid[job] > 0.0:
+            _let_wait(lives, held, job)
+            paid[job] = begun[job] = 0.0
+    for job in range(count):
+        if paid.sum() + kept.sum() <= left_usd:
+            break
+        if not is_hard(lives, job):
+            continue
+        pool, gpus = lives.pool[job], 0
+        if ways.forced[job]:
+            pool, gpus = ways.without_pool[job], ways.without_gpus[job]
+        _take_if_cheaper(kinds, lives, prices, now, hours, slot_hours, job, pool, gpus, paid, kept, held)
+        if lives.on_demand_gpus[job] > 0 and not ways.forced[job]:
+            # What was kept for a job on its way on demand is what it costs to go on like that.
+            _take_if_cheaper(
+                kinds, lives, prices, now, hours, slot_hours, job, lives.pool[job], lives.on_demand_gpus[job],
+                paid, kept, held,
+            )  # fmt: skip
+    if paid.sum() + kept.sum() > left_usd:
+        _cover_some(kinds, lives, left_usd, paid, kept, held)
+    return float(kept.sum())
+
+
+@compilable
+def _take_if_cheaper(
+    kinds: Kinds, lives: Lives, prices: Prices, now: float, hours: float, slot_hours: float, job: int,
+    pool: int, gpus: int, paid: Floats, kept: Floats, held: Held,
+) -> None:  # fmt: skip
+    """Give a job on-demand GPUs of a pool, or none, if less money is needed for it like that."""
+    pays, keeps = needs(kinds, lives, prices, now, hours, slot_hours, job, pool, 0, gpus)
+    if pays + keeps < paid[job] + kept[job]:
+        paid[job], kept[job] = pays, keeps
+        held.pool[job], held.spot_gpus[job], held.on_demand_gpus[job] = pool, 0, gpus
+        held.why[job] = RESCUE if gpus > 0 else NO_MONEY
+
+
+@compilable
+def _cover_some(kinds: Kinds, lives: Lives, left_usd: float, paid: Floats, kept: Floats, held: Held) -> None:
+    """Keep the promises that the money reaches for; what is left goes to the others until the next border.
+
+    Those first that are as fast as their file says, for whom enough was kept; then those that are slower. Of
+    each the one that came first.
+    """
+    covered, left = np.zeros(len(paid), dtype=np.bool_), left_usd
+    for slow in (False, True):
+        for job in range(len(paid)):
+            fits = is_slow(kinds, lives, job) == slow and paid[job] + kept[job] <= left
+            if fits and is_hard(lives, job):
+                covered[job] = True
+                left -= paid[job] + kept[job]
+    for job in range(len(paid)):
+        if is_hard(lives, job) and not covered[job]:
+            kept[job] = 0.0
+            if paid[job] > left:
+                _let_wait(lives, held, job)
+                paid[job] = 0.0
+            held.why[job] = SHORT
+            left -= paid[job]
+
+
+@compilable
+def is_slow(kinds: Kinds, lives: Lives, job: int) -> bool:
+    """Whether a job is believed to be slower than its file says."""
+    pool, gpus = lives.pool[job], kinds.fastest[lives.kind[job], lives.pool[job]]
+    rate, said = kinds.rate[lives.kind[job], pool, 0, gpus], kinds.rate[lives.said_kind[job], pool, 0, gpus]
+    return bool(rate < said)
+
+
+@compilable
+def _let_wait(lives: Lives, held: Held, job: int) -> None:
+    held.pool[job] = lives.pool[job]
+    held.spot_gpus[job] = 0
+    held.on_demand_gpus[job] = 0
+    held.why[job] = NO_MONEY

@@ -1,0 +1,392 @@
+"""The allocator of a fleet: deadlines, best effort, one budget and one spot market, by prices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from slacktide.allocators.base import allocators
+from slacktide.allocators.prices.beliefs import Beliefs, loss_rate
+from slacktide.allocators.prices.bids import Tuning, Ways, clear, find_ways, gain_usd
+from slacktide.allocators.prices.cost_tables import CostTables, Market, TableBook
+from slacktide.allocators.prices.pacing import Pacing, Promised
+from slacktide.allocators.prices.promises import can_be_rescued, is_hard
+from slacktide.allocators.prices.quota import (
+    Windows,
+    first_gap,
+    keep_to_quota,
+    most_needed,
+    rescue_needs,
+    rescue_windows,
+)
+from slacktide.allocators.prices.reserve import (
+    FULL,
+    NO_MONEY,
+    ON_DEMAND,
+    RESCUE,
+    SHORT,
+    SPOT,
+    WAITS,
+    Held,
+    keep_to_budget,
+    reserves,
+)
+from slacktide.allocators.prices.site_arrays import Prices, hours_until_border, prices_of
+from slacktide.allocators.prices.site_rules import site_of
+from slacktide.allocators.site.kinds import state_of, terms_of, work_of
+from slacktide.allocators.view import BUDGET_SHORT, FleetView, OldMemory, SiteView, Standing, Wanted
+from slacktide.budget.fleet import Fleet
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compiled
+from slacktide.core.errors import InputError
+from slacktide.core.types import UNLIMITED_GPUS, Reason, Refusal
+from slacktide.core.units import format_duration, format_usd
+from slacktide.physics.physics import finish_in
+
+FORM = 2
+"""Of what it writes down."""
+TABLE_HOURS = 2.0
+"""How often it is worked out anew what jobs will cost."""
+RULES = {
+    SPOT: "spot",
+    ON_DEMAND: "on-demand",
+    RESCUE: "deadline-rescue",
+    WAITS: "waits",
+    NO_MONEY: "no-money",
+    SHORT: BUDGET_SHORT,
+    FULL: "quota-full",
+}
+
+
+@allocators.register
+@dataclass(frozen=True, slots=True)
+class ShadowPrices:
+    """Give all jobs of a fleet what is worth its price: of money, of scarce spot, of time until deadlines.
+
+    An hour of waiting is worth so much that the budget just lasts for its period. Spot that is short costs a
+    rent, in thought. Admitted hard deadlines are met by on-demand GPUs alone if need be, and money for that
+    is kept in reserve, so the budget is never passed; what cannot be promised is refused.
+    """
+
+    hour_usd: float | None = None
+    """What an hour of waiting is worth; None: as the budget allows."""
+    reserve: bool = True
+    """Whether the budget is never passed; otherwise it is only aimed at."""
+    tenure_hours: float = 0.25
+    """How long a rent that differs from the mean is taken to last."""
+    patience_share: float = 0.1
+    """A job rents on demand after this share of the hours of waiting that this costs more."""
+    needs_market: ClassVar[bool] = True
+    needs_sizes: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name in ("tenure_hours", "patience_share"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} must be > 0, got {getattr(self, name):g}")
+        if self.hour_usd is not None and not 0 < self.hour_usd < math.inf:
+            raise InputError(f"hour_usd must be > 0, got {self.hour_usd:g}")
+
+    def begin(self, fleet: Fleet | None) -> PricesRun:
+        """Start to learn."""
+        return PricesRun(self, Pacing(Promised.of(fleet)))
+
+
+@dataclass(slots=True)
+class PricesRun:
+    """Decides by prices, and learns them."""
+
+    given: ShadowPrices
+    pacing: Pacing = field(default_factory=Pacing)
+    beliefs: Beliefs = field(default_factory=Beliefs)
+    slot: int = -1
+    next_table_slot: int = 0
+    hour_usd: float = math.nan
+    market: Market | None = None
+    """What the tables were made of, with the rents that were usual then."""
+    usual_rent_usd: list[float] = field(default_factory=list)
+    book: TableBook | None = None
+    standing: Standing = field(default_factory=Standing)
+
+    # ---------------------------------------------------------------- decisions
+
+    def decide(self, view: FleetView) -> Wanted:
+        site = _site(view)
+        prices = prices_of(site)
+        fresh = site.slot > self.slot
+        if fresh:
+            self._learn(view, prices)
+        tables, rows = self._tables(site, prices)
+        tuning = self._tuning(rows)
+        count = len(site.jobs.kind)
+        ways = Ways.empty(count, len(prices.spot_usd), len(tables.widths))
+        hours = hours_until_border(view)
+        compiled(find_ways)(site.kinds, site.jobs, prices, tables, tuning, view.now_hours, hours, ways)
+        pools, picked = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
+        rent, usual = np.zeros(len(prices.spot_usd)), np.array(tuning.rent_usd)
+        compiled(clear)(ways, tables.widths, prices, usual, rent, pools, picked)
+        held = _held(site, tables.widths, ways, pools, picked)
+        compiled(keep_to_quota)(site.jobs, site.on_demand_gpus, ways, held)
+        kept = compiled(keep_to_budget)(
+            site.kinds, site.jobs, prices, view.now_hours, hours, site.slot_hours, self._left_usd(site),
+            site.money.until_hours - view.now_hours, ways, _gains(ways, tables.widths, pools, picked), held,
+        )  # fmt: skip
+        if fresh:
+            self.beliefs.last_rent_usd = [
+                now if there else before
+                for now, there, before in zip(
+                    rent.tolist(), (prices.spot_gpus > 0).tolist(), self.beliefs.last_rent_usd, strict=True
+                )
+            ]
+        self.standing = Standing(kept, self.hour_usd, tuple(rent.tolist()))
+        told = _Telling(self, view, prices, tables, rows, ways, held, rent)
+        return Wanted(held.on_demand_gpus, held.spot_gpus, pool=held.pool, why=told.reason)
+
+    def _left_usd(self, site: SiteView) -> float:
+        return site.money.left_usd if self.given.reserve else math.inf
+
+    def _learn(self, view: FleetView, prices: Prices) -> None:
+        """Take in what is seen at the first decision of a slot."""
+        site = _site(view)
+        self.slot = site.slot
+        self.beliefs.look(view, prices)
+        spot_usd, on_demand_usd = min(self.beliefs.spot_usd), float(prices.on_demand_usd.min())
+        paced = self.pacing.hour_usd(view, spot_usd, on_demand_usd)
+        self.hour_usd = paced if self.given.hour_usd is None else self.given.hour_usd
+
+    # ---------------------------------------------------------------- what jobs will cost
+
+    def _tables(self, site: SiteView, prices: Prices) -> tuple[CostTables, Ints]:
+        """Return what jobs will cost, and the row of each; worked out anew now and then."""
+        if self.market is None or self.slot >= self.next_table_slot:
+            self.market, self.usual_rent_usd = self._market(site, prices), list(self.beliefs.rent_usd)
+            self.next_table_slot = self.slot + max(1, round(TABLE_HOURS / site.slot_hours))
+            self.book = None
+        if self.book is None:
+            self.book = TableBook(self.market, site.slot_hours)
+        due = np.isfinite(site.jobs.deadline_hours)
+        # By what files say: a job of another pace is, to these tables, one with more or less work.
+        rows = self.book.rows(site.kinds, site.jobs.said_kind, work_of(site.kinds, site.jobs), due)
+        return self.book.tables, rows
+
+    def _market(self, site: SiteView, prices: Prices) -> Market:
+        beliefs = self.beliefs
+        return Market(
+            offer_rate=beliefs.open.rate,
+            deadline_offer_rate=beliefs.due.rate,
+            loss_rate=loss_rate(site),
+            spot_usd=min(usd + rent for usd, rent in zip(beliefs.spot_usd, beliefs.rent_usd, strict=True)),
+            on_demand_usd=float(prices.on_demand_usd.min()),
+            hour_usd=self.hour_usd,
+        )
+
+    def _tuning(self, rows: Ints) -> Tuning:
+        assert self.market is not None
+        return Tuning(
+            row=rows,
+            hour_usd=self.market.hour_usd,
+            offer_rate=self.market.offer_rate,
+            rent_usd=np.array(self.usual_rent_usd),
+            table_usd=self.market.spot_usd,
+            table_on_demand_usd=self.market.on_demand_usd,
+            tenure_hours=self.given.tenure_hours,
+            patience_share=self.given.patience_share,
+        )
+
+    # ---------------------------------------------------------------- promises
+
+    def admit(self, view: FleetView) -> Refusal | None:
+        """Refuse a hard deadline that on-demand GPUs could not meet, or not with the money that is left.
+
+        Nor where the fleet may not hold as many of them as all rescues may need at one moment.
+        """
+        site = _site(view)
+        jobs, prices = site.jobs, prices_of(site)
+        job = len(jobs.kind) - 1
+        if not compiled(is_hard)(jobs, job):
+            return None
+        state = compiled(state_of)(jobs, job)
+        if not compiled(can_be_rescued)(site.kinds, jobs, job, state, view.now_hours):
+            return self._too_soon(view)
+        if site.on_demand_gpus < UNLIMITED_GPUS and (full := self._too_many(view)) is not None:
+            return full
+        if not self.given.reserve:
+            return None
+        usd = compiled(reserves)(site.kinds, jobs, view.now_hours, prices.on_demand_usd)
+        free = site.money.left_usd - float(usd[:-1].sum())
+        if float(usd[-1]) <= free:
+            return None
+        return self._too_expensive(view, prices, float(usd[-1]), free)
+
+    def _too_many(self, view: FleetView) -> Refusal | None:
+        """Say from when on there are on-demand GPUs enough for a rescue beside those of others."""
+        site = _site(view)
+        jobs, quota, job = site.jobs, site.on_demand_gpus, len(site.jobs.kind) - 1
+        windows = compiled(rescue_windows)(site.kinds, jobs, view.now_hours, site.slot_hours)
+        gpus, start, end = (int(windows.gpus[job]), *(float(one[job]) for one in windows[:2]))
+        if gpus > quota:
+            why = f"this job may need {gpus} on-demand GPUs, should spot be gone; the fleet may hold {quota}"
+            return Refusal(why, gpus=quota)
+        others = Windows._make(column[:-1] for column in windows)
+        needed = compiled(most_needed)(others, start, end)
+        if needed + gpus <= quota:
+            return None
+        hours = compiled(rescue_needs)(site.kinds, jobs, job)[0] + site.slot_hours
+        later = compiled(first_gap)(others, start, hours, gpus, quota) + hours
+        return Refusal(
+            f"this job may need {gpus} on-demand GPUs, should spot be gone; up to {needed} of the {quota} "
+            "that the fleet may hold are kept for other deadlines then",
+            deadline_hours=later - float(jobs.submitted_hours[job]),
+        )
+
+    def _too_soon(self, view: FleetView) -> Refusal:
+        site = _site(view)
+        job = len(site.jobs.kind) - 1
+        finish = min(float(one) for one in _finishes(site, view.now_hours).values())
+        soonest = finish - float(site.jobs.submitted_hours[job])
+        due = float(site.jobs.deadline_hours[job] - site.jobs.submitted_hours[job])
+        return Refusal(
+            f"this job needs {format_duration(soonest)} on demand, its deadline is in {format_duration(due)}",
+            deadline_hours=soonest,
+        )
+
+    def _too_expensive(self, view: FleetView, prices: Prices, usd: float, free: float) -> Refusal:
+        """Say what is missing, and the widest width whose rescue the money would reach for."""
+        site = _site(view)
+        job = len(site.jobs.kind) - 1
+        limit, now = float(site.jobs.deadline_hours[job]), view.now_hours
+        narrower = [
+            gpus
+            for (pool, gpus), finish in _finishes(site, now).items()
+            if finish <= limit and prices.on_demand_usd[pool] * gpus * (finish - now) <= free
+        ]
+        return Refusal(
+            f"this job may need {format_usd(usd)}, should spot be gone; {format_usd(max(free, 0.0))} of the "
+            "budget are neither spent nor reserved",
+            budget_usd=site.money.budget_usd + usd - free,
+            gpus=max(narrower, default=None),
+        )
+
+    # ---------------------------------------------------------------- memory
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all that it knows as JSON values."""
+        return {
+            "form": FORM,
+            "pacing": self.pacing.remember(),
+            "beliefs": self.beliefs.remember(),
+            "slot": self.slot,
+            "next_table_slot": self.next_table_slot,
+            "hour_usd": None if math.isnan(self.hour_usd) else self.hour_usd,
+            "market": None if self.market is None else list(self.market),
+            "usual_rent_usd": self.usual_rent_usd,
+        }
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know what was written down, and nothing else; raises OldMemory for what another version wrote."""
+        if memory.get("form") != FORM:
+            raise OldMemory(
+                f"what shadow-prices wrote down must be of form {FORM}, got {memory.get('form', 1)}, which "
+                "another version wrote; it begins to learn anew"
+            )
+        self.pacing = self.pacing.recalled(memory["pacing"])
+        self.beliefs = Beliefs.recalled(memory["beliefs"])
+        self.slot, self.next_table_slot = memory["slot"], memory["next_table_slot"]
+        self.hour_usd = math.nan if memory["hour_usd"] is None else memory["hour_usd"]
+        self.market = None if memory["market"] is None else Market(*memory["market"])
+        self.usual_rent_usd = list(memory["usual_rent_usd"])
+        self.book = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Telling:
+    """Says why a job has what it has, when somebody asks."""
+
+    run: PricesRun
+    view: FleetView
+    prices: Prices
+    tables: CostTables
+    rows: Ints
+    ways: Ways
+    held: Held
+    rent_usd: Floats
+
+    def reason(self, place: int) -> Reason:
+        """Return the rule and the figures it went by."""
+        site, ways, held = _site(self.view), self.ways, self.held
+        pool, spot = int(held.pool[place]), int(held.spot_gpus[place])
+        money = site.money
+        signals = {"hour_usd": self.run.hour_usd}
+        if math.isfinite(money.budget_usd):
+            signals["spent_share"] = money.spent_usd / money.budget_usd
+        if math.isfinite(money.until_hours) and money.until_hours > money.since_hours:
+            length = money.until_hours - money.since_hours
+            signals["period_share"] = (self.view.now_hours - money.since_hours) / length
+        if held.why[place] == SHORT:
+            usd = compiled(reserves)(site.kinds, site.jobs, self.view.now_hours, self.prices.on_demand_usd)
+            signals |= {"rescue_usd": float(usd[place]), "left_usd": money.left_usd}
+        if self.rent_usd[pool] > 0.0:
+            signals["scarcity_usd"] = float(self.rent_usd[pool])
+        if spot > 0:
+            signals |= self._narrower(place, pool, spot)
+        elif held.on_demand_gpus[place] == 0 and np.isfinite(ways.patience_hours[place]):
+            signals["offer_hours"] = 1.0 / self.run.beliefs.open.rate
+            signals["patience_hours"] = float(ways.patience_hours[place])
+        return Reason(RULES[int(held.why[place])], signals)
+
+    def _narrower(self, place: int, pool: int, spot: int) -> dict[str, float]:
+        """Say what the next narrower width would change."""
+        site = _site(self.view)
+        rates = self.tables.rate[self.rows[place]]
+        at = int(np.searchsorted(self.tables.widths, spot))
+        below = [way for way in range(at) if rates[way] > 0.0]
+        if not below or rates[at] <= 0.0:
+            return {}
+        other, work = (
+            below[-1],
+            float(work_of(site.kinds, site.jobs)[place] - site.jobs.progress_gpu_hours[place]),
+        )
+        gpus = int(self.tables.widths[other])
+        price = float(self.prices.spot_usd[pool])
+        slower = work / rates[other] - work / rates[at]
+        saves = price * (spot * work / rates[at] - gpus * work / rates[other])
+        return {"narrower_gpus": float(gpus), "later_hours": float(slower), "saved_usd": float(saves)}
+
+
+def _site(view: FleetView) -> SiteView:
+    return site_of(view, "shadow-prices")
+
+
+def _held(site: SiteView, widths: Ints, ways: Ways, pools: Ints, picked: Ints) -> Held:
+    """Return what jobs are to hold by what they picked."""
+    on_spot = picked >= 0
+    spot = np.where(on_spot, widths[picked], 0)
+    on_demand = np.where(on_spot, 0, ways.without_gpus)
+    pool = np.where(on_spot, pools, np.where(on_demand > 0, ways.without_pool, site.jobs.pool))
+    why = np.where(on_spot, SPOT, np.where(on_demand > 0, np.where(ways.forced, RESCUE, ON_DEMAND), WAITS))
+    return Held(*(np.ascontiguousarray(column, dtype=np.int64) for column in (pool, spot, on_demand, why)))
+
+
+def _gains(ways: Ways, widths: Ints, pools: Ints, picked: Ints) -> Floats:
+    """Return how much each job gains by a GPU-hour of what it picked: who gains least gives way first."""
+    return np.array(
+        [
+            gain_usd(ways, widths, job, int(pools[job]), int(picked[job])) if picked[job] >= 0 else 0.0
+            for job in range(len(picked))
+        ]
+    )
+
+
+def _finishes(site: SiteView, now_hours: float) -> dict[tuple[int, int], float]:
+    """Return when the last job is done on each on-demand width in each pool."""
+    job, kinds = len(site.jobs.kind) - 1, site.kinds
+    state, found = state_of(site.jobs, job), dict[tuple[int, int], float]()
+    for pool in range(kinds.fit.shape[1]):
+        if kinds.fastest[site.jobs.kind[job], pool]:
+            terms = terms_of(kinds, site.jobs, job, pool)
+            for gpus in np.unique(terms.fit[terms.fit > 0]).tolist():
+                found[pool, gpus] = finish_in(terms, state, now_hours, pool, gpus, 0)
+    return found

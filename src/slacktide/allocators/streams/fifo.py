@@ -1,0 +1,47 @@
+"""First come, first served, on a cluster of fixed size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slacktide.allocators.base import allocators, at_least_one, cluster_size, fitting_widths
+from slacktide.allocators.view import FleetView, Wanted
+from slacktide.budget.fleet import Fleet
+from slacktide.core.arrays import Ints
+
+
+@allocators.register
+@dataclass(frozen=True, slots=True)
+class Fifo:
+    """Keep a cluster, give every job the same width, and let jobs wait in the order of their arrival."""
+
+    cluster_gpus: int | None = None
+    """Size of the cluster; None takes the budget."""
+    gpus: int = 4
+    """Width of every job; a class that may not have it gets the next narrower one."""
+
+    def __post_init__(self) -> None:
+        at_least_one("gpus", self.gpus)
+
+    def begin(self, fleet: Fleet) -> FifoRun:
+        """Look up each class's width. Raises InputError when a class does not fit into the cluster."""
+        size = cluster_size(fleet, self.cluster_gpus)
+        return FifoRun(size, fitting_widths(fleet, self.gpus, size))
+
+
+@dataclass(frozen=True, slots=True)
+class FifoRun:
+    """Who came first is served first."""
+
+    size_gpus: int
+    widths: Ints
+    """[stage]"""
+
+    def rent_gpus(self, view: FleetView) -> int:
+        return self.size_gpus
+
+    def decide(self, view: FleetView) -> Wanted:
+        wanted = self.widths[view.stage]
+        return Wanted(np.where(np.cumsum(wanted) <= self.size_gpus, wanted, 0))

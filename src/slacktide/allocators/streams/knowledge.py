@@ -1,0 +1,203 @@
+"""What can be learned of a stream from the facts it is told: rates, work and speedups of each class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from slacktide.allocators.streams.curve import REACH, Curve, thinned
+from slacktide.allocators.view import Arrived, Fact, Finished, Progressed
+from slacktide.budget.classes import JobClass
+from slacktide.budget.estimates.fading import Fading
+from slacktide.budget.estimates.rates import Rate
+from slacktide.budget.estimates.sizes import MEMORY_JOBS, Sizes, Survival
+from slacktide.core.speedup import Speedup, Table
+from slacktide.core.types import Job, Phase
+
+SAID_WORK, SAID_JOBS = 0, 1
+"""The sums of what jobs said of their work."""
+
+
+class Estimate(NamedTuple):
+    """A class as it is known by now."""
+
+    job_class: JobClass
+    sizes: Survival
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of one class."""
+
+    told: JobClass
+    """Its name, widths, restart time and number of phases are read, and its speedups where believed."""
+    believed: bool = False
+    """Whether its speedups are those that it came with; else they are learned."""
+    work: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
+    """Work done in each phase, for the shares of the phases."""
+    said: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
+    """What jobs said of their work when they came."""
+    sizes: Sizes = field(default_factory=Sizes)
+    curves: list[Curve] = field(init=False)
+    """[phase]; nothing is learned where speedups are believed."""
+    grid: list[int] = field(init=False)
+    """Allowed widths, not closer to one another than makes a difference."""
+
+    def __post_init__(self) -> None:
+        self.curves = [Curve() for _ in self.told.phases]
+        self.grid = thinned(self.told.widths)
+
+    def progressed(self, fact: Progressed) -> None:
+        """Take in some progress of a job."""
+        self.sizes.progressed(fact.id, fact.work_gpu_hours)
+        self.work.add(fact.phase, fact.work_gpu_hours)
+        if not self.believed:
+            self.curves[fact.phase].learn(fact.gpus, fact.hours, fact.work_gpu_hours)
+
+    def ended(self, job: int) -> None:
+        """Take in that a job is done."""
+        self.sizes.ended(job)
+        self.work.age()
+
+    def says(self, work_gpu_hours: float) -> None:
+        """Take in what a job says of its work when it comes."""
+        self.said.age()
+        self.said.add(SAID_WORK, work_gpu_hours)
+        self.said.add(SAID_JOBS, 1.0)
+
+    def estimate(self, arrivals_per_hour: float) -> Estimate | None:
+        """Return the class as it is known by now; None while its work or its speed cannot be told."""
+        sizes = self.sizes.survival()
+        work = self._mean_work(sizes)
+        if not work > 0 or not (self.believed or self.curves[0].tried):
+            return None
+        widths = self.candidates()
+        shares = self._shares()
+        phases = tuple(
+            Phase(work * share, speedup)
+            for share, speedup in zip(shares, self._speedups(widths), strict=True)
+        )
+        job = Job(
+            name=self.told.name,
+            phases=phases,
+            restart_hours=self.told.restart_hours,
+            widths=tuple(widths),
+        )
+        return Estimate(JobClass(job, arrivals_per_hour), sizes)
+
+    def _mean_work(self, sizes: Survival) -> float:
+        """Return the mean of what jobs said of their work, where they do, else of what can be seen."""
+        jobs = self.said.get(SAID_JOBS)
+        return self.said.get(SAID_WORK) / jobs if jobs else sizes.mean_gpu_hours
+
+    def _shares(self) -> list[float]:
+        """Return which share of the work each phase is; one that nobody has reached is like that before."""
+        works: list[float] = []
+        for phase in range(len(self.told.phases)):
+            works.append(self.work.get(phase) or (works[-1] if works else 1.0))
+        total = sum(works)
+        return [work / total for work in works]
+
+    def _speedups(self, widths: list[int]) -> list[Speedup]:
+        """Return the speedup in each phase; one that nobody has reached is like that before."""
+        if self.believed:
+            return [phase.speedup for phase in self.told.phases]
+        found: list[Speedup] = []
+        for curve in self.curves:
+            if curve.tried or not found:
+                rates = zip(widths, curve.rates(widths), strict=True)
+                found.append(Table(tuple((float(gpus), rate) for gpus, rate in rates)))
+            else:
+                found.append(found[-1])
+        return found
+
+    def candidates(self) -> list[int]:
+        """Return the widths to consider: those within reach of what was tried, or all where none must be."""
+        if self.believed:
+            return self.grid
+        tried = {gpus for curve in self.curves for gpus in curve.tried}
+        reach = REACH * max(tried)
+        return sorted(tried | {gpus for gpus in self.grid if gpus <= reach})
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all that was seen of the class as JSON values."""
+        return {
+            "work": self.work.remember(),
+            "said": self.said.remember(),
+            "sizes": self.sizes.remember(),
+            "curves": [curve.remember() for curve in self.curves],
+        }
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know of the class what was written down."""
+        self.work.recall(memory["work"])
+        self.said.recall(memory["said"])
+        self.sizes.recall(memory["sizes"])
+        self.curves = [Curve.recalled(one) for one in memory["curves"]]
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """Estimates for every class that has been seen."""
+
+    classes: tuple[JobClass, ...]
+    believe: bool = False
+    """Whether the speedups that classes came with are believed."""
+    pace: Rate = field(default_factory=Rate)
+    """Arrivals of all classes together: these tell soonest that something has changed."""
+    arrivals: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
+    """Arrivals of each class, for its share of all."""
+    known: dict[int, Known] = field(default_factory=dict)
+
+    def learn(self, fact: Fact) -> None:
+        """Take in what happened."""
+        if isinstance(fact, Progressed):
+            self.known[fact.kind].progressed(fact)
+        elif isinstance(fact, Finished):
+            self.known[fact.kind].ended(fact.id)
+        else:
+            self._arrived(fact)
+
+    def _arrived(self, fact: Arrived) -> None:
+        if fact.kind not in self.known:
+            self.known[fact.kind] = self._new(fact.kind)
+        self.known[fact.kind].sizes.arrived(fact.id)
+        self.arrivals.add(fact.kind, 1.0)
+        self.arrivals.age()
+        self.pace.arrived(fact.now_hours)
+
+    def _new(self, index: int) -> Known:
+        told = self.classes[index]
+        return Known(told, believed=self.believe and told.speedup_said)
+
+    def estimates(self, now_hours: float) -> dict[int, Estimate]:
+        """Return every class of which enough is known to plan for it."""
+        if not now_hours > 0:
+            return {}
+        total = sum(self.arrivals.get(index) for index in self.known)
+        per_hour = self.pace.per_hour(now_hours)
+        found = {}
+        for index, known in self.known.items():
+            estimate = known.estimate(self.arrivals.get(index) / total * per_hour)
+            if estimate is not None:
+                found[index] = estimate
+        return found
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all that is known as JSON values."""
+        return {
+            "pace": self.pace.remember(),
+            "arrivals": self.arrivals.remember(),
+            # In the order in which they were first seen: sums over them are taken in it.
+            "known": [[index, known.remember()] for index, known in self.known.items()],
+        }
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know what was written down, and nothing else."""
+        self.pace.recall(memory["pace"])
+        self.arrivals.recall(memory["arrivals"])
+        self.known = {}
+        for index, one in memory["known"]:
+            self.known[index] = self._new(index)
+            self.known[index].recall(one)

@@ -1,0 +1,61 @@
+"""Shortest remaining work first, on a cluster of fixed size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from slacktide.allocators.base import allocators, at_least_one, cluster_size, fitting_widths
+from slacktide.allocators.view import FleetView, Wanted
+from slacktide.budget.fleet import Fleet
+from slacktide.core.arrays import Ints
+
+
+@allocators.register
+@dataclass(frozen=True, slots=True)
+class Srpt:
+    """Keep a cluster and run the jobs with the least work left, all on the same width.
+
+    It must know sizes, which hardly anybody does, and stops jobs half-way for shorter ones.
+    """
+
+    needs_sizes: ClassVar[bool] = True
+
+    cluster_gpus: int | None = None
+    """Size of the cluster; None takes the budget."""
+    gpus: int = 4
+    """Width of every job that runs; a class that may not have it gets the next narrower one."""
+
+    def __post_init__(self) -> None:
+        at_least_one("gpus", self.gpus)
+
+    def begin(self, fleet: Fleet) -> SrptRun:
+        """Look up each class's width. Raises InputError when a class does not fit into the cluster."""
+        size = cluster_size(fleet, self.cluster_gpus)
+        return SrptRun(size, fitting_widths(fleet, self.gpus, size))
+
+
+@dataclass(frozen=True, slots=True)
+class SrptRun:
+    """Who has least left to do is served first; of two equals who came first."""
+
+    needs_sizes: ClassVar[bool] = True
+
+    size_gpus: int
+    widths: Ints
+    """[stage]"""
+
+    def rent_gpus(self, view: FleetView) -> int:
+        return self.size_gpus
+
+    def decide(self, view: FleetView) -> Wanted:
+        jobs = view.jobs
+        assert jobs.work_gpu_hours is not None
+        order = np.argsort(jobs.work_gpu_hours - jobs.progress_gpu_hours, kind="stable")
+        wanted = self.widths[view.stage]
+        served = np.cumsum(wanted[order]) <= self.size_gpus
+        widths = np.zeros_like(wanted)
+        widths[order[served]] = wanted[order[served]]
+        return Wanted(widths)

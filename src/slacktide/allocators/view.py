@@ -1,0 +1,333 @@
+"""What an allocator is shown of all jobs of a run at once, and what it answers with.
+
+`allocate.each` makes an allocator of policies for one job. Whoever runs an allocator hands it a `FleetView`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from slacktide.allocators.site.kinds import Kinds, Lives
+from slacktide.allocators.site.spot import Spot
+from slacktide.budget.fleet import Fleet
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.errors import InputError
+from slacktide.core.types import UNLIMITED_GPUS, Allocation, Reason, Refusal
+from slacktide.market.moment import PoolView
+from slacktide.policies.view import Known, View
+
+
+class Columns(NamedTuple):
+    """The jobs that are present, one entry of each array for each, in the order in which they were submitted.
+
+    The arrays are read-only and good only until the decision is made: who remembers must copy.
+    """
+
+    ids: Ints
+    """The run's own number of each job, ascending; facts name jobs by it."""
+    kind: Ints
+    """Which class of the fleet each is of; where there is no fleet, each is of its own."""
+    number: Ints
+    """How many jobs of its kind came before this one."""
+    phase: Ints
+    """Which of its phases each is in."""
+    submitted_hours: Floats
+    spot_gpus: Ints
+    on_demand_gpus: Ints
+    pause_hours: Floats
+    """Hours without progress still to come."""
+    progress_gpu_hours: Floats
+    """Work done so far, over all phases."""
+    work_gpu_hours: Floats | None
+    """All its work; only for allocators that declare `needs_sizes`."""
+
+    @property
+    def gpus(self) -> Ints:
+        """The width that each holds; 0 for a job that waits."""
+        width: Ints = self.spot_gpus + self.on_demand_gpus
+        return width
+
+
+class Rows(Protocol):
+    """What a fleet view asks when somebody wants to read about one job."""
+
+    def name(self, place: int) -> str:
+        """Return the name of the job at a place of the columns."""
+        ...
+
+    def view(self, place: int, spot: Spot) -> View:
+        """Return its view; what others hold by this account is gone from what it is offered."""
+        ...
+
+
+class Money(NamedTuple):
+    """What a fleet may spend in the present period of its budget, and what it has."""
+
+    budget_usd: float = np.inf
+    spent_usd: float = 0.0
+    """In this period, up to this moment."""
+    usd_per_hour: float = np.inf
+    """The budget on average over time."""
+    since_hours: float = 0.0
+    """When the period began, on the clock of the run."""
+    until_hours: float = np.inf
+    """When it ends; infinite where money comes back as time passes."""
+    ever_usd: float = 0.0
+    """All that was spent since the run began."""
+
+    @property
+    def left_usd(self) -> float:
+        """What has not been spent."""
+        return self.budget_usd - self.spent_usd
+
+
+class SiteView(NamedTuple):
+    """A market that all jobs of a fleet share, and its money: for allocators that rent spot or keep a budget.
+
+    Arrays are read-only and good only until the decision is made.
+    """
+
+    slot: int
+    """Slots of the market since the run began."""
+    slot_hours: float
+    next_hours: float
+    """When the market changes next, on the clock of the run: it will be asked again then."""
+    pools: tuple[PoolView, ...]
+    """What each pool offers to all jobs together, what they hold included."""
+    kinds: Kinds
+    jobs: Lives
+    """One row for each job, in the order of `FleetView.jobs`; `kind` is a row of `kinds`."""
+    money: Money
+    known: Known
+    """Asked for the past of each pool."""
+    on_demand_gpus: int = UNLIMITED_GPUS
+    """How many on-demand GPUs all jobs together may hold at a time, in all pools."""
+
+
+class FleetView(NamedTuple):
+    """All jobs that an allocator decides about, at one moment.
+
+    Columns are for those who compute, rows for those who read.
+    """
+
+    now_hours: float
+    """Hours since the run began."""
+    fleet: Fleet | None
+    """The classes that the jobs are of; None where each is of its own kind."""
+    jobs: Columns
+    due: Sequence[int]
+    """Places of the jobs that a policy for one job is asked about now: all of them at a slot's border, inside
+    a slot those that something happened to."""
+    ready_gpus: int
+    """GPUs of the nodes that can be used now."""
+    rented_gpus: int
+    """GPUs that are paid for: those of the nodes on their way included."""
+    spent_gpu_hours: float
+    """GPU-hours that were paid for since the run began."""
+    spot: Spot
+    """Who holds spot, of all jobs of the site; whoever moves it on must copy it."""
+    shown: Rows
+    site: SiteView | None = None
+    """The market and the money that the jobs share; None where all is on demand, at one price."""
+
+    def row(self, place: int, spot: Spot | None = None) -> View:
+        """Return the view of the job at a place, beside what others hold: now, or by another account."""
+        return self.shown.view(place, self.spot if spot is None else spot)
+
+    def rows(self) -> Iterator[View]:
+        """Yield one view for each job, made on the way."""
+        return (self.row(place) for place in range(len(self.jobs.ids)))
+
+    def allowed(self, wanted: Ints | int) -> Ints:
+        """Return for each job the widest width it may have that is no wider than wanted, or its narrowest."""
+        if self.fleet is None:
+            raise InputError("allowed widths must be looked up in a fleet, got jobs of none; read their rows")
+        stages = self.fleet.stages
+        stage = self.stage
+        narrower = stages.narrower[stage, np.clip(wanted, 0, stages.narrower.shape[1] - 1)]
+        return np.where(np.asarray(wanted) > 0, np.maximum(narrower, stages.least[stage]), 0)
+
+    @property
+    def stage(self) -> Ints:
+        """The row of each job's phase in the tables of the fleet."""
+        assert self.fleet is not None
+        stage: Ints = self.fleet.stages.first[self.jobs.kind] + self.jobs.phase
+        return stage
+
+
+class Wanted(NamedTuple):
+    """A decision about all jobs as columns, in the order of `FleetView.jobs`; 0 and 0 let a job wait."""
+
+    on_demand_gpus: Ints
+    spot_gpus: Ints | None = None
+    """None: no spot for anybody."""
+    rule: str = ""
+    """Why; the allocator's name where it says nothing."""
+    pool: Ints | None = None
+    """Which of the site's pools each is to be in; None: where it is."""
+    why: Callable[[int], Reason] | None = None
+    """Says for the job at a place why it has what it has; asked only by whoever tells it."""
+
+
+Decision: TypeAlias = Mapping[str, Allocation] | Wanted
+"""Either form. A job that a mapping does not name keeps what it holds, so a mapping costs what changes."""
+
+
+@runtime_checkable
+class Allocator(Protocol):
+    """Decides what all jobs of a run hold; asked whenever something happened that it may want to answer.
+
+    That is: a slot's border, an arrival, the end of a phase or job, a loss, a node that is ready, and the
+    time at which it asked to be woken.
+    """
+
+    def decide(self, view: FleetView) -> Decision:
+        """Return what jobs hold from now on: of those that change, by their places, or of all, as columns."""
+        ...
+
+
+@runtime_checkable
+class Sizing(Allocator, Protocol):
+    """An allocator that also says how many GPUs to keep rented, whether jobs use them or not."""
+
+    def rent_gpus(self, view: FleetView) -> int:
+        """Return the size of the cluster; asked before each decision."""
+        ...
+
+
+class Arrived(NamedTuple):
+    """A job came."""
+
+    now_hours: float
+    id: int
+    kind: int
+
+
+class Progressed(NamedTuple):
+    """A job did some work at one width in one phase; pauses are not counted in the hours."""
+
+    now_hours: float
+    id: int
+    kind: int
+    phase: int
+    gpus: int
+    hours: float
+    work_gpu_hours: float
+
+
+class Finished(NamedTuple):
+    """A job is done."""
+
+    now_hours: float
+    id: int
+    kind: int
+
+
+Fact: TypeAlias = Arrived | Progressed | Finished
+
+
+@runtime_checkable
+class Learning(Allocator, Protocol):
+    """An allocator that remembers what happened; the same facts and views again make it the same."""
+
+    @property
+    def wake_hours(self) -> float:
+        """When it wants to be told of all progress and asked again, at the latest."""
+        ...
+
+    def learn(self, fact: Fact) -> None:
+        """Take in what happened; told before it is asked again."""
+        ...
+
+
+class OldMemory(InputError):
+    """What was written down is of an earlier form: whoever runs the allocator tells it all facts again."""
+
+
+@runtime_checkable
+class Remembering(Allocator, Protocol):
+    """An allocator that can write down all that it knows; whoever learns must be able to.
+
+    A new one of the same allocator and fleet that recalls it decides the same from then on, to the last bit.
+    """
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all that it knows as JSON values, sharing nothing with it."""
+        ...
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know what was written down, and nothing else; raises OldMemory for what it cannot read any more."""
+        ...
+
+
+@runtime_checkable
+class Admitting(Allocator, Protocol):
+    """An allocator that makes promises: it is asked before a job is taken in."""
+
+    def admit(self, view: FleetView) -> Refusal | None:
+        """Return None, or why the last job of the view, which is not taken in yet, cannot be promised."""
+        ...
+
+
+BUDGET_SHORT = "budget-short"
+"""The rule of decisions about a job whose rescue, which was promised, the budget does not cover any more."""
+
+
+class Standing(NamedTuple):
+    """What an allocator that watches money says of itself after a decision."""
+
+    reserved_usd: float = 0.0
+    """What is kept for admitted deadlines, should all spot be gone."""
+    usd_per_job_hour: float = np.nan
+    """What it thinks an hour of a job's waiting is worth now."""
+    scarcity_usd_per_gpu_hour: tuple[float, ...] = ()
+    """What spot is worth above its price, in each pool."""
+
+
+@runtime_checkable
+class Pricing(Allocator, Protocol):
+    """An allocator that can say by which prices it decides."""
+
+    @property
+    def standing(self) -> Standing:
+        """What it decided by last."""
+        ...
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """An allocator that works something out for a fleet first, or starts to remember."""
+
+    def begin(self, fleet: Fleet) -> Allocator:
+        """Return what decides in one run; an allocator on a market may be given None for the classes."""
+        ...
+
+
+AnyAllocator: TypeAlias = Allocator | Prepared
+
+
+def begin(allocator: AnyAllocator, fleet: Fleet | None) -> Allocator:
+    """Return what decides in one run of an allocator; only one on a market can do without classes."""
+    if not isinstance(allocator, Prepared):
+        return allocator
+    if fleet is None and not needs_market(allocator):
+        raise InputError("this allocator must be given the classes of a fleet, got jobs without any")
+    return allocator.begin(fleet)  # type: ignore[arg-type]
+
+
+def needs_sizes(allocator: AnyAllocator) -> bool:
+    """Whether an allocator declares that it must know how much work each job has left."""
+    return bool(getattr(allocator, "needs_sizes", False))
+
+
+def needs_market(allocator: AnyAllocator) -> bool:
+    """Whether an allocator declares that it must be shown a market: it rents spot, or watches dollars."""
+    return bool(getattr(allocator, "needs_market", False))
+
+
+def keeps_deadlines(allocator: AnyAllocator) -> bool:
+    """Whether an allocator declares that it meets each hard deadline that on demand from the start meets."""
+    return bool(getattr(allocator, "keeps_deadlines", False))

@@ -1,0 +1,208 @@
+"""Alerts that wait for their hooks, on the disk beside the journal.
+
+One transaction keeps alerts together with the event up to which the journal was looked through, another one
+moves a hook on after it was told. So at any crash an alert is found again, or sent again; it is never lost.
+The journal itself is not written to: what a receiver answered is no fact about jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from slacktide.app.alerts.alert import Alert, kept
+from slacktide.core.errors import BackendError, FileError
+from slacktide.core.files import PRIVATE_FILE, keep_from_others, make_private_folder
+from slacktide.journal.store.connection import transaction
+from slacktide.journal.store.home import hidden_beside
+from slacktide.report.wire import values
+
+FORM = 1
+"""Of the tables; a file of another form is refused."""
+PATIENCE_S = 10.0
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS watch (seq INTEGER NOT NULL, body TEXT NOT NULL)",
+    # AUTOINCREMENT: a number is never used again, not even of an alert that is gone.
+    "CREATE TABLE IF NOT EXISTS alerts (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS hooks (
+        name TEXT PRIMARY KEY, number INTEGER NOT NULL, sent INTEGER NOT NULL DEFAULT 0,
+        failed INTEGER NOT NULL DEFAULT 0, dropped INTEGER NOT NULL DEFAULT 0,
+        sent_utc TEXT, error TEXT, error_utc TEXT
+    )""",
+    f"PRAGMA user_version = {FORM}",
+)
+LAST = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'alerts'), 0)"
+STATUS = """SELECT name, number, (SELECT count(*) FROM alerts WHERE alerts.number > hooks.number), sent,
+    failed, dropped, sent_utc, error, error_utc FROM hooks ORDER BY name"""
+
+
+class Waiting(NamedTuple):
+    """An alert that a hook has not been told."""
+
+    number: int
+    alert: Alert
+
+
+class Watched(NamedTuple):
+    """How far a journal was looked through, and what was known of it there."""
+
+    seq: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class HookStatus:
+    """The state of a hook."""
+
+    name: str
+    cursor: int
+    """The number of the last alert that it is done with."""
+    waiting: int
+    """Alerts after that one, those that it does not want included."""
+    sent: int
+    failed: int
+    """Tries that failed."""
+    dropped: int
+    """Alerts that it will never be told, because its receiver refused them."""
+    sent_utc: str | None
+    error: str | None
+    """What kept the last try from working; None where it worked."""
+    error_utc: str | None
+
+
+class Outbox:
+    """The file; may be used from several threads. Raises FileError for a file that cannot be used."""
+
+    def __init__(self, journal: Path, *, create: bool = True) -> None:
+        """Open the outbox of a journal, made where there is none if `create`."""
+        self.path = hidden_beside(journal, "alerts")
+        self._lock = threading.Lock()
+        if create:
+            _make_private(self.path)
+        with self._told():
+            self._database = sqlite3.connect(
+                f"{self.path.as_uri()}?mode={'rw' if create else 'ro'}", uri=True, timeout=PATIENCE_S,
+                isolation_level=None, check_same_thread=False,
+            )  # fmt: skip
+            self._check(create)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._database.close()
+
+    def watched(self) -> Watched | None:
+        """Return what was known of the journal when it was last kept; None before the first time."""
+        row = self._row("SELECT seq, body FROM watch")
+        return None if row is None else Watched(*row)
+
+    def keep(self, seq: int, watch: str, alerts: Sequence[Alert]) -> None:
+        """Keep alerts, and what is known of the journal up to an event, all or nothing."""
+        with self._transaction() as database:
+            database.executemany("INSERT INTO alerts (body) VALUES (?)", [(one.written(),) for one in alerts])
+            database.execute("DELETE FROM watch")
+            database.execute("INSERT INTO watch (seq, body) VALUES (?, ?)", (seq, watch))
+
+    def know(self, names: Sequence[str]) -> None:
+        """Let these hooks be all that there are: a new one begins at the present, others are forgotten."""
+        with self._transaction() as database:
+            marks = ", ".join("?" * len(names))
+            database.execute(f"DELETE FROM hooks WHERE name NOT IN ({marks})", names)
+            new = f"INSERT OR IGNORE INTO hooks (name, number) SELECT ?, ({LAST})"
+            database.executemany(new, [(name,) for name in names])
+            self._forget(database)
+
+    def next(self, hook: str) -> Waiting | None:
+        """Return the first alert that a hook is not done with; None where there is none."""
+        row = self._row(
+            "SELECT number, body FROM alerts WHERE number > (SELECT number FROM hooks WHERE name = ?) "
+            "ORDER BY number LIMIT 1",
+            hook,
+        )
+        return None if row is None else Waiting(row[0], kept(row[1]))
+
+    def passed(self, hook: str, number: int) -> None:
+        """Note that a hook is done with an alert that it does not want."""
+        self._done(hook, number, "number = number")
+
+    def sent(self, hook: str, number: int) -> None:
+        """Note that a hook was told."""
+        self._done(hook, number, "sent = sent + 1, sent_utc = ?, error = NULL, error_utc = NULL", _now())
+
+    def failed(self, hook: str, why: str) -> None:
+        """Note that a try failed."""
+        with self._transaction() as database:
+            database.execute(
+                "UPDATE hooks SET failed = failed + 1, error = ?, error_utc = ? WHERE name = ?",
+                (why, _now(), hook),
+            )
+
+    def dropped(self, hook: str, number: int, why: str) -> None:
+        """Note that a hook will never be told, and why."""
+        told = "failed = failed + 1, dropped = dropped + 1, error = ?, error_utc = ?"
+        self._done(hook, number, told, why, _now())
+
+    def statuses(self) -> list[HookStatus]:
+        """Say where every hook stands."""
+        with self._told(), self._lock:
+            return [HookStatus(*row) for row in self._database.execute(STATUS)]
+
+    def _done(self, hook: str, number: int, told: str, *given: str) -> None:
+        with self._transaction() as database:
+            database.execute(f"UPDATE hooks SET {told}, number = ? WHERE name = ?", (*given, number, hook))
+            self._forget(database)
+
+    def _forget(self, database: sqlite3.Connection) -> None:
+        """Drop alerts that every hook is done with."""
+        database.execute("DELETE FROM alerts WHERE number <= (SELECT min(number) FROM hooks)")
+
+    def _row(self, query: str, *given: str) -> Any:
+        with self._told(), self._lock:
+            return self._database.execute(query, given).fetchone()
+
+    def _check(self, create: bool) -> None:
+        self._database.execute("PRAGMA synchronous = FULL")
+        form = self._database.execute("PRAGMA user_version").fetchone()[0]
+        if create and form == 0:
+            with self._lock, transaction(self._database):
+                for statement in TABLES:
+                    self._database.execute(statement)
+        elif form != FORM:
+            raise FileError(f"must be a file of waiting alerts of form {FORM}, got {form}", path=self.path)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._told(), self._lock, transaction(self._database):
+            yield self._database
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Tell what SQLite says in our words: a disk that is full may recover, another file will not."""
+        try:
+            yield
+        except (sqlite3.OperationalError, sqlite3.ProgrammingError) as error:
+            raise BackendError(f"{self.path}: alerts must be kept on the disk, got: {error}") from error
+        except sqlite3.DatabaseError as error:
+            must = "must be an intact file of waiting alerts, got something else; restore it, or remove it"
+            raise FileError(must, path=self.path) from error
+
+
+def _make_private(path: Path) -> None:
+    try:
+        make_private_folder(path.parent)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
+    except OSError as error:
+        raise FileError(f"must be writable, got: {error.strerror}", path=path) from error
+    keep_from_others(path)
+
+
+def _now() -> str:
+    return values.utc(datetime.now(UTC))

@@ -1,0 +1,146 @@
+"""Posting to a webhook with the standard library: no proxy, no redirect, no second look at the name."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.metadata import version
+from types import TracebackType
+from typing import Self
+
+from slacktide.app.alerts.sending.address import Address, Forbidden, Resolver, Target, resolved
+from slacktide.app.alerts.sending.answer import Answer
+from slacktide.app.alerts.sending.payload import SIGNATURE, signature
+from slacktide.market.live.http import retry_after_s
+
+ANSWER_S = 5.0
+"""How long a receiver may take for all of an answer."""
+LEAST_S = 0.1
+"""What a further address of a receiver is given at least."""
+UNACCEPTABLE = (400, 406, 409, 411, 413, 414, 415, 416, 417, 422, 431)
+"""Answers about the alert itself, which would be refused again; others are about the address."""
+
+
+def post(
+    target: Target, id_: str, body: bytes, secret: bytes, *, private: bool, resolver: Resolver | None = None
+) -> Answer:
+    """Post an alert; raises nothing. `private`: the receiver may be in one's own network."""
+    try:
+        addresses = resolved(target, private=private, resolver=resolver)
+        status, wait = _posted(target, addresses, body, _headers(id_, body, secret))
+    except (Forbidden, OSError, ValueError, http.client.HTTPException) as error:
+        return Answer(False, reason(error))
+    return meant(status, wait)
+
+
+def meant(status: int, retry_after: str | None) -> Answer:
+    """Say what an answer means: taken, not now, never, or that something is wrong with the address."""
+    said = f"HTTP {status} {http.client.responses.get(status, '')}".rstrip()
+    if 200 <= status < 300:
+        return Answer(True, said)
+    if 300 <= status < 400:
+        return Answer(False, f"{said}, a redirect, which is not followed")
+    return Answer(
+        False, said, retry_after_s(retry_after, datetime.now(UTC)), final=status in UNACCEPTABLE
+    )  # fmt: skip
+
+
+def reason(error: Exception) -> str:
+    """Say what went wrong on the way, without the address."""
+    if isinstance(error, Forbidden):
+        return str(error)
+    if isinstance(error, TimeoutError):
+        return f"no answer within {ANSWER_S:g} s"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not valid: {error.verify_message}"
+    if isinstance(error, http.client.HTTPException):
+        return "an answer that is not HTTP"
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
+def _headers(id_: str, body: bytes, secret: bytes) -> dict[str, str]:
+    signed = {SIGNATURE: signature(secret, body, int(time.time()))} if secret else {}
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": f"slacktide/{version('slacktide')}",
+        "Connection": "close",
+        "Slacktide-Alert": id_,
+        **signed,
+    }
+
+
+def _posted(
+    target: Target, addresses: Sequence[Address], body: bytes, headers: Mapping[str, str]
+) -> tuple[int, str | None]:
+    """Post to the first of these addresses that can be reached; return the status and `Retry-After`.
+
+    Nothing but the head of the answer is read.
+    """
+    with _Line(target, addresses) as line:
+        connection = http.client.HTTPConnection(target.host, target.port)
+        connection.sock = line.socket
+        connection.request("POST", target.path, body, {"Host": target.netloc, **headers})
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("Retry-After")
+
+
+class _Line:
+    """A connection that is cut when all of it has taken too long.
+
+    A socket's own time limit begins anew with every byte that comes; this one does not.
+    """
+
+    def __init__(self, target: Target, addresses: Sequence[Address]) -> None:
+        self._until = time.monotonic() + ANSWER_S
+        self._cut = False
+        self.socket = self._connected(target, addresses)
+        self._limit = threading.Timer(max(LEAST_S, self._until - time.monotonic()), self._end)
+        self._limit.daemon = True
+        self._target = target
+
+    def __enter__(self) -> Self:
+        self._limit.start()
+        try:
+            if self._target.scheme == "https":
+                self._secure()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._limit.cancel()
+        self.socket.close()
+        if self._cut and error is not None:
+            raise TimeoutError from None
+
+    def _connected(self, target: Target, addresses: Sequence[Address]) -> socket.socket:
+        failed = OSError("the name has no address")
+        for address in addresses:
+            left = max(LEAST_S, self._until - time.monotonic())
+            try:
+                return socket.create_connection((str(address), target.port), timeout=left)
+            except OSError as error:
+                failed = error
+        raise failed
+
+    def _secure(self) -> None:
+        """Begin TLS; the certificate must be for the name, whatever the address is."""
+        secured = ssl.create_default_context().wrap_socket(
+            self.socket, server_hostname=self._target.host, do_handshake_on_connect=False
+        )
+        self.socket = secured
+        secured.do_handshake()
+
+    def _end(self) -> None:
+        self._cut = True
+        with suppress(OSError):
+            socket.socket.shutdown(self.socket, socket.SHUT_RDWR)

@@ -1,1 +1,0 @@
-"""The user's and a project's own settings: where a journal, server, token, market and defaults come from."""

@@ -1,0 +1,4 @@
+"""Bills of jobs, journals and fleets.
+
+Begin with `costs`.
+"""

@@ -1,0 +1,122 @@
+"""Bills and audits, of a job and of a whole journal, and the picture of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from slacktide.app.journal.listing import policy_of, status_of
+from slacktide.core.errors import SlacktideError
+from slacktide.engine.bills.bill import as_measured, audit_at, own_bill
+from slacktide.engine.bills.bill import bill as job_bill
+from slacktide.engine.bills.machine_bill import machine_bill
+from slacktide.engine.bills.machine_use import machine_use
+from slacktide.engine.bills.pricing import Pricing, pricing_of, sites_of
+from slacktide.engine.bills.result import run_result, yardsticks
+from slacktide.engine.bills.site_bill import site_audit
+from slacktide.engine.job.lane import Lane
+from slacktide.journal.events import Event, Kept, Lived, Record, SiteOpened
+from slacktide.journal.state.world import Track, World
+from slacktide.physics.ledger import Audit, bill
+from slacktide.results.bill import Bill
+from slacktide.results.machines.machine_use import MachineCosts
+from slacktide.results.machines.site_bill import PayerBill, SiteBill
+from slacktide.results.run import RunResult
+
+
+class JobCost(NamedTuple):
+    """The bill of a job, and a second look at it."""
+
+    bill: Bill
+    audit: Audit
+    notes: tuple[str, ...] = ()
+    """What must be said of its market, where that is not as it was."""
+
+
+class SiteCost(NamedTuple):
+    """The bill of a whole journal with its audit."""
+
+    bill: SiteBill
+    notes: tuple[str, ...] = ()
+    """What must be said of its markets, where they are not as they were."""
+    machines: MachineCosts | None = None
+    """The bill of machines that were rented; None where none ever were."""
+
+
+def billed(track: Track, world: World, lane: Lane, *, in_charge: bool) -> Bill:
+    """Draw up the bill of a job beside what others would have paid."""
+    status = status_of(track, world, in_charge=in_charge)
+    return dataclasses.replace(job_bill(track, lane), status=status)
+
+
+def job_cost(
+    track: Track,
+    world: World,
+    lane: Callable[[Track], Lane],
+    site: SiteOpened | None,
+    records: Iterable[Record],
+    *,
+    in_charge: bool,
+) -> JobCost:
+    """Draw up the bill of a job beside what others would have paid, and price every stretch again.
+
+    Where its market is gone, nobody can say what others would have paid.
+    """
+    pricing = pricing_of(track.submitted, site)
+    checked = audit_at(track, pricing.tariff, pricing.quote, records)
+    notes = (pricing.note,) if pricing.note else ()
+    try:
+        return JobCost(billed(track, world, lane(track), in_charge=in_charge), checked, notes)
+    except SlacktideError as error:
+        status = status_of(track, world, in_charge=in_charge)
+        alone = dataclasses.replace(own_bill(track, pricing.job), status=status, market_gone=True)
+        return JobCost(alone, checked, notes or (str(error),))
+
+
+def site_cost(world: World, records: Iterable[Record], *, in_charge: bool) -> SiteCost:
+    """Add up what every job and the machines that none used cost, and audit all stretches together."""
+    told = list(records)
+    own = [record.event.priced for record in told if isinstance(record.event, Kept)]
+    lived = [record.event.priced for record in told if isinstance(record.event, Lived)]
+    payers = [
+        PayerBill(track.job, status_of(track, world, in_charge=in_charge), track.bill)
+        for track in world.jobs.values()
+    ]
+    if own:
+        payers.append(PayerBill("", "", bill(own)))
+    pricing = _pricing(world, told)
+    found = SiteBill(tuple(payers), bill([*lived, *own]), site_audit(pricing, told))
+    notes = tuple(dict.fromkeys(one.note for one in pricing.values() if one.note))
+    return SiteCost(found, notes, machine_costs(told))
+
+
+def machine_costs(told: Iterable[Record], until_utc: datetime | None = None) -> MachineCosts | None:
+    """Draw up the bill of rented machines until now, beside what jobs used; None where none were rented."""
+    records = list(told)
+    bill_of_all = machine_bill(records, until_utc or datetime.now(UTC))
+    return MachineCosts(bill_of_all, machine_use(records)) if bill_of_all.lines else None
+
+
+def _pricing(world: World, told: Iterable[Record]) -> dict[str, Pricing]:
+    sites = sites_of(told)
+    return {track.job: pricing_of(track.submitted, sites.get(track.job)) for track in world.jobs.values()}
+
+
+class RunTold(NamedTuple):
+    """A run as pictures and pages need it."""
+
+    runs: tuple[RunResult, ...]
+    """The job's own, then those that stand beside it, as far as the market reaches."""
+    events: tuple[Event, ...]
+
+
+def run_told(track: Track, lane: Lane, events: Iterable[Event]) -> RunTold:
+    """Return a job's run from its journal; raises InputError when nothing was run yet."""
+    kept = tuple(events)
+    run = run_result(kept, lane.job, lane.at(0).pool, policy_of(track))
+    return RunTold((run, *yardsticks(lane, as_measured(track, lane.job))), kept)
+
+
+__all__ = ["JobCost", "RunTold", "SiteCost", "billed", "job_cost", "machine_costs", "run_told", "site_cost"]

@@ -1,0 +1,144 @@
+"""The money of a journal's fleets: what a period allows, what was spent of it, and where that leads."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import PurePath
+
+from slacktide.app.journal.listing import held_by
+from slacktide.budget.allowance import Allowance
+from slacktide.core.types import TIME_TOLERANCE_HOURS
+from slacktide.files.fleet.fleet import parse_fleet
+from slacktide.journal.events import SiteOpened
+from slacktide.journal.state.fleet_track import FleetTrack
+from slacktide.journal.state.world import Track, World
+from slacktide.report.text.sentences.events import policy_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassStatus:
+    """The jobs of one class of a fleet."""
+
+    name: str
+    """Empty for jobs that are of no class."""
+    came: int
+    """How many there ever were."""
+    under_way: int
+    """How many have not ended."""
+    holding: int
+    """How many of those hold GPUs now; the others wait."""
+    spot_gpus: int
+    on_demand_gpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetStatus:
+    """One fleet of a journal, as of its last event."""
+
+    fleet: str
+    """Its name in the journal."""
+    file: str
+    """The name of its file, without its folder."""
+    allocator: str
+    jobs: tuple[str, ...]
+    """Those that have not ended."""
+    came: int
+    """How many jobs there ever were."""
+    by_class: dict[str, int]
+    """How many there ever were of each class."""
+    classes: tuple[ClassStatus, ...]
+    hours: float
+    """How long ago the fleet began."""
+    spent_gpu_hours: float
+    spent_usd: float
+    """Since the fleet began."""
+    period_budget_usd: float | None
+    """What may be spent in this period; None where its budget is not money over time."""
+    period_spent_usd: float
+    period_since_hours: float | None
+    """When the period began, in hours since the fleet's beginning."""
+    period_until_hours: float | None
+    """When the budget is renewed; None where it is renewed all the time."""
+    projected_usd: float | None
+    """What the period would cost if it went on as so far; None while it has just begun."""
+    usd_per_job_hour: float | None
+    """What an hour of a job's waiting is worth to the allocator now; None where it does not say."""
+    reserved_usd: float | None
+    """What is kept for deadlines that were promised, should all spot be gone; None where it does not say."""
+
+
+def fleets(world: World) -> list[FleetStatus]:
+    """Tell the money of every fleet on the present clock."""
+    return [_status(track, world) for track in world.fleets.values()]
+
+
+def allowance_of(track: FleetTrack, world: World) -> Allowance | None:
+    """Return what a fleet may spend when, on its own clock; None where its budget is not money over time."""
+    found = parse_fleet(track.first.fleet, path=track.first.fleet_path).allowance
+    return None if found is None else placed(found, track.origin_hours, world.site)
+
+
+def placed(allowance: Allowance, origin_hours: float, site: SiteOpened | None) -> Allowance:
+    """Return an allowance that knows at which time of the market the clock of its fleet began."""
+    if site is None:
+        return allowance
+    start = datetime.fromisoformat(site.start_utc) + timedelta(hours=origin_hours - site.at_hours)
+    return dataclasses.replace(allowance, start=start)
+
+
+def spent_usd_at(track: FleetTrack, allowance: Allowance | None, hours: float) -> float:
+    """Return what a fleet had spent at an hour of its clock in the period of that moment."""
+    since = -math.inf if allowance is None else allowance.period(hours).since_hours
+    spending, origin = track.spending, track.origin_hours
+    return spending.since(origin + since) - spending.since(origin + hours)
+
+
+def _status(track: FleetTrack, world: World) -> FleetStatus:
+    allowance = allowance_of(track, world)
+    now = world.now_hours - track.origin_hours
+    period = None if allowance is None else allowance.period(now)
+    since = 0.0 if period is None else max(period.since_hours, 0.0)
+    spent = spent_usd_at(track, allowance, now)
+    ends = math.inf if period is None else period.until_hours
+    known = now - since > TIME_TOLERANCE_HOURS and math.isfinite(ends)
+    return FleetStatus(
+        fleet=track.key,
+        file=PurePath(track.first.fleet_path).name,
+        allocator=policy_name(track.first.policy),
+        jobs=track.present,
+        came=track.came,
+        by_class=dict(track.of_class),
+        classes=_classes(track, world),
+        hours=now,
+        spent_gpu_hours=track.spent_gpu_hours,
+        spent_usd=track.spending.total_usd,
+        period_budget_usd=None if period is None else period.budget_usd,
+        period_spent_usd=spent,
+        period_since_hours=None if period is None else period.since_hours,
+        period_until_hours=ends if math.isfinite(ends) else None,
+        projected_usd=spent / (now - since) * (ends - since) if known else None,
+        usd_per_job_hour=track.usd_per_job_hour,
+        reserved_usd=track.reserved_usd,
+    )
+
+
+def _classes(track: FleetTrack, world: World) -> tuple[ClassStatus, ...]:
+    """Count the jobs of each class, in the order in which the first of each came."""
+    present = [world.jobs[job] for job in track.present]
+    return tuple(_class(name, came, present) for name, came in track.of_class.items())
+
+
+def _class(name: str, came: int, present: Sequence[Track]) -> ClassStatus:
+    held = [held_by(job) for job in present if job.submitted.fleet_class == name]
+    return ClassStatus(
+        name=name,
+        came=came,
+        under_way=len(held),
+        holding=sum(one.gpus > 0 for one in held),
+        spot_gpus=sum(one.spot_gpus for one in held),
+        on_demand_gpus=sum(one.on_demand_gpus for one in held),
+    )

@@ -1,0 +1,215 @@
+"""A fleet file from a table of past jobs: classes, rates, sizes and speedups, and how sure each is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean, pstdev
+
+from slacktide.app.setup.starter import aligned
+from slacktide.budget.fit import fit_speedups
+from slacktide.budget.widths import least_budget_gpus
+from slacktide.core.errors import InputError
+from slacktide.core.speedup import Amdahl
+from slacktide.files.fleet.fleet import parse_fleet
+from slacktide.files.fleet.past_jobs import PastJob, read_past
+
+GUESSED_SHARE = 0.95
+"""The parallel share of a class that ran on one width only, so that nobody can know."""
+FEW_JOBS = 10
+"""A figure that rests on fewer jobs is said to be unsure."""
+REST = "other"
+BURSTY_FROM = 1.5
+"""Gaps between jobs that differ by this share of their mean or more come in bursts."""
+FIXED_BELOW, LOGNORMAL_FROM = 0.3, 1.2
+"""Below the first spread of work all jobs are alike; from the second on a few are very large."""
+ROOM = 1.05
+"""The budget is at least this many times the least on which the work gets done."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedClass:
+    """What past jobs of one kind say about those to come."""
+
+    name: str
+    jobs: int
+    per_hour: float
+    work_gpu_hours: float
+    work_spread: float
+    """Standard deviation of a job's work over its mean."""
+    parallel_share: float
+    widths: tuple[int, ...]
+    speedup_off: float | None
+    """How far the speedup may be off, relative to it: what the fit leaves, and chance; None for a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedFleet:
+    """What a table of past jobs says about a fleet."""
+
+    source: str
+    classes: tuple[LearnedClass, ...]
+    days: float
+    used_gpus: float
+    """GPUs in use on average, over the time that the table covers."""
+    gap_spread: float
+    """Standard deviation of the time between two jobs over its mean: 1 for chance alone."""
+    left_out: dict[str, int]
+
+
+def learn_fleet(path: str, *, by: str | None = None, classes: int = 8) -> LearnedFleet:
+    """Learn classes of jobs from a table; those beyond the largest few are taken together."""
+    if classes < 1:
+        raise InputError(f"--classes must be >= 1, got {classes}")
+    past = read_past(path, by)
+    jobs = past.jobs
+    hours = _span_hours(jobs)
+    groups = _groups(jobs, classes)
+    gaps = [later.came_hours - one.came_hours for one, later in pairwise(jobs)]
+    mean_gap = fmean(gaps) if gaps else 0.0
+    return LearnedFleet(
+        source=path,
+        classes=tuple(_learned(name, group, hours) for name, group in groups.items()),
+        days=hours / 24,
+        used_gpus=sum(job.hours * job.gpus for job in jobs) / hours,
+        gap_spread=pstdev(gaps) / mean_gap if mean_gap > 0 else 1.0,
+        left_out=past.left_out,
+    )
+
+
+def _span_hours(jobs: Sequence[PastJob]) -> float:
+    """Return the time that the jobs stand for: one mean gap each."""
+    span = jobs[-1].came_hours - jobs[0].came_hours
+    if span <= 0:
+        raise InputError(
+            "past jobs must have been submitted at different times, got one time for all; "
+            "check which column has the submit times"
+        )
+    return span * len(jobs) / (len(jobs) - 1)
+
+
+def _groups(jobs: Sequence[PastJob], most: int) -> dict[str, list[PastJob]]:
+    """Return the jobs by kind, the most GPU-hours first; kinds beyond the most are one."""
+    used: dict[str, float] = {}
+    for job in jobs:
+        used[job.kind] = used.get(job.kind, 0.0) + job.hours * job.gpus
+    names = sorted(used, key=lambda name: -used[name])
+    kept = names if len(names) <= most else names[: most - 1]
+    groups: dict[str, list[PastJob]] = {name: [] for name in kept}
+    for job in jobs:
+        groups.setdefault(job.kind if job.kind in kept else REST, []).append(job)
+    return groups
+
+
+def _learned(name: str, jobs: Sequence[PastJob], hours: float) -> LearnedClass:
+    widths = sorted({job.gpus for job in jobs})
+    share, off = _scaling(jobs, widths)
+    speedup = Amdahl(share)
+    work = [job.hours * speedup(job.gpus) for job in jobs]
+    mean = fmean(work)
+    return LearnedClass(
+        name, len(jobs), len(jobs) / hours, mean, pstdev(work) / mean, share, tuple(widths), off
+    )
+
+
+def _scaling(jobs: Sequence[PastJob], widths: Sequence[int]) -> tuple[float, float | None]:
+    """Fit how a kind scales to the typical duration (geometric mean) on each width; with one width guess."""
+    if len(widths) < 2:
+        return GUESSED_SHARE, None
+    typical = {
+        width: math.exp(fmean(math.log(job.hours) for job in jobs if job.gpus == width)) for width in widths
+    }
+    fitted = fit_speedups([(float(width), 1.0 / hours) for width, hours in typical.items()])
+    form = next(fit for fit in fitted.fits if isinstance(fit.speedup, Amdahl))
+    assert isinstance(form.speedup, Amdahl)
+    chance = fmean(_chance([math.log(job.hours) for job in jobs if job.gpus == width]) for width in widths)
+    return round(form.speedup.parallel_share, 3), math.sqrt(form.error_share**2 + chance)
+
+
+def _chance(logs: Sequence[float]) -> float:
+    """Return the squared relative error of a typical duration; that of a single one is taken as large."""
+    return pstdev(logs) ** 2 / (len(logs) - 1) if len(logs) > 1 else 1.0
+
+
+def fleet_text(fleet: LearnedFleet) -> str:
+    """Write a fleet file that `slacktide budget` takes as it is; what is unsure is said in comments."""
+    classes = "\n".join(line for one in fleet.classes for line in _class_lines(one))
+    least = least_budget_gpus(parse_fleet(aligned(f"budget: 1 gpus\nclasses:\n{classes}")).classes)
+    budget = max(1, math.ceil(max(fleet.used_gpus, ROOM * least)))
+    used = f"these jobs used {fleet.used_gpus:.3g} on average; at least {least:.3g} are needed"
+    lines = [
+        *_head_lines(fleet),
+        "",
+        f"budget: {budget} gpus ## {used}",
+        "# price: 2.50 usd ## what a GPU-hour costs; with it the budget may be money: 20000 usd/month",
+        "",
+        "classes:",
+        classes,
+        *_stream_lines(fleet),
+    ]
+    text = aligned("\n".join(lines))
+    parse_fleet(text)
+    return text
+
+
+def _head_lines(fleet: LearnedFleet) -> list[str]:
+    jobs = sum(one.jobs for one in fleet.classes)
+    lines = [f"# Learned from {jobs:,} jobs of {fleet.days:.3g} days in {Path(fleet.source).name}."]
+    if fleet.left_out:
+        parts = ", ".join(f"{count:,} {why}" for why, count in sorted(fleet.left_out.items()))
+        lines.append(f"# Left out: {parts}.")
+    lines.append("# UNSURE marks what the table does not say, or says from few jobs only: check these lines.")
+    return lines
+
+
+def _class_lines(one: LearnedClass) -> list[str]:
+    few = "UNSURE: " if one.jobs < FEW_JOBS else ""
+    off = 1.0 / math.sqrt(one.jobs)
+    per_day = one.per_hour * 24
+    return [
+        f"  - name: {one.name} ## {one.jobs:,} jobs",
+        f"    arrivals: {per_day:.4g}/day ## {few}+- {off:.0%}",
+        f"    work: {one.work_gpu_hours:.4g} gpu-hours ## {few}mean, on one GPU; {_spread(one)}",
+        f"    speedup: {{amdahl: {one.parallel_share:g}}} ## {_speedup_note(one)}",
+        f"    widths: {_widths(one)} ## {_widths_note(one)}",
+    ]
+
+
+def _spread(one: LearnedClass) -> str:
+    return f"jobs differ by {one.work_spread:.0%} of it"
+
+
+def _speedup_note(one: LearnedClass) -> str:
+    if one.speedup_off is None:
+        gpus = "one GPU" if one.widths[0] == 1 else f"{one.widths[0]} GPUs"
+        return f"UNSURE: a guess, all ran on {gpus}; measure it on other widths"
+    few = "UNSURE: " if one.jobs < FEW_JOBS * len(one.widths) else ""
+    return f"{few}fitted to durations on {len(one.widths)} widths, +- {one.speedup_off:.0%}"
+
+
+def _widths(one: LearnedClass) -> str:
+    if len(one.widths) > 1:
+        return "{" + ", ".join(map(str, one.widths)) + "}"
+    return f"1..{one.widths[0]}" if one.widths[0] > 1 else "1"
+
+
+def _widths_note(one: LearnedClass) -> str:
+    return "those that jobs ran on" if len(one.widths) > 1 else "UNSURE: only the widest is known"
+
+
+def _stream_lines(fleet: LearnedFleet) -> list[str]:
+    bursty = fleet.gap_spread > BURSTY_FROM
+    jobs = sum(one.jobs for one in fleet.classes)
+    spread = sum(one.jobs * one.work_spread for one in fleet.classes) / jobs
+    sizes = "fixed" if spread < FIXED_BELOW else "exponential" if spread < LOGNORMAL_FROM else "lognormal"
+    came = f"gaps between jobs differ by {fleet.gap_spread:.0%} of their mean; by chance alone 100%"
+    return [
+        "",
+        "stream: ## for `slacktide simulate`",
+        f"  arrivals: {'bursty' if bursty else 'poisson'} ## {came}",
+        f"  sizes: {sizes} ## within a class, work differs by {spread:.0%} of its mean",
+        "  # provisioning: 4m ## UNSURE: from requesting a node until it is ready; the table does not say",
+    ]

@@ -1,0 +1,169 @@
+"""Taking jobs in, by the controller's own process or at a request, or saying why not."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from slacktide.app.jobs.entry import entry
+from slacktide.app.jobs.full_disk import is_of_the_disk, needing_space
+from slacktide.app.jobs.submission import Defaults, Submission
+from slacktide.core.errors import InputError, SlacktideError
+from slacktide.core.types import JobState
+from slacktide.engine.clock import Clock
+from slacktide.engine.engine import Engine
+from slacktide.engine.job.lane import Lane, lane_of, lane_on
+from slacktide.engine.job.placement import placed
+from slacktide.engine.job.policy_learning import begin_learning, drop_lesson, foresee
+from slacktide.files.job import JobFile, parse_job
+from slacktide.journal.events import SubmissionRefused, Submitted
+from slacktide.journal.state.world import Track, World
+from slacktide.journal.store.env_values import Values, job_values, request_values
+from slacktide.market.base import Pool
+from slacktide.policies.decision import decision_of
+from slacktide.policies.selection.state_file import Saved
+
+
+class FilesRead:
+    """Job files that were read already, so that a job that is taken in is not read again for its lane."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, JobFile] = {}
+
+    def keep(self, job: str, file: JobFile) -> None:
+        """Remember the file of a job until its lane is made."""
+        self._files[job] = file
+
+    def lane(self, submitted: Submitted) -> Lane:
+        """Make the lane of a job."""
+        file = self._files.pop(submitted.job, None)
+        return lane_of(submitted) if file is None else lane_on(submitted, file)
+
+
+class Intake:
+    """Takes jobs in for a controller, and answers requests."""
+
+    def __init__(
+        self, engine: Engine, clock: Clock, learned: Saved, files: FilesRead, values: Values
+    ) -> None:
+        self._engine, self._clock, self._learned, self._files = engine, clock, learned, files
+        self._values = values
+        for key in engine.world.requests.answers:  # one who was killed may have left them
+            values.drop(request_values(key))
+        self.tidy()
+
+    def answer(self, defaults: Defaults) -> None:
+        """Answer every request that waits: take the job in, or say why not.
+
+        Whatever goes wrong with a request is its answer: a controller that fell over it would fall over it
+        again and again. Only trouble of the disk is none: it is raised, and the request waits until the disk
+        takes the job.
+        """
+        world = self._engine.world
+        for asked in list(world.requests.waiting.values()):
+            try:
+                self.take(defaults.submission(asked, self._values.of(request_values(asked.key))))
+            except Exception as error:
+                if asked.key in world.requests.answers or is_of_the_disk(error):
+                    raise  # it was taken in, and something else is wrong; or it will be, later
+                self._engine.write([_refusal(asked.key, world.now_hours, error)])
+            self._values.drop(request_values(asked.key))
+
+    def tidy(self) -> None:
+        """Remove what was kept for jobs that are over, or never came to be."""
+        for job in self._values.jobs():
+            if job not in self._engine.world.unended:
+                self._values.drop(job_values(job))
+
+    def take(self, submission: Submission) -> Track:
+        """Take a job in; raises InputError or InfeasibleError when it cannot be run.
+
+        Raises BackendError when the disk does not take it.
+        """
+        world, now, name = self._engine.world, datetime.now(UTC), submission.file.job.name
+        check_alone(submission, world)
+        file, job, hours = submission.at(now), free_id(world, name), self._clock.hours()
+        told = entry(submission, file, job=job, at_hours=hours, now=now, site=world.site)
+        lane = lane_on(foresee(told, name, self._learned), file)
+        rehearse(lane, told)
+        # The job's time begins now, not when it was asked for: some policies compile for a minute at first.
+        now = datetime.now(UTC)
+        file = submission.at(now)
+        with needing_space("a job that is taken in"):
+            self._keep(self._stamped(told, now, file, lane.pool), file, submission)
+        return world.jobs[job]
+
+    def _keep(self, told: Submitted, file: JobFile, submission: Submission) -> None:
+        """Write down that a job was taken in, with all that it needs."""
+        present = begin_learning(told, submission.file.job.name, self._learned)
+        self._files.keep(present.job, file)
+        try:
+            self._values.keep(job_values(present.job), submission.envs)
+            self._engine.submit(present)
+        except BaseException:
+            drop_lesson(present, self._learned)
+            self.tidy()
+            raise
+
+    def _stamped(self, told: Submitted, now: datetime, file: JobFile, pool: Pool) -> Submitted:
+        """Return an entry that says this moment, and where the market stands at it."""
+        site = self._engine.world.site
+        present = dataclasses.replace(told, at_hours=self._clock.hours(), submitted_utc=now.isoformat())
+        return present if site is None else placed(present, file.job, pool, None, site)
+
+
+def rehearse(lane: Lane, told: Submitted) -> None:
+    """Let a job's policy decide once, for nothing, so that the first real decision comes at once."""
+    if not told.fleet:
+        decision_of(lane.policy, lane.view(told.job, JobState(), lane.start_slot, told.at_hours, ()))
+
+
+def check_alone(submission: Submission, world: World) -> None:
+    """Raise InputError where another job is writing into the same checkpoint folder, unless that is meant."""
+    file = submission.file
+    folder = _checkpoint_folder(file)
+    if folder is None or file.checkpoint_shared:
+        return
+    for track in world.active:
+        if _checkpoint_folder_of(track) == folder:
+            raise InputError(
+                f"{file.path}: only one job at a time may use a checkpoint folder, but {track.job} has not "
+                f"ended and also writes into {folder}; wait for it, give another 'dir' under checkpoint or "
+                "leave it out, or write 'shared: true' next to it if both should use it"
+            )
+
+
+def _checkpoint_folder(file: JobFile) -> str | None:
+    """Return where a job writes its checkpoints, in one spelling; None where the back end chooses."""
+    if file.checkpoint_dir is None:
+        return None
+    return os.path.realpath(Path(file.path).absolute().parent / file.checkpoint_dir)
+
+
+def _checkpoint_folder_of(track: Track) -> str | None:
+    try:
+        now = datetime.fromisoformat(track.submitted.submitted_utc)
+        return _checkpoint_folder(parse_job(track.submitted.text, path=track.submitted.path, now=now))
+    except SlacktideError:  # a file of before that is not read any more is that job's own trouble
+        return None
+
+
+def active_of(world: World, path: str) -> Track | None:
+    """Return the job of a file that has not ended, if there is one."""
+    return next((track for track in world.active if track.submitted.path == path), None)
+
+
+def free_id(world: World, name: str) -> str:
+    """Return the job's name, with a number if an earlier job has it."""
+    if name not in world.jobs:
+        return name
+    return next(free for number in range(2, 10**9) if (free := f"{name}-{number}") not in world.jobs)
+
+
+def _refusal(key: str, at_hours: float, error: Exception) -> SubmissionRefused:
+    if isinstance(error, SlacktideError):
+        return SubmissionRefused(at_hours=at_hours, key=key, exit_code=error.exit_code, why=str(error))
+    why = f"{type(error).__name__}: {error}"
+    return SubmissionRefused(at_hours=at_hours, key=key, exit_code=SlacktideError.exit_code, why=why)

@@ -1,0 +1,353 @@
+"""A controller of one journal, from taking charge of it to letting go."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from slacktide.app.alerts.hook import AlertsFile
+from slacktide.app.alerts.sending.alerting import Alerting
+from slacktide.app.alerts.sending.outbox import HookStatus
+from slacktide.app.jobs.admission import FilesRead, Intake, active_of
+from slacktide.app.jobs.submission import Defaults, Submission
+from slacktide.app.journal.journal import Journal, runs_of, values_of
+from slacktide.app.machines import FOLDER
+from slacktide.backends.base import Place, backends
+from slacktide.backends.base import Renter as RentingBackend
+from slacktide.core.errors import BackendError, InputError
+from slacktide.engine.clock import Clock, jumped_wall, resumed_hours, slowed_down
+from slacktide.engine.engine import STEPS_A_SLOT, Engine
+from slacktide.engine.job.diary import EngineDiary
+from slacktide.engine.job.journal_market import check_resumable, make_journal
+from slacktide.engine.job.launch_spec import secrets_of
+from slacktide.engine.job.policy_learning import learn_from
+from slacktide.engine.loop import POLL_S, live
+from slacktide.files.machines import read_machines_file
+from slacktide.journal.events import ClockSet, Closed, Event, JournalMade, Opened, Record
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.world import World
+from slacktide.journal.store.base import Store
+from slacktide.journal.store.env_values import job_values
+from slacktide.journal.store.lease import Lease
+from slacktide.journal.store.real_path import real_path
+from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.policies.selection.state_file import Saved, default_path
+from slacktide.providers.base import Renter
+from slacktide.providers.renting import Renting
+from slacktide.simulation.selection import fresh
+
+DEFAULT_BACKEND = "local"
+RENTING_BACKEND = "ray"
+RETRY_S = 2.0
+"""How often it is tried again what keeps a job from going on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How a controller is to run jobs."""
+
+    speed: float | None = None
+    """How many times as fast as the wall's the market's clock runs; None: 1, or as before."""
+    notice_s: float = 0.0
+    """How long before the market takes workers they are told."""
+    backend: str | None = None
+    """None: the one that unfinished jobs run on, or `local`, or `ray` where machines are rented."""
+    machines: Path | None = None
+    """The machines file to rent by; None: the one by which machines are rented already, or none."""
+    learned: Path | None = None
+    """Where the learner keeps what it knows; None: in the user's folder."""
+    defaults: Defaults = field(default_factory=Defaults)
+    """What requests leave open."""
+    alerts: AlertsFile | None = None
+    """Who is told of what happens; None: nobody."""
+    dashboard: str = ""
+    """Where browsers find the server, for links in alerts; empty: there is none."""
+
+
+class Controller:
+    """Runs the jobs of a journal, those of its own process and those that others ask for.
+
+    Raises LeaseError when the journal has a controller already.
+    """
+
+    def __init__(self, journal: Path, setup: Setup | None = None) -> None:
+        """Name the journal; it is taken charge of when the block begins."""
+        self.path = real_path(journal)
+        self._setup = setup or Setup()
+        self._learned = Saved(self._setup.learned or default_path(), fresh)
+        self._values = values_of(self.path)
+        self._seen_seq, self._learned_seq = 0, 0
+        self._lessons: frozenset[str] = frozenset()
+        """Jobs that had nothing to teach: those that were cancelled, failed, or outlived their market."""
+        self._retry_at = 0.0
+        self._alerting: Alerting | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._lease = stack.enter_context(Lease(self.path))
+            self.store: Store = stack.enter_context(SqliteStore(self.path))
+            make_journal(self.store)
+            world = read_world(self.store)
+            check_resumable(world)
+            self.journal_id = world.id or self._named_late(world)
+            self.opened_seq = world.seq
+            self.clock = self._first_clock(world)
+            machines = self._machines_path(world)
+            name, files = self._backend_name(world, rents=bool(machines)), FilesRead()
+            backend = backends.make({name: {"place": self._place(machines)}})
+            stack.callback(backend.close)
+            notice_s = self._setup.notice_s
+            self.engine = Engine(self.store, backend, open_lane=files.lane, notice_s=notice_s, world=world)
+            if machines and not isinstance(backend, RentingBackend):
+                raise InputError(
+                    f"machines must be rented with a back end that can, such as {RENTING_BACKEND}, got "
+                    f"{name}; leave out --machines, or name another --backend"
+                )
+            self._intake = Intake(self.engine, self.clock, self._learned, files, self._values)
+            self.engine.write([self._opened(name, machines)])
+            self.engine.recover()
+            if self._setup.alerts is not None:
+                alerting = Alerting(self.path, self._setup.alerts, self._setup.dashboard)
+                self._alerting = stack.enter_context(alerting)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if kind is None and self.engine.idle:
+                self.engine.close()
+                self.engine.write([Closed(at_hours=self.engine.world.now_hours)])
+            if kind is None:  # what was broken off may have left the world half told
+                self.engine.keep()
+
+    def submit(self, submission: Submission) -> str:
+        """Take a job in and return its id; raises InputError or InfeasibleError when it cannot be run."""
+        return self._intake.take(submission).job
+
+    def active_of(self, path: str) -> str | None:
+        """Return the job of a file that has not ended, if there is one."""
+        track = active_of(self.world, str(Path(path).absolute()))
+        return None if track is None else track.job
+
+    def run(
+        self,
+        *,
+        staying: bool = False,
+        show: Callable[[float], None] = lambda now_hours: None,
+        stopping: Callable[[], bool] = lambda: False,
+        complain: Callable[[BackendError], None] = lambda error: None,
+        tell: Callable[[str], None] = lambda line: None,
+        poll_s: float = POLL_S,
+    ) -> None:
+        """Run, and answer requests, until every job has ended; `staying`: until `stopping` says so.
+
+        Once `stopping` says so, everything is let go. `complain` hears of trouble with the disk or the
+        machine that may pass by itself, `tell` of hooks for alerts.
+        """
+
+        def between() -> None:
+            self._lease.check()
+            self.engine.write(self._tell_of_clocks())
+            self._intake.tidy()
+            if not stopping():
+                self.answer()
+            if staying:
+                self._learn_in_quiet()
+            self._retry_sometimes()
+            self._alert(tell)
+
+        live(
+            self.engine, self.clock, between=between, over=lambda: not staying, show=show, stopping=stopping,
+            complain=complain, poll_s=poll_s,
+        )  # fmt: skip
+        self._learn()
+
+    def answer(self) -> None:
+        """Answer the requests that wait; for the first job after a pause the market begins anew."""
+        if self.world.requests.waiting:
+            # The policy of a stream counts its hours from the first job on.
+            if not (self.world.active or self.world.site is None or self._setup.defaults.fleet):
+                self._set_clock()
+            self._intake.answer(self._setup.defaults)
+
+    def hooks(self) -> list[HookStatus]:
+        """Say where every hook for alerts stands; may be asked from any thread."""
+        return [] if self._alerting is None else self._alerting.statuses()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is held and nothing is to be done."""
+        return self.engine.idle
+
+    def without_market(self) -> dict[str, str]:
+        """Return the jobs that have not ended and whose market or file cannot be opened, with the reason."""
+        troubles = self.engine.troubles
+        return {job: troubles.of(job) for job in troubles.having("market") if job in self.world.unended}
+
+    def began(self) -> dict[str, float]:
+        """Return when each job that has not ended began, on the market's clock."""
+        return {track.job: track.began_hours for track in self.world.active}
+
+    def news(self, after: int) -> Iterator[Record]:
+        """Yield what stands in the journal after an event."""
+        return self.store.read(after=after)
+
+    @property
+    def world(self) -> World:
+        """All that the journal tells."""
+        return self.engine.world
+
+    @property
+    def journal(self) -> Journal:
+        """What clients may ask of the journal, answered from what the controller knows."""
+        return Journal(self.store, self.path, world=lambda: self.world, lane=self.engine.lane)
+
+    def _tell_of_clocks(self) -> list[Event]:
+        """Say what the clocks did that nobody would expect of them."""
+        if not self.world.active:
+            return []
+        jumped = jumped_wall(self.clock)
+        slowed = slowed_down(self.clock, STEPS_A_SLOT * self.engine.most_hours)
+        return [event for event in (jumped, slowed) if event is not None]
+
+    def _retry_sometimes(self) -> None:
+        """Try again now and then what keeps single jobs from going on."""
+        if time.monotonic() >= self._retry_at:
+            self._retry_at = time.monotonic() + RETRY_S
+            self.engine.retry()
+
+    def _alert(self, tell: Callable[[str], None]) -> None:
+        """Let alerts know that there may be something new, and hand on what is to be said of hooks."""
+        if self._alerting is not None:
+            self._alerting.heard(self.world.seq)
+            for line in self._alerting.said():
+                tell(f"alerts: {line}")
+
+    def _learn_in_quiet(self) -> None:
+        """Learn when nothing is held and all was shown, because it takes a while."""
+        quiet = self.engine.idle and self._seen_seq == self.world.seq
+        self._seen_seq = self.world.seq
+        if quiet and self._learned_seq != self.world.seq:
+            self._learn()
+
+    def _learn(self) -> None:
+        """Let the learner know how its choices went."""
+        for job in [job for job in self.world.unlearned if job not in self._lessons]:
+            learn_from(self.engine, self.world.jobs[job], self._learned)
+        self._lessons = frozenset(self.world.unlearned)
+        self._learned_seq = self.world.seq
+
+    def _backend_name(self, world: World, *, rents: bool) -> str:
+        """Return the back end that jobs which have not ended run on, or the one that was named."""
+        named = self._setup.backend
+        if _is_in_use(world) and named not in (None, world.backend):
+            raise InputError(
+                f"the back end must stay {world.backend} while jobs of this journal are unfinished, got "
+                f"{named}; leave it out, or give another journal with --journal"
+            )
+        default = RENTING_BACKEND if rents else DEFAULT_BACKEND
+        return world.backend if _is_in_use(world) else named or default
+
+    def _machines_path(self, world: World) -> str:
+        """Return the machines file by which machines are rented already, or the one that was named."""
+        named = "" if self._setup.machines is None else str(self._setup.machines.absolute())
+        if world.tickets.open and world.machines and named not in ("", world.machines):
+            raise InputError(
+                f"the machines file must stay {world.machines} while machines of it are rented, got {named}; "
+                "leave it out, or give another journal with --journal"
+            )
+        return named or (world.machines if _is_in_use(world) else "")
+
+    def _named_late(self, world: World) -> str:
+        """Give a journal of before the name that its workers were given then: a digest of where it lies."""
+        name = hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
+        self.store.append([JournalMade(at_hours=world.now_hours, id=name)])
+        return name
+
+    def _place(self, machines: str) -> Place:
+        file = read_machines_file(machines) if machines else None
+
+        def renting(head: str, token: str) -> Renting:
+            assert file is not None
+            folder = runs_of(self.path) / FOLDER
+            renter = Renter(owner=self.journal_id, folder=folder, head=head, token=token)
+            return file.renting(renter, self.clock.speed)
+
+        return Place(
+            renting=None if file is None else renting,
+            folder=runs_of(self.path),
+            owner=self.journal_id,
+            speed=self.clock.speed,
+            now_hours=self.clock.hours,
+            diary=EngineDiary(lambda: self.engine),
+            secrets=lambda job: secrets_of(self.engine.lane_of(job).file, self._values.of(job_values(job))),
+        )
+
+    def _first_clock(self, world: World) -> Clock:
+        """Go on with the clock of jobs that have not ended, or set it anew; write down where it stands."""
+        clock = self._clock_of(world)
+        self.store.append([clock.anchor()])
+        return clock
+
+    def _clock_of(self, world: World) -> Clock:
+        wanted = self._setup.speed
+        if self._goes_on(world) and world.clock is not None:
+            speed = world.clock.speed
+            if wanted is not None and wanted != speed:
+                raise InputError(
+                    f"speed must stay {speed:g} while jobs of this journal are unfinished, got {wanted:g}; "
+                    "leave it out, or give another journal with --journal"
+                )
+            return Clock(speed, resumed_hours(world.clock, world.anchor, world.now_hours))
+        clock = Clock(1.0 if wanted is None else wanted)
+        self.store.append([_clock_set(clock)])
+        return clock
+
+    def _goes_on(self, world: World) -> bool:
+        """Whether the clock must go on: jobs have not ended, or a fleet's money is counted on it."""
+        defaults = self._setup.defaults
+        counts = defaults.fleet is not None and defaults.fleet.shares_market(defaults.policy)
+        return bool(world.active or (counts and world.fleets and self._setup.speed in _speeds(world)))
+
+    def _set_clock(self) -> None:
+        """Set the clock anew, and with it the market: a recorded one would otherwise come to its end."""
+        self.engine.close()
+        self.clock.set()
+        self.engine.write([_clock_set(self.clock), self.clock.anchor()])
+
+    def _opened(self, backend: str, machines: str) -> Opened:
+        return Opened(
+            at_hours=self.engine.world.now_hours,
+            pid=os.getpid(),
+            host=platform.node(),
+            version=version("slacktide"),
+            backend=backend,
+            machines=machines,
+        )
+
+
+def _is_in_use(world: World) -> bool:
+    """Say whether a journal has unfinished jobs, or machines."""
+    return bool(world.active or world.tickets.open)
+
+
+def _speeds(world: World) -> tuple[float | None, ...]:
+    """Return the speeds with which a clock can go on as it did."""
+    return (None,) if world.clock is None else (None, world.clock.speed)
+
+
+def _clock_set(clock: Clock) -> ClockSet:
+    return ClockSet(at_hours=0.0, epoch_utc=datetime.now(UTC).isoformat(), speed=clock.speed)

@@ -1,0 +1,184 @@
+"""Requests: what anyone may ask of a journal's controller, and how the answer to a submission is awaited."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+from slacktide.app.jobs.full_disk import needing_space
+from slacktide.app.jobs.submission import Submission, request
+from slacktide.app.journal.fold import Fold
+from slacktide.core.errors import (
+    BackendError,
+    InfeasibleError,
+    InputError,
+    SlacktideError,
+    UnknownNameError,
+    shown,
+)
+from slacktide.journal.events import CancellationAsked, PreemptionAsked, SubmissionRefused
+from slacktide.journal.state.requests import Answer
+from slacktide.journal.state.world import Track, World
+from slacktide.journal.store.base import Store
+from slacktide.journal.store.env_values import Values, request_values
+
+ANSWER_S = 0.05
+"""How often an answer is looked for."""
+WITHDRAWN = "withdrawn by the user"
+LOOK_S = 1.0
+"""How often it is asked whether anyone is there to give it."""
+
+LONGEST_KEY = 200
+"""Characters of a key: enough for any name that a program makes."""
+
+Look: TypeAlias = Callable[[], World]
+"""Tells all that a journal tells by now."""
+
+
+class UnknownJobError(UnknownNameError):
+    """A job is not in the journal."""
+
+    exit_code = 102
+    http_status = 404
+
+
+class WithdrawnError(SlacktideError):
+    """A submission was withdrawn before a controller took it in."""
+
+    exit_code = 103
+    http_status = 409
+
+
+def track_of(world: World, job: str) -> Track:
+    """Return a job of a journal; raises UnknownJobError with a guess."""
+    if job not in world.jobs:
+        raise UnknownJobError("a job", job, [*world.jobs, *world.requests.waiting])
+    return world.jobs[job]
+
+
+def ask_preemption(store: Store, job: str, gpus: int | None, *, look: Look | None = None) -> None:
+    """Ask the controller to take spot workers from a job, as the market would.
+
+    `look` tells what the journal tells, for one who has read it already.
+    """
+    world = _looking(store, look)()
+    _asked_of(world, job)
+    store.append([PreemptionAsked(job=job, at_hours=world.now_hours, actor="user", spot_gpus=gpus)])
+
+
+def ask_cancellation(store: Store, job: str, *, look: Look | None = None) -> bool:
+    """Ask the controller to end a job, or withdraw a submission by its key; return whether it was withdrawn.
+
+    The journal's order decides when a controller takes the submission in at the same moment: before us, and
+    the job is to be cancelled; after us, and the job is cancelled as soon as it is there (`World`).
+    """
+    look = _looking(store, look)
+    world = look()
+    if job not in world.requests.waiting or job in world.jobs:
+        _ask_cancellation(store, _asked_of(world, job), world)
+        return False
+    withdrawn = WithdrawnError.exit_code
+    store.append(
+        [
+            SubmissionRefused(
+                at_hours=world.now_hours, actor="user", key=job, exit_code=withdrawn, why=WITHDRAWN
+            )
+        ]
+    )
+    world = look()
+    taken_in = world.requests.answers[job].job
+    if taken_in:
+        _ask_cancellation(store, world.jobs[taken_in], world)
+    return not taken_in
+
+
+def _ask_cancellation(store: Store, track: Track, world: World) -> None:
+    store.append([CancellationAsked(job=track.job, at_hours=world.now_hours, actor="user")])
+
+
+def check_key(key: str) -> None:
+    """Raise InputError unless a key can name a request."""
+    if not (0 < len(key) <= LONGEST_KEY and key.isprintable() and key == key.strip()):
+        must = f"a key must be 1 to {LONGEST_KEY} printable characters without blanks at its ends"
+        raise InputError(f"{must}, got {shown(key)} of {len(key)}; leave it out to have one made")
+
+
+def ask_submission(
+    store: Store,
+    submission: Submission,
+    job_class: str = "",
+    *,
+    values: Values | None = None,
+    look: Look | None = None,
+) -> str:
+    """Ask the controller to run a job, unless this was asked before; return the key of the request.
+
+    `values` is where values of variables that the job takes over are kept for the controller.
+    """
+    key = submission.key or secrets.token_hex(8)
+    world = _looking(store, look)()
+    if key not in world.requests.waiting and key not in world.requests.answers:
+        keyed = dataclasses.replace(submission, key=key)
+        _keep_values(values, keyed)
+        try:
+            store.append([request(keyed, world.now_hours, job_class)])
+        except SlacktideError:
+            if values is not None:
+                values.drop(request_values(key))
+            raise
+    return key
+
+
+def _keep_values(values: Values | None, submission: Submission) -> None:
+    """Put on disk what the controller will need and the journal must not hold."""
+    if values is not None:
+        with needing_space("values of a job's variables"):
+            values.keep(request_values(submission.key), submission.envs)
+    elif submission.envs:
+        raise InputError(
+            f"a job that takes {', '.join(submission.envs)} must be submitted to a journal on disk, got "
+            "one in memory; write the values into its file"
+        )
+
+
+def await_answer(
+    store: Store,
+    key: str,
+    in_charge: Callable[[], bool],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+    look: Look | None = None,
+) -> Answer | None:
+    """Wait until a request was answered; None when nobody is in charge who could.
+
+    The request then stays in the journal for the next controller.
+    """
+    look, look_at = _looking(store, look), monotonic()
+    while True:
+        gone = monotonic() >= look_at and not in_charge()
+        world = look()  # after it was asked who is there: the last act may have been the answer
+        if gone or key in world.requests.answers:
+            return world.requests.answers.get(key)
+        look_at = look_at if monotonic() < look_at else monotonic() + LOOK_S
+        sleep(ANSWER_S)
+
+
+def refusal(answer: Answer) -> SlacktideError:
+    """Return the error that a refusal stands for, as the controller met it."""
+    kinds = {kind.exit_code: kind for kind in (InputError, InfeasibleError, BackendError, WithdrawnError)}
+    return kinds.get(answer.exit_code, SlacktideError)(answer.why)
+
+
+def _asked_of(world: World, job: str) -> Track:
+    track = track_of(world, job)
+    if not track.active:
+        raise InputError(f"job {job!r} must not have ended, but it has ended: {track.status}")
+    return track
+
+
+def _looking(store: Store, look: Look | None) -> Look:
+    return Fold(store) if look is None else look

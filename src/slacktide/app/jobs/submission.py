@@ -1,0 +1,245 @@
+"""A job that somebody wants to have run: its file, read once, and what is wanted beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple, Self
+
+from slacktide.allocators.base import allocators
+from slacktide.app.jobs.feasible import check_feasible
+from slacktide.app.markets.market import MarketSpec
+from slacktide.core.errors import InputError, UnknownNameError
+from slacktide.core.register import Spec
+from slacktide.core.types import Job
+from slacktide.core.yaml_tree import read_text
+from slacktide.engine.fleet.fleets import DEFAULT_ALLOCATOR, MARKET_ALLOCATOR, shares_market
+from slacktide.files.fleet.fleet import FleetFile, parse_fleet
+from slacktide.files.job import JobFile, parse_job
+from slacktide.files.redact import (
+    class_named,
+    class_text,
+    is_bare,
+    with_class,
+    with_tables,
+    with_usual,
+    without_secrets,
+)
+from slacktide.journal.events import Sight, SubmissionAsked
+from slacktide.market.live.feed import is_feed
+
+ANY_OF_A_CLASS = "{resources: {accelerators: 'GPU:1'}, work: 1 gpu-hours, class: of-the-fleet}"
+"""What stands in for what a class will say."""
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class FleetText(NamedTuple):
+    """The fleet file of a stream, as it was read, and where it lay."""
+
+    text: str
+    path: str
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Read a fleet file without looking into it."""
+        return cls(read_text(path), str(Path(path).absolute()))
+
+    def parsed(self) -> FleetFile:
+        """Return what it says; raises FileError."""
+        return parse_fleet(self.text, path=self.path)
+
+    def allocator(self, policy: Spec | None) -> Spec:
+        """Return the allocator of its jobs: as it was asked for, else the file's, else the usual one."""
+        if policy is not None:
+            return policy
+        file = self.parsed()
+        usual = DEFAULT_ALLOCATOR if file.market is None else MARKET_ALLOCATOR
+        return usual if file.policy is None else file.policy
+
+    def completed(self, text: str) -> str:
+        """Return a job file's text with what its class says, where it leaves its GPUs or its work to that.
+
+        Raises InputError for a class that is not there.
+        """
+        if not is_bare(text):
+            return text
+        name, classes = class_named(text), {one.job.name: one.job for one in self.parsed().templates}
+        if name not in classes:
+            raise UnknownNameError("a class", name, classes)
+        said = with_tables(class_text(self.text, name), self.path)
+        return with_usual(with_usual(text, said), f"resources: {{accelerators: '{_gpus(classes[name])}'}}")
+
+    def takes(self, file: JobFile, policy: Spec | None, *, own_policy: bool) -> bool:
+        """Whether a job is to be in the fleet, under this allocator or its own.
+
+        It is where it names a class. On a market every job is, unless it comes with a policy of its own.
+        """
+        return file.fleet_class is not None or (not own_policy and self.shares_market(policy))
+
+    def shares_market(self, policy: Spec | None) -> bool:
+        """Whether its jobs share a market of spot and on-demand GPUs, under this allocator or its own."""
+        return shares_market(self.parsed(), allocators.make(self.allocator(policy)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A job to be run, without the values of its secrets: those are looked up where it runs."""
+
+    file: JobFile
+    text: str
+    """The same file as text."""
+    envs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables that are to be as they are where the job is submitted; their values enter no journal."""
+    policy: Spec | None = None
+    """Otherwise the job file's."""
+    market: MarketSpec = field(default_factory=MarketSpec)
+    """What it leaves open is as the journal's market or the job file says."""
+    fleet: FleetText | None = None
+    """The fleet of the stream that the job is one of; None for a job by itself."""
+    key: str = ""
+    """The request that it comes from; empty for a job that the controller's own process hands in."""
+    sight: Sight = "feed"
+    """What a job that may move is shown of its pools."""
+
+    @classmethod
+    def read(
+        cls,
+        path: str,
+        *,
+        policy: Spec | None = None,
+        market: MarketSpec | None = None,
+        fleet: FleetText | None = None,
+        key: str = "",
+        sight: Sight = "feed",
+        job_class: str = "",
+    ) -> Self:
+        """Read a job file; raises InputError or InfeasibleError when it cannot be run anywhere.
+
+        What a job of a class leaves to the fleet is not known here, unless the fleet is.
+        """
+        text = read_text(path)
+        text = text if fleet is None else fleet.completed(text)
+        file = parse_job(checkable(text, job_class), path=path)
+        check_runnable(file)
+        return cls(
+            file=_without_values(file, path),
+            text=without_secrets(text),
+            envs=taken_over(file.envs),
+            policy=policy,
+            market=market or MarketSpec(),
+            fleet=fleet,
+            key=key,
+            sight=sight,
+        )
+
+    def at(self, now: datetime) -> JobFile:
+        """Return the file as it reads at a moment: a date that it names is nearer than it was."""
+        if not self.file.dated:
+            return self.file
+        return _without_values(parse_job(self.text, path=self.file.path, now=now), self.file.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What a controller takes where a request leaves it open."""
+
+    market: MarketSpec = field(default_factory=MarketSpec)
+    fleet: FleetText | None = None
+    policy: Spec | None = None
+    """Of the jobs of its stream where it has a fleet, else of all jobs."""
+
+    def check(self) -> None:
+        """Raise InputError where the market or the fleet file that is named cannot be read.
+
+        Else nobody would know before the first job is refused. A feed may be begun later.
+        """
+        if self.market.source is not None and not is_feed(self.market.source):
+            self.market.open()
+        if self.fleet is not None:
+            allocators.make(self.fleet.allocator(self.policy))
+
+    def submission(self, asked: SubmissionAsked, taken_over: Mapping[str, str] = NOTHING) -> Submission:
+        """Return what a request asks for; raises InputError when its job file cannot be read.
+
+        `taken_over` are the values of variables where it was asked; requests of before hold them themselves.
+        """
+        text = with_class(asked.text, asked.job_class) if asked.job_class else asked.text
+        text = text if self.fleet is None else self.fleet.completed(text)
+        file = parse_job(text, path=asked.path, now=datetime.now(UTC))
+        if asked.job_class and self.fleet is None:
+            raise InputError(
+                f"a class must be in the controller's fleet, got {asked.job_class!r} and no fleet; "
+                "start the controller with --fleet, or leave the class out"
+            )
+        taken = self.fleet is not None and self.fleet.takes(file, self.policy, own_policy=bool(asked.policy))
+        fleet = self.fleet if taken else None
+        usual = self.policy if fleet is self.fleet else None
+        return Submission(
+            file=_without_values(file, asked.path),
+            text=text,
+            envs={**asked.envs, **taken_over},
+            policy=json.loads(asked.policy) if asked.policy else usual,
+            market=dataclasses.replace(self.market, pool=asked.pool or self.market.pool),
+            fleet=fleet,
+            key=asked.key,
+            sight=asked.sight,
+        )
+
+
+def checkable(text: str, job_class: str = "") -> str:
+    """Return a job file's text that can be read without the fleet to which it leaves its GPUs or its work."""
+    named = with_class(text, job_class) if job_class and not class_named(text) else text
+    return with_usual(text, ANY_OF_A_CLASS) if is_bare(named) else text
+
+
+def _gpus(job: Job) -> str:
+    """Write the widths of a class as a job file has them."""
+    low, high = job.widths[0], job.widths[-1]
+    whole = len(job.widths) == high - low + 1
+    return f"GPU:{low}..{high}" if whole else f"GPU:{{{','.join(map(str, job.widths))}}}"
+
+
+def request(submission: Submission, at_hours: float, job_class: str = "") -> SubmissionAsked:
+    """Return the request for a job, as anyone may append it to a journal."""
+    return SubmissionAsked(
+        at_hours=at_hours,
+        actor="user",
+        key=submission.key,
+        text=submission.text,
+        path=submission.file.path,
+        policy="" if submission.policy is None else json.dumps(submission.policy),
+        pool=submission.market.pool or "",
+        sight=submission.sight,
+        job_class=job_class,
+    )
+
+
+def check_runnable(file: JobFile) -> None:
+    """Raise InputError for a job with nothing to run, and InfeasibleError for one that cannot be in time."""
+    check_feasible(file.job)
+    if file.run is None:
+        raise InputError(
+            f"{file.path}: a job must have a command, got no 'run'; write 'run: python train.py'"
+        )
+
+
+def _without_values(file: JobFile, path: str) -> JobFile:
+    """Return a file that says where it lies from anywhere, and names its secrets only."""
+    return dataclasses.replace(file, path=str(Path(path).absolute()), secrets=dict.fromkeys(file.secrets))
+
+
+def taken_over(envs: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the variables that are to be as they are where the job is submitted."""
+    found = {name: os.environ.get(name) for name, value in envs.items() if value is None}
+    for name, value in found.items():
+        if value is None:
+            raise InputError(
+                f"variable {name} must be set here or given a value in the job file, got neither"
+            )
+    return {name: value for name, value in found.items() if value is not None}

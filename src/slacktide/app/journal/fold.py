@@ -1,0 +1,35 @@
+"""All that a journal tells, for whoever asks again and again: read from a snapshot, then only what is new."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from slacktide.journal.events import Record
+from slacktide.journal.state.snapshots import known
+from slacktide.journal.state.world import World
+from slacktide.journal.store.base import Store
+
+
+class Fold:
+    """Folds a journal on from where it was last read.
+
+    What it returns changes when it is called again: who shares it with other threads holds its `lock` while
+    reading.
+    """
+
+    def __init__(self, store: Store, hear: Callable[[Record], None] = lambda record: None) -> None:
+        """Name the journal, and who is to hear of every event that is read, once and in order."""
+        self._store, self._hear = store, hear
+        self._world: World | None = None
+        self.lock = threading.RLock()
+
+    def __call__(self) -> World:
+        """Return all that the journal tells by now."""
+        with self.lock:
+            if self._world is None:
+                self._world = known(self._store)
+            for record in self._store.read(after=self._world.seq):
+                self._world.apply(record)
+                self._hear(record)
+            return self._world

@@ -1,0 +1,92 @@
+"""What a journal has learned of a job: how much work earlier runs of the same name really were."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from slacktide.app.journal.journal import open_journal
+from slacktide.core.errors import InputError, SlacktideError
+from slacktide.core.types import Job
+from slacktide.engine.bills.bill import measured_pace
+from slacktide.files.job import parse_job
+from slacktide.journal.events import Ended, PaceRevised, Record
+from slacktide.journal.state.snapshots import read_world
+from slacktide.journal.state.world import Track, World
+from slacktide.journal.store.real_path import real_path
+from slacktide.physics.pace import is_measured, mean_factor, whole_work
+from slacktide.results.last_runs import LastRun, LastRuns, WidthMeasured
+
+MOST_RUNS = 20
+"""Of more runs than this the last ones are looked at: what is older says little of the job today."""
+
+
+def last_runs(journal: Path, name: str) -> LastRuns | None:
+    """Return what runs of this name measured; None where there is no such run, or no journal to be read.
+
+    The journal is only read. It need not be there, and whoever plans need not mend one that is damaged:
+    `slacktide jobs` says what is wrong with it.
+    """
+    if not real_path(journal).exists():
+        return None
+    try:
+        with open_journal(journal) as opened:
+            found = _measured(read_world(opened.store), name)
+            if not found:
+                return None
+            last, _ = found[-1]
+            records = list(opened.store.read(job=last.job))
+    except SlacktideError:
+        return None
+    works = [whole_work(track.pace, job.work_gpu_hours) for track, job in found if track.pace is not None]
+    return LastRuns(len(found), sum(works) / len(works), _last(*found[-1], records))
+
+
+def _measured(world: World, name: str) -> list[tuple[Track, Job]]:
+    """Return the last runs of this name that succeeded and were measured, oldest first, with their jobs."""
+    alike = re.compile(rf"{re.escape(name)}(-[0-9]+)?")
+    alike_jobs = world.jobs.walk([job for job in world.jobs if alike.fullmatch(job)])
+    named = [track for track in alike_jobs if _was_measured(track)]
+    read = ((track, _file_of(track)) for track in named[-MOST_RUNS:])
+    # A job that is called NAME-2 looks like the second run of NAME; its file says which it is.
+    return [(track, job) for track, job in read if job is not None and job.name == name]
+
+
+def _was_measured(track: Track) -> bool:
+    """Whether a run was done by real workers that reported: a dry run takes the file's word for it."""
+    done, pace = track.ended is not None and track.ended.status == "succeeded", measured_pace(track)
+    return done and track.held_attempt > 0 and pace is not None and is_measured(pace)
+
+
+def _file_of(track: Track) -> Job | None:
+    """Return the job as its file said it; None where the file cannot be read as it could then."""
+    told = track.submitted
+    try:
+        return parse_job(told.text, path=told.path, now=datetime.fromisoformat(told.submitted_utc)).job
+    except InputError:
+        return None
+
+
+def _last(track: Track, job: Job, records: Iterable[Record]) -> LastRun:
+    hours: dict[int, float] = defaultdict(float)
+    ended, pace = datetime.fromtimestamp(0, UTC), track.pace
+    assert pace is not None
+    for record in records:
+        if isinstance(record.event, PaceRevised):
+            hours[record.event.gpus] += record.event.measured_hours
+        elif isinstance(record.event, Ended):
+            ended = record.time_utc
+    return LastRun(
+        job=track.job,
+        ended_utc=ended,
+        work_gpu_hours=whole_work(pace, job.work_gpu_hours),
+        work_spread_share=math.expm1(math.sqrt(max(pace.variance, 0.0))),
+        file_work_gpu_hours=job.work_gpu_hours,
+        widths=tuple(
+            WidthMeasured(gpus, seen, mean_factor(pace, gpus)) for gpus, seen in sorted(hours.items())
+        ),
+    )

@@ -1,0 +1,101 @@
+"""Where a controller's jobs stand at a moment: what the journal tells, and the stretch that each is in."""
+
+from __future__ import annotations
+
+from slacktide.app.jobs.controller import Controller
+from slacktide.app.journal.listing import elapsed_hours, health_of, held_by, policy_of, status_of
+from slacktide.core.types import Job, Quote
+from slacktide.engine.bills.bill import as_measured, on_demand_alone
+from slacktide.engine.job.account import Account
+from slacktide.engine.job.lane import Lane
+from slacktide.journal.state.world import Track
+from slacktide.physics.ledger import added
+from slacktide.report.live.rows import Standing
+
+LEAST_SHARE = 0.02
+"""Nothing is projected from less of the work than this."""
+SHOWN_SLOTS = 120
+"""More slots of the past than most terminals have room for."""
+
+
+class Standings:
+    """Looks at the jobs of a controller as often as they are to be shown."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._alone: dict[str, tuple[Job, float | None]] = {}
+
+    def of(self, job: str, now_hours: float) -> Standing | None:
+        """Say where a job stands now; None where its market is gone, so that nobody can say."""
+        engine, track = self._controller.engine, self._controller.world.jobs[job]
+        if engine.troubles.has(job, "market"):
+            return None
+        lane, one, facts = engine.lane(track), engine.account(track, now_hours), engine.facts.get(job)
+        bill = track.bill if one is None else added(track.bill, one.priced)
+        state, held = track.state if one is None else one.state, held_by(track)
+        hours, measured = elapsed_hours(track, now_hours), as_measured(track, lane.job)
+        alone_usd = self._whole_usd(job, lane, measured)
+        projected = _projected(measured, hours, state.progress_gpu_hours, bill.cost_usd, alone_usd)
+        return Standing(
+            name=job,
+            job=lane.job,
+            policy=policy_of(track),
+            pool=lane.market_pool.name,
+            status=status_of(track, self._controller.world, in_charge=True),
+            health=health_of(track, now_hours, lane.job.deadline_hours),
+            hours=hours,
+            projected_hours=projected[0],
+            projected_usd=projected[1],
+            quotes=_quotes(lane, lane.slot(_shown_until(track, now_hours))),
+            spot_gpus=held.spot_gpus,
+            on_demand_gpus=held.on_demand_gpus,
+            progress_gpu_hours=state.progress_gpu_hours,
+            estimated=track.estimated if one is None else _is_estimate(track, one),
+            spot_usd=bill.spot_usd,
+            on_demand_usd=bill.on_demand_usd,
+            on_demand_alone_usd=alone_usd,
+            metrics={} if facts is None else facts.metrics,
+            may_move=lane.ground is not None,
+            move_usd=bill.move_usd,
+        )
+
+    def _whole_usd(self, job: str, lane: Lane, measured: Job) -> float | None:
+        """Return what the whole work would cost on demand, worked out anew when its pace is revised."""
+        known = self._alone.get(job)
+        if known is None or known[0] != measured:
+            run = on_demand_alone(lane, measured)
+            known = self._alone[job] = measured, None if run is None else run.cost_usd
+        return known[1]
+
+
+def _projected(
+    job: Job, hours: float, progress_gpu_hours: float, cost_usd: float, alone_usd: float | None
+) -> tuple[float | None, float | None]:
+    """Say when a job will be done and for how much, as it went so far; None while too little is done.
+
+    Where that would be after a hard deadline the guard rents on demand: then at the deadline, or as soon as
+    possible, with the rest of the work paid on demand.
+    """
+    share = progress_gpu_hours / job.work_gpu_hours
+    if not LEAST_SHARE <= share < 1:
+        return None, None
+    finish = hours / share
+    if not job.hard or finish <= job.deadline_hours or alone_usd is None:
+        return finish, cost_usd / share
+    soonest = hours + job.work_hours(job.fastest_width) * (1 - share)
+    return max(soonest, job.deadline_hours), cost_usd + alone_usd * (1 - share)
+
+
+def _is_estimate(track: Track, one: Account) -> bool:
+    """Whether real workers never reported how much is done; in a dry run nobody does."""
+    return one.priced.stretch.estimated and track.held is not None
+
+
+def _shown_until(track: Track, now_hours: float) -> float:
+    return track.began_hours + elapsed_hours(track, now_hours)
+
+
+def _quotes(lane: Lane, slot: int) -> list[Quote]:
+    """Return what the market offered in the last slots, the present one last, also before the job began."""
+    first = max(0, slot - SHOWN_SLOTS + 1)
+    return [lane.quote(each) for each in range(first, slot + 1)]

@@ -1,0 +1,4 @@
+"""Markets: read, made, followed and forecast.
+
+Begin with `market`.
+"""

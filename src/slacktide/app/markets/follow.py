@@ -1,0 +1,133 @@
+"""Following live prices into a market table, until somebody says stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from slacktide.core.errors import InputError
+from slacktide.core.units import format_duration
+from slacktide.market.formats.reading.samples import ASSUMED_SPOT_GPUS, MAX_SPOT_GPUS, MAX_USD_PER_GPU_HOUR
+from slacktide.market.formats.tables.table_notes import TableNotes
+from slacktide.market.live.base import PriceFeed, feeds, open_feed, without_settings
+from slacktide.market.live.following.follower import Follower, FollowStep
+from slacktide.market.live.following.table import FollowedTable
+
+SHORTEST_HOURS, LONGEST_HOURS = 1.0 / 60.0, 24.0
+"""Slots between which a table can be kept: sources have quotas, and a day is too long for any job."""
+MOST_SINCE_HOURS = 24.0 * 366
+ONCE_TRIES = 4
+"""How often a source that does not answer is asked by whoever wants one answer."""
+ONCE_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowRequest:
+    """What to follow into which table."""
+
+    feed: str
+    """`aws:p5.48xlarge`, with settings after a question mark."""
+    path: str
+    zones: tuple[str, ...] = ()
+    """Zones or regions; none: all that the source has."""
+    every_hours: float = 5.0 / 60.0
+    """How long a slot of the table is."""
+    since_hours: float = 14.0 * 24.0
+    """How far back a new table begins, where the source tells prices of then."""
+    spot_gpus: int = ASSUMED_SPOT_GPUS
+    """Spot GPUs to assume where nothing was seen, which no source tells."""
+    on_demand_usd: float | None = None
+    """USD per GPU-hour on demand, where the source does not tell."""
+
+    def __post_init__(self) -> None:
+        if not SHORTEST_HOURS <= self.every_hours <= LONGEST_HOURS:
+            shortest, longest = format_duration(SHORTEST_HOURS), format_duration(LONGEST_HOURS)
+            came = format_duration(self.every_hours)
+            raise InputError(f"slots must be between {shortest} and {longest} long, got {came}")
+        if not 0 <= self.since_hours <= MOST_SINCE_HOURS:
+            raise InputError(f"a table must begin within a year, got {format_duration(self.since_hours)}")
+        if not 0 <= self.spot_gpus <= MAX_SPOT_GPUS:
+            raise InputError(f"spot_gpus must be >= 0, got {self.spot_gpus}")
+        if self.on_demand_usd is not None and not 0 <= self.on_demand_usd <= MAX_USD_PER_GPU_HOUR:
+            raise InputError(f"on_demand_usd must be >= 0 and finite, got {self.on_demand_usd}")
+
+
+@dataclass(frozen=True, slots=True)
+class FeedKind:
+    """A source of prices that is known."""
+
+    name: str
+    summary: str
+    settings: tuple[str, ...]
+
+
+def known_feeds() -> list[FeedKind]:
+    """List the sources of prices, with a sentence about each."""
+    return [
+        FeedKind(name, feeds.summary(name), tuple(key for key in feeds.parameters(name) if key != "what"))
+        for name in feeds
+    ]
+
+
+def check_feed_named(spec: str, zones: Sequence[str]) -> None:
+    """Check a feed against the contract; raises InputError with what does not hold."""
+    from slacktide.checks.policy import CheckFailed
+    from slacktide.checks.price_feed import check_feed
+
+    try:
+        check_feed(open_feed(spec), zones)
+    except CheckFailed as error:
+        raise InputError(f"{spec} does not keep the contract: {error}") from error
+
+
+def follow(
+    request: FollowRequest,
+    tell: Callable[[FollowStep], object],
+    *,
+    once: bool = False,
+    feed: PriceFeed | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    sleep: Callable[[float], object] = time.sleep,
+) -> None:
+    """Follow a feed into a table, for good or until it answered once; each step is told.
+
+    Interrupting it at any moment leaves a table that can be read and gone on with. Raises InputError for what
+    cannot be followed, and with `once` FeedUnreachable where there was no answer.
+    """
+    source = open_feed(request.feed) if feed is None else feed
+    notes = TableNotes(
+        feed=without_settings(request.feed),
+        zones=request.zones,
+        slot_hours=request.every_hours,
+        spot_gpus=request.spot_gpus,
+    )
+    with FollowedTable(request.path, notes) as table:
+        follower = Follower(
+            source,
+            table,
+            zones=request.zones,
+            slot_hours=request.every_hours,
+            since_hours=request.since_hours,
+            on_demand_usd=request.on_demand_usd,
+        )
+        while True:
+            step = follower.step(now())
+            over = once and _is_over(step, follower)
+            tell(step)
+            if over:
+                return
+            sleep(step.wait_s)
+
+
+def _is_over(step: FollowStep, follower: Follower) -> bool:
+    """Whether asking once came to an end; raises what kept it from one."""
+    if step.error is None:
+        return True
+    if follower.failures >= ONCE_TRIES or step.wait_s > ONCE_PATIENCE_S:
+        raise step.error
+    return False
+
+
+__all__ = ["FeedKind", "FollowRequest", "FollowStep", "check_feed_named", "follow", "known_feeds"]

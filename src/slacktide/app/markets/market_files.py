@@ -1,0 +1,129 @@
+"""Markets as files: read in any known format, made synthetically, and written as tables of regular slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slacktide.core.errors import InputError
+from slacktide.market.base import Market
+from slacktide.market.formats.skypilot import write_skypilot
+from slacktide.market.formats.tables.table import write_table
+from slacktide.market.source import open_market
+from slacktide.market.synthetic.profiles import profile as profile_named
+from slacktide.market.synthetic.synthetic import synthesize
+
+ENDINGS = (".csv", ".csv.gz", ".parquet", ".json")
+"""Of files that a market can be written to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRequest:
+    """A market, and how to read it where its file leaves something open."""
+
+    source: str
+    """A file, or `synthetic:PROFILE`."""
+    pool: str | None = None
+    """Only this pool of it."""
+    slot_hours: float | None = None
+    gaps: str = "hold"
+    """What a hole means: refuse, hold or empty."""
+    sort: bool = False
+    """Whether rows may be out of order."""
+    duplicates: str = "refuse"
+    """Which of two rows for one time to keep: refuse, first or last."""
+    spot_usd: float | None = None
+    """USD per GPU-hour, where the file has no price."""
+    on_demand_usd: float | None = None
+    spot_gpus: int | None = None
+    """What is available, where the file has prices only."""
+    gpus_per_instance: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticRequest:
+    """A synthetic market like a profile, by its name."""
+
+    profile: str
+    days: float = 30.0
+    seed: int = 0
+    slot_hours: float | None = None
+    """None: the profile's."""
+    pools: int = 1
+
+
+def read_market(request: ReadRequest, *, journal: Path | None = None) -> Market:
+    """Read a market; of pools with prices only, a journal's own tries say what is available.
+
+    Raises InputError or FileError for what cannot be read.
+    """
+    found = open_market(
+        request.source,
+        slot_hours=request.slot_hours,
+        gaps=request.gaps,
+        unsorted="sort" if request.sort else "refuse",
+        duplicates=request.duplicates,
+        spot_usd=request.spot_usd,
+        on_demand_usd=request.on_demand_usd,
+        spot_gpus=request.spot_gpus,
+        gpus_per_instance=request.gpus_per_instance,
+    )
+    if journal is not None:
+        from slacktide.app.planning.live_prices import with_spot_seen
+
+        found = with_spot_seen(found, journal)
+    return found if request.pool is None else replace(found, pools=(found.pool(request.pool),))
+
+
+def import_market(request: ReadRequest, out: str, *, force: bool = False) -> Market:
+    """Read a market and write it as a table; raises InputError for an `out` that must not be written."""
+    check_out(out, force=force)
+    found = read_market(request)
+    write_market(found, out)
+    return found
+
+
+def synthesize_market(request: SyntheticRequest, out: str, *, force: bool = False) -> Market:
+    """Make a synthetic market and write it; raises as `import_market` does."""
+    check_out(out, force=force)
+    found = synthesize(
+        profile_named(request.profile),
+        days=request.days,
+        seed=request.seed,
+        slot_hours=request.slot_hours,
+        pools=request.pools,
+    )
+    write_market(found, out)
+    return found
+
+
+def check_out(out: str, *, force: bool) -> None:
+    """Refuse a file before the work is done, not after it."""
+    if not out.endswith(ENDINGS):
+        raise InputError(f"{out}: OUT must end in {', '.join(ENDINGS)}; add an extension")
+    if Path(out).is_dir():
+        raise InputError(f"{out}: OUT must be a file, got a folder; name a file in it")
+    if Path(out).exists() and not force:
+        raise InputError(f"{out}: OUT must not exist yet, found a file; give --force to replace it")
+
+
+def write_market(found: Market, out: str) -> None:
+    """Write a market in the format of the file's ending; raises InputError for one that cannot hold it."""
+    if not out.endswith(".json"):
+        write_table(found, out)
+    elif len(found) > 1:
+        raise InputError(f"{out}: a SkyPilot trace holds one pool, got {len(found)}; write a .csv instead")
+    else:
+        write_skypilot(found.pools[0], out)
+
+
+__all__ = [
+    "Market",
+    "ReadRequest",
+    "SyntheticRequest",
+    "check_out",
+    "import_market",
+    "read_market",
+    "synthesize_market",
+    "write_market",
+]

@@ -1,0 +1,93 @@
+"""The learner behind `policy: auto`: whom it trusts, how to teach it, and how to have it forget."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slacktide.app.jobs.feasible import check_feasible
+from slacktide.app.markets.market import MarketSpec
+from slacktide.core.errors import InputError
+from slacktide.files.job import read_job_file
+from slacktide.policies.selection.hedge import Hedge
+from slacktide.policies.selection.pool import POOLS
+from slacktide.policies.selection.state_file import Saved, default_path, forget
+from slacktide.simulation.compare import Progress, setting_for
+from slacktide.simulation.parallel.base import HERE, Spread
+from slacktide.simulation.selection import arms_of, fresh, random_tasks, select
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lessons:
+    """A job file that is started at random times of a market, to learn which policies do well."""
+
+    path: str
+    market: MarketSpec = field(default_factory=MarketSpec)
+    jobs: int = 200
+    """How many starts."""
+    seed: int = 0
+
+
+def learned_path(named: str | None) -> Path:
+    """Return the file with the learned state: the one that is named, or the user's own."""
+    return Path(named) if named else default_path()
+
+
+def learned(path: Path, pool_of: str | None = None) -> Hedge:
+    """Return what was learned, or the trust of the first day over the pool that is asked for.
+
+    Raises InputError where it was learned over another pool, FileError for a file that is no learned state.
+    """
+    return _saved(path, pool_of).read()
+
+
+def teach(
+    path: Path,
+    lessons: Lessons,
+    *,
+    pool_of: str | None = None,
+    progress: Progress | None = None,
+    spread: Spread = HERE,
+) -> Hedge:
+    """Try every policy on each start of a job, move trust to those that did well, and return what is known.
+
+    Raises as `learned` does, InputError for a seed that is none, and InfeasibleError for a job that cannot be
+    done in time.
+    """
+    if lessons.seed < 0:
+        raise InputError(f"seed must be >= 0, got {lessons.seed}")
+    saved, file = _saved(path, pool_of), read_job_file(lessons.path)
+    check_feasible(file.job)
+    market = lessons.market.open(file.market)
+    tasks = random_tasks(file.job, market, lessons.jobs, pool=lessons.market.pool, seed=lessons.seed)
+    select(
+        tasks,
+        arms_of(saved.read()),
+        saved,
+        setting=lambda pool: setting_for(market, pool, None),
+        seed=lessons.seed,
+        # Two streams may teach one state at the same time; their jobs need names of their own.
+        name=f"{file.job.name}-{secrets.token_hex(4)}",
+        progress=progress,
+        spread=spread,
+    )
+    return saved.read()
+
+
+def _saved(path: Path, wanted: str | None) -> Saved:
+    """Return the state, seen to be over the pool that was asked for."""
+
+    def begin() -> Hedge:
+        return fresh(POOLS[wanted or "auto"])
+
+    saved = Saved(path, begin)
+    if wanted is not None and saved.read().arms != begin().arms:
+        raise InputError(
+            f"{path}: must have been learned over the pool {wanted!r}, got another; "
+            "forget it with --reset, or keep a second one with --state"
+        )
+    return saved
+
+
+__all__ = ["Hedge", "Lessons", "forget", "learned", "learned_path", "teach"]

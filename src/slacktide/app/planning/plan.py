@@ -1,0 +1,157 @@
+"""Plans: what a job would probably cost and when it would be done, before anyone pays."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from slacktide.app.jobs.feasible import check_feasible
+from slacktide.app.jobs.ground import ground_for
+from slacktide.app.journal.last_runs import last_runs
+from slacktide.app.markets.market import DEFAULT_MARKET, MarketSpec, as_market
+from slacktide.app.planning.backtest import DEFAULT_POLICIES
+from slacktide.app.planning.beginning import Beginning, as_submitted, at_slot
+from slacktide.app.planning.live_prices import with_age, with_spot_seen
+from slacktide.core.errors import InfeasibleError, InputError
+from slacktide.core.register import Spec
+from slacktide.core.types import Job
+from slacktide.engine.job.placement import cheapest, pool_bills
+from slacktide.files.job import read_job_file
+from slacktide.market.base import Market, Pool
+from slacktide.market.live.feed import feed_path, is_feed
+from slacktide.policies.selection.pool import AUTO
+from slacktide.policies.view import Policy
+from slacktide.results.plan import JobPlan, Outlook
+from slacktide.simulation.compare import Progress, label
+from slacktide.simulation.plan.checkpoints import advise
+from slacktide.simulation.plan.outlook import Begin, best_case, look_ahead, without_cap
+from slacktide.simulation.selection import resolve_policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """A plan for a job file, which says its market and policy where the request does not."""
+
+    path: str
+    market: MarketSpec = field(default_factory=MarketSpec)
+    policy: Spec | None = None
+    journal: Path | None = None
+    """Where earlier runs of the job may be found; None: nobody looks for them."""
+
+
+def make_plan(request: PlanRequest, *, progress: Progress | None = None) -> JobPlan:
+    """Plan a job file; raises as `plan` does."""
+    file = read_job_file(request.path)
+    request, start = settled(request, file.market)
+    market = market_for(request, file.market)
+    policy = file.policy if request.policy is None else request.policy
+    job = file.job
+    if job.pools and request.market.pool is not None:
+        ground = ground_for(job, file.gpu, market, [], request.market.pool)
+        job = job if ground is None else ground.places.jobs[0]
+    made = plan(
+        job,
+        market,
+        policy,
+        pool=request.market.pool,
+        start=start,
+        checkpoint_takes_hours=file.checkpoint_takes_hours,
+        progress=progress,
+    )
+    before = None if request.journal is None else last_runs(request.journal, file.job.name)
+    return dataclasses.replace(made, last_runs=before)
+
+
+def settled(request: PlanRequest, written: str | None) -> tuple[PlanRequest, Beginning]:
+    """Return a request on the market that the job would be on, and where on it the job would begin."""
+    market, start = as_submitted(request.market, written, request.journal)
+    return dataclasses.replace(request, market=market), start
+
+
+def market_for(request: PlanRequest, written: str | None) -> Market:
+    """Open the market of a plan, with what the journal saw of its spot and a warning of old prices."""
+    market = with_spot_seen(request.market.open(written), request.journal)
+    named = request.market.named(written) or ""
+    return with_age(market, feed_path(named), datetime.now(UTC)) if is_feed(named) else market
+
+
+def plan(
+    job: Job,
+    market: Market | Pool | str = DEFAULT_MARKET,
+    policy: Spec | Policy = AUTO,
+    *,
+    others: Sequence[Spec | Policy] = DEFAULT_POLICIES,
+    pool: str | None = None,
+    slot_hours: float | None = None,
+    start: int | Beginning | None = None,
+    checkpoint_takes_hours: float | None = None,
+    progress: Progress | None = None,
+) -> JobPlan:
+    """Say what a job would probably cost and when it would be done, before anyone pays.
+
+    Futures are drawn from a model that the market's past taught; recent starts of the market stand beside
+    them. Without `pool` it is the pool that a run would choose, and without `start` the slot of it in which a
+    run would begin: what the market does afterwards is not known to the plan. How long a checkpoint takes is
+    assumed for the advice how often to save, unless it is given. Raises InfeasibleError when the job cannot
+    be done in time, or not for its maximum cost.
+    """
+    check_feasible(job)
+    if math.isinf(job.deadline_hours):
+        raise InputError("a job to plan must have a deadline, got none; add `deadline:` to its file")
+    made = {label(one): one for one in (resolve_policy(spec, key=job.name) for spec in (policy, *others))}
+    opened = as_market(market, slot_hours)
+    begin, bills = _begin(job, opened, pool, start if isinstance(start, Beginning) else at_slot(start))
+    medians = [(name, float(np.median(usd))) for name, usd in bills.items()]
+    ranked = sorted(medians, key=lambda found: (found[0] != begin.pool, found[1]))
+    result = look_ahead(job, begin, list(made.values()), pools=ranked, progress=progress)
+    _check_affordable(job, begin, next(iter(made.values())), result.outlooks[-1])
+    advice = advise(job, begin.place, result.gpus, checkpoint_takes_hours)
+    return dataclasses.replace(result, checkpoints=advice)
+
+
+def _begin(
+    job: Job, market: Market, pool: str | None, start: Beginning
+) -> tuple[Begin, dict[str, list[float]]]:
+    """Return where a job would begin, and its bills in all pools where one must be chosen."""
+    bills = {} if pool is not None else pool_bills(job, market, lambda each: start.slot(job, each))
+    place = market.pool(pool) if pool is not None else cheapest(market, bills)
+    return Begin.at(market, place.name, start.of(job, place)), bills
+
+
+def check_plan(request: PlanRequest) -> None:
+    """Raise InfeasibleError where a plan of this job would be refused, without making all of it.
+
+    For whoever runs a job without looking at its plan first.
+    """
+    file = read_job_file(request.path)
+    check_feasible(file.job)
+    if file.job.max_cost_usd is None or math.isinf(file.job.deadline_hours):
+        return  # without a deadline it is of a fleet, which decides what it can pay for
+    request, start = settled(request, file.market)
+    market = request.market.open(file.market)
+    policy = resolve_policy(file.policy if request.policy is None else request.policy, key=file.job.name)
+    begin, _ = _begin(file.job, market, request.market.pool, start)
+    _check_affordable(file.job, begin, policy, best_case(file.job, begin))
+
+
+def _check_affordable(job: Job, begin: Begin, policy: Policy, best: Outlook) -> None:
+    """Raise InfeasibleError when not even perfect foresight could pay for the job on a good day.
+
+    What the policy would need is computed without max_cost, which would otherwise limit it.
+    """
+    if job.max_cost_usd is None:
+        return
+    cheapest = min(best.futures.cost_usd.p10, best.history.cost_usd.p10)
+    if cheapest > job.max_cost_usd:
+        needed = without_cap(job, begin, policy).cost_usd.p90
+        raise InfeasibleError(
+            f"max_cost must allow at least {cheapest:.2f} USD, which is what perfect foresight would "
+            f"pay on a good day (p10), got {job.max_cost_usd:.2f} USD; {label(policy)} would need "
+            f"{needed:.2f} USD (p90) if there were no max_cost"
+        )

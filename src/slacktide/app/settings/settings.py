@@ -1,0 +1,221 @@
+"""What holds for a command, and where each value comes from.
+
+The order, the strongest first: flag, environment, the chosen profile, project file, user's file, built in.
+A profile may be in both files; what the project's says of it comes first.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from slacktide.app.settings import keys
+from slacktide.app.settings.files import (
+    PATHS,
+    SettingsFile,
+    Table,
+    is_foreign,
+    is_open_to_others,
+    is_seen,
+    project_path,
+    read_settings,
+    user_path,
+)
+from slacktide.core.errors import FileError, InputError, UnknownNameError, shown
+
+PROFILE_VARIABLE = "SLACKTIDE_PROFILE"
+TOKEN_COMMAND_S = 60.0
+"""How long a command that prints a token may take: it may ask its user for a passphrase."""
+
+
+class Setting(NamedTuple):
+    """A value, and the table that it is from."""
+
+    value: Any
+    table: Table
+    names: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.table.file.path
+
+    @property
+    def line(self) -> int | None:
+        """The line in it."""
+        return self.table.line(*self.names)
+
+    def error(self, message: str) -> FileError:
+        """Return what is wrong with it as an error that names its place."""
+        return FileError(message, path=self.path, line=self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the settings files say together."""
+
+    project: SettingsFile | None
+    user: SettingsFile | None
+    profile: str = ""
+    """The chosen one; empty: none."""
+    notes: tuple[str, ...] = ()
+    """What the user must be told."""
+
+    @property
+    def files(self) -> tuple[SettingsFile, ...]:
+        """Those that are there, the stronger first."""
+        return tuple(file for file in (self.project, self.user) if file is not None)
+
+    @property
+    def tables(self) -> list[Table]:
+        """All tables that count, the strongest first."""
+        chosen = [file.profiles[self.profile] for file in self.files if self.profile in file.profiles]
+        return [*chosen, *(file.top for file in self.files)]
+
+    def get(self, key: str) -> Setting | None:
+        """Return a setting; None where no file has it.
+
+        A journal hides the servers of weaker tables: who names one there means it.
+        """
+        for table in self.tables:
+            if key in table.values:
+                value = keys.KEYS[key].read(table.values[key])
+                return Setting(_from_its_folder(key, value, table), table, (key,))
+            if key == "server" and "journal" in table.values:
+                return None
+        return None
+
+    def defaults(self, *command: str) -> dict[str, Setting]:
+        """Return what the files say under `defaults` for a command: options, and commands below it."""
+        found: dict[str, Setting] = {}
+        for table in reversed(self.tables):
+            inside: Any = table.values.get(keys.DEFAULTS, {})
+            for name in command:
+                inside = inside.get(name, {}) if isinstance(inside, Mapping) else {}
+            if isinstance(inside, Mapping):
+                names = (keys.DEFAULTS, *command)
+                found |= {key: Setting(value, table, (*names, key)) for key, value in inside.items()}
+        return found
+
+
+def read_all(profile: str | None = None) -> Settings:
+    """Read the project's and the user's file; raises FileError and UnknownNameError for what is wrong there.
+
+    `profile` is the one chosen on the command line or in the environment, before that of the files.
+    """
+    own, notes = user_path(), list[str]()
+    user = read_settings("user", own) if is_seen(own) else None
+    if user is not None and user.holds_token and is_open_to_others(own):
+        notes.append(f"{own} holds a token and must be readable by you alone; `chmod 600 {own}`")
+    project = _project(notes)
+    files = [file for file in (project, user) if file is not None]
+    written = [str(file.tree[keys.PROFILE]) for file in files if keys.PROFILE in file.tree]
+    chosen = profile or next(iter(written), "")
+    known = {name for file in files for name in file.profiles}
+    if chosen and chosen not in known:
+        raise UnknownNameError("a profile", chosen, known)
+    return Settings(project, user, chosen, tuple(notes))
+
+
+def _project(notes: list[str]) -> SettingsFile | None:
+    path = project_path()
+    if path is None or path == user_path():
+        return None
+    if is_foreign(path):
+        notes.append(f"{path} is left out: it belongs to another user")
+        return None
+    return read_settings("project", path)
+
+
+def _from_its_folder(key: str, value: str | float, table: Table) -> str | float:
+    """Return a path as seen from the folder of the file that names it; other values as they are."""
+    folder = table.file.path.parent
+    if key in PATHS:
+        return str(folder / Path(str(value)).expanduser())
+    if key == "market":
+        return ",".join(_seen_from(folder, part.strip()) for part in str(value).split(","))
+    return value
+
+
+def _seen_from(folder: Path, source: str) -> str:
+    """Return a market that may be a file; a prefix such as `feed:` stays, and so does a synthetic one."""
+    prefix, colon, rest = source.rpartition(":")
+    path = folder / Path(rest).expanduser()
+    return f"{prefix}{colon}{path}" if prefix != "synthetic" and path.exists() else source
+
+
+def token_for(server: str, settings: Settings, *, own_choice: bool) -> str:
+    """Return the token for a server; empty where there is none.
+
+    A token goes to the server of its table; one in a table without a server goes to any server that the
+    user named. To one that only a project's file names (`own_choice` is false) goes none unless the user's
+    own file names that server too: else a folder from anywhere could collect tokens.
+    """
+    given = os.environ.get(keys.KEYS["token"].variable, "")
+    known = [table for table in _user_tables(settings) if _same(table.values.get("server"), server)]
+    if not own_choice and not known:
+        raise InputError(
+            f"a server in a project's file must be in your own file too, found {shown(server)} only there; "
+            f"add it with `slacktide config set server {server}`, or give it with --server"
+        )
+    if given:
+        return given
+    own = [table for table in settings.tables if table.file.kind == "user"]
+    free = [table for table in own if "server" not in table.values] if own_choice else []
+    for table in [*known, *free]:
+        token = _token_of(table)
+        if token:
+            return token
+    return ""
+
+
+def _user_tables(settings: Settings) -> Iterator[Table]:
+    if settings.user is not None:
+        chosen = [table for table in settings.tables if table.file is settings.user]
+        yield from chosen
+        yield from (table for table in settings.user.profiles.values() if table not in chosen)
+
+
+def _same(one: object, other: str) -> bool:
+    return isinstance(one, str) and one.rstrip("/") == other.rstrip("/")
+
+
+def _token_of(table: Table) -> str:
+    """Return the token that a table gives in one way or another; empty where it gives none."""
+    name = next((key for key in keys.TOKEN_KEYS if key in table.values), None)
+    if name is None:
+        return ""
+    setting = Setting(_from_its_folder(name, table.values[name], table), table, (name,))
+    found = str(setting.value)
+    if name == "token_file":
+        found = _first_line_of(setting)
+    elif name == "token_command":
+        found = _printed_by(setting)
+    if ":" not in found:
+        raise setting.error(f"{name} must give a token as NAME:SECRET, got something else (not shown)")
+    return found
+
+
+def _first_line_of(setting: Setting) -> str:
+    try:
+        return (Path(setting.value).read_text(encoding="utf-8").splitlines() or [""])[0].strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise setting.error(f"token_file must be readable, got: {reason}") from error
+
+
+def _printed_by(setting: Setting) -> str:
+    try:
+        command = shlex.split(setting.value)
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, timeout=TOKEN_COMMAND_S, check=True, encoding="utf-8"
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise setting.error(f"token_command must print a token, got: {reason}") from error
+    return (done.stdout.splitlines() or [""])[0].strip()

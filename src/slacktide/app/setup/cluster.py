@@ -1,0 +1,64 @@
+"""A local Ray cluster to try things out on: start it, look at it, lose a node of it, end it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slacktide.backends.ray.cluster_file import ClusterNote
+from slacktide.core.errors import InputError
+from slacktide.results.machines.cluster import ClusterStatus, NodeStatus
+from slacktide.testing.ray import local_cluster
+
+NONE = "there must be a local cluster, found none; start one with `slacktide cluster up`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRequest:
+    """Which nodes a cluster is to have."""
+
+    spot: int = 3
+    """How many nodes are labelled as spot."""
+    on_demand: int = 1
+    gpus: int = 1
+    """The GPUs of each node; they are there in name only."""
+
+
+def start_cluster(request: ClusterRequest) -> tuple[ClusterStatus, bool]:
+    """Start a cluster unless there is one; say whether it was started now.
+
+    Raises InputError where Ray is missing, and BackendError where it does not start.
+    """
+    note, started = local_cluster.start(request.spot, request.on_demand, request.gpus)
+    return _status(note), started
+
+
+def cluster_status() -> ClusterStatus | None:
+    """Return how the cluster is; None: there is none."""
+    note = local_cluster.find()
+    return None if note is None else _status(note)
+
+
+def kill_node(name: str) -> NodeStatus:
+    """Kill a node and all that runs on it, and return how it was before; raises InputError."""
+    note = local_cluster.find()
+    if note is None:
+        raise InputError(NONE)
+    before = _status(note)
+    killed = local_cluster.kill_node(note, name)
+    return next(node for node in before.nodes if node.id == killed.id)
+
+
+def end_cluster() -> bool:
+    """End the cluster and all that runs on it; False: there was none."""
+    return local_cluster.end()
+
+
+def _status(note: ClusterNote) -> ClusterStatus:
+    nodes = tuple(
+        NodeStatus(
+            name=state.node.name, id=state.node.id, capacity=state.node.kind, gpus=state.node.gpus,
+            alive=state.alive, workers=state.workers,
+        )
+        for state in local_cluster.look(note)
+    )  # fmt: skip
+    return ClusterStatus(up=note.is_up, address=note.address, token_path=str(note.token), nodes=nodes)

@@ -1,0 +1,35 @@
+"""Where shells look for completions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from slacktide.core.files import write_whole
+
+
+def install_script(shell: str, script: str) -> Path:
+    """Write the script of a shell to where that shell looks for it, and return where; raises FileError."""
+    path = script_path(shell)
+    write_whole(path, script.encode())
+    return path
+
+
+def script_path(shell: str) -> Path:
+    """Return where a shell looks for the completions of a user."""
+    home = Path(os.path.expanduser("~"))
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    return {
+        "bash": data / "bash-completion" / "completions" / "slacktide",
+        "zsh": data / "zsh" / "site-functions" / "_slacktide",
+        "fish": settings / "fish" / "completions" / "slacktide.fish",
+    }[shell]
+
+
+def next_step(shell: str, path: Path) -> str:
+    """Say what is left to do until completions work."""
+    if shell == "zsh":
+        return f"add `fpath=({path.parent} $fpath)` to ~/.zshrc, before compinit, and start a new shell"
+    needs = "; it needs the package bash-completion" if shell == "bash" else ""
+    return f"start a new shell{needs}"

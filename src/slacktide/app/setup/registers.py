@@ -1,0 +1,79 @@
+"""What is registered: policies, back ends and providers with a sentence each, and their contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from slacktide.core.errors import InputError
+from slacktide.core.register import Spec
+
+NOT_FOR_FILES = ("renter", "cloud")
+"""Parameters of a provider that no file gives."""
+
+
+def known_backends() -> list[dict[str, Any]]:
+    """List the back ends."""
+    from slacktide.backends.base import backends
+
+    return [{"name": name, "summary": backends.summary(name)} for name in backends]
+
+
+def known_policies() -> list[dict[str, Any]]:
+    """List the policies with their parameters."""
+    from slacktide.policies.base import policies
+
+    return [
+        {"name": name, "summary": policies.summary(name), "parameters": policies.parameters(name)}
+        for name in policies
+    ]
+
+
+def known_providers() -> list[dict[str, Any]]:
+    """List the providers with the settings that a machines file may give."""
+    from slacktide.providers.base import providers
+
+    def settings(name: str) -> dict[str, Any]:
+        return {key: usual for key, usual in providers.parameters(name).items() if key not in NOT_FOR_FILES}
+
+    return [
+        {"name": name, "summary": providers.summary(name), "parameters": settings(name)} for name in providers
+    ]
+
+
+def check_backend_named(name: str) -> None:
+    """Check a back end against the contract; raises InputError with what does not hold."""
+    from slacktide.backends.base import backends
+    from slacktide.checks import check_backend
+
+    make = backends.get(name)
+    with _kept_by(name):
+        check_backend(make)
+
+
+def check_policy_named(name: str, spec: Spec, examples: int) -> None:
+    """Check a policy against the contract; raises InputError with what does not hold."""
+    from slacktide.checks import check_policy
+    from slacktide.policies.base import policies
+
+    with _kept_by(name):
+        check_policy(policies.make(spec), examples=examples)
+
+
+def check_provider_of(file: str, provider: Callable[..., Any], spec: Any) -> None:
+    """Check the provider of a machines file against the contract; raises InputError likewise."""
+    from slacktide.checks import check_provider
+
+    with _kept_by(f"the provider of {file}"):
+        check_provider(provider, spec)
+
+
+@contextmanager
+def _kept_by(name: str) -> Iterator[None]:
+    from slacktide.checks import CheckFailed
+
+    try:
+        yield
+    except CheckFailed as error:
+        raise InputError(f"{name} does not keep the contract: {error}") from error

@@ -1,5 +1,0 @@
-"""Ray as the carrier of messages to machines, and a cluster of this machine to try it on."""
-
-from slacktide.backend.ray.backend import Ray
-
-__all__ = ["Ray"]

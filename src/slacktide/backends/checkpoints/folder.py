@@ -1,0 +1,169 @@
+"""The folder into which a job writes its checkpoints: what of it is copied, and how it is replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from slacktide.core.errors import BackendError
+from slacktide.core.files import make_durable
+
+OURS = ".slacktide"
+"""What the names of our own files in the folder begin with."""
+STAMP = f"{OURS}-checkpoint.json"
+"""Says which attempt of which job last worked in the folder."""
+
+
+class Look(NamedTuple):
+    """What tells whether a file is still the same."""
+
+    inode: int
+    bytes: int
+    changed_ns: int
+    mtime_ns: int
+
+
+class Listing(NamedTuple):
+    """What there was in a folder, by names relative to it with `/` between."""
+
+    files: Mapping[str, Look]
+    links: Mapping[str, str]
+    """Links that stay in the folder, with where they lead from where they are."""
+
+
+class Stamp(NamedTuple):
+    """Who last worked in a folder."""
+
+    owner: str
+    job: str
+    attempt: int
+
+
+def is_draft(name: str) -> bool:
+    """Whether a name is that of something half-written, or of ours."""
+    return name.endswith(".tmp") or name.startswith(OURS) or (name.startswith(".") and ".draft" in name)
+
+
+def listing(folder: Path) -> Listing:
+    """Return what is to be copied of a folder; raises OSError, also when something vanishes meanwhile.
+
+    Raises BackendError for a link that leads out of the folder: what is behind it would not be copied, so the
+    checkpoint would not be whole.
+    """
+    files: dict[str, Look] = {}
+    links: dict[str, str] = {}
+    for entry in _entries(folder):
+        name = os.path.relpath(entry.path, folder)
+        found = entry.stat(follow_symlinks=False)
+        if entry.is_symlink():
+            links[name] = _link(folder, name)
+        elif stat.S_ISREG(found.st_mode):
+            files[name] = look(found)
+    return Listing(files, links)
+
+
+def look(found: os.stat_result) -> Look:
+    """Return what of a file's state changes with its content."""
+    return Look(found.st_ino, found.st_size, found.st_ctime_ns, found.st_mtime_ns)
+
+
+def has_files(folder: Path) -> bool:
+    """Whether there is any file in a folder that could be part of a checkpoint."""
+    try:
+        return any(not entry.is_dir(follow_symlinks=False) for entry in _entries(folder))
+    except FileNotFoundError:
+        return False
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if is_draft(entry.name):
+            continue
+        yield entry
+        if entry.is_dir(follow_symlinks=False):
+            yield from _entries(Path(entry.path))
+
+
+def _link(folder: Path, name: str) -> str:
+    """Return where a link leads, relative to where it is; raises BackendError if that is outside."""
+    there = os.readlink(folder / name)
+    for root in (folder, folder.resolve()):
+        inside = os.path.relpath(os.path.normpath(root / Path(name).parent / there), root)
+        if inside != ".." and not inside.startswith("../"):
+            return os.path.relpath(inside, os.path.dirname(name) or ".")
+    raise BackendError(
+        f"links in a checkpoint must lead to files in it, got {name!r}, which leads elsewhere; "
+        "write the file itself"
+    )
+
+
+def safe_name(name: object) -> str:
+    """Return a name from a store if it is one of a file in the folder; raises ValueError."""
+    parts = name.split("/") if isinstance(name, str) else [""]
+    if any(part in ("", ".", "..") or "\0" in part for part in parts) or is_draft(parts[-1]):
+        raise ValueError(f"unsafe name {name!r}")
+    return "/".join(parts)
+
+
+def safe_link(name: str, there: object) -> str:
+    """Return where a link from a store leads if that is in the folder; raises ValueError."""
+    if not isinstance(there, str) or not there or "\0" in there or there.startswith("/"):
+        raise ValueError(f"unsafe link {name!r}")
+    inside = os.path.normpath(os.path.join(os.path.dirname(name), there))
+    if inside.split("/")[0] == "..":
+        raise ValueError(f"unsafe link {name!r}")
+    return there
+
+
+def read_stamp(folder: Path) -> Stamp | None:
+    """Return who last worked in a folder, None when nobody can say."""
+    try:
+        with open(os.open(folder / STAMP, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
+            fact = json.load(file)
+        return Stamp(str(fact["owner"]), str(fact["job"]), int(fact["attempt"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_stamp(folder: Path, stamp: Stamp) -> None:
+    """Say who works in a folder from now on; makes the folder; raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f"{STAMP}.tmp"
+    draft.unlink(missing_ok=True)
+    with open(draft, "x", encoding="utf-8") as file:
+        json.dump(stamp._asdict(), file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, folder / STAMP)
+
+
+def fresh_beside(folder: Path) -> Path:
+    """Return an empty folder next to this one in which a checkpoint is put together; raises OSError."""
+    fresh = folder.with_name(f".{folder.name}.slacktide-loading")
+    if fresh.exists():
+        shutil.rmtree(fresh)  # of somebody who was killed
+    fresh.mkdir(parents=True)
+    return fresh
+
+
+def put_in_place(fresh: Path, folder: Path) -> None:
+    """Let a folder be this new one; what was there is set aside next to it; raises OSError.
+
+    A kill in between leaves no folder, and then the next load puts it there.
+    """
+    aside = folder.with_name(f".{folder.name}.slacktide-replaced")
+    if folder.exists():
+        if aside.exists():
+            shutil.rmtree(aside)
+        os.rename(folder, aside)
+    os.rename(fresh, folder)
+    with suppress(OSError):
+        make_durable(folder.parent)

@@ -1,0 +1,318 @@
+"""The checkpoints of one job in a store, so that a kill at any moment leaves the last one whole.
+
+    <root>/<owner>/<job>/blobs/<sha256>.<nonce>                      the content of a file
+    <root>/<owner>/<job>/manifests/<attempt>-<number>-<nonce>.json   one whole checkpoint, written last
+
+A blob counts only once a manifest names it, and every writer writes blobs of its own, so whatever a writer
+leaves that was killed is garbage and not damage. The highest attempt wins, then the highest number: workers
+that were cut off and go on saving change nothing. What is not needed any more goes in two steps an hour apart
+(a manifest is retired, later its blobs are removed), so that a save that builds on it is over by then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from slacktide.backends.checkpoints import folder as disk
+from slacktide.backends.checkpoints.folder import Listing, Look, Stamp
+from slacktide.backends.checkpoints.manifest import (
+    Damaged,
+    Manifest,
+    Number,
+    Stored,
+    decode,
+    is_blob,
+    number_of,
+)
+from slacktide.backends.checkpoints.objects import Content, Objects
+from slacktide.core.errors import BackendError, InputError
+
+STREAMS = 4
+"""Files that are copied at the same time."""
+PASSES = 20
+"""How often a folder is listed until it stays the same while it is read; only what changed is read again."""
+KEPT_S = 3600.0
+"""For how long nothing is removed that a save under way may need."""
+
+_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}")
+
+
+class Fenced(BackendError):
+    """A newer set of workers has saved already, so an older one may not."""
+
+
+class Unsteady(BackendError):
+    """The folder changed all the time while it was read."""
+
+
+class Saved(NamedTuple):
+    """A checkpoint that is in the store, whole."""
+
+    attempt: int
+    number: int
+    done_share: float
+    files: int
+    bytes: int
+    copied_bytes: int
+    """What was not there yet."""
+
+
+class Loaded(NamedTuple):
+    """A checkpoint that the folder now holds."""
+
+    attempt: int
+    number: int
+    done_share: float
+    files: int
+    bytes: int
+    copied: bool = True
+    """Whether it was brought; False: the folder had it, or something newer, already."""
+
+
+@dataclass(slots=True)
+class Vault:
+    """The checkpoints of one job; all methods raise OSError when the store does not answer as it should."""
+
+    store: Any
+    """A pyarrow file system."""
+    root: str
+    owner: str
+    job: str
+    streams: int = STREAMS
+    kept_s: float = KEPT_S
+    moved: Callable[[], None] = lambda: None
+    """Called as bytes are read and copied: a sign of life."""
+    _objects: Objects = field(init=False)
+    _known: dict[tuple[str, Look], Stored] = field(default_factory=dict, init=False)
+    """What was last saved, by name and state of the file."""
+
+    def __post_init__(self) -> None:
+        for name in (self.owner, self.job):
+            if not _NAME.fullmatch(name):
+                raise InputError(f"a name in a store must be letters, digits, '.', '_' or '-', got {name!r}")
+        self._objects = Objects(self.store, self.root, f"{self.root}/{self.owner}/{self.job}", self.moved)
+
+    def latest(self) -> Manifest | None:
+        """Return the newest whole checkpoint; raises Damaged when its manifest cannot be read."""
+        current = [number for number, _ in self._manifests() if not number.retired]
+        if not current:
+            return None
+        newest = max(current)[:2]
+        # Two writers may have had the same number, when one was thought dead: the one with more work counts.
+        tied = [self._read(number) for number in current if number[:2] == newest]
+        return max(tied, key=lambda manifest: (manifest.done_share, manifest.written_utc))
+
+    def save(self, folder: Path, attempt: int, done_share: float) -> Saved:
+        """Copy what is new of a folder, blobs first and the manifest last.
+
+        Raises Fenced when a higher attempt has saved, Unsteady when the folder does not keep still, and
+        BackendError when it cannot be copied; then the checkpoint before stays the newest.
+        """
+        self._next_number(attempt)
+        before = self._content()
+        known = {key: one for key, one in self._known.items() if one.sha256 in before}
+        found, files, copied = self._copied(Path(folder), known, before)
+        if not files:
+            raise BackendError(f"{folder}: a checkpoint must have files, got an empty folder")
+        self._check_there(files)
+        number = self._next_number(attempt)
+        manifest = Manifest(
+            job=self.job,
+            attempt=attempt,
+            number=number,
+            done_share=done_share,
+            files=files,
+            links=found.links,
+            written_utc=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+        self._publish(Number(attempt, number, secrets.token_hex(4)), manifest)
+        self._known = {(name, found.files[name]): one for name, one in files.items()}
+        return Saved(attempt, number, done_share, len(files), manifest.size_bytes, copied)
+
+    def load(self, folder: Path) -> Loaded | None:
+        """Let a folder be the newest checkpoint, whole and nothing else; None when there is none.
+
+        What the folder held is set aside next to it. Raises Damaged, and leaves the folder as it is.
+        """
+        manifest = self.latest()
+        if manifest is None:
+            return None
+        self._bring(manifest, Path(os.path.realpath(folder)))
+        return _loaded(manifest, copied=True)
+
+    def restore(self, folder: Path, attempt: int) -> Loaded | None:
+        """Make a folder ready for the workers of an attempt: load the newest checkpoint unless it has it.
+
+        A folder in which the attempt that saved last, or a later one, has worked holds that checkpoint or a
+        newer one. None when there is none in the store; the folder then stays as it is.
+        """
+        place, manifest = Path(os.path.realpath(folder)), self.latest()
+        stale = manifest is not None and self._worked_in(place) < manifest.attempt
+        if manifest is not None and stale:
+            self._bring(manifest, place)
+        disk.write_stamp(place, Stamp(self.owner, self.job, attempt))
+        return None if manifest is None else _loaded(manifest, copied=stale)
+
+    def retain(self, keep: int = 2) -> int:
+        """Keep the newest checkpoints, this many, and remove what no save can need; returns how many blobs.
+
+        Time is that of the newest manifest, by the store's own clock.
+        """
+        found = sorted(self._manifests(), reverse=True)
+        current = [number for number, _ in found if not number.retired]
+        if not current:
+            return 0
+        now_s = max(written_s for _, written_s in found)
+        kept, gone = current[: max(1, keep)], current[max(1, keep) :]
+        named = self._named(kept) | self._retire(gone)
+        for number, written_s in found:
+            if number.retired and now_s - written_s < self.kept_s:
+                named |= self._named([number])
+            elif number.retired:
+                self._objects.remove(_path(number))
+        blobs = [one for one in self._objects.entries("blobs") if is_blob(one.name)]
+        old = [one for one in blobs if one.name not in named and now_s - one.written_s >= self.kept_s]
+        for one in old:
+            self._objects.remove(f"blobs/{one.name}")
+        return len(old)
+
+    def _manifests(self) -> list[tuple[Number, float]]:
+        """Return all manifests, and when each was written."""
+        found = [(number_of(one.name), one.written_s) for one in self._objects.entries("manifests")]
+        return [(number, written_s) for number, written_s in found if number is not None]
+
+    def _read(self, number: Number) -> Manifest:
+        manifest = decode(self._objects.read(_path(number)), _path(number))
+        if (manifest.job, manifest.attempt, manifest.number) != (self.job, number.attempt, number.number):
+            raise Damaged(f"a manifest must be what its name says, got another one in {number.file}")
+        return manifest
+
+    def _publish(self, number: Number, manifest: Manifest) -> None:
+        self._objects.write_whole(_path(number), manifest.encoded())
+
+    def _next_number(self, attempt: int) -> int:
+        """Return the number of the next save of an attempt; raises Fenced when a higher attempt has saved."""
+        newest = max((number for number, _ in self._manifests()), default=Number(0, 0, ""))
+        if newest.attempt > attempt:
+            raise Fenced(
+                f"job {self.job!r} must be saved by its newest workers, got attempt {attempt} after attempt "
+                f"{newest.attempt} has saved"
+            )
+        return 1 + (newest.number if newest.attempt == attempt else 0)
+
+    def _content(self) -> dict[str, Stored]:
+        """Return by its hash what the store holds of the newest checkpoint; nothing if it is damaged."""
+        try:
+            newest = self.latest()
+        except Damaged:
+            return {}
+        sizes = self._sizes()
+        files = {} if newest is None else newest.files
+        return {one.sha256: one for one in files.values() if sizes.get(one.blob) == one.bytes}
+
+    def _sizes(self) -> dict[str, int]:
+        return {one.name: one.bytes for one in self._objects.entries("blobs")}
+
+    def _copied(
+        self, folder: Path, known: dict[tuple[str, Look], Stored], before: Mapping[str, Stored]
+    ) -> tuple[Listing, dict[str, Stored], int]:
+        """Copy until a listing after all was read equals the one before: then all of it was there at once."""
+        content = dict(before)
+        for _ in range(PASSES):
+            try:
+                found = disk.listing(folder)
+                new = [key for key in found.files.items() if key not in known]
+                with ThreadPoolExecutor(self.streams) as pool:
+                    stored = list(pool.map(lambda key: self._put(folder / key[0], key[1], content), new))
+                known.update(zip(new, stored, strict=True))
+                if disk.listing(folder) == found:
+                    files = {name: known[name, look] for name, look in found.files.items()}
+                    return found, files, sum(content[one].bytes for one in content.keys() - before.keys())
+            except (FileNotFoundError, _Changed):
+                if not folder.is_dir():
+                    raise
+        raise Unsteady(
+            f"{folder}: a checkpoint must not change while it is copied, got changes in {PASSES} passes; "
+            "write it under another name ending in .tmp and rename it when it is whole"
+        )
+
+    def _put(self, path: Path, look: Look, content: dict[str, Stored]) -> Stored:
+        """Have the content of a file in the store; raises _Changed when it is not what it was."""
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            digest = self._objects.digest(file)
+            if digest not in content:
+                file.seek(0)
+                blob = f"{digest}.{secrets.token_hex(8)}"
+                if self._objects.upload(file, f"blobs/{blob}") != Content(digest, look.bytes):
+                    raise _Changed
+                content[digest] = Stored(digest, look.bytes, blob, look.mtime_ns)
+            if disk.look(os.fstat(file.fileno())) != look:
+                raise _Changed
+        return content[digest]._replace(mtime_ns=look.mtime_ns)
+
+    def _check_there(self, files: Mapping[str, Stored]) -> None:
+        """See that the store has all blobs, whole, before a manifest names them."""
+        sizes = self._sizes()
+        lost = [name for name, one in files.items() if sizes.get(one.blob) != one.bytes]
+        if lost:
+            raise BackendError(f"the store must hold what was copied to it, found no content of {lost[0]!r}")
+
+    def _retire(self, numbers: Iterable[Number]) -> set[str]:
+        """Let manifests count no more, and return the blobs that they name."""
+        named: set[str] = set()
+        for number in numbers:
+            manifest = self._read(number)
+            named |= {one.blob for one in manifest.files.values()}
+            self._publish(number._replace(retired=True), manifest)
+            self._objects.remove(_path(number))
+        return named
+
+    def _named(self, numbers: Iterable[Number]) -> set[str]:
+        return {one.blob for number in numbers for one in self._read(number).files.values()}
+
+    def _worked_in(self, folder: Path) -> int:
+        """Return the attempt of this job that last worked in a folder; -1: none did, or nothing is there."""
+        stamp = disk.read_stamp(folder)
+        if stamp is None or (stamp.owner, stamp.job) != (self.owner, self.job) or not disk.has_files(folder):
+            return -1
+        return stamp.attempt
+
+    def _bring(self, manifest: Manifest, folder: Path) -> None:
+        fresh = disk.fresh_beside(folder)
+        with ThreadPoolExecutor(self.streams) as pool:
+            list(pool.map(lambda item: self._get(item[1], fresh / item[0]), manifest.files.items()))
+        for name, there in manifest.links.items():
+            (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+            os.symlink(there, fresh / name)
+        disk.write_stamp(fresh, Stamp(self.owner, self.job, manifest.attempt))
+        disk.put_in_place(fresh, folder)
+
+    def _get(self, stored: Stored, target: Path) -> None:
+        try:
+            content = self._objects.download(f"blobs/{stored.blob}", target)
+        except FileNotFoundError as error:
+            raise Damaged(f"blob {stored.blob} of job {self.job!r} must be there, found none") from error
+        if content != (stored.sha256, stored.bytes):
+            raise Damaged(f"blob {stored.blob} of job {self.job!r} must be what was saved, got other content")
+        os.utime(target, ns=(stored.mtime_ns, stored.mtime_ns))
+
+
+class _Changed(Exception):
+    """A file is not what it was when it was listed."""
+
+
+def _path(number: Number) -> str:
+    return f"manifests/{number.file}"
+
+
+def _loaded(manifest: Manifest, *, copied: bool) -> Loaded:
+    files, size = len(manifest.files), manifest.size_bytes
+    return Loaded(manifest.attempt, manifest.number, manifest.done_share, files, size, copied)

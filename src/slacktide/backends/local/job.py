@@ -1,0 +1,505 @@
+"""One job on this machine: the last order, the workers that there are, and the way from these to that."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from slacktide.backends.processes import owned_folders
+from slacktide.backends.processes.process_table import MARKER
+from slacktide.backends.workers import end_times, environment, reforming
+from slacktide.backends.workers import job_folder as folder
+from slacktide.backends.workers.launch import Kind, Launch
+from slacktide.backends.workers.printed_progress import Printed
+from slacktide.backends.workers.progress import Tail
+from slacktide.backends.workers.reforming import Reforming
+from slacktide.backends.workers.setup import Setup
+from slacktide.backends.workers.share import Share
+from slacktide.backends.workers.stored import StoredCheckpoints, read_note
+from slacktide.backends.workers.supervisor import spawn
+from slacktide.backends.workers.worker import Worker
+from slacktide.backends.workers.worker_set import WorkerSet
+from slacktide.core.errors import BackendError, InputError
+
+RETRY_S = 1.0
+"""How long to wait after the system could not start something."""
+SIGN_S = 5.0
+"""How often to leave a sign that workers were seen alive, for the case that nobody is here when they end."""
+
+
+class Order(NamedTuple):
+    """What is to be held."""
+
+    attempt: int
+    kinds: tuple[Kind, ...]
+    not_before: float
+    share: Share | None = None
+    """Which part of a larger set this is; None: these are all of its workers."""
+    void: bool = False
+    """Whether nothing of it may begin: the market took its workers before they did, or another order, of
+    which the journal knows nothing, has begun an attempt of this number or a higher one."""
+    pool: str = ""
+    """Where the GPUs are rented."""
+
+
+class Job:
+    """A job's folder, its processes, and what was ordered for it."""
+
+    def __init__(self, place: Path, owner: str, base: Mapping[str, str], now: float) -> None:
+        self.launch: Launch | None = None
+        self.refusal = "the command of the job is not known yet"
+        """Why there is no launch, while there is none."""
+        self.order: Order | None = None
+        self.worker_set: WorkerSet | None = None
+        self.intent: folder.Intent | None = None
+        """What the set of workers was written down as."""
+        self.reforming: Reforming | None = None
+        """How far the set has come, if it was made from another one."""
+        self.moved = False
+        """Whether its folder was moved under its workers, who may have failed because of that."""
+        self.going: list[WorkerSet] = []
+        """What an earlier controller left behind and nobody wants."""
+        self.tail: Tail | None = None
+        """What the job says of itself; None until its folder was found to be ours."""
+        self.printed: Printed | None = None
+        """What it prints, where a pattern finds progress in that."""
+        self.stored: StoredCheckpoints | None = None
+        """Its checkpoints in a store, where its file names one."""
+        self.newest = 0
+        """The highest attempt that was ever begun here."""
+        self.damaged: int | None = None
+        """The attempt of which nobody can read what it was to be."""
+        self.trouble = ""
+        """What went wrong at the last step that was tried."""
+        self.began_at = now
+        """When the set of workers was begun."""
+        self.before_gone_s: float | None = None
+        """When the attempt before this set had gone, where an earlier controller saw to both."""
+        self.place, self.owner = place, owner
+        self.prefix = f"{owner}/{place.name}"
+        self.setup = Setup(place, f"{self.prefix}/setup/0")
+        self._base = base
+        self._formed: int | None = None
+        """The attempt that is ours to begin though it has a folder already."""
+        self._noted_share: float | None = None
+        """What an earlier controller knew of a store, for jobs that cannot be entered."""
+        self._retry_at = self._sign_at = self._held_at = -math.inf
+
+    def open(self, now: float) -> None:
+        """Read what there is in the folder; raises InputError or OSError when it is not ours to read."""
+        if self.tail is None:
+            owned_folders.check_owned(self.place, self.owner)
+            self.tail = Tail(folder.progress_path(self.place), now)
+            self.newest = max([self.newest, *folder.attempts(self.place)])
+            self._noted_share = read_note(folder.stored_path(self.place))
+
+    def enter(self, launch: Launch) -> None:
+        """Learn what is to be started, from the next start on; what could not be started is tried at once."""
+        self.launch, self._retry_at = launch, -math.inf
+        if launch.progress_log is None:
+            self.printed = None
+        elif self.printed is None or self.printed.pattern != launch.progress_log:
+            self.printed = Printed(launch.progress_log)
+        if self.stored is None and launch.checkpoint_url is not None:
+            owner = launch.checkpoint_owner or self.owner
+            self.stored = StoredCheckpoints(launch, owner, folder.stored_path(self.place))
+
+    @property
+    def safe_share(self) -> float:
+        """How much work may count as checkpointed: what a store has acknowledged, where there is one."""
+        if self.stored is not None:
+            return self.stored.safe_share
+        return 1.0 if self._noted_share is None else self._noted_share
+
+    @property
+    def finishing(self) -> bool:
+        """Whether all workers have gone, but not what they saved last is in the store."""
+        worker_set = self.worker_set
+        if self.stored is None or worker_set is None or not self._saves:
+            return False
+        return worker_set.gone and self.stored.over != worker_set.attempt
+
+    @property
+    def _saves(self) -> bool:
+        """Whether the machine is the one whose folder is copied: that of rank 0."""
+        return self.intent is not None and 0 in self.intent.rank_numbers
+
+    def hold(self, order: Order, now: float) -> None:
+        """Take a new order."""
+        self.order, self._retry_at, self._held_at = order, -math.inf, now
+
+    def let_go_on(self) -> None:
+        """Learn that the workers on all machines are ready: those here may be told their places."""
+        if self.order is not None and self.order.share is not None:
+            self.order = self.order._replace(share=self.order.share._replace(go=True))
+
+    def advance(self, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
+        """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
+        self._poll(now)
+        if self.stored is not None:
+            self._keep_safe(self.stored, now)
+        if self.order is not None:
+            self._pursue(self._checked(self.order), now, pick_devices)
+        if self.worker_set and self.worker_set.halved:
+            self.worker_set.stop(now)  # nobody ordered a set that keeps the others
+        if self.reforming:
+            self.reforming.advance(now, go=self._may_go)
+        if self.reforming is None or not self.reforming.under_way:
+            for leaving in filter(lambda one: not one.stopping, self.going):
+                leaving.stop(now)
+        if now >= self._retry_at:
+            self.trouble = ""
+
+    def take(self, spot_left: int, notice_s: float, now: float) -> None:
+        """Let the market take the highest-ranked spot workers beyond some; the others have to end too."""
+        worker_set, order = self.worker_set, self.order
+        if order and (worker_set is None or worker_set.attempt != order.attempt):
+            self.order = order._replace(void=order.void or order.kinds.count("spot") > spot_left)
+        if worker_set is None:
+            return
+        worker_set.poll(now)
+        spot = [worker.rank for worker in worker_set.workers if worker.kind == "spot" and not worker.cleared]
+        taken = spot[spot_left:]
+        alone = self.intent is not None and not self.intent.ranks
+        if taken and alone and self._settled and reforming.can_spare(worker_set, taken):
+            worker_set.take_some(taken, notice_s, now)
+        elif taken:
+            worker_set.take(taken, notice_s, now)
+
+    def fence(self, patience_s: float, now: float) -> bool:
+        """End all workers within this time, and let none of the last order begin; say if any lived."""
+        if self.order and self.order.kinds:
+            self.order = self.order._replace(void=True)
+        sets = [one for one in (self.worker_set, *self.going) if one is not None and one.present]
+        for one in sets:
+            one.take([worker.rank for worker in one.workers], patience_s, now)
+        self.setup.stop(now)
+        return bool(sets)
+
+    def adopt(self, attempt: int, now: float) -> bool:
+        """Take charge of an attempt that an earlier controller began; False when none can be read.
+
+        One that was told to stop, or whose folder was moved under it, is not kept running.
+        """
+        intent = folder.read_intent(self.place, attempt)
+        if intent is None:
+            return False
+        worker_set = self.worker_set_of(intent, folder.taken_over(self.place))
+        self._replace_set(worker_set, intent)
+        written_ns = folder.age_ns(folder.attempt_folder(self.place, attempt) / "attempt.json")
+        self.began_at = now - max(0.0, time.time() - (written_ns or 0) / 1e9)
+        self._note_reforming(self.began_at, now)
+        self.note_before(attempt)
+        self.moved = intent.home not in ("", os.path.realpath(self.place))
+        if worker_set.stopping or self.moved:
+            worker_set.stop(now)
+        return True
+
+    def note_before(self, attempt: int) -> None:
+        """Find out when the attempt before this one had gone; nothing of it may live any more."""
+        older = [one for one in folder.attempts(self.place) if one < attempt]
+        intent = folder.read_intent(self.place, older[-1]) if older else None
+        if intent is not None and self.reforming is None:
+            self.before_gone_s = end_times.of_attempt(
+                self._stem(intent, rank) for rank in intent.rank_numbers
+            )
+
+    def not_adopted(self, attempt: int, *, lives: bool) -> None:
+        """Tell apart an attempt that was never begun, and may be now, from one that nobody can read."""
+        if folder.has_intent(self.place, attempt):
+            self.damaged = attempt
+        elif not lives and not folder.is_begun(self.place, attempt):
+            self._formed = attempt
+
+    def worker_set_of(self, intent: folder.Intent, taken_over: Mapping[tuple[int, int], int]) -> WorkerSet:
+        """Return the workers of an attempt that no other has taken over, with all that is known on disk."""
+        workers = (
+            self._worker(intent, rank, kind)
+            for rank, kind in zip(intent.rank_numbers, intent.kinds, strict=True)
+            if taken_over.get(intent.origin(rank), intent.attempt) == intent.attempt
+        )
+        return self._set(intent, workers)
+
+    def _set(self, intent: folder.Intent, workers: Iterable[Worker]) -> WorkerSet:
+        home = folder.attempt_folder(self.place, intent.attempt)
+        return WorkerSet(intent.attempt, workers, home / "stop", intent.grace_s)
+
+    def _worker(self, intent: folder.Intent, rank: int, kind: Kind) -> Worker:
+        attempt, former_rank = intent.origin(rank)
+        return Worker(rank, kind, f"{self.prefix}/{attempt}/{former_rank}", self._stem(intent, rank))
+
+    def _stem(self, intent: folder.Intent, rank: int) -> Path:
+        """Return where the notes of a worker are: in the attempt in which it registered."""
+        attempt, former_rank = intent.origin(rank)
+        return folder.attempt_folder(self.place, attempt) / f"rank-{former_rank}"
+
+    def _checked(self, order: Order) -> Order:
+        """Return the order, void where what is on disk under its number is not its own."""
+        if order.kinds and not order.void and self._foreign(order):
+            self.order = order = order._replace(void=True)
+        return order
+
+    def _foreign(self, order: Order) -> bool:
+        """Say whether another order began this attempt, or a later one: the journal may be an old copy."""
+        if self.worker_set is not None and self.worker_set.attempt == order.attempt:
+            kinds, ranks = (self.intent.kinds, self.intent.ranks) if self.intent else ((), ())
+            mine = order.share.ranks if order.share else ()
+            return order.attempt < self.newest or (order.kinds, mine) != (kinds, ranks)
+        return order.attempt <= self.newest and order.attempt != self._formed
+
+    def _poll(self, now: float) -> None:
+        """See who ended, and only then read what they said last: before that it may not have been all."""
+        self.setup.poll(now)
+        for worker_set in (*self.going, *filter(None, (self.worker_set,))):
+            worker_set.poll(now)
+        self.going = [worker_set for worker_set in self.going if not worker_set.gone]
+        if self.tail:
+            self.tail.poll(now)
+        if self.printed:
+            if self.worker_set and self.worker_set.attempt:
+                home = folder.attempt_folder(self.place, self.worker_set.attempt)
+                self.printed.follow(home / "rank-0.log", now)
+            self.printed.poll(now)
+        if self.worker_set and self.worker_set.present and now >= self._sign_at:
+            homes = {worker.stem.parent for worker in self.worker_set.workers}
+            for home in {*homes, folder.attempt_folder(self.place, self.worker_set.attempt)}:
+                folder.touch(folder.seen_path(home))
+            self._sign_at = now + SIGN_S
+
+    def _keep_safe(self, stored: StoredCheckpoints, now: float) -> None:
+        """Let the store have what the workers have saved, and at the end what they saved last."""
+        stored.poll(now)
+        worker_set = self.worker_set
+        if worker_set is None and (self.order is None or not self.order.kinds):
+            stored.rest()
+        if worker_set is None or not self._saves:
+            return
+        if not worker_set.gone:
+            stored.keep(worker_set.attempt, self._said_share(), now)
+        elif self.finishing:
+            stored.finish(worker_set.attempt, self._said_share(), now)
+        elif self.order is None or not self.order.kinds or worker_set.succeeded:
+            stored.rest()
+
+    def _said_share(self) -> float | None:
+        """Return what the workers of this attempt say that they have saved; None while they say nothing.
+
+        What is printed does not say what is saved; whatever is in the folder goes with what is done.
+        """
+        source = self.printed or self.tail
+        if source is None or source.said_at is None or source.said_at < self.began_at:
+            return None
+        progress = source.progress
+        return progress.done_share if progress.saved == "unknown" else progress.checkpointed_share
+
+    def _pursue(self, order: Order, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
+        if not order.kinds:
+            self.setup.stop(now)
+        if self.worker_set and (self.worker_set.attempt != order.attempt or order.void or not order.kinds):
+            if not self._reform(self.worker_set, order, now, pick_devices):
+                order = self._without_kept(order)
+                self._part(self.worker_set, order, now)
+            elif self.worker_set.attempt != order.attempt:
+                return
+        elif self.worker_set is None:
+            order = self._without_kept(order)
+        if order.void or not order.kinds or self.going:
+            return
+        missing = self.worker_set is None or self.worker_set.lacking
+        if missing and now >= max(order.not_before, self._retry_at):
+            self._start(order, now, pick_devices)
+
+    def _without_kept(self, order: Order) -> Order:
+        """Return the order, void where it is to keep workers that cannot be kept: others count on them."""
+        if order.share is not None and order.share.kept and order.kinds:
+            self.order = order = order._replace(void=True)
+        return order
+
+    def _part(self, worker_set: WorkerSet, order: Order, now: float) -> None:
+        """Send away workers that are no longer wanted; how those of the last order ended stays known."""
+        if not worker_set.stopping:
+            worker_set.stop(now)
+        if worker_set.gone and not self.finishing and worker_set.attempt != order.attempt:
+            self.worker_set = self.intent = self.reforming = None
+
+    def _start(self, order: Order, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
+        """Start what is missing; what the system refuses is tried again later."""
+        self._retry_at = now + RETRY_S
+        if self.launch is None:
+            raise BackendError(f"the workers cannot be started: {self.refusal}")
+        try:
+            if self.tail is None:
+                self.open(now)  # what is found there may forbid the start
+            else:
+                self._begin(order, self.launch, now, pick_devices)
+        except (OSError, InputError) as error:
+            raise BackendError(
+                f"attempt {order.attempt} of job {self.launch.job_id} must be startable, got: {error}; "
+                f"retrying in {RETRY_S:g} s"
+            ) from error
+        self._retry_at = -math.inf
+
+    def _begin(
+        self, order: Order, launch: Launch, now: float, pick_devices: Callable[[int], tuple[str, ...]]
+    ) -> None:
+        """Run the set-up if it has not succeeded yet, then write down the attempt, then start it."""
+        variables = environment.job_variables(self._base, launch, folder.progress_path(self.place))
+        if self.worker_set is None:
+            if not self.setup.done(launch, variables, order.attempt, now):
+                return
+            if self.stored and not self.stored.ready(order.attempt, self._last_share, now):
+                return
+            if self.stored and order.share and 0 not in order.share.ranks:
+                self.stored.disown()  # it is another machine's workers who save
+            share = order.share or self._whole(order, pick_devices)
+            self._form(order, share, launch, now)
+        self._fill(launch, variables)
+
+    @property
+    def _last_share(self) -> float:
+        """What was last said to be saved, by whichever attempt."""
+        return self.tail.progress.checkpointed_share if self.tail else 0.0
+
+    def _whole(self, order: Order, pick_devices: Callable[[int], tuple[str, ...]]) -> Share:
+        """Return the share of a machine that carries a set alone."""
+        return Share((), (), environment.free_port(), pick_devices(len(order.kinds)))
+
+    def _form(self, order: Order, share: Share, launch: Launch, now: float) -> None:
+        """Write down the attempt before anything of it is started."""
+        intent = folder.Intent(
+            attempt=order.attempt,
+            kinds=order.kinds,
+            devices=share.devices,
+            master_port=share.master_port,
+            grace_s=launch.grace_s,
+            home=os.path.realpath(self.place),
+            ranks=share.ranks,
+            addresses=share.addresses,
+            pool=order.pool,
+            script=reforming.script_of(launch),
+            former=share.former,
+        )
+        self._write(intent, now)
+        self._replace_set(self.worker_set_of(intent, {}), intent)
+        self._note_reforming(now, now)
+
+    def _write(self, intent: folder.Intent, now: float) -> None:
+        owned_folders.make_private(folder.attempt_folder(self.place, intent.attempt))
+        folder.write_intent(self.place, intent)
+        self.newest = self._formed = intent.attempt
+        self.before_gone_s, self.began_at, self.moved = None, now, False
+        if self.tail:
+            self.tail.begin_anew()
+
+    def _replace_set(self, worker_set: WorkerSet, intent: folder.Intent) -> None:
+        self.worker_set, self.intent, self.reforming = worker_set, intent, None
+
+    def _note_reforming(self, since: float, now: float) -> None:
+        """See how far the set has come if it was made from another one."""
+        if self.worker_set and self.intent and self.intent.reforms:
+            home = folder.attempt_folder(self.place, self.intent.attempt)
+            self.reforming = Reforming(self.worker_set, self.intent, home, since, now)
+
+    @property
+    def _settled(self) -> bool:
+        """Whether the set is not on the way from another one."""
+        return self.reforming is None or self.reforming.formed_at is not None
+
+    @property
+    def _may_go(self) -> bool:
+        """Whether the workers of the set may be told their places, as far as other machines are concerned."""
+        if self.intent is None or not self.intent.ranks:
+            return True
+        order = self.order
+        mine = order is not None and order.attempt == self.intent.attempt
+        return mine and order is not None and order.share is not None and order.share.go
+
+    def _reform(
+        self,
+        worker_set: WorkerSet,
+        order: Order,
+        now: float,
+        pick_devices: Callable[[int], tuple[str, ...]],
+    ) -> bool:
+        """Let workers go on in the set that was ordered, where they can; False: all have to be ended."""
+        before, stay = self.intent, self._staying(worker_set, order, now)
+        if not stay or before is None:
+            return False
+        if self._not_yet(order, now):
+            return not worker_set.halved and now < self._held_at + before.grace_s + reforming.TAKE_S
+        intent = self._successor(before, order, stay, pick_devices)
+        try:
+            self._write(intent, now)
+        except (OSError, InputError):
+            return False
+        leaving = self._set(before, [one for one in worker_set.workers if one not in stay.values()])
+        self._take_over(intent, stay, now)
+        if leaving.workers:
+            self.going.append(leaving)
+            if not intent.ranks:  # all others have been told by now
+                leaving.stop(now)
+        return True
+
+    def _successor(
+        self,
+        before: folder.Intent,
+        order: Order,
+        stay: Mapping[int, Worker],
+        pick_devices: Callable[[int], tuple[str, ...]],
+    ) -> folder.Intent:
+        if order.share is not None:
+            return reforming.part_of_successor(before, order.attempt, order.kinds, stay, order.share)
+        new_devices = pick_devices(len(order.kinds) - len(stay))
+        return reforming.successor(before, order.attempt, order.kinds, stay, new_devices)
+
+    def _not_yet(self, order: Order, now: float) -> bool:
+        """Say whether workers have to go on as they are until the last change is over, or the store ready."""
+        if self.going or not self._settled:
+            return True
+        if order.share is not None and 0 not in order.share.ranks:
+            return False  # what is saved elsewhere must not be laid under those who work here
+        return self.stored is not None and not self.stored.ready(order.attempt, self._last_share, now)
+
+    def _staying(self, worker_set: WorkerSet, order: Order, now: float) -> Mapping[int, Worker]:
+        """Return who of the set can go on in the one that was ordered, by their new ranks."""
+        intent, launch = self.intent, self.launch
+        if intent is None or launch is None or self.tail is None or self.moved:
+            return {}
+        if order.void or now < order.not_before:
+            return {}
+        if (intent.pool, intent.script) != (order.pool, reforming.script_of(launch)):
+            return {}
+        if order.share is not None:
+            mine = order.share.former == worker_set.attempt and bool(intent.ranks)
+            return reforming.named(worker_set, order.share.kept) if mine else {}
+        return {} if intent.ranks else reforming.staying(worker_set, order.kinds)
+
+    def _take_over(self, intent: folder.Intent, stay: Mapping[int, Worker], now: float) -> None:
+        """Make the set that was written down, and tell its workers if none has to be started."""
+        for rank, worker in stay.items():
+            worker.rank = rank
+        ranks = zip(intent.rank_numbers, intent.kinds, strict=True)
+        workers = [stay.get(rank) or self._worker(intent, rank, kind) for rank, kind in ranks]
+        self._replace_set(self._set(intent, workers), intent)
+        self._note_reforming(now, now)
+        if self.reforming:
+            self.reforming.advance(now, go=self._may_go)
+
+    def _fill(self, launch: Launch, variables: Mapping[str, str]) -> None:
+        """Start the workers of whom nothing is known; one who comes late finds the place taken and leaves."""
+        worker_set, intent = self.worker_set, self.intent
+        if worker_set is None or intent is None or not worker_set.lacking:
+            return
+        for worker in filter(lambda worker: worker.awaited, worker_set.workers):
+            own = {
+                **environment.rank_variables(intent, worker.rank),
+                **environment.note_variables(intent, worker.stem),
+                MARKER: worker.marker,
+            }
+            log = Path(f"{worker.stem}.log")
+            stop = worker.stem.with_name("stop")
+            worker.began(spawn(worker.stem, stop, log, launch.workdir, launch.run, {**variables, **own}))

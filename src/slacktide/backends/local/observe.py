@@ -1,0 +1,151 @@
+"""What is to be said of a job from what was last seen of it."""
+
+from __future__ import annotations
+
+from slacktide.backends.local.job import Job
+from slacktide.backends.workers import reforming
+from slacktide.backends.workers.observation import Observation, Phase
+from slacktide.backends.workers.progress import Progress
+from slacktide.backends.workers.worker_set import WorkerSet
+
+DONE_SHARE = 1.0 - 1e-6
+"""What a job must have said to be done, where it says anything: sums of steps may miss 1 by a few bits."""
+
+
+def observe(job: Job, now: float) -> Observation:
+    """Say what there was at the last step."""
+    worker_set, order, tail = job.worker_set, job.order, job.tail
+    workers = worker_set.workers if worker_set else ()
+    present, lost = _present(job), [worker.kind for worker in workers if worker.lost]
+    source = job.printed or tail
+    progress, said_at = (source.progress, source.said_at) if source else (Progress(), None)
+    heard_at = now if source is None or said_at is None else max(job.began_at, source.grown_at)
+    never = (None,) * len(order.kinds) if order and not worker_set else ()
+    ended_well = _ended_well(job)
+    failed = worker_set.failed_rank if worker_set and not _void(job) and not job.moved else None
+    # What is printed need not reach its end: only a job that reports itself is held to its word.
+    done = said_at is None or job.printed is not None or progress.done_share >= DONE_SHARE
+    return Observation(
+        attempt=worker_set.attempt if worker_set else order.attempt if order else 0,
+        phase=_phase(job),
+        spot_gpus=present.count("spot"),
+        on_demand_gpus=present.count("on-demand"),
+        pending_gpus=_pending(job),
+        lost_spot_gpus=lost.count("spot"),
+        lost_on_demand_gpus=lost.count("on-demand"),
+        exit_codes=tuple(worker.exit_code for worker in workers) or never,
+        failed_rank=failed,
+        failed_code=next((worker.exit_code for worker in workers if worker.rank == failed), None),
+        finished=ended_well and done,
+        unfinished=ended_well and not done,
+        stopped=_stopped(job),
+        gone=not job.going and _phase(job) in ("none", "exited"),
+        gone_s=worker_set.gone_s if worker_set and not job.finishing else None,
+        before_gone_s=job.before_gone_s,
+        done_share=progress.done_share,
+        checkpointed_share=min(progress.checkpointed_share, job.safe_share),
+        saved=progress.saved,
+        said_s=None if said_at is None else now - said_at,
+        spoken=worker_set is not None and said_at is not None and _is_ours(job, said_at),
+        metrics=tail.metrics if tail else {},
+        began_s=now - job.began_at if worker_set and worker_set.attempt else None,
+        silent_s=now - heard_at if worker_set and worker_set.present else 0.0,
+        setup_exit=None if job.setup.stopped else job.setup.exit_code,
+        broken_lines=tail.broken_lines if tail else 0,
+        newest_attempt=job.newest,
+        trouble=job.trouble or _damage(job) or _trouble(job),
+        reforming=job.reforming is not None and job.reforming.under_way,
+        told_s=_told_s(job, now),
+        able=worker_set is not None and reforming.are_able(worker_set),
+        leaving=bool(job.going),
+        notice_s=_notice_s(job, now),
+    )
+
+
+def _notice_s(job: Job, now: float) -> float | None:
+    sets = [one for one in (*job.going, job.worker_set) if one is not None]
+    return min((left for one in sets if (left := one.notice_s(now)) is not None), default=None)
+
+
+def _trouble(job: Job) -> str:
+    """Return what the change of a set, or the store, has to say."""
+    changing, store = job.reforming, job.stored
+    return (changing.trouble if changing else "") or (store.trouble if store else "")
+
+
+def _told_s(job: Job, now: float) -> float | None:
+    told_at = job.reforming.told_at if job.reforming else None
+    return None if told_at is None else now - told_at
+
+
+def _is_ours(job: Job, said_at: float) -> bool:
+    """Say whether the set has said something: one that was made from another, after it was."""
+    formed_at = job.reforming.formed_at if job.reforming else None
+    return said_at >= job.began_at if formed_at is None else said_at > formed_at
+
+
+def _present(job: Job) -> list[str]:
+    """Return the kinds of all workers that are there, of whichever attempt; a set-up holds no GPU."""
+    sets = [one for one in (*job.going, job.worker_set) if one is not None and one.attempt]
+    return [worker.kind for one in sets for worker in one.workers if worker.present]
+
+
+def _pending(job: Job) -> int:
+    """Count the workers that were ordered, have not begun and still may."""
+    worker_set, order = job.worker_set, job.order
+    if order is None or order.void or job.setup.failed_for == order.attempt:
+        return 0
+    if worker_set is None or worker_set.attempt != order.attempt:
+        return len(order.kinds)
+    return sum(worker.awaited for worker in worker_set.workers) if worker_set.lacking else 0
+
+
+def _ended_well(job: Job) -> bool:
+    """Say whether all ended with 0, untold, and all that they said was read after that."""
+    behind = job.tail is not None and job.tail.behind
+    over = job.worker_set is not None and job.worker_set.succeeded and not job.finishing
+    return over and not behind and not _void(job)
+
+
+def _stopped(job: Job) -> bool:
+    """Say whether the attempt that is spoken of will never finish because it was stopped."""
+    if job.worker_set is not None:
+        return job.worker_set.stopped or _void(job) or (job.moved and not job.worker_set.succeeded)
+    order = job.order
+    set_up_stopped = order is not None and job.setup.failed_for == order.attempt and job.setup.stopped
+    return order is not None and (order.void or set_up_stopped)
+
+
+def _void(job: Job) -> bool:
+    """Say whether the workers that there are have the number of the order, but are not its own."""
+    worker_set, order = job.worker_set, job.order
+    return worker_set is not None and order is not None and order.void and worker_set.attempt == order.attempt
+
+
+def _damage(job: Job) -> str:
+    order = job.order
+    if order is None or job.damaged != order.attempt or not order.kinds:
+        return ""
+    return (
+        f"attempt.json of attempt {order.attempt} of job {job.place.name} must be readable, "
+        "got a damaged file; the attempt is stopped, and a new one continues"
+    )
+
+
+def _phase(job: Job) -> Phase:
+    worker_set, order = job.worker_set, job.order
+    if worker_set:
+        wanted = order is None or bool(order.kinds)
+        return "stopping" if job.finishing else _phase_of(worker_set, wanted=wanted)
+    if job.setup.present:
+        return "setting-up" if order and order.kinds else "stopping"
+    if order is None or not order.kinds:
+        return "none"
+    return "exited" if order.void or job.setup.failed_for == order.attempt else "starting"
+
+
+def _phase_of(worker_set: WorkerSet, *, wanted: bool) -> Phase:
+    if worker_set.gone:
+        return "exited" if wanted else "none"
+    ended = all(worker.exit_code is not None for worker in worker_set.workers)
+    return "stopping" if worker_set.stopping or ended else "running" if worker_set.begun else "starting"

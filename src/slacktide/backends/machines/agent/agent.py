@@ -1,0 +1,274 @@
+"""The agent of a machine: it holds the workers that a controller wants there, and ends them without one.
+
+It is the local back end's processes, spoken to from afar: what is told is the whole of what is wanted, and
+what is answered is all that is. It may die and come back: the notes on its disk say what it had started. A
+controller that has heard nothing from it for the length of its lease may begin the same job elsewhere, so
+then every worker is ended; only a later attempt starts again.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import shutil
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from slacktide.backends.local.processes import Processes
+from slacktide.backends.machines.agent.lease import Lease
+from slacktide.backends.machines.agent.messages import SHARED, Answer, LogName, LogPart, Pack, Say, Seen, Task
+from slacktide.backends.workers.environment import free_port, machine_devices
+from slacktide.backends.workers.observation import Observation
+from slacktide.backends.workers.worker_backend import failure_of
+from slacktide.core import machine_clock as boot
+from slacktide.core.errors import BackendError, InputError
+
+TICK_S = 0.05
+FENCE_PATIENCE_S = 1.0
+"""How long workers may take to end when the lease has run out; a controller waits longer than that."""
+LOG_BYTES = 1 << 19
+"""The most of one log that is told at once."""
+LOG_BEHIND_BYTES = 1 << 23
+"""A log of which more than this has not been told is told from near its end: a flood is not carried on."""
+TOKENS_KEPT = 256
+
+
+class Agent:
+    """Holds workers on this machine for one journal."""
+
+    def __init__(
+        self,
+        root: Path,
+        owner: str,
+        lease_s: float,
+        *,
+        address: str = "127.0.0.1",
+        now: Callable[[], float] = time.monotonic,
+        environ: Mapping[str, str] = os.environ,
+        processes: Processes | None = None,
+        lease: Lease | None = None,
+    ) -> None:
+        """Keep notes and files of an owner under `root`; the machine is reached at `address`.
+
+        `processes` and `lease` take the place of real ones where a machine is only simulated.
+        """
+        self._root, self._address, self._now, self._environ = Path(root) / owner, address, now, environ
+        self._processes = processes or Processes(self._root / "jobs", owner, now, environ)
+        self._lease = lease or Lease(self._root, owner, lease_s)
+        self._packs: dict[str, Pack] = {}
+        self._entered: dict[str, str] = {}
+        """By job, the launch that was entered."""
+        self._tasks: dict[str, Task] = {}
+        self._ports: dict[str, int] = {}
+        self._fenced = 0
+        self._met = False
+        self._heard_at = now()
+        """When the last answer was given of which it is known that it was heard."""
+        self._life = secrets.token_hex(4)
+        self._given: dict[str, float] = {}
+        """When each of the last answers was given, by its token."""
+        self._last = "", 0
+        """Of the last message that was heeded, whose it was and its number."""
+        self._lives: set[str] = set()
+        """The controllers that others came after."""
+        self._lock = threading.Lock()
+        self._notice_s: float | None = None
+
+    def watch(self) -> None:
+        """Look after the workers in a thread, for as long as this process lives."""
+        threading.Thread(target=self._watch_on, daemon=True, name="slacktide-agent").start()
+
+    def expect_end(self, notice_s: float | None) -> None:
+        """Tell on how long the machine has left before its cloud takes it; None: nobody said so."""
+        self._notice_s = notice_s
+
+    def tell(self, say: Say) -> Answer:
+        """Do what is said, as far as it can be done at once, and say what is.
+
+        Who has not heard us lately is answered, and nothing else is done.
+        """
+        with self._lock:
+            given_at = self._given.get(say.heard)
+            stale = given_at is None or self._now() - given_at > self._lease.seconds
+            if given_at is None or stale or self._is_overtaken(say):
+                return Answer(say.number, self._token())
+            self._last = say.life, say.number
+            self._heard_at = max(self._heard_at, given_at)
+            self._lease.renew(self._now() - self._heard_at)
+            self._packs.update(say.packs)
+            if not self._met:
+                self._meet(say)
+            lacking = [task.launch for task in say.tasks if not self._hold(task)]
+            self._release({task.job for task in say.tasks})
+            self._ports = {job: self._ports.get(job) or free_port(self._address) for job in say.reserve}
+            self._processes.tick()
+            return Answer(
+                number=say.number,
+                token=self._token(),
+                heeded=True,
+                jobs={job: self._seen(job) for job in self._tasks},
+                logs=self._read(say.read),
+                lacking=tuple(dict.fromkeys(lacking)),
+                ports=dict(self._ports),
+                devices=machine_devices(self._environ),
+                fenced=self._fenced,
+                notice_s=self._notice_s,
+            )
+
+    def tick(self) -> None:
+        """Move starts, stops and kills on, and end all when nobody has spoken for as long as the lease."""
+        with self._lock:
+            if self._now() - self._heard_at > self._lease.seconds and self._processes.fence(FENCE_PATIENCE_S):
+                self._fenced += 1
+                self._heard_at = self._now()
+            self._processes.tick()
+
+    def _is_overtaken(self, say: Say) -> bool:
+        """Say whether a later message, or another controller, was heeded before this one came."""
+        life, number = self._last
+        if say.life == life:
+            return say.number <= number
+        if say.life not in self._lives:
+            self._lives.add(life)
+            return False
+        return True
+
+    def _token(self) -> str:
+        """Return the name of an answer that is given now."""
+        token = f"{self._life}-{secrets.token_hex(4)}"
+        self._given[token] = self._now()
+        while len(self._given) > TOKENS_KEPT:
+            del self._given[next(iter(self._given))]
+        return token
+
+    def _watch_on(self) -> None:
+        while True:
+            time.sleep(TICK_S)
+            self.tick()
+
+    def _meet(self, say: Say) -> None:
+        """Take charge of what an agent before us had started: what is wanted goes on, the rest ends."""
+        self._processes.sweep({task.job: task.attempt for task in say.tasks if task.kinds})
+        self._met = True
+
+    def _hold(self, task: Task) -> bool:
+        """Have these workers; say whether it is known how to start them."""
+        self._tasks[task.job] = task
+        known = not task.kinds or self._enter(task)
+        if not known and self._processes.look(task.job).attempt < task.attempt:
+            return False  # it comes with the next word
+        try:
+            if task.spot_left is not None:
+                self._processes.take(task.job, task.spot_left, task.notice_s)
+            self._processes.hold(task.job, task.attempt, task.kinds, share=task.share)
+        except InputError as error:
+            self._processes.refuse(task.job, str(error))
+        return known
+
+    def _enter(self, task: Task) -> bool:
+        """Learn how to start a job, with a folder of its own to run in."""
+        if self._entered.get(task.job) == task.launch:
+            return True
+        pack = self._packs.pop(task.launch, None)
+        if pack is None:
+            return False
+        try:
+            _check_shared(pack)
+            workdir = _unpacked(pack, self._root / "work" / task.job / task.launch)
+            kept = (
+                pack.launch.checkpoint_dir if pack.shared else self._root / "jobs" / task.job / "checkpoints"
+            )
+            self._processes.register(replace(pack.launch, workdir=workdir, checkpoint_dir=kept))
+            self._entered[task.job] = task.launch
+        except (InputError, BackendError, OSError, zipfile.BadZipFile) as error:
+            self._processes.refuse(task.job, str(error))
+        return True
+
+    def _release(self, wanted: set[str]) -> None:
+        """End the workers of jobs that are no longer named, and forget those of which nothing is left."""
+        for job, task in list(self._tasks.items()):
+            if job in wanted:
+                continue
+            self._processes.hold(job, task.attempt, ())
+            if self._processes.look(job).gone:
+                del self._tasks[job]
+                self._entered.pop(job, None)
+                shutil.rmtree(self._root / "work" / job, ignore_errors=True)
+
+    def _seen(self, job: str) -> Seen:
+        observed = self._processes.look(job)
+        return Seen(_ago(observed), failure_of(observed))
+
+    def _read(self, read: Mapping[LogName, int]) -> dict[LogName, LogPart]:
+        """Return what was printed since, of each log that is asked for and has grown."""
+        told: dict[LogName, LogPart] = {}
+        for job in {name[0] for name in read}:
+            for log in self._processes.logs(job):
+                name = (job, log.attempt, log.rank)
+                if name in read:
+                    part = _part(log.path, read[name])
+                    told |= {name: part} if part.text else {}
+        return told
+
+
+def _ago(observed: Observation) -> Observation:
+    """Return times on this machine's clock as seconds ago."""
+    now_s = boot.seconds()
+    gone, before = observed.gone_s, observed.before_gone_s
+    return observed._replace(
+        gone_s=None if gone is None else max(0.0, now_s - gone),
+        before_gone_s=None if before is None else max(0.0, now_s - before),
+    )
+
+
+def _part(path: Path, after: int) -> LogPart:
+    """Return a bounded part of a log; nothing where it is gone or is no plain file any more."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return LogPart(after, b"")
+    with open(handle, "rb") as file:
+        try:
+            size = file.seek(0, os.SEEK_END)
+            begin = after if size - after <= LOG_BEHIND_BYTES else size - LOG_BYTES
+            file.seek(begin)
+            return LogPart(begin, file.read(LOG_BYTES))
+        except OSError:
+            return LogPart(after, b"")
+
+
+def _check_shared(pack: Pack) -> None:
+    """Refuse a job whose checkpoints would be on this machine alone; raises InputError."""
+    if pack.shared is None:
+        return
+    folder = pack.launch.checkpoint_dir
+    try:
+        found = (folder / SHARED).read_text(encoding="ascii")
+    except (OSError, ValueError):
+        found = ""
+    if found != pack.shared:
+        raise InputError(
+            f"the checkpoint folder of job {pack.launch.job_id} must be the same on all machines, or in a "
+            f"store, got a machine that does not see {folder}; write checkpoint: {{url: s3://...}}"
+        )
+
+
+def _unpacked(pack: Pack, target: Path) -> Path:
+    """Unpack the working folder beside an older one, and then in its place."""
+    draft = target.with_name(f".{target.name}.new")
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True, mode=0o700)
+    with zipfile.ZipFile(io.BytesIO(pack.files)) as archive:
+        archive.extractall(draft)
+        for entry in archive.infolist():
+            mode = entry.external_attr >> 16
+            if mode & 0o111 and not entry.is_dir():
+                os.chmod(draft / entry.filename, 0o700)
+    shutil.rmtree(target, ignore_errors=True)
+    draft.rename(target)
+    return target

@@ -1,0 +1,100 @@
+"""The lease of a machine's workers: how long they may go on after their controller last heard of them.
+
+The agent ends them when it runs out. In case the agent has died and nobody starts it again, a process beside
+it watches the same note and ends them a little later, so that a machine that is cut off carries no worker
+when a controller begins the same job elsewhere (after the lease and CONTROLLER_WAITS_S).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from slacktide.backends.processes import process_table
+from slacktide.backends.workers.job_folder import read_text
+from slacktide.core import machine_clock as boot
+
+WATCH_S = 0.2
+GUARD_WAITS_S = 1.5
+"""How much longer than the agent the process beside it waits."""
+CONTROLLER_WAITS_S = 3.0
+"""How much longer than the lease a controller waits before it takes a machine's workers for ended."""
+RESPAWN_S = 5.0
+
+
+class Lease:
+    """The note of when a controller last heard us, and the process that watches it."""
+
+    def __init__(self, root: Path, owner: str, seconds: float) -> None:
+        self._root, self._owner, self.seconds = root, owner, seconds
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._guarded_s = -RESPAWN_S
+
+    def renew(self, ago_s: float = 0.0) -> None:
+        """Note that a controller heard us so long ago; a full disk keeps nobody from working for a while."""
+        self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = self._root / ".lease"
+        try:
+            note = f"{boot.seconds() - ago_s} {boot.boot_id()} {self.seconds:g}\n"
+            draft.write_text(note, encoding="ascii")
+            os.replace(draft, self._root / "lease")
+        except OSError:
+            return  # the old note stays: then the workers end too early rather than too late
+        self._see_guarded()
+
+    def _see_guarded(self) -> None:
+        """Have a process that watches; where there is one already, a second one ends at once."""
+        now_s = boot.seconds()
+        running = self._guard is not None and self._guard.poll() is None
+        if running or now_s - self._guarded_s < RESPAWN_S:
+            return
+        self._guarded_s = now_s
+        command = [sys.executable, "-m", __name__, str(self._root), self._owner, f"{self.seconds:g}"]
+        self._guard = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+
+
+def overdue_s(root: Path, seconds: float) -> float:
+    """Return for how long a lease has run out; negative while it holds, infinite where none can be read.
+
+    `seconds` is its length where the note does not say: a later controller may want another one.
+    """
+    try:
+        told, boot_id, *length = read_text(root / "lease").split()
+        spoken_s = float(told) if boot_id == boot.boot_id() else -float("inf")
+        return boot.seconds() - spoken_s - (float(length[0]) if length else seconds)
+    except (OSError, ValueError):
+        return float("inf")
+
+
+def end_all(owner: str) -> int:
+    """Kill every process of an owner's workers on this machine, and say how many there were."""
+    found = [seen for seen in process_table.scan() if (seen.marker or "").split("/")[0] == owner]
+    for seen in found:
+        process_table.send(seen.process, signal.SIGKILL)
+    return len(found)
+
+
+def guard(root: Path, owner: str, seconds: float) -> None:
+    """Watch the lease, and end the workers when it has run out; ends itself when none is left then.
+
+    One guard is enough: the folder is locked. Where it has gone, so has all that could be watched.
+    """
+    try:
+        handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return
+    while overdue_s(root, seconds) < GUARD_WAITS_S or end_all(owner):
+        time.sleep(WATCH_S)
+
+
+if __name__ == "__main__":
+    guard(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]))

@@ -1,0 +1,108 @@
+"""What a controller says to the agent of a machine, and what that answers.
+
+A controller always says the whole of what a machine is to do, never a change: a message that is lost or comes
+twice does no harm, and whatever the last one does not name is to end. Times are told as seconds ago, because
+no two machines have one clock.
+
+An agent heeds only who has heard it lately: a message names the last answer that its controller got, and if
+the agent gave that longer ago than its lease, or does not know it, it answers and does nothing else. So the
+lease runs from an answer that was heard: a message that was on its way for minutes starts nothing, a way on
+which only answers are lost ends the lease too, and a controller knows without asking when it has run out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+from slacktide.backends.base import Failure
+from slacktide.backends.workers.launch import Kind, Launch
+from slacktide.backends.workers.observation import Observation
+from slacktide.backends.workers.share import Share
+
+LogName: TypeAlias = tuple[str, int, int]
+"""Job, attempt and rank; attempt 0 is the set-up of the job on that machine."""
+SHARED = ".slacktide-shared"
+"""The name of a file by which a folder is recognised on another machine."""
+
+
+class Task(NamedTuple):
+    """The part of a job's set of workers that one machine carries."""
+
+    job: str
+    attempt: int
+    """Fencing token: it only grows, and what comes with an older one comes too late."""
+    kinds: tuple[Kind, ...]
+    """Of these workers; none: all are to end."""
+    share: Share
+    launch: str
+    """By which name the agent knows what is to be started; it says so when it does not know it."""
+    spot_left: int | None = None
+    """How many of its spot workers the market leaves it; None: all. The others have only so much notice."""
+    notice_s: float = 0.0
+
+
+class Pack(NamedTuple):
+    """What is to be started, as it travels: the folder that it runs in comes along."""
+
+    launch: Launch
+    files: bytes
+    """The working folder as a zip file."""
+    shared: str | None = None
+    """What `checkpoint_dir` holds in a file named SHARED if it is the same folder on all machines, as it must
+    be then; None: the folder may be the machine's own."""
+
+
+class Say(NamedTuple):
+    """All that a machine is to do from now on."""
+
+    number: int
+    """Told back in the answer, so that it is known after what it was given; a lower one comes too late."""
+    life: str = ""
+    """The controller's name, which no other has, nor the same one after it was started anew."""
+    heard: str = ""
+    """The `token` of the last answer that came from this machine; empty: none has."""
+    tasks: tuple[Task, ...] = ()
+    packs: Mapping[str, Pack] = {}
+    """What the agent said that it lacks."""
+    read: Mapping[LogName, int] = {}
+    """How many bytes of each log the controller has; of these, what came after is told."""
+    reserve: tuple[str, ...] = ()
+    """Jobs whose rank 0 is to be here, and for which a port is needed where all ranks meet."""
+
+
+class Seen(NamedTuple):
+    """What there is of a job on a machine."""
+
+    observed: Observation
+    """Its `gone_s` and `before_gone_s` are seconds ago."""
+    failure: Failure | None
+
+
+class LogPart(NamedTuple):
+    """A part of what was printed."""
+
+    after: int
+    """Where it begins: further on than was asked for where a log has grown too fast."""
+    text: bytes
+
+
+class Answer(NamedTuple):
+    """What is, on one machine, after it was told something."""
+
+    number: int
+    token: str
+    """Names this answer; whoever says it back has heard it."""
+    heeded: bool = False
+    """Whether the agent did what was said; if not, nothing that follows means anything."""
+    jobs: Mapping[str, Seen] = {}
+    logs: Mapping[LogName, LogPart] = {}
+    lacking: tuple[str, ...] = ()
+    """Launches that are to be told again."""
+    ports: Mapping[str, int] = {}
+    devices: tuple[str, ...] = ()
+    """The GPUs of the machine as CUDA names them; empty where it has none that can be seen."""
+    fenced: int = 0
+    """How often the agent ended its workers because nobody had spoken to it for too long."""
+    notice_s: float | None = None
+    """How long the machine has left, where its cloud has told it so."""

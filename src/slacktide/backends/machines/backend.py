@@ -1,0 +1,217 @@
+"""A back end whose workers run on machines, whoever carries messages to them, rented where that is told."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from slacktide.backends.base import Facts, Room
+from slacktide.backends.machines.keeping import Keeping
+from slacktide.backends.machines.link.link import Host, Link
+from slacktide.backends.machines.workers import MEET_S, MachineWorkers
+from slacktide.backends.workers.launch import Kind
+from slacktide.backends.workers.worker_backend import WorkerBackend, Workers
+from slacktide.core.types import Order
+from slacktide.journal.events import Capacity
+from slacktide.journal.state.tickets import Spec
+from slacktide.providers.renting import Need, Renting
+from slacktide.providers.rules import Stock, Use
+
+FULL_S = 600.0
+"""How long a kind of machine that could not be had is taken for not to be had."""
+SILENT_S = 120.0
+"""A machine that has not answered for so long is given back, though its provider says that it is up."""
+
+
+class Carrier(NamedTuple):
+    """How machines are reached."""
+
+    link: Link
+    lease_s: float
+    """How long workers go on when nothing is heard of their controller."""
+    head: str = ""
+    """What rented machines are to join."""
+    token: str = ""
+    """The file with the token for that."""
+    now: Callable[[], float] = time.monotonic
+    """Seconds of a clock that nobody sets."""
+    threads: bool = True
+    """Whether anything goes on between two calls; if not, somebody calls `peers.talk.turn`."""
+
+
+@dataclass(slots=True)
+class MachineBackend(WorkerBackend):
+    """Workers on machines; its kinds say how those are reached."""
+
+    machine_workers: MachineWorkers = field(init=False)
+    _now: Callable[[], float] = field(init=False)
+    _renting: Renting | None = field(init=False, default=None)
+    _keeping: Keeping | None = field(init=False, default=None)
+    _full_at: dict[Spec, float] = field(init=False, default_factory=dict)
+    """When it was last found that there is no machine of a kind to be had."""
+    _pools: dict[str, str] = field(init=False, default_factory=dict)
+    """Where each job's machines are."""
+    _swept: dict[str, Order] = field(init=False, default_factory=dict)
+    """What an earlier controller ordered, and has not been ordered again yet."""
+    _began_at: float = field(init=False)
+    _threads: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        given = self.carrier()
+        self._now, self._began_at, self._threads = given.now, given.now(), given.threads
+        self.machine_workers = MachineWorkers(
+            self.place.folder, self.place.owner, given.link, given.lease_s, given.now, threads=given.threads
+        )
+        if self.place.renting is not None:
+            self._renting = self.place.renting(given.head, given.token)
+
+    @abstractmethod
+    def carrier(self) -> Carrier:
+        """Return how machines are reached; nothing is to be connected to yet."""
+
+    @property
+    def workers(self) -> Workers:
+        """Who holds the workers."""
+        return self.machine_workers
+
+    def seconds(self) -> float:
+        """Read the clock by which machines are spoken with."""
+        return self._now()
+
+    def hold_workers(self, order: Order, kinds: tuple[Kind, ...], not_before: float) -> None:
+        """Have workers of these kinds, in the order of their ranks, started from this time on."""
+        pool = order.pool if self._renting is None else self._renting.pool(order.pool)
+        self._pools[order.job] = pool
+        self._swept.pop(order.job, None)
+        self.machine_workers.hold(order.job, order.attempt, kinds, pool, not_before)
+
+    def sweep(self, orders: Sequence[Order]) -> None:
+        """Adopt the workers of these orders, for which machines are kept until they are ordered again."""
+        WorkerBackend.sweep(self, orders)
+        self._swept |= {order.job: order for order in orders if not order.ending}
+
+    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+        """Keep as many machines as the orders need, and look as any back end of workers does."""
+        gone = self._keep(self._renting) if self._renting is not None else []
+        self.machine_workers.peers.gone = [*gone, *self.ended_hosts()]
+        return WorkerBackend.look(self, jobs)
+
+    def ended_hosts(self) -> Iterable[str]:
+        """Return machines of which it is known for sure that nothing runs there any more."""
+        return ()
+
+    def room(self, pool: str) -> Room:
+        """Return how many GPUs of each kind there are, or can be rented as far as is known."""
+        if self._renting is None:
+            return self.machine_workers.room(pool)
+        name = self._renting.pool(pool)
+        there = self.machine_workers.room(name)
+        full, renting = self._full, self._renting
+        return Room(
+            there.spot_gpus if ("spot", name) in full else renting.most("spot", name),
+            there.on_demand_gpus if ("on-demand", name) in full else renting.most("on-demand", name),
+        )
+
+    @property
+    def _full(self) -> set[tuple[Capacity, str]]:
+        """The kinds of machines, with their pools, that could lately not be had."""
+        now = self._now()
+        return {(spec.kind, spec.pool) for spec, at in self._full_at.items() if now - at < FULL_S}
+
+    @property
+    def rented(self) -> int:
+        """How many machines have been rented and not been seen to end."""
+        if self._renting is None:
+            return 0
+        strays = 0 if self._keeping is None else self._keeping.stock.strays
+        return len(self.place.diary.tickets().open) + strays
+
+    @property
+    def renting_trouble(self) -> str:
+        """What keeps it from renting or giving back what it should."""
+        return "" if self._keeping is None else self._keeping.trouble
+
+    def close(self) -> None:
+        """Let go of threads and connections; machines and workers stay."""
+        if self._keeping is not None:
+            self._keeping.close()
+        WorkerBackend.close(self)
+
+    # ---------------------------------------------------------------- renting
+
+    def _keep(self, renting: Renting) -> list[str]:
+        """Rent and give back, and return the machines that have ended by their provider's word."""
+        if self._keeping is None:
+            self._keeping = Keeping(
+                renting, self.place.diary, self.place.now_hours, self._now, waits=not self._threads
+            )
+        needs = list(self._needs())
+        stock = self._keeping.poll(renting.wanted(needs), self._use())
+        peers = self.machine_workers.peers
+        tickets = {peer.host.id: self._ticket(peer.host, stock) for peer in peers.all()}
+        peers.ours = [host for host, ticket in tickets.items() if ticket in stock.machines]
+        self._full_at |= dict.fromkeys(stock.full, self._now())
+        self.machine_workers.full = [pool for kind, pool in self._full if kind == "spot"]
+        self.machine_workers.waits_for = renting.lacking(needs) or self._keeping.trouble or self._why(needs)
+        return [host for host, ticket in tickets.items() if ticket in stock.gone]
+
+    def _why(self, needs: Sequence[Need]) -> str:
+        """Say which machines that are needed could lately not be had."""
+        full = next((need for need in needs if need[:2] in self._full), None)
+        return (
+            "" if full is None else f"there is no {full.kind} machine to be had in pool {full.pool} just now"
+        )
+
+    def _needs(self) -> Iterator[Need]:
+        """Yield the GPUs that orders want, by kind and pool."""
+        assert self._renting is not None
+        for order in self._swept.values():
+            pool = self._renting.pool(order.pool)
+            gpus = (Need("on-demand", pool, order.on_demand_gpus), Need("spot", pool, order.spot_gpus))
+            yield from (need for need in gpus if need.gpus)
+        for job, kinds in self.machine_workers.wanted().items():
+            for kind in dict.fromkeys(kinds):
+                yield Need(kind, self._pools[job], kinds.count(kind))
+
+    def _use(self) -> Use:
+        """Say which machines have joined, which are of no use any more, and which carry workers."""
+        assert self._keeping is not None
+        peers, now = self.machine_workers.peers, self._now()
+        stock, ready = self._keeping.stock, set()
+        unfit: dict[str, str] = {}
+        tickets = {peer.host.id: self._ticket(peer.host, stock) for peer in peers.all()}
+        up = {tickets[peer.host.id] for peer in peers.all() if peer.host.alive}
+        busy = self._unmet(set(tickets.values()))
+        for peer in peers.all():
+            ticket = tickets[peer.host.id]
+            if not ticket:
+                continue
+            if peer.heeded_at > 0.0 and peer.host.alive:
+                ready.add(ticket)
+            if self.machine_workers.is_busy(peer.host.id):
+                busy.add(ticket)
+            elif ticket not in up and peers.is_fenced(peer.host.id, now):  # none of its nodes is
+                unfit[ticket] = "it has left the cluster"
+            elif peer.host.alive and now - max(peer.heard_at, peer.met_at) > SILENT_S:
+                unfit[ticket] = "it has not answered for too long"
+        return Use(ready=ready, unfit=unfit, busy=busy)
+
+    def _unmet(self, met: set[str]) -> set[str]:
+        """Return the machines that had joined before this controller began, and that it has not met yet."""
+        if self._now() - self._began_at > MEET_S:
+            return set()
+        joined = (name for name, ticket in self.place.diary.tickets().open.items() if ticket.machine)
+        return {name for name in joined if name not in met}
+
+    def _ticket(self, host: Host, stock: Stock) -> str:
+        """Return with which ticket a machine was rented: by its word, its id, or an address of its own."""
+        if host.ticket:
+            return host.ticket
+        machines = stock.machines.items()
+        by_id = [ticket for ticket, machine in machines if machine.id == host.id]
+        by_address = [ticket for ticket, machine in machines if machine.address == host.address]
+        alone = sum(peer.host.address == host.address for peer in self.machine_workers.peers.all()) == 1
+        return next(iter(by_id), "") or (by_address[0] if alone and len(by_address) == 1 else "")

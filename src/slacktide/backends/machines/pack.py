@@ -1,0 +1,80 @@
+"""The working folder of a job as it travels: a zip file of bounded size, the same for the same files."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import io
+import os
+import pickle
+import stat
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from slacktide.backends.machines.agent.messages import Pack
+from slacktide.backends.workers.launch import Launch
+from slacktide.core.errors import InputError
+
+MOST_BYTES = 100 * 1024 * 1024
+LEFT_OUT = (
+    ".git", ".hg", ".svn", "__pycache__", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache",
+    ".pytest_cache", "*.pyc", "*.db", "*.db-*", "*.runs",
+)  # fmt: skip
+"""Names that do not travel: what others made, and journals."""
+IGNORE_FILE = ".slacktideignore"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""One time for all files, so that the same files make the same zip."""
+
+
+def packed(launch: Launch, shared: str | None) -> tuple[str, Pack]:
+    """Return a job with its working folder, and a name for that; raises InputError or OSError."""
+    pack = Pack(launch, zipped(launch.workdir), shared)
+    return hashlib.sha256(pickle.dumps(pack)).hexdigest()[:24], pack
+
+
+def zipped(folder: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the files of a folder as a zip file; raises InputError when they are too many, or OSError."""
+    out, size = io.BytesIO(), 0
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in _files(folder):
+            found = path.stat()
+            size += found.st_size
+            if size > most_bytes:
+                raise InputError(
+                    f"the working folder must have at most {most_bytes >> 20} MB to travel to machines, "
+                    f"got more in {folder}; set workdir to a smaller one, or name what stays behind in "
+                    f"{IGNORE_FILE}, one pattern on a line"
+                )
+            entry = zipfile.ZipInfo(str(path.relative_to(folder)), _EPOCH)
+            entry.external_attr = stat.S_IMODE(found.st_mode) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            with path.open("rb") as file:
+                archive.writestr(entry, file.read(), compresslevel=1)
+    return out.getvalue()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the plain files that travel, in the order of their names."""
+    patterns = (*LEFT_OUT, *_ignored(folder))
+    for home, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not _is_left(folder, Path(home, name), patterns))
+        for name in sorted(names):
+            path = Path(home, name)
+            if path.is_file() and not _is_left(folder, path, patterns):
+                yield path
+
+
+def _ignored(folder: Path) -> tuple[str, ...]:
+    try:
+        lines = (folder / IGNORE_FILE).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return ()
+    found = (line.strip().rstrip("/") for line in lines)
+    return tuple(line for line in found if line and not line.startswith("#"))
+
+
+def _is_left(root: Path, path: Path, patterns: tuple[str, ...]) -> bool:
+    """Say whether a name, or its way from the folder on, is one that does not travel."""
+    whole = str(path.relative_to(root))
+    return any(fnmatch.fnmatch(path.name, one) or fnmatch.fnmatch(whole, one) for one in patterns)

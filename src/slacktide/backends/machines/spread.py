@@ -1,0 +1,317 @@
+"""The workers of one attempt over several machines: begun together, ended together.
+
+It is written down before any machine is told of it, with the port where all ranks meet before any is told to
+start, so that the next controller knows where workers may be. A set that lost a part, or of which one was
+told to stop by somebody else, cannot go on: the other parts are told to end too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from slacktide.backends.machines.agent.messages import LogName, Seen, Task
+from slacktide.backends.machines.placement import Seat
+from slacktide.backends.workers import job_folder as folder
+from slacktide.backends.workers.launch import Kind
+from slacktide.backends.workers.observation import Observation
+from slacktide.backends.workers.share import Share
+
+SET_FILE = "set.json"
+OVER_FILE = "over"
+DRAIN_S = 10.0
+"""How long after its end to wait for the last of what a part printed."""
+
+
+class Kept(NamedTuple):
+    """A worker that a set takes over from the one before."""
+
+    rank: int
+    former_rank: int
+    """In the set before."""
+    first_attempt: int
+    first_rank: int
+    """As which it was started: it may still print to the log of that."""
+
+
+class Form(NamedTuple):
+    """What a set is to be, as it is written down."""
+
+    attempt: int
+    kinds: tuple[Kind, ...]
+    seats: tuple[Seat, ...]
+    """By rank."""
+    port: int = 0
+    """Where all ranks meet; 0: not known yet, so nobody was told to start."""
+    launch: str = ""
+    pool: str = ""
+    script: str = ""
+    """A digest of what its workers were started with."""
+    former: int = 0
+    """The attempt from which workers are taken over; 0: all are started."""
+    kept: tuple[Kept, ...] = ()
+
+    def began(self, rank: int) -> tuple[int, int]:
+        """Return the attempt and rank with which the worker of a rank was started."""
+        found = (one[2:] for one in self.kept if one.rank == rank)
+        return next(found, (self.attempt, rank))
+
+
+@dataclass(slots=True)
+class Part:
+    """What one machine carries of a set."""
+
+    host: str
+    ranks: tuple[int, ...]
+    seen: Seen | None = None
+    """What its agent last said of this attempt."""
+    heard_at: float = 0.0
+    """When it said so."""
+    number: int = 0
+    """In answer to which message."""
+    away: bool = False
+    """Whether its machine is down."""
+    noticed: bool = False
+    """Whether its machine was told that it will be taken."""
+    taken_at: float = math.inf
+    """When that will be, on the controller's clock."""
+    lost: bool = False
+    """Whether its workers are taken for ended without their agent's word."""
+    gone_s: float | None = None
+    """When the last of its workers had gone, on this machine's clock."""
+    gone_at: float | None = None
+    """When that was heard."""
+    drained: bool = False
+    """Whether all that it printed was copied."""
+    handed_on: bool = False
+    """Whether others of its machine were taken over by another set, of which that speaks from then on."""
+    left: bool = False
+    """Whether those that were not taken over have gone."""
+
+    @property
+    def observed(self) -> Observation | None:
+        """What its agent last saw."""
+        return None if self.seen is None else self.seen.observed
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of it is left, by its agent's word or because its lease has run out."""
+        return self.lost or self.left or (self.observed is not None and self.observed.gone)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the others have to end because of it."""
+        return self.missed or (self.observed is not None and self.observed.stopped)
+
+    @property
+    def missed(self) -> bool:
+        """Whether its workers are lost, or will be, with their machine."""
+        return self.lost or self.away or self.noticed
+
+
+@dataclass(slots=True)
+class Spread:
+    """A set of workers over machines."""
+
+    form: Form
+    home: Path
+    adopted: bool = False
+    """Whether an earlier controller began it: then it lives until its machines say otherwise."""
+    stopping: bool = False
+    spot_left: int | None = None
+    """How many spot workers the market leaves; None: all."""
+    notice_s: float = 0.0
+    parts: dict[str, Part] = field(init=False)
+    """By machine."""
+    failed: Part | None = None
+    """The first part of which a failure was heard."""
+    after: dict[str, int] = field(default_factory=dict)
+    """What each machine had been sent when the failure was heard."""
+    began_at: float | None = None
+    """When all parts had begun, on the controller's clock."""
+    go: bool = False
+    """Whether workers are ready on all machines to take their places, where some were taken over."""
+
+    def __post_init__(self) -> None:
+        ranks: dict[str, list[int]] = {}
+        for rank, seat in enumerate(self.form.seats):
+            ranks.setdefault(seat.host, []).append(rank)
+        self.parts = {host: Part(host, tuple(mine)) for host, mine in ranks.items()}
+
+    @property
+    def attempt(self) -> int:
+        """Its number."""
+        return self.form.attempt
+
+    @property
+    def told(self) -> bool:
+        """Whether machines may have been told to start it."""
+        return self.form.port > 0
+
+    @property
+    def broken(self) -> bool:
+        """Whether it cannot go on."""
+        return any(part.broken for part in self.parts.values())
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it will never finish."""
+        return self.broken or (self.stopping and not self.succeeded)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether all workers ended with 0, and nobody was told to."""
+        return all(
+            not part.broken and part.observed is not None and _ended_well(part.observed)
+            for part in self.parts.values()
+        )
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it is left on any machine."""
+        return (self.stopping and not self.told) or all(part.gone for part in self.parts.values())
+
+    @property
+    def heard(self) -> bool:
+        """Whether every machine has said something of it to this controller."""
+        return all(part.seen is not None for part in self.parts.values())
+
+    @property
+    def able(self) -> bool:
+        """Whether all workers live and can go on in another set."""
+        return all(part.observed is not None and part.observed.able for part in self.parts.values())
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether any of its workers has ended, however."""
+        ends = (part.observed.exit_codes for part in self.parts.values() if part.observed is not None)
+        return any(code is not None for codes in ends for code in codes)
+
+    @property
+    def places_told(self) -> bool:
+        """Whether all workers were told their places in it, where some were taken over."""
+        return all(
+            part.observed is not None and part.observed.told_s is not None for part in self.parts.values()
+        )
+
+    @property
+    def reforming(self) -> bool:
+        """Whether workers that were taken over are on the way into it."""
+        if not self.form.former or self.stopping or not self.told:
+            return False
+        taken = (part.observed is not None and not part.observed.reforming for part in self.parts.values())
+        return not (self.places_told and all(taken))
+
+    def kept(self, part: Part) -> list[Kept]:
+        """Return those of a part's workers that were taken over."""
+        return [one for one in self.form.kept if one.rank in part.ranks]
+
+    def hand_on(self, ranks: Collection[int], hosts: Collection[str]) -> None:
+        """Give up these ranks to another set, which these machines carry."""
+        for host, part in list(self.parts.items()):
+            part.ranks = tuple(rank for rank in part.ranks if rank not in ranks)
+            if not part.ranks:
+                del self.parts[host]
+            elif host in hosts:
+                part.handed_on, part.seen = True, None
+
+    def drained(self, now: float) -> bool:
+        """Say whether all that it printed is here, or will not come."""
+        return all(
+            part.lost or part.drained or (part.gone_at is not None and now - part.gone_at > DRAIN_S)
+            for part in self.parts.values()
+            if part.seen is not None
+        )
+
+    def kinds(self, part: Part) -> tuple[Kind, ...]:
+        """Return the kinds of a part's workers."""
+        return tuple(self.form.kinds[rank] for rank in part.ranks)
+
+    def task(self, part: Part) -> Task | None:
+        """Return what a machine is to be told of its part; None while nothing is known that it could do."""
+        if not self.told:
+            return None
+        seats = [self.form.seats[rank] for rank in part.ranks]
+        devices = tuple(seat.device for seat in seats)
+        share = Share(
+            part.ranks,
+            tuple(seat.address for seat in self.form.seats),
+            self.form.port,
+            devices if all(devices) else (),
+            self.form.former,
+            tuple((one.rank, one.former_rank) for one in self.kept(part)),
+            self.go,
+        )
+        kinds = () if self.stopping else self.kinds(part)
+        spot_left = None
+        if self.spot_left is not None:
+            spot_left = sum(rank in part.ranks for rank in self._spot_ranks[: self.spot_left])
+        return Task(
+            self.home.parent.name, self.attempt, kinds, share, self.form.launch, spot_left, self.notice_s
+        )
+
+    @property
+    def _spot_ranks(self) -> list[int]:
+        return [rank for rank, kind in enumerate(self.form.kinds) if kind == "spot"]
+
+    def logs(self, part: Part) -> list[LogName]:
+        """Return the logs that are to be copied from a machine."""
+        job = self.home.parent.name
+        setup = [(job, 0, 0)] if part is self.setup_part else []
+        before = {(job, self.form.former, one.former_rank) for one in self.kept(part)}
+        first = {(job, *one[2:]) for one in self.kept(part)}
+        return [*setup, *sorted(before | first), *((job, self.attempt, rank) for rank in part.ranks)]
+
+    @property
+    def setup_part(self) -> Part | None:
+        """The part whose set-up is the one to read: that which failed, else rank 0's; None: another set's."""
+        return self.failed or self.parts.get(self.form.seats[0].host)
+
+    def stop(self) -> None:
+        """Have all parts end; what was told to stop is never begun again, by the next controller either."""
+        if not self.stopping:
+            self.stopping = True
+            lost = [rank for part in self.parts.values() if part.missed for rank in part.ranks]
+            folder.write_stop(self.home / "stop", lost)
+
+    def write(self) -> None:
+        """Put down what it is to be, before anybody is told of it; raises OSError."""
+        form = {"format": 1, **self.form._asdict(), "seats": [list(seat) for seat in self.form.seats]}
+        folder.write_durably(self.home / SET_FILE, json.dumps(form))
+
+    def write_over(self) -> None:
+        """Note that nothing of it is left; the next controller need not look for it."""
+        folder.touch(self.home / OVER_FILE)
+
+
+def read(home: Path, attempt: int) -> Spread | None:
+    """Return a set that an earlier controller wrote down; None when nothing is there that makes sense."""
+    try:
+        fact = json.loads(folder.read_text(home / SET_FILE))
+        kinds: Iterable[Kind] = ("spot" if kind == "spot" else "on-demand" for kind in fact["kinds"])
+        seats = tuple(Seat(*map(str, seat)) for seat in fact["seats"])
+        form = Form(
+            attempt, tuple(kinds), seats, int(fact["port"]), str(fact["launch"]),
+            str(fact.get("pool", "")), str(fact.get("script", "")), int(fact.get("former", 0)),
+            tuple(Kept(*map(int, one)) for one in fact.get("kept", ())),
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if len(form.kinds) != len(form.seats) or not form.seats:
+        return None
+    found = Spread(form, home, adopted=True)
+    found.stopping = folder.age_ns(home / "stop") is not None
+    return found
+
+
+def is_over(home: Path) -> bool:
+    """Say whether an earlier controller saw the end of a set."""
+    return (home / OVER_FILE).exists()
+
+
+def _ended_well(observed: Observation) -> bool:
+    return observed.finished or observed.unfinished

@@ -1,0 +1,302 @@
+"""The workers of many jobs on many machines: placed, started, watched, stopped, and found again.
+
+It has the calls of `local.Processes`, whose docstrings say what they mean. What machines are told is written
+down before they are told it, and what they are told is always the whole, so a controller that dies is
+followed by one that reads what was written and says it again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from slacktide.backends.base import Room
+from slacktide.backends.machines.agent.messages import SHARED, Answer, LogName, Pack, Say, Task
+from slacktide.backends.machines.job import WAIT_S, Job, Order
+from slacktide.backends.machines.link.link import Link
+from slacktide.backends.machines.link.peers import Peer, Peers
+from slacktide.backends.machines.link.talk import Talk
+from slacktide.backends.machines.mirror import Mirror
+from slacktide.backends.machines.observe import observe
+from slacktide.backends.machines.pack import packed
+from slacktide.backends.machines.placement import Free, Seat, fits, missing, place
+from slacktide.backends.machines.spread import Part, Spread
+from slacktide.backends.processes import owned_folders
+from slacktide.backends.workers.launch import Kind, Launch, check_name, is_name
+from slacktide.backends.workers.observation import LogFile, Observation, logs_in
+from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT
+from slacktide.core.errors import BackendError, InputError
+from slacktide.core.units import format_count
+
+MEET_S = 30.0
+"""How long after its start a controller may not know any machine."""
+
+
+class MachineWorkers:
+    """Holds for every job the workers that were last ordered, on the machines of a link."""
+
+    def __init__(
+        self, root: Path, owner: str, link: Link, lease_s: float, now: Callable[[], float] = time.monotonic,
+        *, threads: bool = True,
+    ) -> None:  # fmt: skip
+        """Look after the jobs under `root`, whose folders are the controller's; raises InputError.
+
+        Without threads it hears and says something only when `peers.talk.turn` is called.
+        """
+        check_name("an owner's name", owner)
+        self._root, self._owner, self._now = Path(os.path.abspath(root)), owner, now
+        self.peers = Peers(Talk(link, now, threads=threads), lease_s, now())
+        self._began_at, self._threads = now(), threads
+        self._jobs: dict[str, Job] = {}
+        self._mirror = Mirror(self._root)
+        self._setups: dict[str, str] = {}
+        """Whose set-up was last copied, by job."""
+        self._packers = ThreadPoolExecutor(1, thread_name_prefix="slacktide-pack")
+        self._ready = False
+        self.full: Collection[str] | None = None
+        """Pools where no more spot can be rented just now; None: nothing is rented, so none ever comes."""
+        self.waits_for = ""
+        """Why there are not as many machines as there should be, where that is known."""
+
+    def register(self, launch: Launch) -> None:
+        """Make a job known, with its folders; told again, the new launch counts from the next start on."""
+        check_name("a job id", launch.job_id)
+        job = self._job(launch.job_id)
+        job.launch = owned_folders.taken_in(job, launch, self._owner, self._now())
+
+    def refuse(self, job_id: str, why: str) -> None:
+        """Take note of why a job cannot be started."""
+        if is_name(job_id):
+            self._job(job_id).refusal = why
+
+    def hold(self, job_id: str, attempt: int, kinds: tuple[Kind, ...], pool: str, not_before: float) -> None:
+        """Order these workers in a pool, rank i of kind `kinds[i]`; no kinds: none at all."""
+        self._ready = True
+        job = self._known(job_id)
+        before = job.order.attempt if job.order else 0
+        if attempt < max(1, before):
+            raise InputError(f"an attempt must be >= {max(1, before)}, the last one ordered, got {attempt}")
+        if attempt != before or not kinds:
+            job.hold(Order(attempt, kinds, pool, not_before), self._now())
+
+    def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
+        """Let the market take the highest-ranked spot workers beyond `spot_left`, after some notice."""
+        if spot_left < 0 or not notice_s >= 0:
+            raise InputError(f"spot_left and notice_s must be >= 0, got {spot_left} and {notice_s}")
+        self._known(job_id).take(spot_left, notice_s)
+
+    def tick(self) -> None:
+        """Hear what machines say, take the next steps for all jobs, and tell machines what to do."""
+        now = self._now()
+        for peer, answer in self.peers.listen(now):
+            self._hear(peer, answer, now)
+        for name, job in self._jobs.items():
+            try:
+                job.advance(self.peers, partial(self._placed, now), self._pack, now)
+                self._tell_wait(name, job, now)
+            except BackendError as error:
+                job.trouble = str(error)
+            except OSError as error:
+                job.trouble = f"job {name} must be watchable, got: {error}; retrying"
+        if self._ready:  # before that nobody knows what is wanted, and silence would end it
+            for peer in self.peers.all():
+                self.peers.say(peer, self._say(peer))
+
+    def look(self, job_id: str) -> Observation:
+        """Return what the last tick saw of a job."""
+        return observe(self._known(job_id), self._now())
+
+    def sweep(self, keep: Mapping[str, int]) -> None:
+        """Take charge of what an earlier controller left: keep these attempts, end all else."""
+        on_disk = {home.name for home in owned_folders.jobs(self._root, self._owner)}
+        for job_id in sorted(on_disk | set(filter(is_name, keep))):
+            job = self._job(job_id)
+            try:
+                if job.order is None and job.spread is None:
+                    job.sweep(keep.get(job_id), self._now())
+                elif job.order is None and job.spread is not None and keep.get(job_id) is None:
+                    job.hold(Order(job.spread.attempt, (), "", 0.0), self._now())
+            except (OSError, InputError) as error:
+                job.trouble = f"the folder of job {job_id} must be readable, got: {error}"
+        self._ready = True
+
+    def room(self, pool: str) -> Room:
+        """Return how many GPUs of each kind the machines have that are up, used or not.
+
+        A machine that serves as either kind counts for both. Until one has answered nothing is known.
+        """
+        up = [peer for peer in self.peers.all() if peer.host.alive and peer.heeded_at > 0.0]
+        up = [peer for peer in up if self.peers.ours is None or peer.host.id in self.peers.ours]
+        if not up and self.peers.ours is None and self._now() - self._began_at < MEET_S:
+            return Room()
+        spot, on_demand = (
+            sum(len(_gpus(peer)) for peer in up if fits(peer.host, kind, pool)) for kind in (SPOT, ON_DEMAND)
+        )
+        return Room(spot, on_demand)
+
+    def wanted(self) -> dict[str, tuple[Kind, ...]]:
+        """Return the workers that are ordered for each job."""
+        orders = ((name, job.order) for name, job in self._jobs.items())
+        return {name: order.kinds for name, order in orders if order and order.kinds and not order.void}
+
+    def is_busy(self, host: str) -> bool:
+        """Say whether a machine carries workers, or may."""
+        return any(not part.gone and not spread.over for spread, part in self._parts(host))
+
+    def logs(self, job_id: str) -> list[LogFile]:
+        """Return where the output of a job's set-up and workers is, as far as it was copied."""
+        check_name("a job id", job_id)
+        return logs_in(self._root / job_id)
+
+    def close(self) -> None:
+        """Let go of the link; workers stay, for as long as their lease."""
+        self._packers.shutdown(wait=False, cancel_futures=True)
+        self.peers.talk.close()
+
+    # ---------------------------------------------------------------- hearing
+
+    def _hear(self, peer: Peer, answer: Answer, now: float) -> None:
+        """Take in an answer; logs first, for what ended before it was asked has printed all by then."""
+        for log, text in answer.logs.items():
+            try:
+                self._mirror.add(log, text)
+            except OSError as error:
+                self._job(log[0]).trouble = f"logs must be writable, got: {error}"
+        for spread, part in self._parts(peer.host.id):
+            names = spread.logs(part)
+            asked = peer.was_asked(answer.number, names)
+            grown = any(name in answer.logs for name in names)
+            part.drained = part.drained or (part.gone_at is not None and asked and not grown)
+        for name, seen in answer.jobs.items():
+            if is_name(name):
+                self._job(name).hear(peer, seen, answer.number, now)
+
+    def _parts(self, host: str) -> Iterator[tuple[Spread, Part]]:
+        """Yield what of any set is, or was, on a machine."""
+        for job in self._jobs.values():
+            for spread in filter(None, (job.spread, *job.going, job.joining)):
+                if host in spread.parts:
+                    yield spread, spread.parts[host]
+
+    # ---------------------------------------------------------------- placing
+
+    def _free(self, now: float) -> list[Free]:
+        """Return what fit machines have to give."""
+        free: list[Free] = []
+        for peer in self.peers.all():
+            if self.peers.is_fit(peer, now):
+                names = _gpus(peer)
+                for spread, part in self._parts(peer.host.id):
+                    for rank in _seated(spread, part):
+                        device = spread.form.seats[rank].device
+                        if device in names:
+                            names.remove(device)
+                free.append(Free(peer.host, tuple(names)))
+        return free
+
+    def _placed(
+        self, now: float, kinds: Sequence[Kind], pool: str, used: Collection[str] = ()
+    ) -> tuple[Seat, ...] | None:
+        return place(kinds, pool, self._free(now), used)
+
+    def _tell_wait(self, name: str, job: Job, now: float) -> None:
+        """Say what a job waits for, once it has waited for a while."""
+        if job.order is None or job.waited_s(now) < WAIT_S:
+            return
+        lacking = missing(job.unplaced, job.order.pool, self._free(now))
+        if lacking.get(SPOT) and self._will_not_come(job.order.pool):
+            job.fall_short(lacking[SPOT])
+        words = " and ".join(f"{format_count(count, kind + ' GPU')}" for kind, count in lacking.items())
+        up = sum(self.peers.is_fit(peer, now) for peer in self.peers.all())
+        job.trouble = (
+            self.waits_for
+            or self.peers.talk.link.trouble
+            or (
+                f"job {name} waits for {words or 'machines'} in pool {job.order.pool}; "
+                f"{format_count(up, 'machine')} can be reached"
+            )
+        )
+
+    def _will_not_come(self, pool: str) -> bool:
+        """Say whether more spot will not come: all machines are known, and none can be rented."""
+        if self.full is not None:
+            return pool in self.full
+        up = [peer for peer in self.peers.all() if peer.host.alive]
+        return bool(up) and all(peer.heeded_at > 0.0 for peer in up) and not self.peers.talk.link.trouble
+
+    def _pack(self, launch: Launch) -> Future[tuple[str, Pack]]:
+        """Have the working folder made ready to travel, and mark the checkpoint folder for recognition."""
+        packing = self._packers.submit(_packed, launch, self._owner)
+        if not self._threads:
+            wait([packing])
+        return packing
+
+    # ---------------------------------------------------------------- saying
+
+    def _say(self, peer: Peer) -> Say:
+        """Return all that a machine is to do, read and answer."""
+        tasks: dict[str, Task] = {}
+        read: list[LogName] = []
+        reserve: list[str] = []
+        for spread, part in self._parts(peer.host.id):
+            task, job = spread.task(part), spread.home.parent.name
+            if task is not None and (job not in tasks or tasks[job].attempt < task.attempt):
+                tasks[job] = task
+            if task is None and not spread.stopping and 0 in part.ranks:
+                reserve.append(job)
+            if task is not None and not part.drained:
+                read += spread.logs(part)
+                self._follow_setup(job, spread)
+        return Say(
+            0,
+            tasks=tuple(tasks.values()),
+            packs={key: pack for name in peer.lacking for key, pack in self._found(name)},
+            read=self._mirror.offsets(read),
+            reserve=tuple(reserve),
+        )
+
+    def _found(self, launch: str) -> list[tuple[str, Pack]]:
+        """Return what a machine lacks, where we have it."""
+        return [job.pack for job in self._jobs.values() if job.lacks(launch) and job.pack is not None]
+
+    def _follow_setup(self, job: str, spread: Spread) -> None:
+        host = spread.setup_part.host if spread.setup_part else self._setups.get(job, "")
+        if self._setups.setdefault(job, host) != host:
+            self._setups[job] = host
+            self._mirror.restart((job, 0, 0))
+
+    def _job(self, job_id: str) -> Job:
+        if job_id not in self._jobs:
+            self._jobs[job_id] = Job(self._root / job_id, self._owner)
+        return self._jobs[job_id]
+
+    def _known(self, job_id: str) -> Job:
+        check_name("a job id", job_id)
+        return self._job(job_id)
+
+
+def _seated(spread: Spread, part: Part) -> list[int]:
+    """Return the ranks that use a GPU of a machine, or are about to; who is taken over counts once."""
+    if part.gone or (spread.stopping and not spread.told):
+        return []
+    counted = () if spread.told else [one.rank for one in spread.kept(part)]
+    return [rank for rank in part.ranks if rank not in counted]
+
+
+def _gpus(peer: Peer) -> list[str]:
+    """Return the GPUs of a machine by their names; empty ones where they cannot be seen."""
+    return list(peer.devices[: peer.host.gpus]) or [""] * peer.host.gpus
+
+
+def _packed(launch: Launch, owner: str) -> tuple[str, Pack]:
+    shared = None
+    if launch.checkpoints and launch.checkpoint_url is None:
+        shared = owner
+        (launch.checkpoint_dir / SHARED).write_text(shared, encoding="ascii")
+    # An agent has a name of its own on every machine, but a job's checkpoints are to be found on all.
+    return packed(replace(launch, checkpoint_owner=owner), shared)

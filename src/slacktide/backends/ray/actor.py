@@ -1,0 +1,191 @@
+"""What Ray runs on a node for us: it starts the agent there as a process, and hands messages to and fro.
+
+It travels by value, so it uses the standard library alone: the node may have no Slacktide, or another one.
+Messages stay packed; our code comes once, and is kept on the node for the next life of this actor. When the
+actor dies, the agent finds its standard input closed and ends; workers live on for as long as their lease.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import shutil
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_SIZE = "!Q"
+"""How the length of a message is written before it, as `machines.serve` does."""
+HOME = "SLACKTIDE_AGENT_HOME"
+"""The variable of a node that says where agents keep their files."""
+NODE = "SLACKTIDE_NODE"
+"""The variable by which the agent's processes are known as a node's."""
+PATIENCE_S = 30.0
+"""An agent that takes longer than this over an answer is started again."""
+KEPT_S = 24 * 3600.0
+"""For how long the files of a node that is gone are kept."""
+WATCH_S = 5.0
+
+
+class NodeAgent:
+    """The agent of a node, for one owner."""
+
+    def __init__(self, owner: str, node: str, address: str, idle_s: float) -> None:
+        """Make a place for its files; nothing is started until somebody speaks."""
+        self._owner, self._node, self._address, self._idle_s = owner, node[:12], address, idle_s
+        home = agents_home(dict(node_environ()))
+        self._root = home / self._node
+        self._root.mkdir(mode=0o700, exist_ok=True)
+        self._log = self._root / f"{owner}.log"
+        self._lock = lock_folder(self._root, fcntl.LOCK_SH)
+        tidy(home, time.time() - KEPT_S)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._runs: tuple[str, float] = ("", 0.0)
+        self._told_at = time.monotonic()
+        threading.Thread(target=self._end_when_idle, daemon=True).start()
+
+    def tell(self, digest: str, lease_s: float, frame: bytes) -> bytes | None:
+        """Hand a message to the agent and return its answer; None: this code has to be learned first."""
+        self._told_at = time.monotonic()
+        code = self._root / f"code-{digest}"
+        if not code.is_dir():
+            return None
+        child = self._agent(code, digest, lease_s)
+        late = threading.Timer(PATIENCE_S, child.kill)
+        late.start()
+        try:
+            return exchange(child, frame)
+        except (OSError, EOFError):
+            self._end_child()
+            raise RuntimeError(f"the agent ended instead of answering: {self._last_line()}") from None
+        finally:
+            late.cancel()
+
+    def learn(self, digest: str, archive: bytes) -> None:
+        """Keep our code on this node."""
+        draft = Path(tempfile.mkdtemp(prefix=".code-", dir=self._root))
+        with zipfile.ZipFile(io.BytesIO(archive)) as packed:
+            packed.extractall(draft)
+        try:
+            draft.rename(self._root / f"code-{digest}")
+        except OSError:  # another owner's actor was faster
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _agent(self, code: Path, digest: str, lease_s: float) -> subprocess.Popen[bytes]:
+        """Return the agent's process; a new one where it has died, or is to be another."""
+        if self._child is not None and (self._child.poll() is not None or self._runs != (digest, lease_s)):
+            self._end_child()
+        if self._child is None:
+            environ = dict(node_environ())
+            environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(code), environ.get("PYTHONPATH")]))
+            environ[NODE] = self._node
+            command = [
+                sys.executable,
+                "-m",
+                "slacktide.backends.machines.agent.serve",
+                str(self._root / "agent"),
+            ]
+            with open(self._log, "wb") as log:
+                self._child = subprocess.Popen(
+                    [*command, f"{self._owner}.{self._node}", f"{lease_s:g}", self._address],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environ, cwd=self._root,
+                )  # fmt: skip
+            self._runs = (digest, lease_s)
+        return self._child
+
+    def _last_line(self) -> str:
+        try:
+            printed = self._log.read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return ""
+        return printed.splitlines()[-1][:500] if printed else ""
+
+    def _end_child(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            for pipe in (self._child.stdin, self._child.stdout):
+                with suppress(OSError):  # what was not written is lost with it
+                    pipe and pipe.close()
+            self._child = None
+
+    def _end_when_idle(self) -> None:
+        """End for good when nobody has spoken for long: the owner's controller is gone."""
+        import ray
+
+        while time.monotonic() - self._told_at < self._idle_s:
+            time.sleep(min(WATCH_S, self._idle_s / 4))
+        ray.kill(ray.get_runtime_context().current_actor)
+
+
+def exchange(child: Any, frame: bytes) -> bytes:
+    """Write one packed message and read one; raises OSError or EOFError when the other end is gone."""
+    child.stdin.write(struct.pack(_SIZE, len(frame)) + frame)
+    child.stdin.flush()
+    head = child.stdout.read(struct.calcsize(_SIZE))
+    if len(head) < struct.calcsize(_SIZE):
+        raise EOFError
+    (size,) = struct.unpack(_SIZE, head)
+    data: bytes = child.stdout.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
+
+
+def node_environ() -> list[tuple[str, str]]:
+    """Return the variables with which the node was started; Ray changes those of its workers."""
+    parent = os.getppid()
+    try:
+        if Path(f"/proc/{parent}/comm").read_text().strip() == "raylet":
+            entries = Path(f"/proc/{parent}/environ").read_bytes().split(b"\0")
+            pairs = [os.fsdecode(entry).partition("=") for entry in entries if b"=" in entry]
+            if pairs:
+                return [(name, value) for name, _, value in pairs]
+    except OSError:
+        pass  # not told: our own, without what Ray says about GPUs
+    return [(name, value) for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"]
+
+
+def agents_home(environ: dict[str, str]) -> Path:
+    """Return the folder of this user's agents; raises PermissionError where it is not ours alone."""
+    named = environ.get(HOME)
+    home = Path(named or Path(tempfile.gettempdir()) / f"slacktide-agents-{os.geteuid()}")
+    home.mkdir(mode=0o700, parents=bool(named), exist_ok=True)
+    found = home.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{home} must be a folder of this user alone; remove it, or set {HOME}")
+    return home
+
+
+def lock_folder(folder: Path, how: int) -> int | None:
+    """Lock a node's folder for as long as this process lives; None: somebody else has it."""
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+        os.utime(handle)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def tidy(home: Path, before: float) -> None:
+    """Remove the files of nodes whose agents have not lived since then."""
+    for folder in home.iterdir():
+        try:
+            unused = (folder / "lock").stat().st_mtime < before
+            handle = lock_folder(folder, fcntl.LOCK_EX) if unused else None
+        except OSError:  # no lock yet, or no more: somebody else's to deal with
+            continue
+        if handle is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(handle)

@@ -1,0 +1,83 @@
+"""The note of a local cluster: where it is, which nodes it has, and which processes are its own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from slacktide.backends.processes.process_table import Process, alive
+from slacktide.core.errors import FileError
+from slacktide.core.files import state_dir, write_private
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node of a local cluster."""
+
+    name: str
+    """As people call it: spot-1."""
+    id: str
+    """As Ray calls it."""
+    kind: str
+    gpus: int
+    raylet: Process
+    """The process of Ray that is the node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNote:
+    """What is on disk about a local cluster."""
+
+    id: str
+    """The value of a variable that its processes carry."""
+    folder: Path
+    """Its files: logs of Ray, the token, files of agents."""
+    keeper: Process
+    """The process that started it, which leads the session of all others."""
+    address: str = ""
+    nodes: tuple[Node, ...] = ()
+    ready: bool = False
+    """Whether all nodes are there."""
+    wanted: dict[str, int] = field(default_factory=dict)
+    """How many nodes of each kind are to be there."""
+
+    @property
+    def token(self) -> Path:
+        """The file with the token that lets a client in."""
+        return self.folder / "token"
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it can be used."""
+        return self.ready and alive(self.keeper)
+
+
+def default_path() -> Path:
+    """Return where the note of this user's cluster is."""
+    return state_dir() / "cluster.json"
+
+
+def read_note(path: Path) -> ClusterNote | None:
+    """Read a note; None where there is none. Raises FileError for any other file."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        nodes = tuple(Node(**{**node, "raylet": Process(*node["raylet"])}) for node in told["nodes"])
+        more = {"folder": Path(told["folder"]), "keeper": Process(*told["keeper"]), "nodes": nodes}
+        return ClusterNote(**{**told, **more})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FileError(f"must be the note of a local cluster, got: {error}; remove it", path=path) from error
+
+
+def write_note(path: Path, note: ClusterNote) -> None:
+    """Write a note for this user alone; raises FileError."""
+    told = {**asdict(note), "folder": str(note.folder)}
+    write_private(path, json.dumps(told, indent=1).encode())
+
+
+def find_cluster() -> tuple[str, Path] | None:
+    """Return the address and the token's file of this user's local cluster; None: there is none."""
+    note = read_note(default_path())
+    return (note.address, note.token) if note is not None and note.is_up else None

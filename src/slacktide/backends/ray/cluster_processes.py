@@ -1,0 +1,103 @@
+"""The processes of a local cluster and of each of its nodes, however they were started.
+
+Ray's own are children of a node's raylet and share the session of the process that started the cluster.
+Agents and workers have sessions of their own; they are known by variables that they carry. Nothing is
+found by a name: other people's Ray on the same machine is left alone.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable
+
+from slacktide.backends.processes.process_table import Process, Seen, alive, scan, send
+from slacktide.backends.ray.actor import NODE
+from slacktide.backends.ray.cluster_file import ClusterNote, Node
+from slacktide.core.errors import BackendError
+from slacktide.core.machine_clock import boot_id
+
+CLUSTER = "SLACKTIDE_CLUSTER"
+"""The variable that says of which cluster a process is."""
+PATIENCE_S = 20.0
+PAUSE_S = 0.05
+
+
+def of_node(node: Node, seen: Iterable[Seen]) -> list[Seen]:
+    """Return the processes of a node among those that were seen."""
+    raylets = {node.raylet.pid} if alive(node.raylet) else set()
+    ours = {one.process.pid for one in seen if is_worker(one, node) or _carries(one, NODE, node.id[:12])}
+    return _with_children(raylets | ours, seen)
+
+
+def of_cluster(note: ClusterNote, seen: Iterable[Seen]) -> list[Seen]:
+    """Return all processes of a cluster among those that were seen."""
+    ours = {
+        one.process.pid
+        for one in seen
+        if _in_session(one, note.keeper)
+        or _carries(one, CLUSTER, note.id)
+        or any(is_worker(one, node) for node in note.nodes)
+    }
+    return _with_children(ours, seen)
+
+
+def is_worker(seen: Seen, node: Node) -> bool:
+    """Whether a process belongs to a worker on this node, whoever it works for."""
+    return (seen.marker or "").split("/")[0].endswith(f".{node.id[:12]}")
+
+
+def workers_of(node: Node, seen: Iterable[Seen]) -> int:
+    """Return how many workers run on a node."""
+    return len({one.marker for one in seen if is_worker(one, node)})
+
+
+def kill_all(find: Callable[[list[Seen]], list[Seen]]) -> int:
+    """Kill processes until no more are found, and say how many there were; raises BackendError."""
+    give_up = time.monotonic() + PATIENCE_S
+    killed: set[Process] = set()
+    while found := [seen.process for seen in find(list(scan()))]:
+        for process in found:
+            send(process, signal.SIGKILL)
+        killed.update(found)
+        if time.monotonic() > give_up:
+            raise BackendError(f"processes must end when killed, got {len(found)} that do not; try again")
+        time.sleep(PAUSE_S)
+    return len(killed)
+
+
+def _in_session(seen: Seen, keeper: Process) -> bool:
+    """Whether a process is in the session that the keeper began, which may have died meanwhile."""
+    if seen.session != keeper.pid or not keeper.started.endswith(_boot_of(seen.process)):
+        return False
+    return seen.process.pid != keeper.pid or seen.process == keeper
+
+
+def _boot_of(process: Process) -> str:
+    return process.started.partition(" ")[2]
+
+
+def _with_children(pids: set[int], seen: Iterable[Seen]) -> list[Seen]:
+    """Add what these processes have started."""
+    everyone = list(seen)
+    found: set[int] = set()
+    more = set(pids)
+    while more:
+        found |= more
+        more = {one.process.pid for one in everyone if one.parent in found} - found
+    return [one for one in everyone if one.process.pid in found]
+
+
+def _carries(seen: Seen, variable: str, value: str) -> bool:
+    try:
+        with open(f"/proc/{seen.process.pid}/environ", "rb") as file:
+            return f"{variable}={value}".encode() in file.read().split(b"\0")
+    except OSError:  # gone meanwhile, or someone else's
+        return False
+
+
+def process_of(pid: int) -> Process:
+    """Return the process that has this pid now, in the words of the process table; raises OSError."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return Process(pid, f"{fields[19]} {boot_id()}")

@@ -1,0 +1,176 @@
+"""The link of a controller to the nodes of a Ray cluster, through a bridge process that may die.
+
+The bridge is watched: when it has ended, or says nothing for some seconds, it is killed and started again.
+Nothing here waits for Ray, for the bridge or for a node.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from slacktide.backends.machines.agent.messages import Answer, Say
+from slacktide.backends.machines.link.link import Heard, Host
+from slacktide.backends.ray.bridge_process import BridgeProcess, Start
+from slacktide.backends.ray.frames import Beat, Reply
+
+SILENT_S = 5.0
+"""A bridge that has said nothing for this long is killed."""
+CONNECT_S = 60.0
+"""One that has no connection after this long is killed, too."""
+HEAD_S = 5.0
+"""When the nodes could not be listed for this long, the head is said not to answer."""
+DEAD_KEPT_S = 600.0
+"""For how long nodes that are gone stay listed."""
+IDLE_S = 1800.0
+"""After this long without a controller the agents of a journal end; the next controller starts them."""
+PAUSES_S = (0.2, 1.0, 3.0, 5.0)
+"""Before a bridge is started again: longer each time, until one was connected."""
+WATCH_S = 0.1
+
+
+class RayLink:
+    """Carries messages to the agents on the nodes of a Ray cluster."""
+
+    def __init__(
+        self, address: str, owner: str, lease_s: float, *, token: Path | None = None,
+        idle_s: float = IDLE_S, silent_s: float = SILENT_S,
+    ) -> None:  # fmt: skip
+        """Connect to the cluster at `address`, as `host:port`, with the token in a file if one is given.
+
+        `owner` is the id of the journal; agents end their workers `lease_s` after they were last heard.
+        """
+        self._start = Start(address, owner, lease_s, idle_s, token)
+        self._silent_s = silent_s
+        self._lock = threading.Lock()
+        self._hosts: dict[str, Host] = {}
+        self._dead_since: dict[str, float] = {}
+        self._answers: deque[Heard] = deque()
+        self._beat = Beat(False)
+        self._why = f"the Ray cluster at {address} is being connected to"
+        self._closed = threading.Event()
+        self._bridge: BridgeProcess | None = None
+        self._keeper: threading.Thread | None = None
+
+    def hosts(self) -> Sequence[Host]:
+        """List the nodes with GPUs; those that are gone stay for ten minutes."""
+        self._begin()
+        now = time.monotonic()
+        with self._lock:
+            for name, since in list(self._dead_since.items()):
+                if now - since > DEAD_KEPT_S:
+                    self._hosts.pop(name, None)
+            return list(self._hosts.values())
+
+    def send(self, host: str, say: Say) -> None:
+        """Say this to the agent of a node. What was said before and has not been delivered is dropped."""
+        with self._lock:
+            bridge = self._bridge
+        if bridge is not None:
+            bridge.send(host, say)
+
+    def answers(self) -> Sequence[Heard]:
+        """Return what was answered since the last call, in the order in which it came."""
+        with self._lock:
+            found = list(self._answers)
+            self._answers.clear()
+        return found
+
+    @property
+    def trouble(self) -> str:
+        """Why no node can be reached just now, in a sentence; empty when some can."""
+        self._begin()
+        address = self._start.address
+        with self._lock:
+            if not self._beat.connected:
+                return self._why
+            if self._beat.listed_ago_s > HEAD_S:
+                return f"the head of the Ray cluster at {address} does not answer"
+            if not any(host.alive for host in self._hosts.values()):
+                return (
+                    f"the Ray cluster at {address} must have nodes with GPUs, found none; start nodes with "
+                    "--num-gpus, or with the label slacktide-gpus"
+                )
+            return self._beat.trouble
+
+    @property
+    def bridge_pid(self) -> int | None:
+        """The process that is the client of Ray; None while there is none."""
+        with self._lock:
+            return None if self._bridge is None else self._bridge.pid
+
+    def close(self) -> None:
+        """End the bridge; agents and workers stay."""
+        self._closed.set()
+        with self._lock:
+            bridge = self._bridge
+        if bridge is not None:
+            bridge.kill()
+        if self._keeper is not None:
+            self._keeper.join()
+
+    def _begin(self) -> None:
+        """Connect when something is first asked: whoever only reads logs needs no cluster."""
+        if self._keeper is None:
+            self._keeper = threading.Thread(target=self._keep, daemon=True, name="ray-link")
+            self._keeper.start()
+
+    def _keep(self) -> None:
+        """Have a bridge at all times."""
+        failures = 0
+        while not self._closed.is_set():
+            bridge = BridgeProcess(self._start, self._hear)
+            with self._lock:
+                self._bridge = bridge
+            connected = self._watch(bridge)
+            bridge.kill()
+            with self._lock:
+                self._bridge, self._beat = None, Beat(False)
+                self._why = bridge.why() or self._lost(connected)
+            failures = 1 if connected else failures + 1
+            self._closed.wait(PAUSES_S[min(failures, len(PAUSES_S)) - 1])
+
+    def _watch(self, bridge: BridgeProcess) -> bool:
+        """Return when a bridge is of no use any more; say whether it was ever connected."""
+        connected = False
+        while bridge.alive and not self._closed.wait(WATCH_S):
+            with self._lock:
+                connected = connected or self._beat.connected
+                if not connected and (why := bridge.why()):
+                    self._why = why
+            if bridge.silent_s > self._silent_s or (not connected and bridge.age_s > CONNECT_S):
+                break
+        return connected
+
+    def _lost(self, connected: bool) -> str:
+        if not connected:
+            return f"the Ray cluster at {self._start.address} must answer, got nothing; it is tried again"
+        return f"the connection to the Ray cluster at {self._start.address} was lost; it is made again"
+
+    def _hear(self, bridge: BridgeProcess, frame: Beat | Reply) -> None:
+        """Take over what a bridge says, if it still is the one."""
+        answer: Answer | None = pickle.loads(frame.frame) if isinstance(frame, Reply) else None
+        with self._lock:
+            if bridge is not self._bridge:
+                return
+            if isinstance(frame, Reply) and answer is not None:
+                self._answers.append(Heard(frame.host, answer))
+            elif isinstance(frame, Beat):
+                self._beat = frame
+                if frame.hosts is not None:
+                    self._list(frame.hosts)
+
+    def _list(self, listed: Sequence[Host]) -> None:
+        """Note who is there; who is not alive any more, or no longer listed, is gone from now on."""
+        now = time.monotonic()
+        alive = {host.id: host for host in listed if host.alive}
+        gone = {host.id: host for host in listed if not host.alive}
+        for name, host in {**gone, **self._hosts}.items():
+            if name not in alive and name not in self._dead_since:
+                self._dead_since[name] = now
+                self._hosts[name] = host._replace(alive=False)
+        self._hosts.update(alive)

@@ -1,0 +1,132 @@
+"""The variables that a worker is given."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from slacktide.backends.processes.process_table import MARKER, OUTER
+from slacktide.backends.workers.job_folder import Intent
+from slacktide.backends.workers.launch import Launch
+
+HANDED_DOWN = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
+    "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "LD_LIBRARY_PATH",
+    "CUDA_HOME", "CUDA_PATH", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES",
+    "OMP_NUM_THREADS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+)  # fmt: skip
+"""What a job gets of the controller's variables without asking: who the user is, where programs and libraries
+lie, how text and time are written. No name that a secret goes by, which is why there is no `NVIDIA_*`."""
+LOCALE = "LC_"
+"""Variables that begin like this say how text and time are written, too."""
+PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
+"""Handed down as well, in small or capital letters, unless the address names a user: then it may hold a
+password."""
+
+NOTES = "SLACKTIDE_NOTES"
+"""Where a worker and its controller leave notes for each other: a path, to which endings are added."""
+ADDED = "SLACKTIDE_ADDED"
+"""Set in a worker that is added to others that work already: it is to wait for them."""
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_HOST = "127.0.0.1"
+
+
+def handed_down(base: Mapping[str, str]) -> dict[str, str]:
+    """Return what any job may see of the controller's own variables; the rest may be others' secrets."""
+    return {name: value for name, value in base.items() if _is_handed_down(name, value)}
+
+
+def _is_handed_down(name: str, value: str) -> bool:
+    if name.lower() in PROXIES:
+        return "@" not in value
+    return name in HANDED_DOWN or name.startswith(LOCALE)
+
+
+def job_variables(base: Mapping[str, str], launch: Launch, progress: Path) -> dict[str, str]:
+    """Return what every command of a job sees: a few of the controller's own, what it declares, then ours."""
+    return {
+        "OMP_NUM_THREADS": "1",
+        **handed_down(base),
+        "PYTHONUNBUFFERED": "1",
+        **launch.envs,
+        **launch.secrets,
+        **_outer(base),
+        "SLACKTIDE_JOB_ID": launch.job_id,
+        "SLACKTIDE_CHECKPOINT_DIR": os.path.abspath(launch.checkpoint_dir),
+        "SLACKTIDE_PROGRESS": os.path.abspath(progress),
+        "SLACKTIDE_GRACE_SECONDS": f"{launch.grace_s:g}",
+        "SLACKTIDE_PYTHON": sys.executable,
+        "SKYPILOT_TASK_ID": launch.job_id,
+    }
+
+
+def _outer(base: Mapping[str, str]) -> dict[str, str]:
+    """Say in which worker this controller runs itself, if it does: when that one ends, so do ours."""
+    outer = [base[name] for name in (MARKER, OUTER) if base.get(name)]
+    return {OUTER: " ".join(outer)} if outer else {}
+
+
+def rank_variables(intent: Intent, rank: int) -> dict[str, str]:
+    """Return what only this worker sees.
+
+    A worker stands for a machine with one GPU, so it is the first and only one of its machine. A script
+    that picks its GPU by LOCAL_RANK and one that takes the first it sees then both find the right one.
+    """
+    at = intent.rank_numbers.index(rank)
+    addresses = intent.addresses or (_HOST,) * len(intent.kinds)
+    workers = len(addresses)
+    device = {_VISIBLE: intent.devices[at]} if intent.devices else {}
+    return {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(workers),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": addresses[0],
+        "MASTER_PORT": str(intent.master_port),
+        "SLACKTIDE_ATTEMPT": str(intent.attempt),
+        "SLACKTIDE_CAPACITY_TYPE": intent.kinds[at],
+        "SKYPILOT_NODE_RANK": str(rank),
+        "SKYPILOT_NUM_NODES": str(workers),
+        "SKYPILOT_NUM_GPUS_PER_NODE": "1",
+        "SKYPILOT_NODE_IPS": "\n".join(addresses),
+        **device,
+    }
+
+
+def note_variables(intent: Intent, stem: Path) -> dict[str, str]:
+    """Return what lets a worker go on in another set, or join one that works already."""
+    return {NOTES: str(stem), **({ADDED: "1"} if intent.reforms else {})}
+
+
+def machine_devices(base: Mapping[str, str], folder: Path = Path("/dev")) -> tuple[str, ...]:
+    """Return the GPUs we may use: those the controller was given, else all of the machine."""
+    if _VISIBLE in base:
+        return tuple(filter(None, (name.strip() for name in base[_VISIBLE].split(","))))
+    numbers = (path.name.removeprefix("nvidia") for path in folder.glob("nvidia[0-9]*"))
+    return tuple(sorted((number for number in numbers if number.isdecimal()), key=int))
+
+
+def least_used(devices: tuple[str, ...], used: Iterable[str], workers: int) -> tuple[str, ...]:
+    """Return a GPU for each worker: free ones first, and none shared by more workers than needed."""
+    if not devices:
+        return ()
+    load = Counter(used)
+    chosen = []
+    for _ in range(workers):
+        device = min(devices, key=lambda name: load[name])
+        load[device] += 1
+        chosen.append(device)
+    return tuple(chosen)
+
+
+def free_port(host: str = _HOST) -> int:
+    """Return a port of the loopback, or of another address of ours, that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port

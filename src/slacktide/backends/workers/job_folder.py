@@ -1,0 +1,283 @@
+"""The folder of a job: what is written there, by whom, and how it is read back.
+
+root/<job>/                    the job
+    job.json                   whose it is
+    progress.jsonl             what the job says of itself (appended to by its workers)
+    setup.{pid,exit,log,stop}  the set-up command, with the same notes as a worker
+    attempt-0001/              one set of workers
+        attempt.json           what is to be started; on disk before the first fork
+        stop                   nobody of this attempt may begin any more; names the workers that had been lost
+        seen                   touched now and then while a controller sees workers of this attempt
+        rank-0.pid             pid and start time, written by the worker's supervisor before anything else
+        rank-0.exit            how it ended, whether it had been told to, and when, written by the supervisor
+        rank-0.log             what it printed
+        rank-0.able            this worker can go on in another set; written by the worker (slacktide.worker)
+        rank-0.place           its place in the newest set that it is one of, where it began in another
+        rank-0.taken           the attempt in which it has taken its place; written by the worker
+
+All of it is ours alone (0700, 0600), and no link is followed when we write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from slacktide.backends.processes.process_table import Process
+from slacktide.backends.workers.launch import Kind
+from slacktide.core.files import make_durable
+
+_ATTEMPT = "attempt-"
+
+
+class Kept(NamedTuple):
+    """A worker that an attempt takes over from another; its notes and its marker stay where it began."""
+
+    rank: int
+    """In the attempt that takes it over."""
+    attempt: int
+    """Under which it registered."""
+    former_rank: int
+    """With which it registered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What an attempt is to be, written down before anything of it is started."""
+
+    attempt: int
+    generation: int = 1
+    """How many sets of workers the oldest process of this attempt has been one of."""
+    kinds: tuple[Kind, ...]
+    """By rank."""
+    devices: tuple[str, ...]
+    """The GPU of each rank as CUDA names it; empty on a machine without."""
+    master_port: int
+    grace_s: float
+    home: str = ""
+    """The real path of the job's folder, which its workers were told; empty when it was not written down."""
+    ranks: tuple[int, ...] = ()
+    """The rank of each of these workers, where they are a part of a set that several machines carry."""
+    addresses: tuple[str, ...] = ()
+    """Of such a set, the machine of every rank."""
+    kept: tuple[Kept, ...] = ()
+    """The workers that are taken over; the others are started."""
+    former: int = 0
+    """The attempt from which workers are taken over, here or on other machines; 0: all are started."""
+    pool: str = ""
+    """Where its GPUs are rented."""
+    script: str = ""
+    """A digest of what its workers were started with: only workers of the same script can be one set."""
+
+    @property
+    def rank_numbers(self) -> tuple[int, ...]:
+        """The rank of each of these workers."""
+        return self.ranks or tuple(range(len(self.kinds)))
+
+    @property
+    def reforms(self) -> bool:
+        """Whether the set is made from another one, so that its workers wait to be told their places."""
+        return bool(self.kept or self.former)
+
+    def origin(self, rank: int) -> tuple[int, int]:
+        """Return under which attempt and rank the worker of a rank registered, or will."""
+        return next(
+            ((one.attempt, one.former_rank) for one in self.kept if one.rank == rank), (self.attempt, rank)
+        )
+
+
+class ExitNote(NamedTuple):
+    """The last word of a supervisor."""
+
+    status: int
+    """As a shell tells it."""
+    told: bool = False
+    """Whether somebody, whoever it was, had told it to stop."""
+    uptime_s: float | None = None
+    """When, by the machine's own clock; None when it could not say, or in the words of earlier versions."""
+    boot: str = ""
+
+
+def progress_path(folder: Path) -> Path:
+    """Return the file to which the workers of a job append what they have done."""
+    return folder / "progress.jsonl"
+
+
+def attempt_folder(folder: Path, attempt: int) -> Path:
+    """Return where the notes of one attempt are."""
+    return folder / f"{_ATTEMPT}{attempt:04d}"
+
+
+def attempts(folder: Path) -> list[int]:
+    """Return the attempts that have a folder, the first one first."""
+    names = (path.name.removeprefix(_ATTEMPT) for path in folder.glob(f"{_ATTEMPT}*"))
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def write_intent(folder: Path, intent: Intent) -> None:
+    """Put on disk what is about to be started; raises OSError."""
+    target = attempt_folder(folder, intent.attempt)
+    target.mkdir(mode=0o700, exist_ok=True)
+    write_durably(target / "attempt.json", json.dumps({"format": 1, **asdict(intent)}))
+
+
+def has_intent(folder: Path, attempt: int) -> bool:
+    """Say whether anything was written down of what an attempt was to be, though it may make no sense."""
+    return os.path.lexists(attempt_folder(folder, attempt) / "attempt.json")
+
+
+def is_begun(folder: Path, attempt: int) -> bool:
+    """Say whether any worker of an attempt has left a trace."""
+    return any(attempt_folder(folder, attempt).glob("rank-*"))
+
+
+def read_intent(folder: Path, attempt: int) -> Intent | None:
+    """Return what an attempt was to be; None when nothing, or nothing that makes sense, is written down."""
+    try:
+        fact = json.loads(read_text(attempt_folder(folder, attempt) / "attempt.json"))
+        kinds, devices = tuple(map(_kind, fact["kinds"])), tuple(map(str, fact["devices"]))
+        if devices and len(devices) != len(kinds):
+            return None
+        if len(fact.get("ranks", ())) not in (0, len(kinds)):
+            return None
+        return Intent(
+            attempt=attempt,
+            generation=int(fact["generation"]),
+            kinds=kinds,
+            devices=devices,
+            master_port=int(fact["master_port"]),
+            grace_s=float(fact["grace_s"]),
+            home=str(fact.get("home", "")),
+            ranks=tuple(map(int, fact.get("ranks", ()))),
+            addresses=tuple(map(str, fact.get("addresses", ()))),
+            kept=tuple(Kept(*map(int, one)) for one in fact.get("kept", ())),
+            former=int(fact.get("former", 0)),
+            pool=str(fact.get("pool", "")),
+            script=str(fact.get("script", "")),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _kind(text: object) -> Kind:
+    if text == "spot":
+        return "spot"
+    if text == "on-demand":
+        return "on-demand"
+    raise ValueError("a worker's kind must be spot or on-demand")
+
+
+def taken_over(folder: Path) -> dict[tuple[int, int], int]:
+    """Return the attempt that each worker which changed its set is now of, by where it registered."""
+    intents = (read_intent(folder, attempt) for attempt in attempts(folder))
+    return {one[1:]: intent.attempt for intent in intents if intent for one in intent.kept}
+
+
+def read_process(stem: Path) -> Process | None:
+    """Return who registered under a name, None while nobody has."""
+    line = _line(Path(f"{stem}.pid"))
+    pid, _, started = line.partition(" ") if line else ("", "", "")
+    return Process(int(pid), started) if pid.isdecimal() else None
+
+
+def read_exit(stem: Path) -> ExitNote | None:
+    """Return the last word of a supervisor, None while there is none; of earlier versions, the status."""
+    status, told, uptime, boot, *_ = [*(_line(Path(f"{stem}.exit")) or "").split(" "), "", "", ""]
+    if not status.isdecimal():
+        return None
+    try:
+        return ExitNote(int(status), told == "1", float(uptime) if uptime else None, boot)
+    except ValueError:  # the clock's words made no sense
+        return ExitNote(int(status), told == "1")
+
+
+def write_stop(path: Path, lost: Collection[int]) -> None:
+    """Let nobody of an attempt begin any more, and name the ranks that had been lost; raises OSError.
+
+    The first note stays with its time: who ended before it had not been told.
+    """
+    with suppress(FileExistsError):
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(handle, "w", encoding="ascii") as file:
+            file.write(" ".join(map(str, sorted(lost))) + "\n")
+
+
+def read_stop(path: Path) -> set[int]:
+    """Return the ranks that had been lost when an attempt was told to stop."""
+    return {int(word) for word in (_line(path) or "").split() if word.isdecimal()}
+
+
+def touch(path: Path) -> None:
+    """Leave a sign of life; a disk that is full keeps nobody from watching."""
+    with suppress(OSError):
+        handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        try:
+            os.utime(handle)
+        finally:
+            os.close(handle)
+
+
+def signs(stem: Path) -> tuple[Path, ...]:
+    """Return the files whose age tells when a worker last lived: its notes, what it printed and reported."""
+    home = stem.parent
+    own = own_signs(stem)
+    return (*own, progress_path(home.parent)) if home.name.startswith(_ATTEMPT) else own
+
+
+def own_signs(stem: Path) -> tuple[Path, ...]:
+    """Return those that no worker of another attempt writes."""
+    return Path(f"{stem}.pid"), Path(f"{stem}.log"), seen_path(stem.parent)
+
+
+def stored_path(place: Path) -> Path:
+    """Return the note of how much work the job's store is known to hold."""
+    return place / "stored"
+
+
+def seen_path(home: Path) -> Path:
+    """Return the file that is touched while a controller sees workers of an attempt."""
+    return home / "seen"
+
+
+def age_ns(path: Path) -> int | None:
+    """Return when a file was last written, in nanoseconds of the wall clock; None when it is not there."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Write a file whole, and let it survive a loss of power; raises OSError."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with open(handle, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)
+    make_durable(path.parent)
+
+
+def read_text(path: Path) -> str:
+    """Read a note of ours, not through a link; raises OSError, and ValueError for what is no text."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8") as file:
+        return file.read()
+
+
+def _line(path: Path) -> str | None:
+    """Return a note of one line; None while its end has not been written, and when it cannot be read.
+
+    A note that a broken disk keeps from us is no word; whoever ended without one was lost.
+    """
+    try:
+        text = path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    return text[:-1] if text.endswith("\n") else None

@@ -1,0 +1,145 @@
+"""What is seen of a job's processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from slacktide.backends.base import PIECE_BYTES, Saved
+from slacktide.backends.workers import job_folder as folder
+from slacktide.core.errors import BackendError
+
+Phase: TypeAlias = Literal["none", "setting-up", "starting", "running", "stopping", "exited"]
+"""none: nothing is held · setting-up: the set-up command runs · starting: workers are ordered and not all
+have begun · running: all have begun and some live · stopping: they were told to end, or ended by themselves,
+and something of theirs still lives · exited: all ended, or the set-up failed, or the market took the workers
+before they began."""
+
+
+STRAY_GRACE_S = 10.0
+"""The patience with a process of which nothing but its marker is known."""
+
+
+class Observation(NamedTuple):
+    """What was there at the last tick.
+
+    All of it is about `attempt`, which is the old one for as long as its workers have not gone: compare it
+    with the attempt that was ordered. Workers that go on in another set (`reforming`) are of the new attempt
+    as soon as that is written down.
+    """
+
+    attempt: int
+    phase: Phase
+    spot_gpus: int
+    on_demand_gpus: int
+    """Workers alive, of whichever attempt, also those that were told to end."""
+    pending_gpus: int
+    """Workers that were ordered, have not begun and still may."""
+    lost_spot_gpus: int
+    lost_on_demand_gpus: int
+    """Workers that ended without a word though nobody here had ended them."""
+    exit_codes: tuple[int | None, ...]
+    """By rank; None while it lives or when it never began, negative for the signal that ended it."""
+    failed_rank: int | None
+    """The first worker that ended with anything but 0 though nobody had told it to, nor another was lost."""
+    failed_code: int | None
+    """What that one exited with."""
+    finished: bool
+    """All ended with 0, untold, and the job said that all is done if it ever says how much is."""
+    unfinished: bool
+    """All ended with 0, untold, but the job last said that less is done."""
+    stopped: bool
+    """The attempt was told to stop, by whoever, or lost workers, or is not that of the order."""
+    gone: bool
+    """Nothing of the job is left on the machine."""
+    gone_s: float | None
+    """When the last worker of the attempt had gone, on the machine's own clock; None before."""
+    before_gone_s: float | None
+    """The same of the attempt before, where an earlier controller began this one."""
+    done_share: float
+    checkpointed_share: float
+    saved: Saved
+    """How that is known."""
+    said_s: float | None
+    """Seconds since the job last said how much is done; None when it never has."""
+    spoken: bool
+    """Whether it was the workers of this attempt who said so."""
+    metrics: Mapping[str, float]
+    began_s: float | None
+    """Seconds since the attempt's workers were started; None when they were not."""
+    silent_s: float
+    """Seconds since reported progress last grew or the attempt's workers were started, whichever is less; 0
+    while the job has never reported any."""
+    setup_exit: int | None
+    """How the set-up ended by itself; None when it has not, or when there is none."""
+    broken_lines: int
+    """Lines of the progress file that were not read, since this controller began to read it."""
+    newest_attempt: int
+    """The highest attempt that was ever begun here."""
+    trouble: str
+    """What keeps the last order from being carried out; empty when nothing does."""
+    reforming: bool = False
+    """Whether workers of the set before are on the way into this one: until they are there, they go on as
+    they were."""
+    told_s: float | None = None
+    """Seconds since they were told their places in it; None: nobody was."""
+    able: bool = False
+    """Whether all workers of the attempt live and have said that they can go on in another set."""
+    leaving: bool = False
+    """Whether workers of an older attempt are left on the machine."""
+    notice_s: float | None = None
+    """Seconds until spot workers that the market takes are killed, or their machine ends; None: nobody said
+    that they will be."""
+
+
+class Stray(NamedTuple):
+    """A process that is to go and has not gone."""
+
+    job_id: str
+    attempt: int
+    """0 for the set-up."""
+    rank: int
+    pid: int
+
+
+class LogFile(NamedTuple):
+    """Where the output of a worker is."""
+
+    attempt: int
+    """0 for the set-up."""
+    rank: int
+    path: Path
+
+    def read(self, after: int) -> Iterator[bytes]:
+        """Yield the lines that begin at this many bytes or later, long ones in pieces; raises BackendError.
+
+        The last may have no end yet. What the job put in the place of its log is not followed or waited for.
+        """
+        try:
+            with open(self.path, "rb", opener=_opened) as file:
+                file.seek(after)
+                while piece := file.readline(PIECE_BYTES):
+                    yield piece
+        except FileNotFoundError:
+            return  # cleared away meanwhile
+        except OSError as error:
+            raise BackendError(
+                f"{self.path}: what a worker printed must be a file that can be read, got: {error.strerror}; "
+                "check what the job did to it"
+            ) from error
+
+
+def logs_in(place: Path) -> list[LogFile]:
+    """Return the output of a job's set-up and workers that is in its folder, oldest attempt first."""
+    found = [LogFile(0, 0, path) for path in place.glob("setup.log")]
+    for attempt in folder.attempts(place):
+        paths = folder.attempt_folder(place, attempt).glob("rank-*.log")
+        ranks = ((path.stem.removeprefix("rank-"), path) for path in paths)
+        found += sorted(LogFile(attempt, int(rank), path) for rank, path in ranks if rank.isdecimal())
+    return found
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

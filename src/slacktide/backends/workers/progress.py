@@ -1,0 +1,232 @@
+"""What a job says of itself: lines of JSON that it appends to a file.
+
+A job may write what and as much as it likes; whoever watches it has other jobs to look after. So a look reads
+a bounded part of what is new, parses a bounded number of lines and keeps a bounded number of metrics. Of what
+is passed over it looks for one thing, the last line that says how much is done.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from slacktide.backends.base import Saved
+
+LONGEST_LINE_BYTES = 1 << 16
+"""Longer lines are not read."""
+AT_MOST_BYTES = 1 << 20
+"""How much of what was added is read at a look; of more than this only the end."""
+AT_MOST_LINES = 1000
+"""How many lines are parsed at a look; of more than these only the last ones."""
+SEARCHED_BYTES = 1 << 26
+"""How far back the last word on what is done is looked for among what is passed over."""
+TRIES = 100
+"""How many lines among these are tried that look as if they said it."""
+MOST_METRICS = 64
+LONGEST_NAME = 64
+UNREAD = "unread_lines"
+"""The metric that says how many lines were not read, where some were not."""
+
+_DONE = b'"done"'
+
+
+class Progress(NamedTuple):
+    """The last that was said."""
+
+    done_share: float = 0.0
+    checkpointed_share: float = 0.0
+    """The work that a worker killed without notice would not lose."""
+    metrics: Mapping[str, float] = {}
+    reports: int = 0
+    """How many lines told how much is done, as far as they were read."""
+    saved: Saved = "said"
+    """How the checkpointed share is known."""
+
+
+class Tail:
+    """Follows a progress file as it grows; a new or shortened file is read from its beginning."""
+
+    def __init__(self, path: Path, now: float) -> None:
+        self.path = path
+        self.progress = Progress()
+        self.broken_lines = 0
+        """Lines that could not be read, or were too many; what came too fast to be counted counts as one."""
+        self.skipped_bytes = 0
+        """What came faster than it could be read."""
+        self.grown_at = -math.inf
+        """When more was last found to be done than ever in this attempt, on the caller's clock."""
+        self.said_at: float | None = None
+        """When it was last found to say how much is done; None while it never has."""
+        self.behind = False
+        """Whether the file was longer than what was read of it."""
+        self._most_share = -1.0
+        self._inode = 0
+        self._offset = 0
+        self._rest = b""
+        self._inside = False
+        """Whether the next bytes are of a line that is too long."""
+        self._catch_up(now)
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """What the job measures, and how many of its lines were not read, if some were not."""
+        if not self.broken_lines:
+            return self.progress.metrics
+        return {**self.progress.metrics, UNREAD: float(self.broken_lines)}
+
+    def poll(self, now: float) -> None:
+        """Read what was added; a last line without its end waits for it."""
+        reports = self.progress.reports
+        try:
+            self._read_on()
+        except OSError:  # it is missing, or the job keeps it from being read
+            return
+        if self.progress.reports > reports:
+            self.said_at = now
+            if self.progress.done_share > self._most_share:
+                self.grown_at, self._most_share = now, self.progress.done_share
+
+    def begin_anew(self) -> None:
+        """Expect a new set of workers, who may have to do again what was done."""
+        self._most_share = -1.0
+
+    def _catch_up(self, now: float) -> None:
+        """Read what was there before us, and date it by the file: a restart is no sign of life."""
+        try:
+            silent_s = max(0.0, time.time() - self.path.stat().st_mtime)
+        except OSError:
+            return
+        self.poll(now)
+        self.grown_at = min(self.grown_at, now - silent_s)
+        self.said_at = None if self.said_at is None else now - silent_s
+
+    def _read_on(self) -> None:
+        state = self.path.stat()
+        if state.st_ino != self._inode or state.st_size < self._offset:
+            self._inode, self._offset, self._rest, self._inside = state.st_ino, 0, b"", False
+        if state.st_size == self._offset:
+            return
+        with self.path.open("rb", buffering=0) as file:
+            if state.st_size - self._offset > AT_MOST_BYTES:
+                self._skip(file.fileno(), state.st_size - AT_MOST_BYTES)
+            added = os.pread(file.fileno(), AT_MOST_BYTES, self._offset)
+        self._offset += len(added)
+        self.behind = self._offset < state.st_size
+        self._take_in(added)
+
+    def _skip(self, handle: int, to: int) -> None:
+        """Go on at a later place, inside whatever line is there, with the last word from before it."""
+        begin = self._offset - len(self._rest)
+        self._take(last_report(handle, max(begin, to - SEARCHED_BYTES), to + LONGEST_LINE_BYTES))
+        self.skipped_bytes += to - begin
+        self.broken_lines += 1
+        self._offset, self._rest, self._inside = to, b"", True
+
+    def _take_in(self, added: bytes) -> None:
+        if self._inside:
+            end = added.find(b"\n")
+            if end < 0:
+                return
+            added, self._inside = added[end + 1 :], False
+        *lines, self._rest = (self._rest + added).split(b"\n")
+        if len(self._rest) > LONGEST_LINE_BYTES:
+            self._rest, self._inside = b"", True
+            self.broken_lines += 1
+        self._take(self._read_of(lines))
+
+    def _read_of(self, lines: Sequence[bytes]) -> Iterable[bytes]:
+        """Return the lines to read, in order: the last ones, and the last word before them."""
+        passed, taken = lines[:-AT_MOST_LINES], lines[-AT_MOST_LINES:]
+        self.broken_lines += len(passed)
+        return [*_last_of(reversed(passed)), *taken]
+
+    def _take(self, lines: Iterable[bytes]) -> None:
+        for line in filter(None, map(bytes.strip, lines)):
+            try:
+                self.progress = said(line, self.progress)
+            except (ValueError, TypeError, OverflowError, RecursionError):
+                self.broken_lines += 1
+
+
+def last_report(handle: int, begin: int, end: int) -> list[bytes]:
+    """Return the last whole line of a part of a file that says how much is done, if one does."""
+    tries = TRIES
+    while end > begin and tries > 0:
+        # A line may lie across a border, so parts overlap by the longest one.
+        start = max(begin, end - AT_MOST_BYTES - LONGEST_LINE_BYTES)
+        *lines, _ = os.pread(handle, end - start, start).split(b"\n")
+        likely = [line for line in lines if _DONE in line]
+        found = _last_of(reversed(likely[-tries:]))
+        if found:
+            return found
+        tries -= len(likely)
+        end = start + LONGEST_LINE_BYTES if start > begin else begin
+    return []
+
+
+def _last_of(lines: Iterable[bytes]) -> list[bytes]:
+    """Return the first of some lines that says how much is done; only a few are tried."""
+    tries = TRIES
+    for line in lines:
+        if _DONE in line and len(line) <= LONGEST_LINE_BYTES:
+            if _is_report(line):
+                return [line]
+            tries -= 1
+            if not tries:
+                break
+    return []
+
+
+def _is_report(line: bytes) -> bool:
+    try:
+        return said(line, Progress()).reports > 0
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return False
+
+
+def said(line: bytes, before: Progress) -> Progress:
+    """Return what a line says, on top of what was said before; raises ValueError or TypeError if broken.
+
+    A line without `done` only brings metrics. Shares are clipped to [0, 1]; metrics that are no finite
+    numbers are left out, and so are those with long names and those that come when there are many already.
+    """
+    if len(line) > LONGEST_LINE_BYTES:
+        raise ValueError("a line must not be longer than the limit for reading")
+    fact = json.loads(line)
+    if not isinstance(fact, dict) or not isinstance(fact.get("metrics", {}), dict):
+        raise TypeError("a line must be an object, and its metrics too")
+    metrics = _with(before.metrics, fact.get("metrics", {}))
+    if "done" not in fact:
+        return before._replace(metrics=metrics)
+    done = _share(fact["done"])
+    saved: Saved = "said" if "checkpointed" in fact else "assumed"
+    safe = min(done, _share(fact.get("checkpointed", done)))
+    return Progress(done, safe, metrics, before.reports + 1, saved)
+
+
+def _with(known: Mapping[str, float], told: Mapping[str, object]) -> Mapping[str, float]:
+    """Return metrics with those that were told anew, as far as there is room for them."""
+    metrics = dict(known)
+    for name, value in told.items():
+        if (
+            _is_number(value)
+            and len(name) <= LONGEST_NAME
+            and (name in metrics or len(metrics) < MOST_METRICS)
+        ):
+            metrics[name] = float(value)  # type: ignore[arg-type]
+    return metrics
+
+
+def _share(value: object) -> float:
+    if not _is_number(value):
+        raise ValueError("a share must be a finite number")
+    return min(1.0, max(0.0, float(value)))  # type: ignore[arg-type]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,215 @@
+"""Workers that go on in another set: chosen, told their new place, and seen to take it.
+
+A worker says itself that it can (`slacktide.worker.ready`). Its process, its notes and its marker stay where
+it began; the intent of the new attempt names them, and is on disk before anybody is told. Workers that are
+added are started first, and the others work on as they were until these are ready. Then all are told their
+places at once, by a note each. Whatever does not go well in time is answered by ending the whole set, as if
+none of its workers could do this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from slacktide.backends.workers import environment
+from slacktide.backends.workers import job_folder as folder
+from slacktide.backends.workers.launch import Kind, Launch
+from slacktide.backends.workers.share import Share
+from slacktide.backends.workers.worker import Worker
+from slacktide.backends.workers.worker_set import WorkerSet
+
+TAKE_S = 20.0
+"""How much longer than the grace workers may need to take their places once they were told them."""
+READY_S = 900.0
+"""How long workers that were added may need to be ready to meet the others."""
+
+
+def script_of(launch: Launch) -> str:
+    """Return a digest of what the workers of a set have in common; no value of a variable goes into it."""
+    names = sorted({*launch.envs, *launch.secrets})
+    parts = [launch.run, str(launch.workdir), str(launch.checkpoint_dir), f"{launch.grace_s:g}", *names]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def can_spare(worker_set: WorkerSet, ranks: Collection[int]) -> bool:
+    """Say whether the others can go on when these are taken from a set."""
+    others = [worker for worker in worker_set.workers if worker.rank not in ranks]
+    return bool(others) and _whole(worker_set) and all(_is_free(worker) for worker in others)
+
+
+def staying(worker_set: WorkerSet, kinds: tuple[Kind, ...]) -> dict[int, Worker]:
+    """Return who gets which rank of a changed set; nobody where all have to be started anew.
+
+    Workers stay what they are rented as, the lower ranks before the higher. A set that both loses and gets
+    workers is started anew, for who comes may need the GPU of who goes.
+    """
+    if not _whole(worker_set):
+        return {}
+    free = [worker for worker in worker_set.workers if _is_free(worker)]
+    if any(not worker.asked for worker in worker_set.workers if worker not in free):
+        return {}
+    stay: dict[int, Worker] = {}
+    for rank, kind in enumerate(kinds):
+        worker = next((one for one in free if one.kind == kind and one not in stay.values()), None)
+        if worker is not None:
+            stay[rank] = worker
+    leave, come = len(worker_set.workers) - len(stay), len(kinds) - len(stay)
+    return stay if bool(leave) != bool(come) else {}
+
+
+def named(worker_set: WorkerSet, kept: Collection[tuple[int, int]]) -> dict[int, Worker]:
+    """Return who gets which rank where that was decided elsewhere; nobody if one of them cannot."""
+    if not _whole(worker_set):
+        return {}
+    free = {worker.rank: worker for worker in worker_set.workers if _is_free(worker)}
+    stay = {rank: free[former_rank] for rank, former_rank in kept if former_rank in free}
+    return stay if len(stay) == len(kept) else {}
+
+
+def _whole(worker_set: WorkerSet) -> bool:
+    """Say whether all of a set have said that they can go on in another, and nothing happened to it."""
+    if worker_set.stopping or worker_set.broken or not worker_set.begun:
+        return False
+    return all(is_able(worker) for worker in worker_set.workers)
+
+
+def are_able(worker_set: WorkerSet) -> bool:
+    """Say whether all of a set live and can go on in another."""
+    if worker_set.stopping or not worker_set.workers:
+        return False
+    return all(worker.alive and is_able(worker) for worker in worker_set.workers)
+
+
+def _is_free(worker: Worker) -> bool:
+    return worker.alive and worker.process is not None and not worker.asked and not worker.dying
+
+
+def successor(
+    before: folder.Intent,
+    attempt: int,
+    kinds: tuple[Kind, ...],
+    stay: Mapping[int, Worker],
+    new_devices: tuple[str, ...],
+) -> folder.Intent:
+    """Return what a set is to be that takes these workers over; they keep their GPUs."""
+    new, ranks = iter(new_devices), range(len(kinds)) if before.devices else ()
+    return replace(
+        before,
+        attempt=attempt,
+        former=before.attempt,
+        generation=before.generation + 1,
+        kinds=kinds,
+        devices=tuple(before.devices[stay[rank].rank] if rank in stay else next(new) for rank in ranks),
+        master_port=environment.free_port(),
+        kept=_kept(before, stay),
+    )
+
+
+def _kept(before: folder.Intent, stay: Mapping[int, Worker]) -> tuple[folder.Kept, ...]:
+    return tuple(folder.Kept(rank, *before.origin(worker.rank)) for rank, worker in stay.items())
+
+
+def part_of_successor(
+    before: folder.Intent, attempt: int, kinds: tuple[Kind, ...], stay: Mapping[int, Worker], share: Share
+) -> folder.Intent:
+    """Return what this machine's part of a set is to be that takes these workers over."""
+    return replace(
+        before,
+        attempt=attempt,
+        former=before.attempt,
+        generation=before.generation + 1,
+        kinds=kinds,
+        devices=share.devices,
+        master_port=share.master_port,
+        ranks=share.ranks,
+        addresses=share.addresses,
+        kept=_kept(before, stay),
+    )
+
+
+def is_able(worker: Worker) -> bool:
+    """Say whether a worker has said that it can go on in another set."""
+    return os.path.lexists(f"{worker.stem}.able")
+
+
+class Reforming:
+    """How far the workers of a set have come that was made from another one."""
+
+    def __init__(
+        self, worker_set: WorkerSet, intent: folder.Intent, home: Path, since: float, now: float
+    ) -> None:
+        """Take up what is on disk: an earlier controller may have come some way."""
+        self.formed_at: float | None = None
+        """When all were seen to have taken their places."""
+        self.told_at: float | None = None
+        """When all had been told them: the old set stops working then."""
+        self.trouble = ""
+        """Why the set had to be ended; empty when it had not."""
+        self._worker_set, self._intent, self._home, self._since = worker_set, intent, home, since
+        if self._all("taken"):
+            self.told_at = self.formed_at = since
+        elif self._all("place"):
+            self.told_at = now
+
+    @property
+    def under_way(self) -> bool:
+        """Whether some have not taken their places, and still may."""
+        return self.formed_at is None and not self._worker_set.stopping
+
+    def advance(self, now: float, *, go: bool = True) -> None:
+        """Tell all their places when everybody is ready, and see them taken; end the set if it takes long.
+
+        `go` says whether workers on other machines are ready too.
+        """
+        if not self.under_way:
+            return
+        if self.told_at is None:
+            self._tell(now, go=go)
+        elif self._all("taken"):
+            self.formed_at = now
+        elif now > self.told_at + (patience_s := self._intent.grace_s + TAKE_S):
+            self._give_up(f"take their places within {patience_s:g} s, and some did not", now)
+
+    def _all(self, note: str) -> bool:
+        """Say whether every worker has a note of this attempt."""
+        return all(_attempt(worker, note) == self._intent.attempt for worker in self._worker_set.workers)
+
+    def _tell(self, now: float, *, go: bool) -> None:
+        if not are_able(self._worker_set):
+            if any(worker.exit_code is not None for worker in self._worker_set.workers):
+                self._give_up("live until all are ready, and some have ended", now)
+            elif now > self._since + READY_S:
+                self._give_up(f"be ready within {READY_S:g} s, and some were not", now)
+            return
+        if not go:
+            return
+        try:
+            for worker in self._worker_set.workers:
+                folder.write_durably(Path(f"{worker.stem}.place"), json.dumps(self._place(worker)))
+        except OSError as error:  # some may have been told, and others cannot be
+            self._give_up(f"be told their places, got: {error}", now)
+            return
+        self.told_at = now
+
+    def _give_up(self, what: str, now: float) -> None:
+        self.trouble = f"workers that re-form must {what}; all of them are started again"
+        self._worker_set.stop(now)
+
+    def _place(self, worker: Worker) -> Mapping[str, object]:
+        """Return what a worker is told."""
+        variables = environment.rank_variables(self._intent, worker.rank)
+        log = str(self._home / f"rank-{worker.rank}.log")
+        return {"attempt": self._intent.attempt, "log": log, "variables": variables}
+
+
+def _attempt(worker: Worker, note: str) -> int | None:
+    """Return of which attempt a note is; None when there is none."""
+    try:
+        return int(json.loads(folder.read_text(Path(f"{worker.stem}.{note}")))["attempt"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

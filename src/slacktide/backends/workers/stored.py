@@ -1,0 +1,166 @@
+"""The checkpoints of a job in a store: brought before its workers start, copied while they run and after.
+
+Nothing here waits: a child process copies, and every step asks what has become of it. What the store has not
+acknowledged does not count as checkpointed.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from pathlib import Path
+
+from slacktide.backends.checkpoints.folder import STAMP, has_files
+from slacktide.backends.checkpoints.mover import Done, Failed, Mover
+from slacktide.backends.workers.job_folder import read_text, write_durably
+from slacktide.backends.workers.launch import Launch
+
+RETRY_S = 5.0
+"""How long to wait after a store could not be used."""
+REST_S = 1.0
+"""How long to wait after a save: who reports ten times a second is not copied ten times a second."""
+LAST_SAVE_S = 15.0
+"""How much longer than the grace the last save of an attempt may take before nobody waits for it."""
+LONGEST_REASON = 300
+"""Characters of what a store answers that are told on."""
+CREDENTIALS = ("AWS_", "GOOGLE_", "GCLOUD_", "CLOUDSDK_")
+"""What the names of a job's own variables begin with that the store is opened with."""
+
+
+class StoredCheckpoints:
+    """What the store of one job holds, as far as it is known here."""
+
+    def __init__(self, launch: Launch, owner: str, note: Path) -> None:
+        assert launch.checkpoint_url is not None
+        self.url = launch.checkpoint_url
+        self.trouble = ""
+        """Why the store cannot be used just now; empty when it can."""
+        self.safe_share = read_note(note) or 0.0
+        """How much work the newest checkpoint in the store holds."""
+        self.over = 0
+        """The last attempt whose last save is over, whatever came of it."""
+        self._note = note
+        self._folder, self._worked = launch.checkpoint_dir, launch.worked
+        self._patience_s = launch.grace_s + LAST_SAVE_S
+        self._mover = Mover(
+            url=self.url,
+            owner=owner,
+            job=launch.job_id,
+            keep=launch.checkpoint_keep,
+            env=_credentials(launch),
+        )
+        self._ready = 0
+        """The attempt for which the folder holds the newest checkpoint."""
+        self._base_share = self.safe_share
+        """What the folder held when that attempt began."""
+        self._not_before = -math.inf
+        self._ending, self._give_up_at = 0, math.inf
+        """The attempt whose workers have gone, and until when its last save is waited for."""
+
+    def poll(self, now: float) -> None:
+        """Take in what the store has answered."""
+        for said in self._mover.poll():
+            if isinstance(said, Failed):
+                self._failed(said, now)
+            elif said.kind == "load":
+                self._loaded(said, now)
+            else:
+                self._saved(said, now)
+
+    def ready(self, attempt: int, said_share: float, now: float) -> bool:
+        """Whether the workers of an attempt may start; brings the newest checkpoint until they may.
+
+        `said_share` is what was last reported to be saved.
+        """
+        if self._ready != attempt and not self._mover.busy and now >= self._not_before:
+            self._worked |= said_share > 0.0
+            self._base_share = said_share
+            self._mover.load(self._folder, attempt)
+        return self._ready == attempt
+
+    def keep(self, attempt: int, said_share: float | None, now: float) -> None:
+        """Copy what workers say that they have saved, unless the store has it; None: they said nothing."""
+        if said_share in (None, self.safe_share) or self._mover.busy or now < self._not_before:
+            return
+        self._mover.save(self._folder, attempt, said_share or 0.0)
+
+    def finish(self, attempt: int, said_share: float | None, now: float) -> None:
+        """Copy what workers left who have all gone, and wait for that, but not forever."""
+        if self.over == attempt:
+            return
+        share = self._base_share if said_share is None else said_share
+        if self._ending != attempt:
+            self._ending, self._give_up_at = attempt, now + self._patience_s
+            self._save_last(attempt, share)
+        elif now >= self._give_up_at:
+            self.over = attempt
+            self.close()
+        elif not self._mover.busy and now >= self._not_before:
+            self._save_last(attempt, share)
+
+    def disown(self) -> None:
+        """Note that nobody will save in this folder, so that the newest checkpoint is brought there again."""
+        with suppress(FileNotFoundError):
+            (self._folder / STAMP).unlink()
+
+    def close(self) -> None:
+        """End the child; what it had under way is not done."""
+        self._mover.close()
+
+    def rest(self) -> None:
+        """End the child if it has nothing to do."""
+        if not self._mover.busy:
+            self._mover.close()
+
+    def _save_last(self, attempt: int, share: float) -> None:
+        if has_files(self._folder):
+            self._mover.save(self._folder, attempt, share)
+        else:  # they left nothing, or somebody removed it: what the store has stays
+            self.over = attempt
+
+    def _failed(self, said: Failed, now: float) -> None:
+        verb = "loaded from" if said.kind == "load" else "saved to"
+        reason = " ".join(said.why.split())[:LONGEST_REASON]
+        self.trouble = f"checkpoints could not be {verb} {self.url}: {reason}; retrying"
+        self._not_before = now + RETRY_S
+        if said.fenced and said.attempt == self._ending:
+            self.over = said.attempt
+
+    def _loaded(self, said: Done, now: float) -> None:
+        found = said.loaded
+        if found is None and self._worked and not has_files(self._folder):
+            self._not_before = now + RETRY_S
+            self.trouble = (
+                f"the store {self.url} must hold the checkpoints of a job that has worked, found none; put "
+                f"them back there or into {self._folder}, or cancel the job and submit it to start over"
+            )
+            return
+        self.trouble, self._ready = "", said.attempt
+        if found is not None and found.copied:
+            self._base_share = found.done_share
+        self._acknowledge(0.0 if found is None else found.done_share)
+
+    def _saved(self, said: Done, now: float) -> None:
+        assert said.saved is not None
+        self.trouble, self._not_before = "", now + REST_S
+        self._acknowledge(said.saved.done_share)
+        if said.attempt == self._ending and not self._mover.busy:
+            self.over = said.attempt
+
+    def _acknowledge(self, share: float) -> None:
+        self.safe_share = share
+        with suppress(OSError):  # a disk that is full: the next controller asks for less than there is
+            write_durably(self._note, f"{share!r}")
+
+
+def read_note(path: Path) -> float | None:
+    """Return how much work a store was last known to hold; None when nobody ever knew."""
+    try:
+        return float(read_text(path))
+    except (OSError, ValueError):
+        return None
+
+
+def _credentials(launch: Launch) -> dict[str, str]:
+    own = {**launch.envs, **launch.secrets}
+    return {name: value for name, value in own.items() if name.startswith(CREDENTIALS)}

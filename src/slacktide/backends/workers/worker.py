@@ -1,0 +1,186 @@
+"""One supervised process, started by us or found again, and all that it started."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from slacktide.backends.processes import process_table
+from slacktide.backends.processes.process_tree import left_behind, relatives
+from slacktide.backends.workers import end_times
+from slacktide.backends.workers import job_folder as folder
+from slacktide.backends.workers.launch import Kind
+from slacktide.backends.workers.supervisor import TOLD, exit_code
+from slacktide.core import machine_clock as boot
+
+VANISHED = -int(signal.SIGKILL)
+"""The exit code of a worker that left no word: nothing but SIGKILL keeps a supervisor from writing it."""
+
+
+class Worker:
+    """A rank of an attempt: whether it lives, how it ended, and when the patience with it ends.
+
+    The command of a user may end before what it started has: a shell dies of SIGTERM at once while the
+    training under it still saves. Such leftovers have the same patience, and the worker is there until they
+    have gone.
+    """
+
+    def __init__(self, rank: int, kind: Kind, marker: str, stem: Path) -> None:
+        self.rank = rank
+        self.kind: Kind = kind
+        self.marker = marker
+        self.stem = stem
+        self.child: int | None = None
+        """Its pid while it is a child of ours that was not waited for: nobody else can have this pid."""
+        self.process: process_table.Process | None = None
+        """As it registered itself."""
+        self.exit_code: int | None = None
+        self.ended_ns = 0
+        """When it ended by the wall clock, once it has."""
+        self.told = False
+        """Whether it says itself that somebody, whoever it was, had told it to stop."""
+        self.asked = False
+        """Whether we told it to end while it lived."""
+        self.lost = False
+        """Whether it ended without a word: its machine, or what stands for that, was taken from it."""
+        self.gone_s: float | None = None
+        """When it and all that it started had gone, on the machine's own clock."""
+        self.kill_at = math.inf
+        self.leftovers: list[process_table.Process] = []
+        self.cleared = False
+        """Whether it has ended and nothing of it was found any more."""
+        self._told: set[process_table.Process] = set()
+        self._seen_s: float | None = None
+        """When it was last seen alive, on the machine's own clock: its pid's session was its own then."""
+        self._ended_s: float | None = None
+        self._outlived = False
+        """Whether anything of it was found after its end."""
+        self._below: set[process_table.Process] = set()
+        """All that was ever found to be its own."""
+
+    @property
+    def awaited(self) -> bool:
+        """Nothing is known of it: not started, or started by a controller that died before it registered."""
+        return self.child is None and self.process is None and self.exit_code is None
+
+    @property
+    def alive(self) -> bool:
+        """It lived when last polled."""
+        return self.exit_code is None and not self.awaited
+
+    @property
+    def present(self) -> bool:
+        """It or something that it started lived when last polled."""
+        return self.alive or bool(self.leftovers)
+
+    @property
+    def failed(self) -> bool:
+        """It ended badly, by its own word, though nobody had told it to."""
+        return bool(self.exit_code) and not (self.asked or self.told or self.lost)
+
+    @property
+    def dying(self) -> bool:
+        """It lived when last polled, but was killed and will not live on."""
+        return self.alive and self.pid is not None and process_table.dying(self.pid)
+
+    @property
+    def pid(self) -> int | None:
+        """The leader of its session and process group."""
+        return self.process.pid if self.process else self.child
+
+    @property
+    def pids(self) -> list[int]:
+        """What of it lived when last polled: its leader, or what outlived that."""
+        return [self.pid] if self.alive and self.pid else [process.pid for process in self.leftovers]
+
+    def began(self, pid: int) -> None:
+        """Take note of a child of ours."""
+        self.child = pid
+        self._seen_s = boot.seconds()
+
+    def poll(self) -> None:
+        """See whether it registered and whether it ended."""
+        if self.exit_code is not None:
+            return
+        status = self._reap()
+        if self.process is None:
+            self.process = folder.read_process(self.stem)
+        if self.child is not None or (self.process is not None and process_table.alive(self.process)):
+            self._seen_s = boot.seconds()
+        elif self.process is not None or status is not None:
+            self._end(status)
+
+    def tell(self, number: signal.Signals, seen: Iterable[process_table.Seen]) -> None:
+        """Signal its whole process group if it lived just now, and those of its processes that left it."""
+        mine = self._relatives(seen)
+        if self.alive and self.pid is not None:
+            self.asked = True
+            process_table.send_group(self.pid, number)
+        for other in mine:
+            if not self.alive or other.group != self.pid:
+                process_table.send(other.process, number)
+        self._told.update(other.process for other in mine)
+
+    def clear(self, now: float, grace_s: float, seen: Iterable[process_table.Seen]) -> None:
+        """Look for what outlived it, and end that: SIGTERM unless it was told before, patience, SIGKILL."""
+        self._below |= left_behind(self.stem)
+        self.leftovers = [other.process for other in self._relatives(seen)]
+        self.cleared = not self.leftovers
+        if self.cleared:
+            self.gone_s = boot.seconds() if self._outlived else self._ended_s
+            return
+        self._outlived = True
+        self.kill_at = min(self.kill_at, now + grace_s)
+        for process in self.leftovers:
+            if now >= self.kill_at:
+                process_table.send(process, signal.SIGKILL)
+            elif process not in self._told:
+                process_table.send(process, signal.SIGTERM)
+        self._told.update(self.leftovers)
+
+    def _relatives(self, seen: Iterable[process_table.Seen]) -> list[process_table.Seen]:
+        """Return what is ours of all processes, and remember it: later nothing may lead from us to them."""
+        found = relatives(seen, self._owns, self._below)
+        self._below.update(other.process for other in found)
+        return found
+
+    def _owns(self, other: process_table.Seen) -> bool:
+        """Say whether a process is ours: by the marker, or, where it wiped that out, by the session.
+
+        The session counts only if its leader lived in our time: an old note may name a pid that is another's.
+        """
+        if other.marker is not None:
+            return self.marker in (other.marker, *other.outer)
+        return self._seen_s is not None and other.session == self.pid and other.process.pid != self.pid
+
+    def _reap(self) -> int | None:
+        """Return how our child ended; None while it lives, or when it never was ours."""
+        if self.child is None:
+            return None
+        try:
+            pid, status = os.waitpid(self.child, os.WNOHANG)
+        except ChildProcessError:  # someone else waited for it
+            self.child = None
+            return VANISHED
+        if pid == 0:
+            return None
+        self.child = None
+        return os.waitstatus_to_exitcode(status)
+
+    def _end(self, status: int | None) -> None:
+        """Note how it ended: by its own word first, then by what the system says; else it was lost."""
+        note = folder.read_exit(self.stem)
+        self.ended_ns = folder.age_ns(Path(f"{self.stem}.exit")) or time.time_ns()
+        if note is not None:
+            self.exit_code, self.told = exit_code(note.status), note.told
+            self._ended_s = end_times.by_note(self.stem, note)
+            return
+        self._ended_s = end_times.by_signs(self.stem, self.process, self._seen_s)
+        if status is None or status < 0:
+            self.exit_code, self.lost = VANISHED if status is None else status, not self.asked
+        else:
+            self.exit_code, self.told = exit_code(status), status == TOLD

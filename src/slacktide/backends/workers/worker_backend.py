@@ -1,0 +1,241 @@
+"""From orders to workers, one per GPU, and from what is seen of them to facts, wherever they run.
+
+Grace and notice are seconds of the wall clock, however fast the market runs, because processes do not run
+faster with it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from slacktide.backends.base import Facts, Failure, LaunchSpec, Log, Place, Progress
+from slacktide.backends.workers.launch import Kind, Launch
+from slacktide.backends.workers.observation import STRAY_GRACE_S, Observation
+from slacktide.core import machine_clock as boot
+from slacktide.core.errors import BackendError, InputError
+from slacktide.core.types import Order
+
+SPOT: Kind = "spot"
+ON_DEMAND: Kind = "on-demand"
+NOT_FOUND = (126, 127)
+"""What a shell says of a command that is not there or may not be run."""
+SLACK_S = 0.5
+"""Added to the grace where a stop must be over in time: signals and looks take time too."""
+
+
+class End(NamedTuple):
+    """When the last worker of an attempt had gone, found once so that every look says the same."""
+
+    attempt: int
+    gone_s: float
+    until_hours: float
+
+
+class Workers(Protocol):
+    """Holds for every job the workers that were last ordered; `local.Processes` says what each call means."""
+
+    def register(self, launch: Launch) -> None: ...
+    def refuse(self, job_id: str, why: str) -> None: ...
+    def take(self, job_id: str, spot_left: int, notice_s: float) -> None: ...
+    def tick(self) -> None: ...
+    def look(self, job_id: str) -> Observation: ...
+    def logs(self, job_id: str) -> Sequence[Log]: ...
+    def sweep(self, keep: Mapping[str, int]) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class WorkerBackend(ABC):
+    """A back end that starts workers; who holds them, and where, its kinds say."""
+
+    place: Place
+    _grace_s: dict[str, float] = field(default_factory=dict, init=False)
+    _orders: dict[str, Order] = field(default_factory=dict, init=False)
+    _begins: dict[str, tuple[int, float]] = field(default_factory=dict, init=False)
+    """The attempt that there is of each job, and when it was started."""
+    _ends: dict[str, End] = field(default_factory=dict, init=False)
+
+    @property
+    @abstractmethod
+    def workers(self) -> Workers:
+        """Who holds the workers."""
+
+    @abstractmethod
+    def hold_workers(self, order: Order, kinds: tuple[Kind, ...], not_before: float) -> None:
+        """Have workers of these kinds, in the order of their ranks, started from this time on."""
+
+    def seconds(self) -> float:
+        """Read the clock by which workers are started."""
+        return time.monotonic()
+
+    def enter(self, launch: LaunchSpec) -> None:
+        """Get to know a job; raises InputError when it has no command or its folders cannot be used.
+
+        What already runs of a job that is refused is looked after all the same.
+        """
+        self._grace_s[launch.job] = launch.grace_s
+        try:
+            self.workers.register(self.launch_of(launch))
+        except (InputError, BackendError) as error:
+            self.workers.refuse(launch.job, str(error))
+            raise
+
+    def hold(self, order: Order) -> None:
+        """Have just these workers; a new attempt stops the old ones first, an older one comes too late."""
+        if order.attempt < max(1, self._orders.get(order.job, order).attempt):
+            return  # before the first attempt there is nothing to stop either
+        self._orders[order.job] = order
+        kinds: tuple[Kind, ...] = ()
+        if not order.ending and self.place.now_hours() < order.until_hours:
+            # On-demand workers get the low ranks: rank 0 often does more, and they are not taken away.
+            kinds = (*repeat(ON_DEMAND, order.on_demand_gpus), *repeat(SPOT, order.spot_gpus))
+        self.hold_workers(order, kinds, self.seconds() + order.delay_s)
+
+    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+        """Move starts, stops and kills on, end what is held for too long, and read what workers reported."""
+        for order in self._orders.values():
+            if self.place.now_hours() >= order.until_hours:
+                self.hold(order)
+        self.workers.tick()
+        return {job: self._facts(job, self.workers.look(job)) for job in jobs}
+
+    def take(self, job: str, spot_left: int, notice_s: float) -> None:
+        """Kill spot workers, after the notice if there is one."""
+        self.workers.take(job, spot_left, notice_s)
+
+    def stop_hours(self, job: str) -> float:
+        """Return how long the grace is on the market's clock."""
+        return (self._grace_s.get(job, STRAY_GRACE_S) + SLACK_S) * self.place.speed / 3600.0
+
+    def logs(self, job: str) -> Sequence[Log]:
+        """Return the files into which the set-up and the workers of a job printed."""
+        return self.workers.logs(job)
+
+    def sweep(self, orders: Sequence[Order]) -> None:
+        """Adopt the workers of these orders and end all others of this journal."""
+        self.workers.sweep({order.job: order.attempt for order in orders})
+
+    def close(self) -> None:
+        """End what copies checkpoints; workers outlive their controller."""
+        self.workers.close()
+
+    def launch_of(self, launch: LaunchSpec) -> Launch:
+        """Return what is to be started; raises InputError when that cannot be."""
+        if not launch.run:
+            raise InputError(
+                f"job {launch.job!r} must have a command, got no 'run'; write 'run: python train.py'"
+            )
+        values = self.place.secrets(launch.job) if launch.secrets else {}
+        own = self.place.folder / launch.job / "checkpoints"
+        elsewhere = launch.checkpoint_dir is not None or launch.checkpoint_url is not None
+        if launch.worked and not elsewhere and not own.parent.exists():
+            raise InputError(
+                f"{own.parent}: the folder with the checkpoints of job {launch.job!r} must exist, found "
+                "none; put it back, make an empty one to start over, or cancel the job"
+            )
+        return Launch(
+            job_id=launch.job,
+            run=launch.run,
+            setup=launch.setup,
+            workdir=Path(launch.workdir),
+            checkpoint_dir=own if launch.checkpoint_dir is None else Path(launch.checkpoint_dir),
+            grace_s=launch.grace_s,
+            checkpoints=launch.checkpoints,
+            checkpoint_url=launch.checkpoint_url,
+            checkpoint_keep=launch.checkpoint_keep,
+            worked=launch.worked,
+            progress_log=launch.progress_log,
+            envs=launch.env,
+            secrets={name: values[name] for name in launch.secrets},
+        )
+
+    def _facts(self, job: str, seen: Observation) -> Facts:
+        order = self._orders.get(job)
+        here = order is not None and seen.attempt == order.attempt
+        wanted = 0 if order is None or order.ending else order.gpus
+        return Facts(
+            attempt=seen.attempt,
+            pool=None if order is None else order.pool,
+            spot_gpus=seen.spot_gpus,
+            on_demand_gpus=seen.on_demand_gpus,
+            pending_gpus=seen.pending_gpus,
+            taken_spot_gpus=seen.lost_spot_gpus,
+            progress=self._progress(seen),
+            finished=seen.finished,
+            failure=failure_of(seen) if here and wanted else None,
+            metrics=seen.metrics,
+            silent_s=seen.silent_s if here and seen.phase == "running" else 0.0,
+            gone=seen.gone,
+            lost_on_demand_gpus=seen.lost_on_demand_gpus,
+            stopped=seen.stopped,
+            since_hours=self._since_hours(job, seen),
+            until_hours=self._until_hours(job, seen),
+            before_until_hours=self._before_hours(seen),
+            newest_attempt=seen.newest_attempt,
+            trouble=seen.trouble,
+            reform_hours=self._reform_hours(seen),
+            notice_hours=None if seen.notice_s is None else seen.notice_s * self.place.speed / 3600.0,
+        )
+
+    def _reform_hours(self, seen: Observation) -> float:
+        """Return when workers that stayed were told their places, on the market's clock."""
+        if seen.reforming:
+            return math.inf
+        ago_s = math.inf if seen.told_s is None else seen.told_s
+        return self.place.now_hours() - ago_s * self.place.speed / 3600.0
+
+    def _since_hours(self, job: str, seen: Observation) -> float:
+        """Return when the workers were started on the market's clock, the same at every look."""
+        if seen.began_s is None:
+            return math.inf
+        begin = self._begins.get(job)
+        if begin is None or begin[0] != seen.attempt:
+            hours = self.place.now_hours() - max(0.0, seen.began_s) * self.place.speed / 3600.0
+            begin = self._begins[job] = seen.attempt, hours
+        return begin[1]
+
+    def _until_hours(self, job: str, seen: Observation) -> float:
+        """Return when the last worker had gone on the market's clock, by how long ago that was."""
+        if seen.gone_s is None:
+            return math.inf
+        end = self._ends.get(job)
+        if end is None or (end.attempt, end.gone_s) != (seen.attempt, seen.gone_s):
+            ago_s = max(0.0, boot.seconds() - seen.gone_s)
+            hours = self.place.now_hours() - ago_s * self.place.speed / 3600.0
+            end = self._ends[job] = End(seen.attempt, seen.gone_s, hours)
+        return end.until_hours
+
+    def _before_hours(self, seen: Observation) -> float:
+        if seen.before_gone_s is None:
+            return math.inf
+        ago_s = max(0.0, boot.seconds() - seen.before_gone_s)
+        return self.place.now_hours() - ago_s * self.place.speed / 3600.0
+
+    def _progress(self, seen: Observation) -> Progress | None:
+        if seen.said_s is None:
+            return None
+        market_hours = self.place.now_hours() - seen.said_s * self.place.speed / 3600.0
+        at_hours = market_hours if seen.spoken else -math.inf
+        return Progress(seen.done_share, seen.checkpointed_share, at_hours, seen.saved)
+
+
+def failure_of(seen: Observation) -> Failure | None:
+    """Return how a job failed by itself, if it has."""
+    if seen.setup_exit not in (None, 0):
+        return Failure(0, int(seen.setup_exit or 0), True, f"the setup exited with {seen.setup_exit}")
+    if seen.unfinished:
+        said = f"it last reported {seen.done_share:.6g} done; report 1 at the end"
+        return Failure(0, 0, what=f"exited with 0 before its work was done: {said}")
+    rank, code = seen.failed_rank, seen.failed_code
+    if rank is None or code is None:
+        return None
+    if code in NOT_FOUND:
+        return Failure(rank, code, True, f"the command was not found or cannot be run (exit {code})")
+    return Failure(rank, code)

@@ -1,0 +1,204 @@
+"""The workers of one attempt: begun together, ended together."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from slacktide.backends.processes import process_table
+from slacktide.backends.workers import job_folder as folder
+from slacktide.backends.workers.worker import Worker
+
+
+class WorkerSet:
+    """Workers that are told to end with SIGTERM, patience and SIGKILL, until nothing of theirs is left.
+
+    A set that lost a worker, or of which one was told to stop by somebody else, cannot go on: the others are
+    told to end too, and bear no blame for how they do.
+    """
+
+    def __init__(self, attempt: int, workers: Iterable[Worker], stop_path: Path, grace_s: float) -> None:
+        self.attempt = attempt
+        self.workers = tuple(workers)
+        self.failed_rank: int | None = None
+        """The first worker that failed, once all others have answered after it: none of them was lost or
+        told to stop by somebody else, which would explain the end of any other."""
+        self._grace_s = grace_s
+        self._stop_path = stop_path
+        self._stopped_ns: int | None = None
+        """When the attempt was told to stop, by the clock of files."""
+        self._failing = False
+        """Whether a failure was seen when the workers were last polled."""
+        self._taken_at = math.inf
+        """When spot workers that the market takes are killed."""
+        self._reload()
+
+    @property
+    def begun(self) -> bool:
+        """All workers have registered."""
+        return all(worker.process or worker.exit_code is not None for worker in self.workers)
+
+    @property
+    def stopping(self) -> bool:
+        """The attempt was told to stop, by this controller or an earlier one."""
+        return self._stopped_ns is not None
+
+    @property
+    def stopped(self) -> bool:
+        """It will never finish: some were told to stop, by whoever, or lost, or may not begin any more."""
+        broken = any(worker.asked or worker.told or worker.lost for worker in self.workers)
+        return broken or (self.stopping and any(worker.exit_code is None for worker in self.workers))
+
+    @property
+    def halved(self) -> bool:
+        """Some of it were told to end, and the others were not."""
+        return not self.stopping and any(worker.asked for worker in self.workers)
+
+    @property
+    def succeeded(self) -> bool:
+        """All ended with 0, nobody was told to, and nothing of theirs is left."""
+        well = all(worker.exit_code == 0 for worker in self.workers)
+        return self.gone and not self.stopped and well and bool(self.workers)
+
+    @property
+    def lacking(self) -> bool:
+        """Some workers have to be started."""
+        return not self.stopping and any(worker.awaited for worker in self.workers)
+
+    @property
+    def present(self) -> bool:
+        """Some live, or something that they started."""
+        return any(worker.present for worker in self.workers)
+
+    @property
+    def gone(self) -> bool:
+        """Nothing is left, neither of the workers nor of what they started."""
+        return all(worker.cleared and not worker.present for worker in self.workers)
+
+    @property
+    def gone_s(self) -> float | None:
+        """When the last of it had gone, on the machine's own clock; None before, or if nobody ever began."""
+        ends_s = [worker.gone_s for worker in self.workers if worker.gone_s is not None]
+        return max(ends_s) if ends_s and self.gone else None
+
+    def notice_s(self, now: float) -> float | None:
+        """Return how long workers have left that the market takes; None where it takes none that is there."""
+        here = self._taken_at < math.inf and any(one.present and one.kind == "spot" for one in self.workers)
+        return max(0.0, self._taken_at - now) if here else None
+
+    def poll(self, now: float) -> None:
+        """See who ended, end those with whom patience is over, and clear up behind those who ended."""
+        self._watch()
+        # Who was killed and has not died yet is lost as well, and not ended by our word.
+        if self.broken and not self.stopping and not any(worker.dying for worker in self.workers):
+            self.stop(now)
+        overdue = [worker for worker in self.workers if worker.alive and worker.kill_at <= now]
+        self._tell(overdue, signal.SIGKILL)
+        self._clear([worker for worker in self.workers if self._to_clear(worker, now)], now)
+
+    def stop(self, now: float) -> None:
+        """Tell all to end."""
+        self.take((), 0.0, now)
+
+    def take(self, ranks: Collection[int], notice_s: float, now: float) -> None:
+        """Tell all to end, and give these ranks only so much notice; without any they are killed at once.
+
+        Told again, nobody gets a second SIGTERM or more time than before.
+        """
+        self._poll_all()  # who vanished before now was lost
+        self._note_taken(ranks, notice_s, now)
+        self.fence()
+        self._poll_all()
+        for worker in self.workers:
+            if not worker.cleared:
+                patience_s = notice_s if worker.rank in ranks else self._grace_s
+                worker.kill_at = min(worker.kill_at, now + patience_s)
+        self._tell(
+            [worker for worker in self.workers if worker.alive and worker.kill_at <= now], signal.SIGKILL
+        )
+        self._tell([worker for worker in self.workers if worker.alive and not worker.asked], signal.SIGTERM)
+
+    def take_some(self, ranks: Collection[int], notice_s: float, now: float) -> None:
+        """Tell only these ranks to end: the others go on in another set, or are told when there is none."""
+        self._poll_all()
+        self._note_taken(ranks, notice_s, now)
+        some = [worker for worker in self.workers if worker.rank in ranks and not worker.cleared]
+        for worker in some:
+            worker.kill_at = min(worker.kill_at, now + notice_s)
+        self._tell([worker for worker in some if worker.alive and worker.kill_at <= now], signal.SIGKILL)
+        self._tell([worker for worker in some if worker.alive and not worker.asked], signal.SIGTERM)
+
+    def _note_taken(self, ranks: Collection[int], notice_s: float, now: float) -> None:
+        if ranks:
+            self._taken_at = min(self._taken_at, now + notice_s)
+
+    def fence(self) -> None:
+        """Let nobody begin who has not begun.
+
+        Where the note cannot be written, who begins nevertheless is ended with the others when time is up.
+        """
+        if not self.stopping:
+            with suppress(OSError):
+                folder.write_stop(self._stop_path, [worker.rank for worker in self.workers if worker.lost])
+            self._stopped_ns = folder.age_ns(self._stop_path) or time.time_ns()
+
+    def _reload(self) -> None:
+        """Take up what an earlier controller left: who registered, who ended, and who had been told to."""
+        self._stopped_ns = folder.age_ns(self._stop_path)
+        lost = folder.read_stop(self._stop_path)
+        self._poll_all()
+        for worker in self.workers:
+            if worker.rank in lost and worker.exit_code is not None:
+                worker.lost, worker.asked = True, False
+
+    def _watch(self) -> None:
+        """Poll all, and name the first failure once all others have answered after it.
+
+        Who ended with a word has answered; who lives has if a failure was seen before it was polled now.
+        """
+        self._poll_all()
+        failed = [worker for worker in self.workers if worker.failed]
+        alive = [worker for worker in self.workers if worker.alive]
+        answered = not alive or (self._failing and not any(worker.dying for worker in alive))
+        if failed and answered and self.failed_rank is None and not self.broken:
+            self.failed_rank = min(failed, key=lambda worker: worker.ended_ns).rank
+        self._failing = bool(failed)
+
+    def _poll_all(self) -> None:
+        for worker in self.workers:
+            self._poll(worker)
+
+    def _poll(self, worker: Worker) -> None:
+        """Poll one; who ends after the note to stop, or vanishes once it is there, does so because of it."""
+        lived = worker.exit_code is None
+        worker.poll()
+        ended = lived and worker.exit_code is not None
+        if ended and self._stopped_ns is not None and (worker.lost or worker.ended_ns >= self._stopped_ns):
+            worker.asked, worker.lost = True, False
+
+    @property
+    def broken(self) -> bool:
+        """Some were lost, or told to stop by somebody else."""
+        return any(worker.lost or (worker.told and not worker.asked) for worker in self.workers)
+
+    def _to_clear(self, worker: Worker, now: float) -> bool:
+        """Say whether to look for leftovers: after the end, when those found have gone, or if time is up."""
+        if worker.alive or worker.cleared or (worker.awaited and not self.stopping):
+            return False
+        worker.leftovers = [process for process in worker.leftovers if process_table.alive(process)]
+        return not worker.leftovers or worker.kill_at <= now
+
+    def _clear(self, workers: Collection[Worker], now: float) -> None:
+        seen = list(process_table.scan()) if workers else []
+        for worker in workers:
+            worker.clear(now, self._grace_s, seen)
+
+    def _tell(self, workers: Collection[Worker], number: signal.Signals) -> None:
+        seen = list(process_table.scan()) if workers else []
+        for worker in workers:
+            self._poll(worker)
+            worker.tell(number, seen)

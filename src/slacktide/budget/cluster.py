@@ -1,0 +1,180 @@
+"""The machines of a stream: nodes that are asked for, come, are used, stand idle and are given back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.budget.fleet import Fleet
+from slacktide.core.arrays import Ints
+from slacktide.core.compiled import compilable
+
+
+@compilable
+def granted(held: Ints, wanted: Ints, gpus: int) -> Ints:
+    """Return what each job is given of the GPUs that can be used, where not all that is wanted is there yet.
+
+    Who is to have less gives it up at once. Then, in the order of the jobs, each that is to have more gets
+    all of it or keeps what it has: a partial start would cost a restart. A later one may take what an earlier
+    one cannot use yet.
+    """
+    given = np.minimum(held, wanted)
+    free = gpus - given.sum()
+    for job in range(len(wanted)):
+        more = wanted[job] - given[job]
+        if 0 < more <= free:
+            given[job] = wanted[job]
+            free -= more
+    return given
+
+
+class Nodes(NamedTuple):
+    """Some nodes to which the same happened at one time."""
+
+    hours: float
+    nodes: int
+
+
+class Unused(NamedTuple):
+    """GPUs that are paid for and that no job holds, by why; the names are those of uses in the ledger."""
+
+    boot: int
+    """On their way."""
+    idle: int
+    """On nodes that nobody uses."""
+    rounding: int
+    """On nodes of which others are in use."""
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Nodes in the order in which they are used; only their counts matter.
+
+    - A node is paid for from the request on and can be used after the provisioning time.
+    - A node on its way that is no longer asked for is cancelled, the newest first.
+    - A node that is no longer asked for is kept for the grace time. Who was idle last is used first, so
+      that those idle for long can go.
+    """
+
+    node_gpus: int
+    provisioning_hours: float
+    grace_hours: float
+    ready: int = 0
+    coming: int = 0
+    idle: int = 0
+    """Ready nodes that nobody asks for."""
+    last_call: bool = False
+    """Whether nobody will come any more."""
+    peak: int = 0
+    billed_gpu_hours: float = 0.0
+    idle_gpu_hours: float = 0.0
+    fragmented_gpu_hours: float = 0.0
+    on_their_way: tuple[Nodes, ...] = ()
+    """When how many nodes will be ready, the next ones first."""
+    standing_idle: tuple[Nodes, ...] = ()
+    """Since when how many nodes are idle, the longest first."""
+
+    @classmethod
+    def of(cls, fleet: Fleet) -> Cluster:
+        """Return a cluster without nodes."""
+        return cls(fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours)
+
+    def take_form(self, node_gpus: int, provisioning_hours: float, grace_hours: float) -> None:
+        """Rent nodes of another size from now on, that come and go after other times."""
+        self.node_gpus, self.provisioning_hours, self.grace_hours = node_gpus, provisioning_hours, grace_hours
+
+    @property
+    def rented(self) -> int:
+        """Nodes that are paid for."""
+        return self.ready + self.coming
+
+    @property
+    def next_hours(self) -> float:
+        """When a node will be ready or be given back."""
+        comes = self.on_their_way[0].hours if self.on_their_way else math.inf
+        goes = self.standing_idle[0].hours + self.grace_hours if self.standing_idle else math.inf
+        return min(comes, goes)
+
+    def nodes_for(self, gpus: int) -> int:
+        """Return how many nodes that many GPUs need."""
+        return -(-gpus // self.node_gpus)
+
+    def pass_time(self, hours: float, held_gpus: int) -> None:
+        """Count what is paid for, and what of it nobody used."""
+        boot, idle, rounding = self.unused(held_gpus)
+        self.billed_gpu_hours += (held_gpus + boot + idle + rounding) * hours
+        self.fragmented_gpu_hours += rounding * hours
+        self.idle_gpu_hours += (boot + idle) * hours
+
+    def unused(self, held_gpus: int) -> Unused:
+        """Return what is paid for and held by no job, where jobs hold this many GPUs."""
+        used = self.nodes_for(held_gpus) * self.node_gpus
+        idle = 0 if self.last_call else self.ready * self.node_gpus - used
+        return Unused(self.coming * self.node_gpus, idle, used - held_gpus)
+
+    def arrive(self, now_hours: float) -> bool:
+        """Take in the nodes that are ready by now and give back those whose grace is over."""
+        before = self.ready
+        while self.on_their_way and self.on_their_way[0].hours <= now_hours:
+            count = self.on_their_way[0].nodes
+            self.on_their_way = self.on_their_way[1:]
+            self.coming -= count
+            self.ready += count
+        came = self.ready > before
+        self._give_back(now_hours)
+        return came
+
+    def ask(self, nodes: int, now_hours: float) -> None:
+        """Make it so many nodes, those on their way included."""
+        if nodes - self.ready > self.coming:
+            self._request(nodes - self.rented, now_hours)
+        elif self.coming:
+            self._cancel(self.coming - max(0, nodes - self.ready))
+        spare = max(0, self.ready - nodes)
+        if spare > self.idle:
+            self.standing_idle += (Nodes(now_hours, spare - self.idle),)
+            self.idle = spare
+        elif spare < self.idle:
+            self._use(self.idle - spare)
+        self._give_back(now_hours)
+        self.peak = max(self.peak, self.rented)
+
+    def keep_nothing(self, now_hours: float) -> None:
+        """Give idle nodes back at once from now on, and pay for those only that are used or come."""
+        self.grace_hours = 0.0
+        self.last_call = True
+        self._give_back(now_hours)
+
+    def _request(self, nodes: int, now_hours: float) -> None:
+        if self.provisioning_hours == 0.0:
+            self.ready += nodes
+            return
+        self.coming += nodes
+        self.on_their_way += (Nodes(now_hours + self.provisioning_hours, nodes),)
+
+    def _cancel(self, nodes: int) -> None:
+        self.coming -= nodes
+        self.on_their_way = _without_last(self.on_their_way, nodes)
+
+    def _use(self, nodes: int) -> None:
+        self.idle -= nodes
+        self.standing_idle = _without_last(self.standing_idle, nodes)
+
+    def _give_back(self, now_hours: float) -> None:
+        while self.standing_idle and self.standing_idle[0].hours + self.grace_hours <= now_hours:
+            count = self.standing_idle[0].nodes
+            self.standing_idle = self.standing_idle[1:]
+            self.ready -= count
+            self.idle -= count
+
+
+def _without_last(row: tuple[Nodes, ...], nodes: int) -> tuple[Nodes, ...]:
+    """Return a row of nodes without this many of its last ones."""
+    while nodes > 0:
+        *rest, last = row
+        row = tuple(rest) if last.nodes <= nodes else (*rest, last._replace(nodes=last.nodes - nodes))
+        nodes -= last.nodes
+    return row

@@ -1,0 +1,129 @@
+"""Arrival rates that follow lasting changes of pace and not every burst.
+
+The rate of a stream has been the same since its last change, and nobody knows when that was: at any of some
+marks in the past, or never. Each answer is weighed by how well it explains when jobs came (Bayesian run
+lengths), and the rate is the mean over all answers: there is no alarm, and no threshold to choose. In bursty
+streams counts spread more than in a Poisson stream, so arrivals are worth less as evidence: they are divided
+by the dispersion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slacktide.budget.estimates.dispersion import BLOCKS_JOBS, Dispersion
+from slacktide.core.arrays import Floats
+
+MARK_JOBS = BLOCKS_JOBS[0]
+"""A change may have come with every so-manieth arrival ..."""
+MARKS = 32
+"""... of which so many are kept, closer together the more recent they are."""
+CHANGES_PER_JOB = 3e-4
+"""How likely a change is at each arrival: more follows changes sooner and believes in more that are none."""
+SHAPE = 2.0
+"""Of the gamma distribution of rates after a change, whose mean is that of all arrivals so far: an opinion
+weak enough to follow any change, which keeps one burst from being taken for a rate many times as high."""
+SHIFT = 5
+"""Stirling's series is exact enough for a logarithm of the gamma function from here on."""
+
+
+@dataclass(slots=True)
+class Rate:
+    """Counts arrivals and says how many come in an hour, at present."""
+
+    changes_per_job: float = CHANGES_PER_JOB
+    count: int = 0
+    """Arrivals so far."""
+    marks: list[tuple[int, float]] = field(default_factory=lambda: [(0, 0.0)])
+    """How many had come by which hour, ascending: a change may have been at each."""
+    bursts: Dispersion = field(default_factory=Dispersion)
+    fitted: tuple[int, float, float] | None = field(default=None, compare=False, repr=False)
+    """The rate that was found last, with the count and the hour for which it was."""
+
+    def arrived(self, now_hours: float) -> None:
+        """Count an arrival."""
+        self.count += 1
+        if self.count % MARK_JOBS == 0:
+            self.bursts.arrived(self.count, now_hours)
+            self.marks.append((self.count, now_hours))
+            if len(self.marks) > MARKS:
+                self._thin()
+
+    def _thin(self) -> None:
+        """Drop the mark whose neighbours are closest to one another, for how long ago they are."""
+        ago = self.count + MARK_JOBS - np.array([count for count, _ in self.marks])
+        del self.marks[1 + int(np.argmin(ago[:-2] / ago[2:]))]
+
+    @property
+    def dispersion(self) -> float:
+        """How many times as much counts vary as those of a Poisson stream."""
+        return self.bursts.value
+
+    def per_hour(self, now_hours: float) -> float:
+        """Return the rate: the mean over when its last change may have been."""
+        if not now_hours > 0:
+            return math.inf
+        if self.fitted is None or self.fitted[:2] != (self.count, now_hours):
+            self.fitted = (self.count, now_hours, self._fit(now_hours))
+        return self.fitted[2]
+
+    def _fit(self, now_hours: float) -> float:
+        if not self.count:
+            return 0.0
+        marks = np.array([*self.marks, (self.count, now_hours)])
+        jobs, hours = marks.T / self.dispersion
+        blocks = np.diff(marks[:-1, 0], prepend=0.0)
+        blocks[0] = 1.0 / self.changes_per_job  # the stream itself began at the first mark, for certain
+        prior_hours = SHAPE * now_hours / self.count
+        return run_mean(jobs, hours, np.log(self.changes_per_job * blocks), prior_hours)
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all that it knows as JSON values."""
+        return {
+            "count": self.count,
+            "marks": [list(mark) for mark in self.marks],
+            "bursts": self.bursts.remember(),
+        }
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know what was written down, and nothing else."""
+        self.count = memory["count"]
+        self.marks = [(count, hours) for count, hours in memory["marks"]]
+        self.bursts = Dispersion.recalled(memory["bursts"])
+        self.fitted = None
+
+
+def run_mean(jobs: Floats, hours: Floats, log_change: Floats, prior_hours: float) -> float:
+    """Return the mean rate of the last run, over all marks at which it may have begun.
+
+    `jobs` and `hours` count up to each mark and at last up to now; `log_change` is the logarithm of the
+    chance of a change at each. A run of C jobs in T hours has the evidence of a Poisson stream whose rate is
+    drawn from a gamma distribution; what came before the run adds up over all earlier changes.
+    """
+    run_jobs = SHAPE + np.maximum(jobs - jobs[:, None], 0.0)
+    run_hours = prior_hours + np.maximum(hours - hours[:, None], 0.0)
+    evidence = log_gamma(run_jobs) - run_jobs * np.log(run_hours)
+    evidence += SHAPE * math.log(prior_hours) - math.lgamma(SHAPE)
+    before = log_change.copy()
+    for mark in range(1, len(before)):
+        before[mark] += np.logaddexp.reduce(before[:mark] + evidence[:mark, mark])
+    weights = before + evidence[:-1, -1]
+    weights = np.exp(weights - weights.max())
+    return float(weights @ (run_jobs[:-1, -1] / run_hours[:-1, -1]) / weights.sum())
+
+
+def log_gamma(numbers: Floats) -> Floats:
+    """Return the logarithm of the gamma function of numbers > 0, to nine digits."""
+    large = numbers + SHIFT
+    product = numbers.copy()
+    for step in range(1, SHIFT):
+        product *= numbers + step
+    inverse = 1.0 / large
+    series = inverse * (1 / 12 - inverse**2 * (1 / 360 - inverse**2 / 1260))
+    found: Floats = (large - 0.5) * np.log(large) - large + 0.5 * math.log(2 * math.pi) + series
+    return found - np.log(product)

@@ -1,0 +1,129 @@
+"""How much work jobs have, from those that are done and those that are not yet (Kaplan and Meier 1958).
+
+The mean of finished jobs alone is too small: long jobs are still running. The mean over all that was done is
+right only in the long run. Here a job that is present says that its size is greater than what it has done.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slacktide.budget.estimates.fading import Fading
+from slacktide.core.arrays import Floats
+
+MEMORY_JOBS = 2000.0
+"""How many finished jobs count, roughly."""
+BINS_PER_DOUBLING = 4
+"""How finely sizes of finished jobs are told apart: so few numbers that they can be written down often."""
+LEAST_GPU_HOURS = 1e-12
+"""Sizes below are this size, so that they have a logarithm."""
+
+
+class Survival(NamedTuple):
+    """Which share of the jobs has more work than this much; three arrays of one length."""
+
+    work_gpu_hours: Floats
+    """Ascending, from 0."""
+    share: Floats
+    """The share of jobs with more than that."""
+    beyond_gpu_hours: Floats
+    """The mean of the work beyond that, over all jobs: those that have none of it count as 0."""
+
+    @property
+    def mean_gpu_hours(self) -> float:
+        """Mean work of a job; 0 while nobody has done any."""
+        return float(self.beyond_gpu_hours[0])
+
+    def left(self, done_gpu_hours: Floats) -> Floats:
+        """Return the mean work that jobs have left which have done this much and are not finished."""
+        at = np.searchsorted(self.work_gpu_hours, done_gpu_hours, side="right") - 1
+        is_known, is_last = self.share[at] > 0, at == len(self.share) - 1
+        share = np.where(is_known, self.share[at], 1.0)
+        left = np.where(is_known, self.beyond_gpu_hours[at] / share, self.mean_gpu_hours)
+        since = done_gpu_hours - self.work_gpu_hours[at]
+        return np.where(is_last, unseen_gpu_hours(done_gpu_hours, left), left - since)
+
+
+def unseen_gpu_hours(done_gpu_hours: Floats, mean_gpu_hours: Floats | float) -> Floats:
+    """Return what a job is taken to have left that has done more than any that finished.
+
+    Half as much again, as of sizes without any scale; or the mean, as of exponential ones.
+    """
+    found: Floats = np.maximum(0.5 * done_gpu_hours, mean_gpu_hours)
+    return found
+
+
+@dataclass(slots=True)
+class Sizes:
+    """The sizes of the jobs of one class, those of finished ones in bins."""
+
+    finished: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
+    """How many finished jobs are in each bin."""
+    work: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
+    """The work of all of them, as one sum: it puts right what their bins get wrong."""
+    done: dict[int, float] = field(default_factory=dict)
+    """[job]: what each that is present has done."""
+
+    def arrived(self, job: int) -> None:
+        """Take in that a job is present."""
+        self.done[job] = 0.0
+
+    def progressed(self, job: int, work_gpu_hours: float) -> None:
+        """Take in some work of a job that is present."""
+        self.done[job] += work_gpu_hours
+
+    def ended(self, job: int) -> None:
+        """Take in that a job is finished."""
+        work = max(self.done.pop(job), LEAST_GPU_HOURS)
+        self.finished.age()
+        self.finished.add(round(BINS_PER_DOUBLING * math.log2(work)), 1.0)
+        self.work.age()
+        self.work.add(0, work)
+
+    @property
+    def finished_jobs(self) -> float:
+        """How many finished jobs count."""
+        return sum(self.finished.sums.values()) / self.finished.weight
+
+    def survival(self) -> Survival:
+        """Return how sizes are spread, as far as finished and present jobs tell."""
+        counts = np.array(list(self.finished.sums.values())) / self.finished.weight
+        sizes = np.exp2(np.array(list(self.finished.sums)) / BINS_PER_DOUBLING)
+        if len(counts):
+            sizes *= self.work.get(0) / float(counts @ sizes)
+        return kaplan_meier(sizes, counts, np.array(list(self.done.values())))
+
+    def remember(self) -> Mapping[str, Any]:
+        """Return all that it knows as JSON values."""
+        return {
+            "finished": self.finished.remember(),
+            "work": self.work.remember(),
+            "done": [list(each) for each in self.done.items()],
+        }
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Know what was written down, and nothing else."""
+        self.finished.recall(memory["finished"])
+        self.work.recall(memory["work"])
+        self.done = dict(memory["done"])
+
+
+def kaplan_meier(sizes: Floats, counts: Floats, present: Floats) -> Survival:
+    """Return the survival of sizes: so many finished jobs of each size, and what present jobs have done."""
+    work = np.concatenate((sizes, present))
+    ends = np.concatenate((counts, np.zeros(len(present))))
+    order = np.lexsort((-ends, work))  # who has just done as much as another needed was there to be counted
+    work, ends = work[order], ends[order]
+    jobs = np.concatenate((counts, np.ones(len(present))))[order]
+    left = np.cumsum(jobs[::-1])[::-1]  # jobs that are known to have at least so much
+    share = np.concatenate(([1.0], np.cumprod(1.0 - ends / left)))
+    at = np.concatenate(([0.0], work))
+    areas = share[:-1] * np.diff(at)
+    tail = share[-1] * unseen_gpu_hours(at[-1], areas.sum() if len(sizes) else 0.0)
+    beyond = tail + np.concatenate((np.cumsum(areas[::-1])[::-1], [0.0]))
+    return Survival(at, share, beyond)

@@ -1,0 +1,137 @@
+"""Classes whose phases hang together: a change of width costs a restart, so whole paths are compared.
+
+At a given price the best path is a shortest path over (phase, width). A phase is entered at the same
+width for nothing, or from the best width of all before plus a restart at the new width: nothing but
+the best one need be remembered, so a phase costs O(widths) and not O(widths squared). The restart of a
+job's first start is part of what its first phase takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.budget.solution.choices import Choice, Weights
+from slacktide.budget.solution.curves import Rows
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compilable, compiled
+
+
+class Scratch(NamedTuple):
+    """Memory of the shortest path: costs by width, and where each width came from by phase and width."""
+
+    cost: Floats
+    other: Floats
+    """Hours and GPU-hours, unweighted: decides between equal costs."""
+    origin: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paths:
+    """Some classes, each with all its phases at the same widths."""
+
+    rows: Rows
+    first_row: Ints
+    """Where each class's rows begin, and at last where all end."""
+    restart_hours: Floats
+    scratch: Scratch
+
+    @classmethod
+    def of(cls, rows: Rows, phases: Sequence[int], restart_hours: Sequence[float]) -> Paths:
+        """Join rows to classes with these numbers of phases."""
+        first_row = np.concatenate(([0], np.cumsum(phases)))
+        most = int(np.max(np.diff(rows.start)))
+        cells = int(np.max(rows.start[first_row[1:]] - rows.start[first_row[:-1]]))
+        scratch = Scratch(np.empty(most), np.empty(most), np.empty(cells, dtype=np.int64))
+        return cls(rows, first_row, np.array(restart_hours, dtype=np.float64), scratch)
+
+    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> Choice:
+        """Find the shortest path of each class."""
+        count = len(self.restart_hours)
+        choice = Choice(np.empty(count), np.empty(count), np.empty(self.first_row[-1]))
+        weights = Weights(float(hour_weight), float(gpu_hour_weight))
+        compiled(find_paths)(self.rows, self.first_row, self.restart_hours, weights, self.scratch, choice)
+        return choice
+
+
+@compilable
+def find_paths(
+    rows: Rows, first_row: Ints, restart_hours: Floats, weights: Weights, scratch: Scratch, choice: Choice
+) -> None:
+    """Write the shortest path of each class, its hours and its GPU-hours."""
+    for item in range(len(restart_hours)):
+        begin, end = first_row[item], first_row[item + 1]
+        for row in range(begin, end):
+            enter(rows, row, row - begin, restart_hours[item], weights, scratch)
+        follow(rows, begin, end, scratch, choice.widths)
+        add_up(rows, begin, end, restart_hours[item], item, choice)
+
+
+@compilable
+def lightest(scratch: Scratch, count: int) -> int:
+    """Return the width of the least cost."""
+    best = 0
+    for width in range(1, count):
+        if scratch.cost[width] < scratch.cost[best] or (
+            scratch.cost[width] == scratch.cost[best] and scratch.other[width] < scratch.other[best]
+        ):
+            best = width
+    return best
+
+
+@compilable
+def enter(rows: Rows, row: int, phase: int, restart_hours: float, weights: Weights, scratch: Scratch) -> None:
+    """Add one phase to the costs of all widths, and note where each came from."""
+    first, count = rows.start[row], rows.start[row + 1] - rows.start[row]
+    cost, other, origin = scratch.cost, scratch.other, scratch.origin
+    best, best_cost, best_other = 0, 0.0, 0.0
+    if phase > 0:
+        best = lightest(scratch, count)
+        best_cost, best_other = cost[best], other[best]
+    for width in range(count):
+        hours, gpu_hours, gpus = (
+            rows.hours[first + width],
+            rows.gpu_hours[first + width],
+            rows.widths[first + width],
+        )
+        before, before_other, came = 0.0, 0.0, width
+        if phase > 0:
+            before, before_other = cost[width], other[width]
+            change = best_cost + (weights.hour + weights.gpu_hour * gpus) * restart_hours
+            change_other = best_other + (1.0 + gpus) * restart_hours
+            if change < before or (change == before and change_other < before_other):
+                before, before_other, came = change, change_other, best
+        cost[width] = before + weights.hour * hours + weights.gpu_hour * gpu_hours
+        other[width] = before_other + hours + gpu_hours
+        origin[phase * count + width] = came
+
+
+@compilable
+def follow(rows: Rows, begin: int, end: int, scratch: Scratch, index: Floats) -> None:
+    """Write the positions of the best widths, from the last phase back to the first."""
+    count = rows.start[begin + 1] - rows.start[begin]
+    at = lightest(scratch, count)
+    for row in range(end - 1, begin - 1, -1):
+        index[row] = at
+        at = scratch.origin[(row - begin) * count + at]
+
+
+@compilable
+def add_up(rows: Rows, begin: int, end: int, restart_hours: float, item: int, choice: Choice) -> None:
+    """Sum what a path takes, and turn positions into widths."""
+    hours, gpu_hours, held = 0.0, 0.0, -1.0
+    for row in range(begin, end):
+        cell = rows.start[row] + int(choice.widths[row])
+        gpus = rows.widths[cell]
+        if held not in (-1.0, gpus):
+            hours += restart_hours
+            gpu_hours += gpus * restart_hours
+        hours += rows.hours[cell]
+        gpu_hours += rows.gpu_hours[cell]
+        held = gpus
+        choice.widths[row] = gpus
+    choice.hours[item] = hours
+    choice.gpu_hours[item] = gpu_hours

@@ -1,0 +1,4 @@
+"""The contracts of allocators, with and without a market.
+
+Begin with `allocator`.
+"""

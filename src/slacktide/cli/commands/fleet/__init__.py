@@ -1,0 +1,1 @@
+"""Commands about fleets and streams of jobs."""

@@ -1,0 +1,1 @@
+"""Commands about one job: plan, run, submit, look, cancel, pay."""

@@ -1,0 +1,42 @@
+"""`slacktide events`: what happened to a job, and why."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from slacktide.cli.shared import options as common
+from slacktide.cli.shared.journals import opened, place_options
+from slacktide.cli.shared.output import say
+
+if TYPE_CHECKING:
+    from slacktide.app.journal.journal import Told
+    from slacktide.report.live.lines import Teller
+
+
+@click.command()
+@click.argument("job", metavar="[JOB]", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new events until the job has ended.")
+@place_options
+@common.output_option("text", "json")
+def events(job: str | None, follow: bool, journal: str | None, server: str | None, output: str) -> None:
+    """Show what happened to JOB, who did it and why, one line per event; without JOB the whole journal.
+
+    JSON is one object per line.
+    """
+    from slacktide.report.live.lines import Teller
+
+    teller = Teller(named=job is None)
+    with opened(journal, server) as read:
+        for told in read.events(job, follow=follow):
+            say(_line(told, teller, output))
+
+
+def _line(told: Told, teller: Teller, output: str) -> str:
+    from slacktide.report.wire.events import as_json
+
+    if output == "text":
+        return teller.line(told.record.event)
+    return json.dumps(as_json(told.record, told.submitted), allow_nan=False)

@@ -1,0 +1,94 @@
+"""`slacktide jobs`: every job of a journal and where it stands."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli.shared import options as common
+from slacktide.cli.shared.journals import NOBODY, opened, place_options
+from slacktide.cli.shared.output import is_terminal, say
+
+if TYPE_CHECKING:
+    from slacktide.app.journal.job_filter import JobFilter
+    from slacktide.client.remote import AnyJournal
+
+NONE_OF_THEM = "no job of this kind"
+"""What is said where there are jobs, but none that was asked for."""
+
+
+@click.command()
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    help="In this state; `active`: not ended. Repeatable.",
+)
+@click.option("--class", "job_class", metavar="CLASS", help="Of this class of a fleet.")
+@click.option("--owner", metavar="NAME", help="Of this owner, as the job file names it.")
+@click.option("--since", metavar="TIME", help="Submitted since: 2d, or 2026-01-31.")
+@click.option("--late", is_flag=True, help="Late, or expected to be.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The newest N of these.")
+@place_options
+@common.output_option("table", "json")
+def jobs(journal: str | None, server: str | None, output: str, **given: Any) -> None:
+    """List the jobs of a journal, as of its last event, with one word for the state of each.
+
+    A running job is `late` or `at-risk` when its deadline is, and otherwise on time. It is
+    `released` when it was stopped cleanly, and `unattended` when its controller died: its workers may
+    still run and cost money until a controller is started. One that is `blocked` cannot continue; the
+    reason is printed, and it can be cancelled.
+    """
+    from slacktide.app.journal.listing import UNATTENDED
+    from slacktide.report.text.tables import jobs as report
+    from slacktide.report.text.tables.grid import as_rich
+
+    wanted = _filter(given)
+    with opened(journal, server) as read:
+        every = read.jobs()
+        listed = wanted.kept(every)
+        if output == "json":
+            common.echo_json({"jobs": [report.as_json(one) for one in listed]})
+        elif is_terminal() and listed:
+            common.show(as_rich(report.table_of(listed), caption=report.note(listed)))
+        else:
+            say(report.text(listed) if listed or not every else NONE_OF_THEM)
+        for one in listed:
+            if one.blocked:
+                say(_wrapped(f"{one.name} is blocked: {one.blocked}"), err=True)
+        _say_what_waits(read)
+        alone = [one.name for one in listed if one.status == UNATTENDED]
+    if alone:
+        click.echo(f"workers of {', '.join(alone)} may still run without a controller", err=True)
+
+
+def _filter(given: Mapping[str, Any]) -> JobFilter:
+    """Return what the options of the command want of a job."""
+    from slacktide.app.journal.job_filter import JobFilter, parse_since
+
+    return JobFilter(
+        states=given["states"],
+        job_class=given["job_class"],
+        owner=given["owner"],
+        since=None if given["since"] is None else parse_since(given["since"]),
+        late=given["late"],
+        most=given["limit"],
+    )
+
+
+def _say_what_waits(journal: AnyJournal) -> None:
+    """Say on stderr which submissions nobody has answered yet, and when nobody is there to go on."""
+    waiting = journal.waiting()
+    for asked in waiting:
+        say(_wrapped(f"waiting to be accepted: {asked.path} (key {asked.key})"), err=True)
+    if (waiting or journal.unfinished()) and not journal.in_charge:
+        click.echo(f"{NOBODY}; `slacktide controller` resumes it", err=True)
+
+
+def _wrapped(text: str) -> str:
+    """Break a long text into the lines of a terminal; in a pipe it stays one line."""
+    return textwrap.fill(text, common.line_length()) if is_terminal(err=True) else text

@@ -1,0 +1,28 @@
+"""`slacktide why`: why a job holds what it holds, in plain sentences."""
+
+from __future__ import annotations
+
+import textwrap
+
+import click
+
+from slacktide.cli.shared import options as common
+from slacktide.cli.shared.journals import opened, place_options
+from slacktide.cli.shared.output import say
+
+WIDEST = 100
+"""Text is wrapped at this many characters, however wide the terminal is."""
+
+
+@click.command()
+@click.argument("job", metavar="JOB")
+@place_options
+@common.output_option("text", "json")
+def why(job: str, journal: str | None, server: str | None, output: str) -> None:
+    """Explain in plain sentences why JOB holds the GPUs it holds: what decided it, and why."""
+    with opened(journal, server) as read:
+        sentences = read.why(job)
+    if output == "json":
+        common.echo_json({"job": job, "why": sentences})
+    else:
+        say(textwrap.fill(" ".join(sentences), min(WIDEST, common.line_length())))

@@ -1,0 +1,1 @@
+"""Commands about machines, back ends and providers."""

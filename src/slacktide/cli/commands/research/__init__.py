@@ -1,0 +1,1 @@
+"""Commands about policies and what is learned of them."""

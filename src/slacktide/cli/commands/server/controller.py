@@ -1,0 +1,59 @@
+"""`slacktide controller`: run what is submitted to a journal, until told to stop."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli.shared.journals import journal_option, journal_path
+from slacktide.cli.shared.output import say
+from slacktide.cli.shared.run_options import run_options_of, setup_of, staying_options
+
+if TYPE_CHECKING:
+    from slacktide.app.jobs.controller import Controller
+    from slacktide.cli.shared.signals import Stopping
+
+
+@click.command()
+@staying_options
+@journal_option
+def controller(**given: Any) -> int:
+    """Run the jobs submitted to a journal, until Ctrl-C, SIGTERM or a closed terminal.
+
+    Jobs come from `slacktide submit`, run in any process, even before the controller started. Jobs
+    that have not ended are resumed. Prints a line for everything that changes. When it is told to
+    stop, the workers checkpoint and all GPUs are released; the next controller resumes the jobs.
+    """
+    from slacktide.app.jobs.controller import Controller
+    from slacktide.cli.shared.broken_pipe import steady_output
+    from slacktide.cli.shared.signals import Stopping
+
+    defaults = run_options_of(given).for_all()
+    defaults.check()
+    path, setup = journal_path(given["journal"]), setup_of(given, defaults)
+    with steady_output(), Stopping(given["on_hangup"]) as stop:
+        with Controller(path, setup) as running:
+            _stay(running, stop)
+            left = list(running.journal.unfinished())
+        if left:
+            say(f"not ended: {', '.join(left)}; `slacktide controller` resumes them", err=True)
+    return 0
+
+
+def _stay(running: Controller, stop: Stopping) -> None:
+    """Run until told to stop, and say what happens from now on."""
+    from slacktide.cli.shared.live_view import Watch, told_that_workers_are_gone
+    from slacktide.report.live.screen import Lines
+
+    screen, jobs = Lines(sys.stdout), running.journal.unfinished()
+    watch = Watch(running, jobs, screen, stop.note, after=running.opened_seq, named=True)
+    with told_that_workers_are_gone("slacktide controller"):
+        running.run(
+            staying=True,
+            show=watch,
+            stopping=stop,
+            complain=lambda error: screen.tell([f"problem, retrying: {error}"]),
+            tell=lambda line: screen.tell([line]),
+        )

@@ -1,0 +1,1 @@
+"""Commands that help to get started and to keep settings."""

@@ -1,0 +1,43 @@
+"""`slacktide completion`: names of commands and options that a shell completes."""
+
+from __future__ import annotations
+
+import click
+
+from slacktide.cli.shared.output import say
+
+NAME = "slacktide"
+VARIABLE = "_SLACKTIDE_COMPLETE"
+"""The variable by which a shell asks for completions."""
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.option("--install", is_flag=True, help="Write it to where the shell finds it.")
+@click.pass_context
+def completion(context: click.Context, shell: str, install: bool) -> None:
+    """Print the script that completes commands and options in SHELL, or install it.
+
+    For one session: eval "$(slacktide completion bash)", the same for zsh, or slacktide completion fish |
+    source.
+    """
+    from slacktide.app.setup.completion import install_script, next_step
+
+    script = _script(shell, context.find_root().command)
+    if not install:
+        click.echo(script)
+        return
+    path = install_script(shell, script)
+    say(f"wrote {path}")
+    say(next_step(shell, path), err=True)
+
+
+def _script(shell: str, root: click.Command) -> str:
+    """Return the script that asks our command what could come next."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    asking = kind(root, {}, NAME, VARIABLE)
+    # Its `source()` would start a shell to see how old it is.
+    return asking.source_template % asking.source_vars()

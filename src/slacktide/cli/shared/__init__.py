@@ -1,0 +1,4 @@
+"""What several commands share: options, questions, output and signals.
+
+Begin with `options`.
+"""

@@ -1,0 +1,67 @@
+"""The question before anything is rented: what it will probably cost, and whether to begin."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import say
+
+if TYPE_CHECKING:
+    from slacktide.app.planning.plan import PlanRequest
+
+
+def is_terminal() -> bool:
+    """Whether there is somebody to ask."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def agreed(journal: Path, wanted: Sequence[PlanRequest]) -> str | None:
+    """Show the plans of jobs that were not begun before and ask; return the pool that was planned for.
+
+    None where the answer was no. What the plan was made for is what is run: where there is one plan, its
+    pool; an empty text where no single pool was planned for.
+    """
+    from slacktide.app.journal.journal import unfinished_files
+
+    begun, paths = unfinished_files(journal), {str(Path(one.path).absolute()) for one in wanted}
+    fresh = _fresh(wanted, begun)
+    if not fresh:
+        return ""
+    pools = [_show_plan(dataclasses.replace(one, journal=journal)) for one in fresh]
+    if begun - paths:
+        others = ", ".join(sorted(begun - paths))
+        say(f"This journal has unfinished jobs, which resume too: {others}.")
+    if not click.confirm("Begin?"):
+        return None
+    return pools[0] if len(pools) == 1 else ""
+
+
+def check(journal: Path, wanted: Sequence[PlanRequest]) -> None:
+    """Refuse, without asking anybody, jobs not begun before whose plan would be refused."""
+    from slacktide.app.journal.journal import unfinished_files
+    from slacktide.app.planning.plan import check_plan
+
+    for one in _fresh(wanted, unfinished_files(journal)):
+        check_plan(one)
+
+
+def _fresh(wanted: Sequence[PlanRequest], begun: Collection[str]) -> list[PlanRequest]:
+    return [one for one in wanted if str(Path(one.path).absolute()) not in begun]
+
+
+def _show_plan(request: PlanRequest) -> str:
+    """Print the plan of a job and return the pool that it chose."""
+    from slacktide.app.planning.plan import make_plan
+    from slacktide.report.text.tables.plan import page
+
+    with common.Bar("planning") as bar:
+        result = make_plan(request, progress=bar)
+    click.echo(f"{page(result)}\n")
+    return result.pool

@@ -1,0 +1,118 @@
+"""The journal that a command reads or asks something of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from slacktide.cli.shared.defaults import token_of
+from slacktide.core.errors import InputError
+
+if TYPE_CHECKING:
+    from slacktide.client.remote import AnyJournal, RemoteJournal
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+STRENGTH = (
+    click.core.ParameterSource.COMMANDLINE,
+    click.core.ParameterSource.ENVIRONMENT,
+    click.core.ParameterSource.DEFAULT_MAP,
+    click.core.ParameterSource.DEFAULT,
+)
+"""Where an option may come from, the strongest first."""
+
+NOBODY = "no controller is running on this journal"
+
+
+def journal_option(command: Command) -> Command:
+    """Add `--journal`, which says which journal is meant."""
+    return click.option(
+        "--journal",
+        type=click.Path(),
+        envvar="SLACKTIDE_JOURNAL",
+        metavar="PATH",
+        help="The journal; default: $SLACKTIDE_JOURNAL, your settings, or your own.",
+    )(command)
+
+
+def server_option(command: Command) -> Command:
+    """Add `--server`, which says that a server is meant."""
+    return click.option(
+        "--server",
+        envvar="SLACKTIDE_SERVER",
+        metavar="URL",
+        help="The server of the journal; default: $SLACKTIDE_SERVER, or your settings, which "
+        "also give the token unless $SLACKTIDE_TOKEN does.",
+    )(command)
+
+
+def place_options(command: Command) -> Command:
+    """Add `--journal` and `--server`, one of which says which journal is meant."""
+    return journal_option(server_option(command))
+
+
+def is_remote(server: str | None) -> bool:
+    """Whether a server is meant, and no journal: the one that comes from the stronger source.
+
+    Where both do, from the environment or settings files, it is the server. A command that needs no journal
+    means a server only where the command line names one.
+    """
+    if not server:
+        return False
+    context = click.get_current_context()
+    if "journal" not in context.params:
+        return context.get_parameter_source("server") is click.core.ParameterSource.COMMANDLINE
+    by_journal, by_server = (context.get_parameter_source(name) for name in ("journal", "server"))
+    if by_journal is by_server is click.core.ParameterSource.COMMANDLINE:
+        raise InputError("--journal and --server must not be given together, got both")
+    return STRENGTH.index(by_server) <= STRENGTH.index(by_journal)
+
+
+def journal_path(given: str | None) -> Path:
+    """Return the journal that was named, or the user's own."""
+    from slacktide.app.journal.journal import own_journal
+
+    return Path(given) if given else own_journal()
+
+
+def opened(given: str | None, server: str | None = None, *, create: bool = False) -> AnyJournal:
+    """Open the journal that was named, or the server; raises InputError when there is none."""
+    if is_remote(server):
+        return remote(str(server))
+    from slacktide.app.journal.journal import open_journal
+
+    return open_journal(given or None, create=create)
+
+
+def remote(server: str) -> RemoteJournal:
+    """Use the journal of a server, with the token that the environment or the settings have for it."""
+    from slacktide.client.remote import open_server
+
+    return open_server(server, token_of(server), lambda line: click.echo(line, err=True))
+
+
+def check_left_to_server(names: Sequence[str]) -> None:
+    """Raise InputError where one of these options is on the command line: a server chooses for itself."""
+    context = click.get_current_context()
+    options = {one.name: one.opts[-1] for one in context.command.params}
+    for name in names:
+        if is_on_command_line([name]):
+            raise InputError(
+                f"{options[name]} must be left to the server, got it with a server; leave it out, or name "
+                "a journal of your own with --journal"
+            )
+
+
+def is_on_command_line(names: Sequence[str]) -> bool:
+    """Whether one of these options is on the command line."""
+    source = click.get_current_context().get_parameter_source
+    return any(source(name) is click.core.ParameterSource.COMMANDLINE for name in names)
+
+
+def say_who_acts(journal: AnyJournal) -> None:
+    """Say on stderr when nobody is there to do what was asked of a journal."""
+    if not journal.in_charge:
+        click.echo(f"{NOBODY}; `slacktide controller` or `slacktide run --resume` runs it", err=True)

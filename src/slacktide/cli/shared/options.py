@@ -1,0 +1,277 @@
+"""Options and output that several commands share."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from slacktide.core.errors import InputError, shown
+from slacktide.core.units import parse_duration_hours
+from slacktide.report.plain_text import PIPE_LENGTH
+
+if TYPE_CHECKING:
+    from slacktide.app.markets.market import MarketSpec
+    from slacktide.app.planning.backtest import Starts
+    from slacktide.core.register import Spec
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PATIENCE_S = 2.0
+"""Work shorter than this shows no progress bar."""
+
+
+class Duration(click.ParamType[float]):
+    """A duration such as 90s, 15m, 2h or 1d, as hours."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_duration_hours(str(value))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+def gaps_option(default: str) -> Callable[[Command], Command]:
+    """Add `--gaps`, which says what a hole in a trace means."""
+    return click.option(
+        "--gaps",
+        type=click.Choice(["refuse", "hold", "empty"]),
+        default=default,
+        show_default=True,
+        help="How to treat a gap in the trace: refuse it, hold the last quote, or assume no spot.",
+    )
+
+
+MARKET_OPTIONS = (
+    click.option(
+        "--market",
+        metavar="FILE|synthetic:NAME",
+        help="Market trace or market file, or synthetic:PROFILE; several with commas.",
+    ),
+    click.option("--pool", metavar="POOL", help="Only this pool; default: every pool of the market."),
+    click.option(
+        "--slot", "slot_hours", type=Duration(), help="Slot length, e.g. 30m; default: the market's."
+    ),
+    gaps_option("hold"),
+    click.option("--spot-usd", type=float, help="Spot USD per GPU-hour, where the trace has no price."),
+    click.option("--on-demand-usd", type=float, help="On-demand USD per GPU-hour, where it has none."),
+)
+
+
+def market_options(command: Command) -> Command:
+    """Add the options that say which market is meant."""
+    for option in reversed(MARKET_OPTIONS):
+        command = option(command)
+    return command
+
+
+def policy_option(meaning: str) -> Callable[[Command], Command]:
+    """Add `--policy`, which names one policy."""
+    return click.option(
+        "--policy",
+        metavar="NAME|MODULE:CLASS",
+        help=f"{meaning}. A class of your own may be in a file in this folder.",
+    )
+
+
+sight_option = click.option(
+    "--sight",
+    type=click.Choice(["feed", "tried"]),
+    default="feed",
+    show_default=True,
+    help="What a job that moves knows of pools: what all offer, or prices and what it tried.",
+)
+"""Says what a job that may move is shown of its pools."""
+
+
+class FileEnding(click.Path):
+    """A file whose ending says in which format it is written; what cannot be is refused before any work."""
+
+    def __init__(self, check: Callable[[str], object]) -> None:
+        super().__init__()
+        self._check = check
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        try:
+            self._check(str(path))
+            _check_folder(Path(str(path)))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+        return path
+
+
+def _check_folder(path: Path) -> None:
+    """Raise InputError unless the folder of a file is there: a mistyped one would be made in silence."""
+    if not os.path.isdir(path.parent):
+        raise InputError(f"the folder of a file must exist, found no {path.parent}; make it first")
+
+
+def plot_option(meaning: str) -> Callable[[Command], Command]:
+    """Add `--plot`, which writes a picture."""
+    from slacktide.report.file_formats import picture_format
+
+    return click.option(
+        "--plot",
+        type=FileEnding(picture_format),
+        metavar="FILE.png",
+        help=f"{meaning}; .svg and .pdf work too.",
+    )
+
+
+def report_option(meaning: str) -> Callable[[Command], Command]:
+    """Add `--report`, which writes a page."""
+    from slacktide.report.file_formats import check_page
+
+    return click.option("--report", type=FileEnding(check_page), metavar="FILE.html", help=f"{meaning}.")
+
+
+def output_option(*formats: str) -> Callable[[Command], Command]:
+    """Add `-o`, which chooses between the table for people and formats for programs."""
+    choice = click.Choice(formats)
+    return click.option(
+        "-o", "--output", type=choice, default=formats[0], show_default=True, help="Output format."
+    )
+
+
+def on_option(command: Command) -> Command:
+    """Add `--on`, which says where a sweep is done."""
+    return click.option(
+        "--on",
+        metavar="PLACE",
+        help="Where to do the work: processes[:N] of this machine, or ray[:ADDRESS], a Ray cluster.",
+    )(command)
+
+
+def market_spec(given: Mapping[str, Any]) -> MarketSpec:
+    """Return the market that the options of a command name."""
+    from slacktide.app.markets.market import MarketSpec
+
+    context = click.get_current_context(silent=True)
+    by = None if context is None else context.get_parameter_source("market")
+    source, usual = given["market"], None
+    if by is click.core.ParameterSource.DEFAULT_MAP:  # a job file comes before settings
+        source, usual = None, source
+    return MarketSpec(
+        source=source,
+        usual=usual,
+        pool=given["pool"],
+        slot_hours=given["slot_hours"],
+        gaps=given["gaps"],
+        spot_usd=given["spot_usd"],
+        on_demand_usd=given["on_demand_usd"],
+        start=given.get("start"),
+    )
+
+
+def parse_starts(text: str) -> Starts:
+    """Read `--starts`: a number of starts, or `every:2h`."""
+    from slacktide.app.planning.backtest import Starts
+
+    if text.startswith("every:"):
+        return Starts(count=None, every_hours=parse_duration_hours(text.removeprefix("every:")))
+    if not text.isdecimal():
+        must = "--starts must be a whole number >= 1, or every:DURATION such as every:2h"
+        raise InputError(f"{must}, got {shown(text)}")
+    return Starts(count=int(text))
+
+
+def parse_policies(texts: tuple[str, ...], beside: str | None = None) -> list[Spec]:
+    """Read `--policy`: names or `module:Class` with commas between them, or `{name: {parameter: value}}`.
+
+    A class of the user's own is sought in the present folder, then beside a file, then among what Python can
+    import.
+    """
+    from slacktide.core.own_class import found_beside
+
+    folders = [Path.cwd(), *([] if beside is None else [Path(beside).absolute().parent])]
+    return [found_beside(spec, *folders) for text in texts for spec in _specs(text)]
+
+
+def _specs(text: str) -> list[Spec]:
+    import yaml
+
+    if not text.lstrip().startswith("{"):
+        return [name.strip() for name in text.split(",") if name.strip()]
+    try:
+        return [yaml.safe_load(text)]
+    except yaml.YAMLError as error:
+        must = "--policy must be names, module:Class or {name: {parameter: value}}"
+        raise InputError(f"{must}, got {shown(text)}") from error
+
+
+def parse_policy(text: str | None, beside: str | None = None) -> Spec | None:
+    """Read a `--policy` that names one; None where none is named."""
+    return next(iter(parse_policies((text,), beside)), None) if text else None
+
+
+def echo_json(document: object) -> None:
+    """Print a document as JSON."""
+    click.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def line_length() -> int:
+    """Return how many characters a line may have: the terminal's, or a wide line into a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_LENGTH
+
+
+def show(*things: object) -> None:
+    """Print rich things: with colours on a terminal, wide and plain into a pipe."""
+    if not sys.stdout.isatty():
+        from slacktide.report.plain_text import rendered
+
+        click.echo(rendered(*things), nl=False)
+        return
+    from rich.console import Console
+
+    from slacktide.report.narrow import fitting
+
+    console = Console(highlight=False)
+    for thing in things:
+        console.print(fitting(thing, console))
+
+
+class Bar:
+    """A progress bar on stderr, shown only on a terminal and only when the work takes a while."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._began = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None:
+            if not sys.stderr.isatty() or time.monotonic() - self._began < PATIENCE_S:
+                return
+            self._open(total)
+        self._bar.update(self._task, completed=done, total=total)
+
+    def _open(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._bar = Progress(console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task(self._title, total=total)
+        self._bar.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

@@ -1,0 +1,186 @@
+"""`plan`, `backtest` and `learn` with `--server`: the job file goes there, tables and files come back."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli.shared import options as common
+from slacktide.cli.shared.journals import check_left_to_server, is_on_command_line, remote
+
+if TYPE_CHECKING:
+    from slacktide.app.jobs.submission import Submission
+    from slacktide.app.questions import BacktestQuestion, LearnQuestion, PlanQuestion
+    from slacktide.client.remote import RemoteJournal
+
+READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
+"""Options that say how a market is read: a server has read its own."""
+
+
+def plan_on_server(job: str, given: Mapping[str, Any]) -> None:
+    """Have a job planned on a server, print the plan and write its files."""
+    from slacktide.cli.commands.jobs.plan import warn
+
+    with remote(given["server"]) as journal, common.Bar("planning") as bar:
+        found = journal.plan(plan_question(journal, job, given, _wants(given, "text")), _hearing(bar))
+    made = found.pop("made", {})
+    if given["output"] == "json":
+        common.echo_json(found)
+    else:
+        click.echo(made["text"])
+    warn(found.get("assumptions", ()))
+    _write(made, given)
+
+
+def backtest_on_server(job: str, given: Mapping[str, Any]) -> None:
+    """Have policies for a job tried on a server, print the table and write its files."""
+    check_left_to_server(("on",))
+    shown = "decisions" if given["verbose"] else "text"
+    with remote(given["server"]) as journal, common.Bar("back-testing") as bar:
+        found = journal.backtest(_backtest_question(journal, job, given, _wants(given, shown)), _hearing(bar))
+    made = found.pop("made", {})
+    if given["output"] == "json":
+        common.echo_json(found)
+    else:
+        click.echo(made["csv" if given["output"] == "csv" else shown], nl=given["output"] != "csv")
+    _write(made, given)
+
+
+def learn_on_server(job: str | None, given: Mapping[str, Any]) -> None:
+    """Show or teach the trust of a server in policies, print it and write its picture."""
+    from slacktide.cli.commands.research.learn import confirm_forgetting
+
+    check_left_to_server(("on", "state"))
+    wants = _wants({**given, "report": None}, "text")
+    with remote(given["server"]) as journal, common.Bar("learning") as bar:
+        if given["reset"]:
+            confirm_forgetting(given["server"], sure=given["yes"])
+            journal.forget()
+            click.echo(f"forgot what {given['server']} had learned", err=True)
+        if job is None:
+            found = journal.learned(given["pool_of"], wants)
+        else:
+            found = journal.learn(_learn_question(journal, job, given, wants), _hearing(bar))
+    made = found.pop("made", {})
+    if given["output"] == "json":
+        common.echo_json(found)
+    else:
+        click.echo(made["text"], nl=False)
+    _write(made, {**given, "report": None})
+
+
+def plan_told(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> str:
+    """Return the plan of a job on a server, as it is printed."""
+    with common.Bar("planning") as bar:
+        return str(journal.plan(plan_question(journal, job, given, ["text"]), _hearing(bar))["made"]["text"])
+
+
+def plan_question(
+    journal: RemoteJournal,
+    job: str,
+    given: Mapping[str, Any],
+    wants: Sequence[Any] = (),
+    *,
+    check: bool = False,
+) -> PlanQuestion:
+    """Return the question that the options of a command ask of a server about a job file."""
+    from slacktide.app.questions import PlanQuestion
+
+    return PlanQuestion(
+        **_about(journal, job, given),
+        policy=_written(common.parse_policy(given["policy"], job)),
+        start=given.get("start"),
+        wants=tuple(wants),
+        check=check,
+    )
+
+
+def check_affordable(journal: RemoteJournal, wanted: Submission, given: Mapping[str, Any]) -> None:
+    """Raise InfeasibleError where a job has a maximum cost for which the server would refuse its plan."""
+    if wanted.file.job.max_cost_usd is not None:
+        unsaid = dict.fromkeys(("market", "pool", *READING))
+        journal.plan(plan_question(journal, wanted.file.path, {**unsaid, **given}, check=True))
+
+
+def _backtest_question(
+    journal: RemoteJournal, job: str, given: Mapping[str, Any], wants: Sequence[Any]
+) -> BacktestQuestion:
+    from slacktide.app.questions import BacktestQuestion
+
+    starts = common.parse_starts(given["starts"])
+    policies = [_written(one) for one in common.parse_policies(given["policy"], job)]
+    return BacktestQuestion(
+        **_about(journal, job, given),
+        policies=tuple(one for one in policies if one is not None),
+        starts=starts.count,
+        every_hours=starts.every_hours,
+        truth=given["truth"],
+        sight=given["sight"],
+        wants=tuple(wants),
+    )
+
+
+def _learn_question(
+    journal: RemoteJournal, job: str, given: Mapping[str, Any], wants: Sequence[Any]
+) -> LearnQuestion:
+    from slacktide.app.questions import LearnQuestion
+
+    asked = {name: given[name] for name in ("jobs", "seed", "pool_of")}
+    return LearnQuestion(**_about(journal, job, given), **asked, wants=tuple(wants))
+
+
+def _about(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the job file as it is sent, without values of secrets, and the market that is named for it.
+
+    One that the server cannot know, a file or one that is read in a way of its own, is read here and sent.
+    """
+    from slacktide.client.market_sent import own_market
+    from slacktide.client.remote import text_to_send
+
+    market = common.market_spec(given)
+    asked = {"text": text_to_send(job), "name": Path(job).name, "pool": market.pool}
+    own = own_market(job, market, read_own_way=is_on_command_line(READING))
+    if own is None:
+        check_left_to_server(READING)
+        return {**asked, "market": market.source}
+    return {**asked, "sent": journal.send_market(own)}
+
+
+def _written(policy: object) -> str | None:
+    import json
+
+    return None if policy is None else json.dumps(policy)
+
+
+def _wants(given: Mapping[str, Any], shown: str) -> list[str]:
+    """Return what the server is to make of its answer."""
+    table = {"table": [shown], "csv": ["csv"]}.get(given["output"], [])
+    picture = [_form(given["plot"])] if given["plot"] is not None else []
+    return [*table, *picture, *(["report"] if given["report"] is not None else [])]
+
+
+def _form(path: str) -> str:
+    return Path(path).suffix.removeprefix(".").lower()
+
+
+def _write(made: Mapping[str, str], given: Mapping[str, Any]) -> None:
+    if given["plot"] is not None:
+        Path(given["plot"]).write_bytes(base64.b64decode(made[_form(given["plot"])]))
+        click.echo(f"wrote {given['plot']}", err=True)
+    if given["report"] is not None:
+        Path(given["report"]).write_text(made["report"], encoding="utf-8")
+        click.echo(f"wrote {given['report']}", err=True)
+
+
+def _hearing(bar: common.Bar) -> Any:
+    """Return what shows on a bar how far a server is; while others come first there is nothing to show."""
+
+    def hear(ahead: int, done: int, total: int) -> None:
+        if total:
+            bar(done, total)
+
+    return hear

@@ -1,0 +1,168 @@
+"""What the options of `run`, `controller` and `demo` want of jobs and of the controller."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slacktide.cli.shared import options as common
+
+if TYPE_CHECKING:
+    from slacktide.app.alerts.hook import AlertsFile
+    from slacktide.app.jobs.controller import Setup
+    from slacktide.app.jobs.submission import Defaults, FleetText, Submission
+    from slacktide.app.markets.market import MarketSpec
+    from slacktide.app.planning.plan import PlanRequest
+    from slacktide.core.register import Spec
+    from slacktide.journal.events import Sight
+
+CONTROLLER_OPTIONS = (
+    click.option(
+        "--backend",
+        metavar="NAME",
+        help="Where workers run; default: local. `slacktide backends` lists them.",
+    ),
+    click.option(
+        "--machines",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Rent machines by this file, as many as jobs need, for back end ray; see `slacktide machines`.",
+    ),
+    click.option(
+        "--speed", type=float, metavar="X", help="How many times as fast as real time the clock runs."
+    ),
+    click.option(
+        "--notice",
+        type=common.Duration(),
+        default="0s",
+        show_default=True,
+        help="How long before a preemption workers get notice, in real time.",
+    ),
+    click.option(
+        "--on-hangup",
+        type=click.Choice(["stop", "continue"]),
+        default="stop",
+        show_default=True,
+        help="When the terminal is closed: release all GPUs, or continue without a screen.",
+    ),
+)
+
+
+def controller_options(command: common.Command) -> common.Command:
+    """Add the options that say how a controller runs jobs."""
+    for option in reversed(CONTROLLER_OPTIONS):
+        command = option(command)
+    return command
+
+
+def staying_options(command: common.Command) -> common.Command:
+    """Add the options of a controller that runs what is submitted until it is told to stop."""
+    command = controller_options(command)
+    command = click.option(
+        "--alerts",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Tell the hooks of this file what happens; see `slacktide alerts`.",
+    )(command)
+    command = click.option(
+        "--start", type=int, metavar="SLOT",
+        help="The slot that a market of the past starts in; default: its middle, or 0 with --fleet.",
+    )(command)  # fmt: skip
+    command = click.option(
+        "--fleet",
+        type=click.Path(),
+        metavar="FLEET",
+        help="The fleet file of jobs that name a class; of all jobs where it is on a market.",
+    )(command)
+    command = common.policy_option("The policy for jobs submitted without one")(command)
+    return common.market_options(command)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How jobs are to be run."""
+
+    market: MarketSpec
+    policy: Spec | None = None
+    fleet: FleetText | None = None
+    sight: Sight = "feed"
+    """What a job that may move is shown of its pools."""
+
+    def plan(self, path: str) -> PlanRequest:
+        """Return the request for the plan of a job."""
+        from slacktide.app.planning.plan import PlanRequest
+
+        return PlanRequest(path=path, market=self.market, policy=self.policy)
+
+    def submission(self, path: str) -> Submission:
+        """Return a job to be submitted."""
+        from slacktide.app.jobs.submission import Submission
+
+        return Submission.read(
+            path, policy=self.policy, market=self.market, fleet=self.fleet, sight=self.sight
+        )
+
+    def may_move(self, paths: Sequence[str]) -> bool:
+        """Whether some of these jobs may move between pools, so that no pool is chosen for them."""
+        from slacktide.app.jobs.entry import may_move
+
+        return any(may_move(path, self.policy, self.market) for path in paths)
+
+    def on_pool(self, pool: str) -> RunOptions:
+        """Return the same on this pool, if one is named."""
+        return dataclasses.replace(self, market=dataclasses.replace(self.market, pool=pool)) if pool else self
+
+    def for_others(self) -> Defaults:
+        """Return what holds for jobs that others submit: the market and the stream, no choice of this run."""
+        from slacktide.app.jobs.submission import Defaults
+
+        market = dataclasses.replace(self.market, pool=None)
+        return Defaults(market=market, fleet=self.fleet, policy=self.policy if self.fleet else None)
+
+    def for_all(self) -> Defaults:
+        """Return the same as what holds for every job that leaves it open, on a market for many."""
+        from slacktide.app.jobs.submission import Defaults
+
+        return Defaults(
+            market=dataclasses.replace(self.market, shared=True), fleet=self.fleet, policy=self.policy
+        )
+
+
+def run_options_of(given: dict[str, Any]) -> RunOptions:
+    """Return how the options of a command want jobs to be run."""
+    from slacktide.app.jobs.submission import FleetText
+
+    fleet = FleetText.read(given["fleet"]) if given["fleet"] else None
+    named = next(iter(given.get("job", ())), given["fleet"])
+    policy, sight = common.parse_policy(given["policy"], named), given.get("sight", "feed")
+    return RunOptions(common.market_spec(given), policy, fleet, sight)
+
+
+def setup_of(given: dict[str, Any], defaults: Defaults) -> Setup:
+    """Return how the options of a command want the controller to be."""
+    from slacktide.app.jobs.controller import Setup
+
+    file = given.get("alerts")
+    return Setup(
+        speed=given["speed"],
+        notice_s=given["notice"] * 3600.0,
+        backend=given["backend"],
+        machines=given.get("machines"),
+        defaults=defaults,
+        alerts=None if file is None else _alerts(file),
+    )
+
+
+def _alerts(path: Path) -> AlertsFile:
+    """Read an alerts file, and say what is wrong with it though it can be used."""
+    from slacktide.app.alerts.file import read_alerts_file
+    from slacktide.cli.shared.output import say
+
+    file = read_alerts_file(path)
+    for note in file.notes:
+        say(note, err=True)
+    return file

@@ -1,0 +1,139 @@
+"""`slacktide run --server`: jobs that run on a server, shown here until they end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from slacktide.cli.shared import confirm
+from slacktide.cli.shared import options as common
+from slacktide.cli.shared.journals import check_left_to_server, remote
+from slacktide.cli.shared.output import say
+from slacktide.cli.shared.remote_answers import check_affordable, plan_told
+from slacktide.cli.shared.run_report import CANCELLED, Pictures, exit_code, fetch_pictures, print_bills
+from slacktide.core.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from slacktide.app.jobs.submission import Submission
+    from slacktide.cli.shared.signals import Stopping
+    from slacktide.client.remote import RemoteJournal
+    from slacktide.client.remote_run import RemoteRun
+    from slacktide.report.live.rows import Standing
+    from slacktide.report.live.screen import Screen
+
+SERVERS = (
+    "market", "slot_hours", "gaps", "spot_usd", "on_demand_usd", "fleet", "start", "backend", "machines",
+    "speed", "notice", "resume",
+)  # fmt: skip
+"""Options about what a server decides for all its jobs."""
+POLL_S = 0.25
+LOOK_S = 1.0
+"""How often it is asked where jobs stand."""
+STOPPING = (
+    "asked the server to cancel: the workers checkpoint, then all GPUs are released; Ctrl-C again exits"
+)
+
+
+def run_on_server(paths: Sequence[str], given: Mapping[str, Any]) -> int:
+    """Run jobs on a server, show them here, and return the exit code of the command."""
+    from slacktide.cli.shared.broken_pipe import steady_output
+    from slacktide.cli.shared.signals import Stopping
+    from slacktide.client.remote_run import RemoteRun, submit_all
+    from slacktide.report.live.screen import screen_for
+
+    check_left_to_server(SERVERS)
+    if not paths:
+        raise InputError("at least one job must be given, got none; name a job file")
+    wanted = [_submission(path, given) for path in paths]
+    with remote(given["server"]) as journal:
+        if not _agreed(journal, wanted, given):
+            click.echo("nothing was started", err=True)
+            return CANCELLED
+        screen = screen_for(sys.stderr if given["output"] == "json" else sys.stdout)
+        # A stop that is asked for while jobs are on their way cancels them once they have arrived.
+        with Stopping(given["on_hangup"]) as stop, steady_output(), screen:
+            jobs = submit_all(journal, wanted)
+            View(RemoteRun(journal, jobs), screen, stop).show()
+        return _settle(journal, jobs, given)
+
+
+def _agreed(journal: RemoteJournal, wanted: Sequence[Submission], given: Mapping[str, Any]) -> bool:
+    """Show plans and ask, where there is somebody to ask; else refuse jobs whose plan would be refused."""
+    if given["yes"] or not confirm.is_terminal():
+        for one in wanted:
+            check_affordable(journal, one, given)
+        return True
+    for one in wanted:
+        click.echo(f"{plan_told(journal, one.file.path, given)}\n")
+    return click.confirm("Begin?")
+
+
+def _submission(path: str, given: Mapping[str, Any]) -> Submission:
+    from slacktide.app.jobs.submission import Submission
+    from slacktide.app.markets.market import MarketSpec
+
+    policy = common.parse_policy(given["policy"], path)
+    return Submission.read(path, policy=policy, market=MarketSpec(pool=given["pool"]), sight=given["sight"])
+
+
+class View:
+    """Shows jobs of a server on a screen until all have ended."""
+
+    def __init__(self, run: RemoteRun, screen: Screen, stop: Stopping) -> None:
+        from slacktide.report.live.lines import Teller
+
+        self._run, self._screen, self._stop = run, screen, stop
+        self._teller = Teller(named=len(run.jobs) > 1)
+        self._note, self._looked_s = "", float("-inf")
+        self._standings: list[Standing] = []
+
+    def show(self) -> None:
+        """Show what happens until it is over; once a stop is asked for, the jobs are cancelled."""
+        while not self._run.over:
+            self._tell()
+            self._screen.draw(self._picture, now=self._run.over)
+            if self._stop() and not self._note:
+                self._note = STOPPING
+                self._stop.over()  # from now on Ctrl-C leaves at once
+                self._screen.tell([f"{'':8}  {STOPPING}"])
+                self._run.cancel()
+            time.sleep(0.0 if self._run.over else POLL_S)
+
+    def _tell(self) -> None:
+        lines = [self._teller.news(record.event) for record in self._run.news()]
+        if news := [line for line in lines if line is not None]:
+            self._screen.tell(news)
+
+    def _picture(self, lines: Sequence[str]) -> RenderableType:
+        from slacktide.report.live.view import frame
+
+        if time.monotonic() - self._looked_s > LOOK_S or self._run.over:
+            found = [self._run.standing(job) for job in self._run.jobs]
+            self._standings = [one for one in found if one is not None]
+            self._looked_s = time.monotonic()
+        return frame(self._standings, lines, speed=self._run.speed, note=self._note)
+
+
+def _settle(journal: RemoteJournal, jobs: Sequence[str], given: Mapping[str, Any]) -> int:
+    """Print the bills, and return the exit code."""
+    from slacktide.cli.shared.broken_pipe import unless_nobody_reads
+    from slacktide.cli.shared.spinner import waiting
+    from slacktide.journal.events import Status
+
+    with waiting("computing what other ways would have cost"):
+        bills = [journal.bill(job) for job in jobs]
+    with unless_nobody_reads():
+        print_bills(bills, given["output"])
+    for job in jobs:
+        pictures = Pictures(given["report"], given["plot"])
+        fetch_pictures(journal, job, pictures, job if len(jobs) > 1 else "")
+    left = [bill.job for bill in bills if bill.status not in get_args(Status)]
+    if left:
+        say(f"not ended: {', '.join(left)}; the server continues them", err=True)
+    return exit_code([bill.status for bill in bills])

@@ -1,0 +1,375 @@
+"""Requests to a server, with the standard library: JSON there and back, and streams of events."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import ssl
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from slacktide.core.errors import BackendError, InputError, SlacktideError, shown
+
+TOKEN = "SLACKTIDE_TOKEN"
+ANSWER_S = 120.0
+"""How long an answer may take; the longest are plans that compile."""
+RETRY_S = 60.0
+"""How long a server that is not there may take to come back."""
+PAUSE_S = 0.5
+PATIENCE_S = 2.0
+"""After this long without an answer it is said that the server is waited for."""
+BUSY = (429, 503)
+"""Answers after which it is asked again."""
+NOT_THERE = (502, 503, 504)
+"""What a proxy answers, in its own words, while the server behind it cannot be reached."""
+FILE_S = 330.0
+"""How long a page or picture may take: a little longer than a server gives itself for one."""
+MOST_BYTES = 256 << 20
+"""Of an answer, or of a line in a stream: more than any server sends."""
+_PIECE_BYTES = 1 << 16
+BEAT_S = 60.0
+"""A stream that says nothing for this long is broken: the server says something four times as often."""
+
+
+Hear = Callable[[int, int, int], None]
+"""Told how many questions come first, and how many steps of the answer are done, of how many."""
+
+
+def nobody_hears(ahead: int, done: int, total: int) -> None:
+    """Let it be."""
+
+
+class ServerError(SlacktideError):
+    """What a server answered instead of what was asked for; it has the exit code of what went wrong there."""
+
+    def __init__(self, message: str, exit_code: int, http_status: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.http_status = http_status
+
+
+class UntrustedError(BackendError):
+    """A server could not show that it is the one that was meant."""
+
+
+class AwayError(BackendError):
+    """A proxy answered in place of a server that it could not reach, as while that one is started again."""
+
+
+class Document(dict[str, Any]):
+    """An object in an answer; to ask it for what it must have and has not is an error of the server."""
+
+    def __missing__(self, name: str) -> Any:
+        raise strange(f"one without {shown(name)}")
+
+    def pop(self, name: str, *usual: Any) -> Any:
+        """Take a value out."""
+        return super().pop(name, *usual) if usual or name in self else self[name]
+
+
+def strange(what: str) -> ServerError:
+    """Return an error for an answer that is none of a server of this version."""
+    return ServerError(
+        f"a server must answer as documented, got {what}; check that the address is that of a Slacktide "
+        "server, and of this version",
+        4,
+        502,
+    )
+
+
+class Frame(NamedTuple):
+    """A message of a stream."""
+
+    kind: str
+    id: str
+    data: str
+
+
+class Client:
+    """Talks to one server."""
+
+    def __init__(
+        self, url: str, token: str | None = None, tell: Callable[[str], None] = lambda line: None
+    ) -> None:
+        """Name the server; the token is taken from the environment unless it is given.
+
+        `tell` hears when the server is waited for.
+        """
+        self._tell = tell
+        self._parts, self.url = _parts_of(url), url
+        self._token = (os.environ.get(TOKEN, "") if token is None else token).strip()
+        if not (self._token.isascii() and self._token.isprintable()):
+            raise InputError(f"a token must be printable ASCII characters, got others; see {TOKEN}")
+        if not self._token:
+            must = "a server must be used with a token, got none"
+            raise InputError(f"{must}; set {TOKEN} to NAME:SECRET, or token in your settings")
+
+    def get(self, path: str, **query: object) -> Any:
+        """Ask for something; it is asked again while the server cannot be reached."""
+        return self._patiently(lambda: self._asked("GET", _with_query(path, query)))
+
+    def post(
+        self, path: str, body: object, headers: Mapping[str, str] | None = None, again: bool = False
+    ) -> Any:
+        """Ask for something to be done; `again`: it may be asked twice, so it is until the server answers."""
+
+        def once() -> Any:
+            return self._asked("POST", path, json.dumps(body).encode(), headers)
+
+        return self._patiently(once) if again else once()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        hear: Hear = nobody_hears,
+        *,
+        again: bool = True,
+        **query: object,
+    ) -> Any:
+        """Ask something that takes a while; `hear` is told how far the answer is.
+
+        `again`: it changes nothing, so it may be asked twice, and is until the server answers.
+        """
+        raw = None if body is None else json.dumps(body).encode()
+
+        def once() -> Any:
+            return self._followed(method, _with_query(path, query), raw, hear)
+
+        return self._patiently(once) if again else once()
+
+    def file(self, path: str, **query: object) -> bytes:
+        """Ask for a file that takes a while to be made."""
+        return self._patiently(lambda: self._got(_with_query(path, query)))  # type: ignore[no-any-return]
+
+    def delete(self, path: str) -> None:
+        """Ask for something to be removed, which may be asked twice."""
+        self._patiently(lambda: self._asked("DELETE", path))
+
+    def put(self, path: str, body: bytes) -> Any:
+        """Send a file."""
+        return self._patiently(
+            lambda: self._asked("PUT", path, body, {"content-type": "application/octet-stream"})
+        )
+
+    def stream(self, path: str, after: int, **query: object) -> Iterator[Frame]:
+        """Yield what a stream says from an event on, over breaks of the connection."""
+        last = str(after)
+        while True:
+            try:
+                for frame in self._frames(_with_query(path, query), last):
+                    last = frame.id or last
+                    yield frame
+                    if frame.kind == "over":
+                        return
+            except (OSError, http.client.HTTPException, AwayError):
+                pass  # it is begun again, after what was heard
+            time.sleep(PAUSE_S)
+            self.get("/api/v1/session")  # so that a server that is gone for good is noticed
+
+    def _frames(self, path: str, last: str) -> Iterator[Frame]:
+        connection = self._connection(BEAT_S)
+        try:
+            headers = {**self._headers(), "accept": "text/event-stream", "last-event-id": last}
+            connection.request("GET", self._path(path), headers=headers)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                _check(answer.status, _content(answer))
+            yield from _parsed(answer)
+        finally:
+            connection.close()
+
+    def _patiently(self, once: Callable[[], Any]) -> Any:
+        began_s, told = time.monotonic(), False
+        until = began_s + RETRY_S
+        while True:
+            if not told and time.monotonic() - began_s > PATIENCE_S:
+                self._tell(f"{self.url} does not answer; trying for {RETRY_S:g} s, Ctrl-C stops")
+                told = True
+            try:
+                return once()
+            except ServerError as error:
+                if error.http_status not in BUSY or time.monotonic() > until:
+                    raise
+            except UntrustedError:
+                raise  # which does not pass by itself
+            except BackendError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(PAUSE_S)
+
+    def _asked(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        return _check(*self._sent(method, path, body, headers or {}))
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout_s: float = ANSWER_S,
+    ) -> tuple[int, bytes]:
+        connection = self._connection(timeout_s)
+        try:
+            connection.request(method, self._path(path), body, {**self._headers(), **headers})
+            answer = connection.getresponse()
+            return answer.status, _content(answer)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+        finally:
+            connection.close()
+
+    def _got(self, path: str) -> bytes:
+        status, content = self._sent("GET", path, None, {"accept": "*/*"}, FILE_S)
+        if status != 200:
+            _check(status, content)
+            raise strange(f"the status {status}")
+        return content
+
+    def _followed(self, method: str, path: str, body: bytes | None, hear: Hear) -> Any:
+        connection = self._connection(BEAT_S)
+        try:
+            headers = {**self._headers(), "accept": "text/event-stream, application/json"}
+            connection.request(method, self._path(path), body, headers)
+            answer = connection.getresponse()
+            if "text/event-stream" not in answer.headers.get("content-type", ""):
+                return _check(answer.status, _content(answer))
+            return _awaited(_parsed(answer), hear)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+        finally:
+            connection.close()
+
+    def _unreachable(self, error: Exception) -> BackendError:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return UntrustedError(
+                f"the server {self.url} must have a certificate for this name that this machine trusts, "
+                f"got: {error.verify_message}; name a file of certificates to trust in SSL_CERT_FILE"
+            )
+        if isinstance(error, ssl.SSLError):
+            return UntrustedError(
+                f"the server {self.url} must speak TLS, got: {error.reason}; if it does not, use http://"
+            )
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return BackendError(f"the server {self.url} must be reachable, got: {reason}")
+
+    def _headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self._token}", "accept": "application/json"}
+
+    def _path(self, path: str) -> str:
+        return self._parts.path.rstrip("/") + path
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        secure = self._parts.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        return kind(self._parts.hostname or "", self._parts.port, timeout=timeout_s)
+
+
+def _parts_of(url: str) -> urllib.parse.SplitResult:
+    """Take the address of a server apart; raises InputError for what is none."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        odd = parts.port == 0 or parts.query or parts.username or not re.fullmatch(r"[!-~]*", url)
+    except ValueError:
+        odd = True
+    if odd or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"a server must be given as http://HOST:PORT or https://HOST, got {shown(url)}")
+    return parts
+
+
+def _with_query(path: str, query: Mapping[str, object]) -> str:
+    given = {name: str(value) for name, value in query.items() if value is not None}
+    return f"{path}?{urllib.parse.urlencode(given)}" if given else path
+
+
+def _content(answer: http.client.HTTPResponse) -> bytes:
+    """Read an answer to its end; raises ServerError for one that is too large, or takes too long."""
+    data, left, until_s = bytearray(), answer.length, time.monotonic() + FILE_S
+    while left is None or len(data) < left:
+        piece = answer.read1(_PIECE_BYTES if left is None else min(_PIECE_BYTES, left - len(data)))
+        if not piece:
+            break
+        data += piece
+        if len(data) > MOST_BYTES:
+            raise strange(f"more than {MOST_BYTES >> 20} MB")
+        if time.monotonic() > until_s:
+            raise strange(f"one that is not whole after {FILE_S:g} s")
+    if left is not None and len(data) < left:
+        raise http.client.IncompleteRead(b"", left - len(data))
+    return bytes(data)
+
+
+def _check(status: int, body: bytes) -> Any:
+    """Return the answer of a server; raises ServerError where it is an error, AwayError where a proxy's."""
+    if 300 <= status < 400:
+        raise ServerError(
+            f"a server must answer itself, got a redirect (status {status}), which is not followed; name the "
+            "address that it leads to",
+            4,
+            status,
+        )
+    if status < 400:
+        return None if status == 204 else document(body)
+    try:
+        told = document(body).get("error")
+    except ServerError:
+        told = None
+    if not isinstance(told, Document) and status in NOT_THERE:
+        raise AwayError(f"the server must be reachable for the proxy in front of it, got status {status}")
+    if not isinstance(told, Document):
+        raise ServerError(f"the server must answer with JSON, got status {status}", 4, status)
+    code = told.get("exit_code")
+    known = code if isinstance(code, int) and 0 < code < 256 else 4
+    raise ServerError(str(told.get("message")), known, status)
+
+
+def document(text: str | bytes) -> Document:
+    """Read an object of JSON; raises ServerError for anything else."""
+    try:
+        found = json.loads(text, object_hook=Document)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, Document):
+        raise strange("something else than an object of JSON")
+    return found
+
+
+def _awaited(frames: Iterator[Frame], hear: Hear) -> Any:
+    """Follow a stream to its answer; raises ServerError where that is an error."""
+    for frame in frames:
+        told = document(frame.data)
+        if frame.kind == "answer":
+            return told
+        if frame.kind == "error":
+            status = told["status"]
+            _check(status if status in range(400, 600) else 502, frame.data.encode())
+        hear(*(int(told[name]) if isinstance(told[name], int) else 0 for name in ("ahead", "done", "total")))
+    raise http.client.IncompleteRead(b"")
+
+
+def _parsed(lines: Any) -> Iterator[Frame]:
+    """Yield the messages of a stream."""
+    kind, number, data = "", "", list[str]()
+    for raw in iter(lambda: lines.readline(MOST_BYTES), b""):
+        if len(raw) == MOST_BYTES:
+            raise strange(f"a line of more than {MOST_BYTES >> 20} MB")
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if not line:
+            if data:
+                yield Frame(kind, number, "\n".join(data))
+            kind, number, data = "", "", []
+        elif name == "data":
+            data.append(value)
+        elif name == "id":
+            number = value
+        elif name == "event":
+            kind = value

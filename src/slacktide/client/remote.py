@@ -1,0 +1,321 @@
+"""A journal behind a server: the same verbs as on a journal of one's own, for whoever has a token."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+from urllib.parse import quote
+
+from slacktide.app.alerts.sending.outbox import HookStatus
+from slacktide.app.costs.cost_report import CostTold
+from slacktide.app.jobs.submission import Submission, checkable
+from slacktide.app.journal.journal import Journal, Told
+from slacktide.app.journal.logs import LogLine
+from slacktide.app.questions import BacktestQuestion, LearnQuestion, PlanQuestion, PoolName
+from slacktide.backends.machines.pack import zipped
+from slacktide.client.http import Client, Hear, ServerError, document, nobody_hears, strange
+from slacktide.core.errors import InputError, shown
+from slacktide.core.yaml_tree import read_text
+from slacktide.engine.job.launch_spec import secrets_of
+from slacktide.files.job import parse_job
+from slacktide.files.redact import with_tables, without_secrets
+from slacktide.journal.codec import codec
+from slacktide.journal.events import Ended, Record, Submitted
+from slacktide.market.base import Market
+from slacktide.market.formats.tables.whole import whole_bytes
+from slacktide.results.bill import Bill
+from slacktide.results.machines.machines import MachineStatus
+from slacktide.results.status import JobStatus
+
+WAIT_S = 20
+JOBS = "/api/v1/jobs"
+LEARNED = "/api/v1/learned"
+Row = TypeVar("Row")
+
+
+class Waiting(NamedTuple):
+    """A request that no controller has answered yet."""
+
+    key: str
+    path: str
+
+
+class RemoteJournal:
+    """All that can be asked of a journal through its server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave; nothing is held."""
+
+    @property
+    def in_charge(self) -> bool:
+        """Whether a controller is there to act on what is asked."""
+        return bool(self._journal()["in_charge"])
+
+    def submit(self, submission: Submission, *, job_class: str = "") -> str:
+        """Send a job with all that it needs of this machine, and return the key of the request."""
+        key = submission.key or secrets.token_hex(8)
+        if not key.isascii():
+            raise InputError(
+                f"a key for a server must be of ASCII letters, digits and signs, got {shown(key)}"
+            )
+        body = {**_sent(submission, job_class), "job_class": job_class, "workdir": self._uploaded(submission)}
+        self._client.post(f"{JOBS}?wait=0", body, {"idempotency-key": key}, again=True)
+        return key
+
+    def wait(self, key: str) -> str | None:
+        """Wait for the answer to a request, and return the job's id; None when no controller is in charge."""
+        while True:
+            found = self._client.get(f"/api/v1/requests/{quote(key)}", wait=WAIT_S)["job"]
+            if found is not None or not self.in_charge:
+                return None if found is None else str(found)
+
+    def cancel(self, job: str) -> bool:
+        """Ask that a job be ended; return whether it was a submission, which is withdrawn."""
+        return bool(self._client.post(f"{JOBS}/{quote(job)}/cancel", {})["withdrawn"])
+
+    def preempt(self, job: str, spot_gpus: int | None = None) -> None:
+        """Ask that spot workers be taken from a job, as the market would; None means all."""
+        self._client.post(f"{JOBS}/{quote(job)}/preempt", {"gpus": spot_gpus})
+
+    def jobs(self) -> list[JobStatus]:
+        """List every job, as of the last event."""
+        return _all(JobStatus, self._client.get(JOBS)["jobs"])
+
+    def waiting(self) -> list[Waiting]:
+        """List the requests that no controller has answered yet."""
+        return _all(Waiting, self._journal()["waiting"])
+
+    def unfinished(self) -> dict[str, str]:
+        """Return every job that has not ended; their files are known to the server."""
+        return dict.fromkeys(self._journal()["unfinished"], "")
+
+    def events(self, job: str | None = None, *, follow: bool = False, after: int = 0) -> Iterator[Told]:
+        """Tell what happened after an event, to one job or to all; `follow`: until that job has ended."""
+        known: dict[str, Submitted] = {}
+        over = False
+        for row in self._pages("/api/v1/events" if job is None else f"{JOBS}/{quote(job)}/events", after):
+            told = _told(row, known)
+            after, over = told.record.seq, over or isinstance(told.record.event, Ended)
+            yield told
+        if not follow or (over and job is not None):
+            return
+        until = {} if job is None else {"job": job, "until": "ended"}
+        for frame in self._client.stream("/api/v1/events", after, form="journal", **until):
+            if frame.kind != "over":
+                yield _told(document(frame.data), known)
+
+    def why(self, job: str) -> list[str]:
+        """Say in plain sentences why a job holds what it holds."""
+        return [str(one) for one in _rows(self._client.get(f"{JOBS}/{quote(job)}/why")["why"])]
+
+    def logs(
+        self, job: str, *, rank: int | None = None, attempt: int | None = None, follow: bool = False
+    ) -> Iterator[LogLine]:
+        """Yield what the workers of a job printed; `follow` goes on until it has ended."""
+        place, wait = "", {"follow": "true"} if follow else {}
+        while True:
+            found = self._client.get(
+                f"{JOBS}/{quote(job)}/logs", after=place, rank=rank, attempt=attempt, **wait,
+                wait=WAIT_S if follow and place else None,
+            )  # fmt: skip
+            yield from _all(LogLine, found["lines"])
+            same, place = place == found["next"], found["next"]
+            if found["over"] or (not follow and same):
+                return
+            if follow and same and not place:
+                time.sleep(0.2)
+
+    def cost_told(self, job: str | None = None) -> CostTold:
+        """Return the bill of a job, or of the whole journal, as it is told."""
+        path = "/api/v1/cost" if job is None else f"{JOBS}/{quote(job)}/cost"
+        found = self._client.ask("GET", path, text="true")
+        text, notes = str(found.pop("text")), tuple(_rows(found.pop("notes")))
+        return CostTold(found, text, notes, found["audit"]["clean"])
+
+    def bill(self, job: str) -> Bill:
+        """Return the bill of a job, beside what others would have paid."""
+        return read_bill(self.cost_told(job).document)
+
+    def plan(self, question: PlanQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
+        """Have a job planned on the server's market; what else it wants of the answer is under `made`."""
+        found = self._client.ask("POST", "/api/v1/plan", asdict(question), hear)
+        return _with_made(found, question.wants)
+
+    def backtest(self, question: BacktestQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
+        """Have policies tried for a job on past market data; the same of `made`."""
+        found = self._client.ask("POST", "/api/v1/backtest", asdict(question), hear)
+        return _with_made(found, question.wants)
+
+    def learned(
+        self, pool_of: PoolName | None = None, wants: Sequence[str] = (), hear: Hear = nobody_hears
+    ) -> dict[str, Any]:
+        """Return which policies have earned trust on the server; the same of `made`."""
+        found = self._client.ask("GET", LEARNED, hear=hear, pool_of=pool_of, wants=",".join(wants) or None)
+        return _with_made(found, wants)
+
+    def learn(self, question: LearnQuestion, hear: Hear = nobody_hears) -> dict[str, Any]:
+        """Have the choice among policies taught on the server, and return what it has learned."""
+        found = self._client.ask("POST", LEARNED, asdict(question), hear, again=False)
+        return _with_made(found, question.wants)
+
+    def forget(self) -> None:
+        """Have everything forgotten that was learned of policies on the server."""
+        self._client.delete(LEARNED)
+
+    def page(self, job: str) -> bytes:
+        """Return the run of a job as an HTML page."""
+        return self._client.file(f"{JOBS}/{quote(job)}/report")
+
+    def picture(self, job: str, form: str) -> bytes:
+        """Return the run of a job as a picture: png, svg or pdf."""
+        return self._client.file(f"{JOBS}/{quote(job)}/plot", form=form)
+
+    def job(self, job: str) -> dict[str, Any]:
+        """Return one job with all that a list has no room for, under the documented keys."""
+        found: dict[str, Any] = self._client.get(f"{JOBS}/{quote(job)}")
+        return found
+
+    def course(self, job: str) -> dict[str, Any]:
+        """Return the course of a job so far, under the documented keys."""
+        found: dict[str, Any] = self._client.get(f"{JOBS}/{quote(job)}/course")
+        return found
+
+    def speed(self) -> float:
+        """Return how many times as fast as real time the server's clock runs."""
+        return float(self._journal()["speed"] or 1.0)
+
+    def machines(self) -> list[MachineStatus]:
+        """List what is rented."""
+        return _all(MachineStatus, self._client.get("/api/v1/machines")["machines"])
+
+    def hooks(self) -> list[HookStatus]:
+        """Say where the hooks for alerts stand."""
+        return _all(HookStatus, self._client.get("/api/v1/alerts")["hooks"])
+
+    def _journal(self) -> Any:
+        return self._client.get("/api/v1/journal")
+
+    def _pages(self, path: str, after: int) -> Iterator[dict[str, Any]]:
+        place: int | None = after
+        while place is not None:
+            page = self._client.get(path, after=place, form="journal")
+            yield from _rows(page["events"])
+            place = page["next"]
+
+    def send_market(self, market: Market) -> str:
+        """Send a market for questions, unless the server has it, and return its digest."""
+        return self._sent("/api/v1/uploads/markets", whole_bytes(market))
+
+    def _uploaded(self, submission: Submission) -> str:
+        """Send the working folder, unless the server has it, and return its digest."""
+        file = submission.file
+        return self._sent("/api/v1/uploads", zipped(Path(file.path).parent / (file.workdir or ".")))
+
+    def _sent(self, folder: str, content: bytes) -> str:
+        digest = hashlib.sha256(content).hexdigest()
+        try:
+            self._client.get(f"{folder}/{digest}")
+        except ServerError as error:
+            if error.http_status != 404:
+                raise
+            self._client.put(f"{folder}/{digest}", content)
+        return digest
+
+
+def _sent(submission: Submission, job_class: str) -> dict[str, Any]:
+    """Return a job as it is sent: values of variables and secrets are looked up here."""
+    file = parse_job(checkable(read_text(submission.file.path), job_class), path=submission.file.path)
+    if submission.market.source or submission.fleet:
+        raise InputError("a job for a server must leave its market and fleet to the server, got one")
+    values = secrets_of(file, submission.envs)
+    return {
+        "text": with_tables(submission.text, file.path),
+        "name": Path(file.path).name,
+        "envs": {name: values[name] for name, value in file.envs.items() if value is None},
+        "secrets": {name: values[name] for name in file.secrets},
+        "policy": None if submission.policy is None else json.dumps(submission.policy),
+        "pool": submission.market.pool,
+        "sight": submission.sight,
+    }
+
+
+def text_to_send(path: str) -> str:
+    """Return a job file as it is sent with a question, measured speedups in it.
+
+    Nobody needs the values of its secrets for that.
+    """
+    return with_tables(without_secrets(read_text(path)), path)
+
+
+def read_bill(document: Mapping[str, Any]) -> Bill:
+    """Return a bill from its documented keys; what never came, or has no end, is null there."""
+    known = {field.name: document[field.name] for field in fields(Bill) if field.name in document}
+    endless = {name: math.inf for name in ("finish_hours", "deadline_hours") if known[name] is None}
+    gone = known["on_demand_alone_usd"] is None and known["clairvoyant_usd"] is None
+    return Bill(**{**known, **endless, "pools": tuple(known.get("pools", ())), "market_gone": gone})
+
+
+def _told(row: Mapping[str, Any], known: dict[str, Submitted]) -> Told:
+    try:
+        event = codec.from_tree(row["event"])
+        record = Record(int(row["seq"]), datetime.fromisoformat(row["time_utc"]), event)
+    except InputError as error:  # the server is newer than we are
+        raise ServerError(str(error), 4, 502) from error
+    except (TypeError, ValueError) as error:
+        raise strange("another form of event") from error
+    if isinstance(event, Submitted):
+        known[event.job] = event
+    return Told(record, known.get(event.job))
+
+
+def _with_made(found: dict[str, Any], wants: Sequence[str]) -> dict[str, Any]:
+    """Return an answer that has what else was to be made of it; raises ServerError for another."""
+    if wants and not (isinstance(found["made"], Mapping) and set(wants) <= set(found["made"])):
+        raise strange("one without what was to be made of it")
+    return found
+
+
+def _rows(found: object) -> list[Any]:
+    """Return a list in an answer; raises ServerError for anything else."""
+    if not isinstance(found, list):
+        raise strange("something else than a list")
+    return found
+
+
+def _all(kind: Callable[..., Row], found: object) -> list[Row]:
+    """Return the rows of an answer; raises ServerError for rows of another form."""
+    try:
+        return [kind(**row) for row in _rows(found)]
+    except TypeError as error:
+        raise strange("rows of another form") from error
+
+
+def open_server(
+    url: str, token: str | None = None, tell: Callable[[str], None] = lambda line: None
+) -> RemoteJournal:
+    """Use the journal of a server; the token is taken from the environment unless it is given.
+
+    `tell` hears when the server is waited for.
+    """
+    return RemoteJournal(Client(url, token, tell))
+
+
+AnyJournal = Journal | RemoteJournal
+"""A journal of one's own, or one behind a server."""

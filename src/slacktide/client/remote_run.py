@@ -1,0 +1,127 @@
+"""Jobs on a server that are followed from here until all have ended: what happens, and where they stand."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from slacktide.app.jobs.submission import Submission
+from slacktide.app.journal.live_status import LEAST_SHARE, SHOWN_SLOTS
+from slacktide.client.http import ServerError
+from slacktide.client.remote import RemoteJournal
+from slacktide.core.errors import InputError
+from slacktide.core.types import Job, Quote
+from slacktide.files.job import parse_job
+from slacktide.journal.events import Ended, Record
+from slacktide.report.live.rows import Standing
+
+
+class RemoteRun:
+    """Follows jobs of a server; what is told comes from the server's journal, in its order."""
+
+    def __init__(self, journal: RemoteJournal, jobs: Sequence[str]) -> None:
+        self._journal, self.jobs = journal, tuple(jobs)
+        self._after = dict.fromkeys(jobs, 0)
+        self._files: dict[str, Job] = {}
+        self._ended: set[str] = set()
+        self.speed = journal.speed()
+
+    @property
+    def over(self) -> bool:
+        """Whether all jobs have ended."""
+        return len(self._ended) == len(self._after)
+
+    def news(self) -> Iterator[Record]:
+        """Yield what is new of jobs that had not ended."""
+        for job in self.jobs:
+            if job in self._ended:
+                continue
+            for told in self._journal.events(job, after=self._after[job]):
+                self._after[job] = told.record.seq
+                if isinstance(told.record.event, Ended):
+                    self._ended.add(job)
+                yield told.record
+
+    def cancel(self) -> None:
+        """Ask that all be ended: their workers may checkpoint, then their GPUs are released."""
+        for job in self.jobs:
+            if job not in self._ended:
+                cancel(self._journal, job)
+
+    def standing(self, job: str) -> Standing | None:
+        """Say where a job stands, as of its last event; None before it held anything."""
+        row, course = self._journal.job(job), self._journal.course(job)
+        points: list[dict[str, Any]] = course["points"]
+        if not points:
+            return None
+        if job not in self._files:
+            self._files[job] = parse_job(row["text"]).job
+        share = row["progress_gpu_hours"] / row["work_gpu_hours"]
+        return Standing(
+            name=job,
+            job=self._files[job],
+            policy=row["policy"],
+            pool=points[-1]["pool"],
+            status=row["status"],
+            health=row["health"],
+            hours=row["hours"],
+            projected_hours=course["projected_hours"],
+            projected_usd=row["cost_usd"] / share if LEAST_SHARE <= share < 1 else None,
+            quotes=quotes(points, row["hours"]),
+            spot_gpus=row["spot_gpus"],
+            on_demand_gpus=row["on_demand_gpus"],
+            progress_gpu_hours=row["progress_gpu_hours"],
+            estimated=row["progress_estimated"],
+            spot_usd=row["spot_usd"],
+            on_demand_usd=row["on_demand_usd"],
+            may_move=bool(row["pools"]),
+            move_usd=max(0.0, row["cost_usd"] - row["spot_usd"] - row["on_demand_usd"]),
+        )
+
+
+def quotes(points: Sequence[Mapping[str, Any]], hours: float) -> list[Quote]:
+    """Return what was offered to a job since it began, at moments evenly apart, the last one now."""
+    began = [point["hours"] for point in points]
+    count = min(SHOWN_SLOTS, max(1, len(points)))
+    moments = [hours * (number + 1) / count for number in range(count)]
+    offered = [points[max(0, bisect_right(began, moment) - 1)] for moment in moments]
+    return [
+        Quote(
+            point["spot_usd_per_gpu_hour"] or 0.0,
+            point["on_demand_usd_per_gpu_hour"] or math.nan,
+            point["offered_spot_gpus"],
+        )
+        for point in offered
+    ]
+
+
+def submit_all(journal: RemoteJournal, submissions: Sequence[Submission]) -> list[str]:
+    """Have a server take jobs in, all or none, and return their ids.
+
+    Raises what the server met with the first that it refused, and InputError where nobody runs its jobs.
+    """
+    keys: list[str] = []
+    taken: list[str] = []
+    try:
+        for submission in submissions:
+            keys.append(journal.submit(submission))
+            job = journal.wait(keys[-1])
+            if job is None:
+                raise InputError(
+                    "a server must have a controller that runs its jobs, got none; start it again"
+                )
+            taken.append(job)
+    except BaseException:
+        for known in [*taken, *keys[len(taken) :]]:
+            cancel(journal, known)
+        raise
+    return taken
+
+
+def cancel(journal: RemoteJournal, job: str) -> None:
+    """Ask that a job be ended, or a submission be withdrawn, unless it is over already."""
+    with contextlib.suppress(ServerError):
+        journal.cancel(job)

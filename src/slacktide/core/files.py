@@ -1,0 +1,121 @@
+"""Files written whole or not at all, where they are kept when nobody says otherwise, and who may read them.
+
+What a user asked for (reports, pictures, markets) is as open as the user's umask says. What Slacktide keeps
+for itself (journals, what was learned, machine code) is the user's alone, whatever the umask.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from slacktide.core.errors import FileError
+
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+_OTHERS = 0o077
+"""What anyone but the owner may do."""
+_OTHERS_WRITE = 0o022
+
+
+def state_dir() -> Path:
+    """Return where Slacktide keeps its state: $SLACKTIDE_HOME, else the user's folder for state (XDG)."""
+    home = os.environ.get("SLACKTIDE_HOME")
+    if home:
+        return Path(home).absolute()  # workers run elsewhere and must mean the same folder
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(state).absolute() / "slacktide"
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file so that a reader sees the old one or the whole new one; makes its folder.
+
+    Raises FileError when the path is a folder or cannot be written.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise FileError("output must be written to a file, got a folder", path=target)
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)  # a pipe or device is written to, never replaced
+            return
+        # A link stays a link: what it points to is replaced.
+        whole = target.resolve()
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        _replace(whole, content, 0o666)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+
+
+def write_private(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file of our own whole or not at all, for nobody else to read; makes its folder.
+
+    Raises FileError when it cannot be written.
+    """
+    target = Path(path)
+    try:
+        whole = target.resolve()
+        make_private_folder(whole.parent)
+        _replace(whole, content, PRIVATE_FILE)
+        make_durable(whole.parent)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, and those above it, for nobody else to look into; those that are there stay as they are.
+
+    Raises OSError.
+    """
+    if not folder.is_dir():
+        make_private_folder(folder.parent)
+        folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+
+
+def is_our_own_folder(folder: Path) -> bool:
+    """Whether this is a folder of ours, no link, that nobody else may write into."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & _OTHERS_WRITE
+
+
+def keep_from_others(path: Path) -> None:
+    """Take away what others may do with a file, if it is there and ours: an earlier version left it open.
+
+    The file is not opened for that: closing it again would take away the locks that SQLite has on it.
+    """
+    with suppress(OSError):  # not there, or not ours to change
+        found = path.lstat()
+        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & _OTHERS:
+            path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+
+
+def make_durable(path: Path) -> None:
+    """Let a file, or the names in a folder, survive a loss of power; raises OSError."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _unwritable(target: Path, error: OSError) -> FileError:
+    reason = error.strerror or str(error)
+    return FileError(f"must be writable, got: {reason}; check the folder and its permissions", path=target)
+
+
+def _replace(target: Path, content: bytes, mode: int) -> None:
+    draft = target.parent / f".slacktide-{secrets.token_hex(8)}.tmp"
+    try:
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,238 @@
+"""Names to classes: how plug-ins are found, made from a name or a mapping, and described.
+
+Built-in plug-ins are found by importing every module of their packages, third parties' through
+the entry-point group of the same kind; both only when a name is first looked up. A class of the user's own
+is named by its place, `module:Class`, where the register says what such a class must decide by.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from slacktide.core.errors import InputError, UnknownNameError, shown, unknown_name
+from slacktide.core.own_class import Spec, check_decides, check_does, is_place, load
+
+Plugin = TypeVar("Plugin")
+REQUIRED = object()
+"""Stands for the default of a parameter that has none."""
+
+
+class Register(Generic[Plugin]):
+    """The known plug-ins of one kind."""
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        packages: tuple[str, ...],
+        entry_points: str,
+        view: str = "",
+        verbs: tuple[str, ...] = (),
+    ) -> None:
+        """Make a register; `view` is what classes of users' own decide by, `verbs` are methods of theirs.
+
+        Where both are empty, none of users' own are taken.
+        """
+        self.kind = kind
+        self._view, self._verbs = view, verbs
+        self._packages = packages
+        self._entry_points = entry_points
+        self._classes: dict[str, type[Any]] = {}
+        self._loading, self._loaded = False, False
+        self._lock = threading.RLock()
+
+    def register(self, cls: type[Plugin]) -> type[Plugin]:
+        """Add a class under its own name: `UniformProgress` becomes `uniform-progress`."""
+        name = kebab(cls.__name__)
+        present = self._classes.get(name)
+        if present is not None and (
+            present.__qualname__ != cls.__qualname__ or (self._ships(present) and not self._ships(cls))
+        ):
+            raise InputError(f"{self.kind} names must be unique, got {shown(name)} twice")
+        self._classes[name] = cls
+        return cls
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(sorted(self._classes))
+
+    def __contains__(self, name: object) -> bool:
+        self._load()
+        return name in self._classes
+
+    def get(self, name: str) -> type[Any]:
+        """Return the class of this name or at this place; raises UnknownNameError with "did you mean"."""
+        if (self._view or self._verbs) and is_place(name):
+            return self._own(name)
+        self._load()
+        if name not in self._classes:
+            raise UnknownNameError(self.kind, name, self._classes)
+        return self._classes[name]
+
+    def _own(self, place: str) -> type[Any]:
+        """Return a class of the user's own, seen to do what plug-ins of this kind do."""
+        cls = load(place, self.kind)
+        if self._view:
+            check_decides(cls, self.kind, self._view)
+        check_does(cls, self.kind, self._verbs)
+        return cls
+
+    def make(self, spec: Spec | Plugin) -> Plugin:
+        """Make a plug-in from a name, from `{name: {parameter: value}}`, or pass one through."""
+        if isinstance(spec, str):
+            return self._build(spec, {})
+        if not isinstance(spec, Mapping):
+            return spec
+        if len(spec) != 1:
+            raise InputError(f"a {self.kind} must be one name with its parameters, got {sorted(spec)}")
+        ((name, parameters),) = spec.items()
+        if parameters is None:
+            parameters = {}
+        if not isinstance(parameters, Mapping):
+            raise InputError(
+                f"{self.kind} {shown(name)}: parameters must be a mapping, got {shown(parameters)}"
+            )
+        return self._build(name, parameters)
+
+    def _build(self, name: str, parameters: Mapping[str, Any]) -> Plugin:
+        cls = self.get(name)
+        known = _parameters_of(cls)
+        for key in parameters:
+            if key not in known:
+                raise InputError(f"{self.kind} {shown(name)}: {unknown_name('a parameter', str(key), known)}")
+        self._check_types(name, cls, parameters)
+        missing = [key for key, usual in known.items() if key not in parameters and usual is REQUIRED]
+        if missing:
+            raise InputError(f"{self.kind} {shown(name)}: parameter {shown(missing[0])} must be given")
+        try:
+            plugin: Plugin = cls(**parameters)
+        except TypeError as error:
+            raise InputError(f"{self.kind} {shown(name)}: {error}") from error
+        return plugin
+
+    def _check_types(self, name: str, cls: type[Any], parameters: Mapping[str, Any]) -> None:
+        """Raise InputError for a parameter that is not of the plain type that its class says."""
+        said = _hints_of(cls)
+        for key, value in parameters.items():
+            must = misfit(said.get(key, Any), value)
+            if must:
+                raise InputError(f"{self.kind} {shown(name)}: {key} must be {must}, got {shown(value)}")
+
+    def name_of(self, plugin: Plugin) -> str:
+        """Return the name a plug-in is registered under, or the one its class would have.
+
+        A class of the user's own that is called like one that ships is told apart from it.
+        """
+        cls = type(plugin)
+        name = kebab(cls.__name__)
+        known = self._classes.get(name)
+        taken = known is not None and known is not cls and self._ships(known)
+        return f"own-{name}" if taken else name
+
+    def changed(self, plugin: Plugin) -> dict[str, Any]:
+        """Return the parameters of a plug-in that are not at their defaults."""
+        if not dataclasses.is_dataclass(plugin):
+            return {}
+        usual = _parameters_of(type(plugin))
+        given = {key: getattr(plugin, key) for key in usual}
+        return {key: value for key, value in given.items() if usual[key] is REQUIRED or value != usual[key]}
+
+    def _ships(self, cls: type[Any]) -> bool:
+        return cls.__module__.startswith(tuple(f"{package}." for package in self._packages))
+
+    def summary(self, name: str) -> str:
+        """Return the first sentence of a plug-in's documentation."""
+        text = inspect.getdoc(self.get(name)) or ""
+        return " ".join(text.split("\n\n")[0].split())
+
+    def parameters(self, name: str) -> dict[str, Any]:
+        """Return the parameters of a plug-in with their defaults; None where one must be given."""
+        found = _parameters_of(self.get(name))
+        return {key: None if usual is REQUIRED else usual for key, usual in found.items()}
+
+    def _load(self) -> None:
+        """Load all plug-ins once; another thread that asks meanwhile waits until all are there."""
+        if self._loaded:
+            return
+        with self._lock:
+            if self._loading:  # what is being loaded asks itself
+                return
+            self._loading = True
+            try:
+                self._load_all()
+            finally:
+                self._loaded = True
+
+    def _load_all(self) -> None:
+        for package in map(importlib.import_module, self._packages):
+            for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+                importlib.import_module(module.name)
+        for entry in metadata.entry_points(group=self._entry_points):
+            try:
+                self.register(entry.load())
+            except Exception as error:
+                raise InputError(
+                    f"the {self.kind} {shown(entry.name)} of entry-point group {self._entry_points!r} "
+                    f"({entry.value}) must load, got {type(error).__name__}: {error}"
+                ) from error
+
+
+def kebab(name: str) -> str:
+    """Write a class name in lower case with hyphens."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+
+
+def _parameters_of(cls: type[Any]) -> dict[str, Any]:
+    """Return the parameters of a class with their defaults, REQUIRED where one must be given."""
+    if dataclasses.is_dataclass(cls):
+        return {field.name: _usual(field) for field in dataclasses.fields(cls) if field.init}
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    signature = inspect.signature(cls).parameters.values()
+    return {
+        one.name: REQUIRED if one.default is one.empty else one.default
+        for one in signature
+        if one.kind in named
+    }
+
+
+PLAIN: dict[type[Any], str] = {
+    bool: "true or false", int: "a whole number", float: "a number", str: "text", NoneType: "nothing",
+}  # fmt: skip
+"""The types of parameters that are checked, as users call them."""
+
+
+def misfit(hint: Any, value: object) -> str:
+    """Say what a value must be that is not of the type that was said; nothing where it is or none was."""
+    options = get_args(hint) if isinstance(hint, UnionType) or get_origin(hint) is Union else (hint,)
+    if any(not isinstance(one, type) or one not in PLAIN for one in options):
+        return ""
+    kinds = [Real if one is float else Integral if one is int else one for one in options]
+    fits = any(isinstance(value, kind) for kind in kinds) and (bool in options or not isinstance(value, bool))
+    return "" if fits else " or ".join(PLAIN[one] for one in options)
+
+
+def _hints_of(cls: type[Any]) -> dict[str, Any]:
+    """Return what a class says of the types of its parameters; nothing where that cannot be found out."""
+    try:
+        return get_type_hints(cls if dataclasses.is_dataclass(cls) else cls.__init__)
+    except (NameError, TypeError, AttributeError):  # names that only type checkers import
+        return {}
+
+
+def _usual(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return REQUIRED if field.default is dataclasses.MISSING else field.default
+
+
+__all__ = ["REQUIRED", "Register", "Spec", "kebab"]

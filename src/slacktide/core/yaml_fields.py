@@ -1,0 +1,124 @@
+"""The keys of one section of a YAML file: which are known, what each means, what is missing."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from slacktide.core.errors import FileError, InputError, shown, unknown_name
+from slacktide.core.yaml_tree import Mistakes, Place, Scalar, Section, Series, Tree, describe
+
+Value = TypeVar("Value")
+Default = TypeVar("Default")
+
+_NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_INTEGER = re.compile(r"[-+]?[0-9]{1,15}")
+_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+class Fields:
+    """The keys of one section as they are read; unknown ones are mistakes from the start."""
+
+    def __init__(
+        self, section: Section, mistakes: Mistakes, known: Iterable[str], *, prefix: str = ""
+    ) -> None:
+        self.section = section
+        self.mistakes = mistakes
+        self._prefix = prefix
+        names = list(known)
+        for key, entry in section.entries.items():
+            if key not in names:
+                kind = f"a key of {prefix.rstrip('.')}" if prefix else "a key"
+                mistakes.add(entry.place, unknown_name(kind, key, names))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.section.entries
+
+    def read(self, key: str, reader: Callable[[Tree], Value], default: Default) -> Value | Default:
+        """Return the value of a key as its reader understands it; the default if there is none.
+
+        What the reader raises as InputError is noted at the value, and the default returned.
+        """
+        entry = self.section.entries.get(key)
+        if entry is None:
+            return default
+        try:
+            return reader(entry.value)
+        except InputError as error:
+            self.note(key, str(error))
+            return default
+
+    def note(self, key: str, message: str) -> None:
+        """Note a mistake at the value of a key, named unless the message begins with its name."""
+        named = message if message.startswith(f"{key} ") else f"{self._prefix}{key}: {message}"
+        self.mistakes.add(self.place(key), named)
+
+    def require(self, key: str, example: str) -> None:
+        """Note a mistake if a key is not there."""
+        if key not in self.section.entries:
+            message = f"{self._prefix}{key} must be given, got nothing; write for instance '{key}: {example}'"
+            self.mistakes.add(self.section.place, message)
+
+    def place(self, key: str) -> Place:
+        """Return where the value of a key is written, or where it ought to be."""
+        entry = self.section.entries.get(key)
+        if entry is None:
+            return self.section.place
+        nothing = isinstance(entry.value, Scalar) and entry.value.null
+        return entry.place if nothing else entry.value.place
+
+
+def root(tree: Tree | None, path: object, *, kind: str, least: str) -> Section:
+    """Return a whole file as a section; raises FileError for an empty file and for anything but a mapping."""
+    if tree is None or (isinstance(tree, Scalar) and tree.null):
+        message = f"a {kind} file must name at least {least}, got an empty file"
+        raise FileError(message, path=path, line=1, column=1)
+    if not isinstance(tree, Section):
+        # Whatever file this is, its text is not shown: it may be one of secrets.
+        came = "a list" if isinstance(tree, Series) else "a single text"
+        message = f"a {kind} file must be a mapping of keys to values, got {came}"
+        raise FileError(message, path=path, line=tree.place.line, column=tree.place.column)
+    return tree
+
+
+def scalar(parse: Callable[[str], Value]) -> Callable[[Tree], Value]:
+    """Return a reader of single values; lists, mappings and nothing are refused."""
+
+    def read(tree: Tree) -> Value:
+        if not isinstance(tree, Scalar) or tree.null:
+            raise InputError(f"must be a single value, got {describe(tree)}")
+        return parse(tree.text)
+
+    return read
+
+
+def section(tree: Tree) -> Section:
+    """Return a tree as a section; raises InputError if it is something else."""
+    if not isinstance(tree, Section):
+        raise InputError(f"must be a mapping of keys to values, got {describe(tree)}")
+    return tree
+
+
+def number(text: str) -> float:
+    """Read a plain decimal number; raises InputError on anything else, infinity included."""
+    found = float(text) if _NUMBER.fullmatch(text) else math.nan
+    if not math.isfinite(found):
+        raise InputError(f"must be a number, got {shown(text)}")
+    return found
+
+
+def plain(tree: Tree) -> Any:
+    """Return a tree as the Python value that its text stands for."""
+    if isinstance(tree, Section):
+        return {key: plain(entry.value) for key, entry in tree.entries.items()}
+    if isinstance(tree, Series):
+        return [plain(item) for item in tree.items]
+    if tree.quoted or tree.null:
+        return tree.text if tree.quoted else None
+    if _INTEGER.fullmatch(tree.text):
+        return int(tree.text)
+    if _NUMBER.fullmatch(tree.text):
+        return number(tree.text)
+    return _WORDS.get(tree.text.lower(), tree.text)

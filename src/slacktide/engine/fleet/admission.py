@@ -1,0 +1,84 @@
+"""Whether a job can be taken into its fleet: an allocator that makes promises is asked before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from slacktide.allocators.site.spot import Spot
+from slacktide.allocators.view import Admitting
+from slacktide.core.errors import InfeasibleError
+from slacktide.core.types import Refusal
+from slacktide.core.units import format_count, format_duration, format_usd
+from slacktide.engine.event_builders import lived
+from slacktide.engine.fleet.site import site_view
+from slacktide.engine.views import Ask
+from slacktide.journal.events import Submitted
+from slacktide.journal.state.fleet_track import FleetTrack, key_of
+from slacktide.journal.state.world import Begun, Track
+from slacktide.physics import physics
+
+if TYPE_CHECKING:
+    from slacktide.engine.engine import Engine
+
+
+def check_admitted(engine: Engine, told: Submitted) -> None:
+    """Raise InfeasibleError where the allocator of a job's fleet cannot promise what the job asks for."""
+    fleet = _fleet_of(engine, told)
+    run = engine.fleets.run(fleet)
+    if run.market is None or not isinstance(run.allocator, Admitting):
+        return
+    now_hours, spot = told.at_hours, engine.spot_at(told.at_hours)
+    for pool in run.market.at(run.market.slot(run.market.hours(now_hours, fleet.origin_hours))):
+        spot.lose(pool.name, pool.quote.spot_gpus, engine.world.unended)
+    asks = [*_present(engine, fleet, spot, now_hours), _coming(engine, fleet, told)]
+    refusal = run.allocator.admit(site_view(engine, fleet, run, asks, spot, now_hours))
+    if refusal is not None:
+        raise InfeasibleError(f"{told.path}: {sentence(refusal)}")
+
+
+def sentence(refusal: Refusal) -> str:
+    """Say why a job cannot be promised, and the nearest that can."""
+    nearest = []
+    if refusal.deadline_hours is not None:
+        nearest.append(f"a deadline of {format_duration(refusal.deadline_hours)}")
+    if refusal.budget_usd is not None:
+        nearest.append(f"a budget of {format_usd(refusal.budget_usd)} a period")
+    if refusal.gpus is not None:
+        nearest.append(f"a width of {format_count(refusal.gpus, 'GPU')}")
+    return f"{refusal.why}; it could be promised with {' or '.join(nearest)}" if nearest else refusal.why
+
+
+def _fleet_of(engine: Engine, told: Submitted) -> FleetTrack:
+    """Return the fleet of a job, as the journal tells it or as it would begin with this job."""
+    key, hours = key_of(told), told.at_hours
+    return engine.world.fleets.get(key) or FleetTrack(
+        key, told, hours, memory_seq=engine.world.seq, accounted_hours=hours
+    )
+
+
+def _present(engine: Engine, fleet: FleetTrack, spot: Spot, now_hours: float) -> Iterator[Ask]:
+    """Yield where the jobs of a fleet stand; spot that a new slot takes is already gone."""
+    for track in (engine.world.jobs[name] for name in fleet.present):
+        one = engine.account(track, now_hours)
+        if track.ending is not None or (one is not None and one.state.ended):
+            continue
+        if one is None or track.begun is None:
+            yield _waiting(engine, track, now_hours)
+            continue
+        left = physics.lose(engine.lane(track).terms, one.state, spot.held(track.job))
+        begun = track.begun._replace(from_hours=one.to_hours)
+        yield Ask(track, left, begun, (lived(track, one),), inside=True)
+
+
+def _coming(engine: Engine, fleet: FleetTrack, told: Submitted) -> Ask:
+    track = Track.of(told)
+    track.fleet, track.number = fleet.key, fleet.came
+    track.number_of_class = fleet.of_class.get(told.fleet_class, 0)
+    return _waiting(engine, track, told.at_hours)
+
+
+def _waiting(engine: Engine, track: Track, now_hours: float) -> Ask:
+    lane = engine.lane(track)
+    slot = lane.slot(now_hours)
+    return Ask(track, track.state, Begun(slot, now_hours, lane.quote(slot)))

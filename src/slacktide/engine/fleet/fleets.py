@@ -1,0 +1,297 @@
+"""The fleets of a journal at work: one allocator decides about all jobs of a fleet at once.
+
+An allocator that learns is told the facts that the journal's events say, in their order, and writes down what
+it knows with every decision. A new engine begins with what was written down last and tells it what came
+later, so it knows the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import dropwhile
+
+import numpy as np
+
+from slacktide.allocators.base import allocators
+from slacktide.allocators.site.spot import Spot
+from slacktide.allocators.view import (
+    Allocator,
+    AnyAllocator,
+    Arrived,
+    Fact,
+    Finished,
+    Learning,
+    OldMemory,
+    Progressed,
+    Remembering,
+    Sizing,
+    begin,
+    needs_market,
+    needs_sizes,
+)
+from slacktide.budget.allowance import Allowance
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.templates import Template
+from slacktide.core.errors import InputError, UnknownNameError
+from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.engine.fleet.kinds import KindTables
+from slacktide.engine.fleet.market import FleetMarket, fleet_market
+from slacktide.files.fleet.fleet import FleetFile, parse_fleet
+from slacktide.files.job import parse_job
+from slacktide.journal.events import ClockSet, Ended, Lived, Record, Submitted
+from slacktide.journal.state.fleet_track import FleetTrack, key_of
+from slacktide.journal.state.world import Track, World
+from slacktide.journal.store.base import Store
+from slacktide.physics import physics
+
+DEFAULT_ALLOCATOR = "fixed-width"
+MARKET_ALLOCATOR = "shadow-prices"
+"""The usual one of a fleet that names a market."""
+
+
+@dataclass(slots=True)
+class FleetRun:
+    """One fleet with its allocator, as it runs."""
+
+    fleet: Fleet | None
+    """None where the fleet has no classes: then it is on a market."""
+    allocator: Allocator
+    name: str
+    """The allocator's."""
+    classes: dict[str, int]
+    asked_hours: float = -np.inf
+    """When the allocator was last asked, on the market's clock."""
+    asked_about: tuple[str, ...] | None = None
+    """The jobs that were present then; None where nobody knows, so that it is asked."""
+    asked_orders: dict[str, tuple[int, int]] | None = None
+    """What each job was to hold then, of spot and on demand; None where nobody knows."""
+    market: FleetMarket | None = None
+    """The market that jobs share that rent spot or are on a budget of money; None: all is on demand."""
+    allowance: Allowance = field(default_factory=Allowance)
+    """What may be spent in each period, on the clock of the fleet."""
+    on_demand_gpus: int = UNLIMITED_GPUS
+    """How many on-demand GPUs its jobs may hold at a time; on a market."""
+    templates: Mapping[str, Template] = field(default_factory=dict)
+    """The classes by name, as far as jobs on a market heed them."""
+    _tables: KindTables | None = field(default=None, init=False)
+
+    @property
+    def tables(self) -> KindTables:
+        """The kinds of its jobs as tables."""
+        assert self.market is not None
+        if self._tables is None:
+            self._tables = KindTables(self.market.names)
+        return self._tables
+
+    def renewed_hours(self, track: FleetTrack, now_hours: float) -> float:
+        """Return when money was last renewed, on the market's clock; never where it is all the time."""
+        if self.allowance.renewal == "rolling":
+            return -np.inf
+        return track.origin_hours + self.allowance.period(now_hours - track.origin_hours).since_hours
+
+    @property
+    def owns_machines(self) -> bool:
+        """Whether GPUs are rented in another way than one by one for the jobs that hold them."""
+        fleet = self.fleet
+        if fleet is None or self.market is not None:
+            return False
+        plain = (fleet.node_gpus, fleet.provisioning_hours, fleet.idle_grace_hours) == (1, 0.0, 0.0)
+        return not plain or isinstance(self.allocator, Sizing)
+
+    @property
+    def wake_hours(self) -> float:
+        """When the allocator wants to be asked again, on its own clock."""
+        return self.allocator.wake_hours if isinstance(self.allocator, Learning) else np.inf
+
+    @property
+    def knows_sizes(self) -> bool:
+        """Whether the allocator is shown how much work jobs have."""
+        return needs_sizes(self.allocator)
+
+    def kind(self, track: Track) -> int:
+        """Return which of the classes a job is of; on a market it may be of none, which comes after them."""
+        named = class_of(track.submitted)
+        return self.classes[named] if self.market is None else self.classes.get(named, len(self.classes))
+
+    def phase(self, track: Track, progress_gpu_hours: float, terms: physics.Terms) -> int:
+        """Return the phase that a job is in; where it has not the phases of its class, by its share done."""
+        if self.fleet is None or self.market is not None:
+            return physics.phase_of(terms, progress_gpu_hours)
+        first, last = self.fleet.stages.first[self.kind(track) :][:2]
+        if len(terms.phase_ends_gpu_hours) == last - first:
+            return physics.phase_of(terms, progress_gpu_hours)
+        shares = np.cumsum(self.fleet.stages.work_gpu_hours[first:last])
+        done = progress_gpu_hours / terms.work_gpu_hours
+        return int(min(np.searchsorted(shares / shares[-1], done, side="right"), last - first - 1))
+
+
+class Fleets:
+    """All fleets of a journal; each is opened when it is first needed."""
+
+    def __init__(
+        self,
+        store: Store,
+        world: World,
+        terms_of: Callable[[Track], physics.Terms],
+        open_fleet: Callable[[Submitted], FleetRun],
+    ) -> None:
+        self._store, self._world, self._terms_of, self._open = store, world, terms_of, open_fleet
+        self._runs: dict[str, FleetRun] = {}
+
+    def __iter__(self) -> Iterator[tuple[FleetTrack, FleetRun]]:
+        """Yield every fleet of this clock, also those without a job: they may want to be asked."""
+        return ((track, self.run(track)) for track in list(self._world.fleets.values()))
+
+    def run(self, track: FleetTrack) -> FleetRun:
+        """Return a fleet as it runs, its allocator knowing all that the journal tells."""
+        if track.key not in self._runs:
+            run = self._runs[track.key] = self._open(track.first)
+            unknown = self._recall(track, run)
+            if isinstance(run.allocator, Learning):
+                self._tell(track, run, unknown)
+        return self._runs[track.key]
+
+    def _recall(self, track: FleetTrack, run: FleetRun) -> Iterable[Record]:
+        """Let an allocator recall what was written down last; return the records that are not in it.
+
+        Where an earlier version wrote it in a form that is not read any more, these are all of its fleet.
+        """
+        recalls = isinstance(run.allocator, Remembering) and bool(track.memory)
+        if isinstance(run.allocator, Remembering) and recalls:
+            try:
+                run.allocator.recall(json.loads(track.memory))
+            except OldMemory:
+                return dropwhile(lambda record: record.event.job != track.first.job, self._store.read())
+        if run.market is not None or recalls:
+            run.asked_hours, run.asked_about = track.asked_hours, track.asked_about
+        return self._store.read(after=track.memory_seq)
+
+    def shares_market(self, job: Track) -> bool:
+        """Whether a job is of a fleet on a market."""
+        track = self._world.fleets.get(job.fleet)
+        return track is not None and self.run(track).market is not None
+
+    def quota_left(self, job: Track, spot: Spot) -> int:
+        """Return how many on-demand GPUs the other jobs of its fleet leave to a job."""
+        track = self._world.fleets.get(job.fleet)
+        quota = UNLIMITED_GPUS if track is None else self.run(track).on_demand_gpus
+        if track is None or quota >= UNLIMITED_GPUS:
+            return UNLIMITED_GPUS
+        return max(0, quota - spot.on_demand_of(one for one in track.present if one != job.job))
+
+    def is_unlimited(self, job: Track) -> bool:
+        """Whether a job is of a fleet that rents on demand as if there were any number of GPUs."""
+        track = self._world.fleets.get(job.fleet)
+        return track is not None and self.run(track).market is None
+
+    def forget(self, key: str) -> None:
+        """Forget a fleet that did not come to be."""
+        self._runs.pop(key, None)
+
+    def hear(self, record: Record) -> None:
+        """Take an event of the journal into account, the world already knowing it."""
+        if isinstance(record.event, ClockSet):
+            self._runs.clear()  # fleets are of one clock
+        job = self._world.jobs.get(record.event.job)
+        track = None if job is None else self._world.fleets.get(job.fleet)
+        if track is None or track.key not in self._runs:
+            return
+        run = self._runs[track.key]
+        if isinstance(run.allocator, Learning):
+            self._tell(track, run, (record,))
+
+    def _tell(self, track: FleetTrack, run: FleetRun, records: Iterable[Record]) -> None:
+        assert isinstance(run.allocator, Learning)
+        for record in records:
+            if record.seq > self._world.seq:
+                return
+            job = self._world.jobs.get(record.event.job)
+            if job is not None and job.fleet == track.key:
+                for fact in self._facts(track, run, job, record):
+                    run.allocator.learn(fact)
+
+    def _facts(self, track: FleetTrack, run: FleetRun, job: Track, record: Record) -> Iterator[Fact]:
+        """Say what an event of a job means to an allocator."""
+        event, kind = record.event, run.kind(job)
+        hours = event.at_hours - track.began_hours
+        if isinstance(event, Submitted):
+            yield Arrived(hours, job.number, kind)
+        elif isinstance(event, Lived):
+            one = event.priced.stretch
+            if one.gained_gpu_hours > 0 and one.productive_hours > 0:
+                # The middle of the stretch: both its ends may be the border of a phase, but for rounding.
+                middle = event.state.progress_gpu_hours - one.gained_gpu_hours / 2
+                phase = run.phase(job, middle, self._terms_of(job))
+                yield Progressed(
+                    hours, job.number, kind, phase, one.gpus, one.productive_hours, one.gained_gpu_hours
+                )
+        elif isinstance(event, Ended):
+            yield Finished(hours, job.number, kind)
+
+
+def open_fleet(submitted: Submitted) -> FleetRun:
+    """Return the fleet that a job is of, its allocator at the beginning; raises InputError."""
+    file = parse_fleet(submitted.fleet, path=submitted.fleet_path)
+    made = allocators.make(json.loads(submitted.policy))
+    fleet = file.fleet
+    names = {one.name: index for index, one in enumerate(file.classes)}
+    run = FleetRun(fleet, begin(made, fleet), allocators.name_of(made), names)
+    if shares_market(file, made):
+        run.market = fleet_market(submitted)
+        run.allowance = dataclasses.replace(_allowance(file), start=run.market.start)
+        run.on_demand_gpus = file.on_demand_gpus
+        run.templates = {one.name: one for one in file.templates}
+    return run
+
+
+def shares_market(file: FleetFile, allocator: AnyAllocator) -> bool:
+    """Whether the jobs of a fleet share a market of spot and on-demand GPUs, and its money."""
+    return needs_market(allocator) or market_named(file) is not None
+
+
+def market_named(file: FleetFile) -> str | None:
+    """Return the market that a fleet file names; None where it names none."""
+    return file.market
+
+
+def _allowance(file: FleetFile) -> Allowance:
+    """Return what a fleet file allows to be spent in each period; no limit where it names no money."""
+    return Allowance() if file.allowance is None else file.allowance
+
+
+def check_member(submitted: Submitted) -> None:
+    """Raise InputError unless this job can be one of its fleet."""
+    run = open_fleet(submitted)
+    named = class_of(submitted)
+    if not named and run.market is not None:
+        return
+    if not named:
+        raise InputError(
+            f"{submitted.path}: a job of a fleet must name its class, got none; write 'class: NAME'"
+        )
+    if named not in run.classes:
+        raise UnknownNameError("a class", named, run.classes, place=f"{submitted.path}: ")
+
+
+def class_of(submitted: Submitted) -> str:
+    """Return the class that a job names; in journals of before only its file says so."""
+    if submitted.fleet_class:
+        return submitted.fleet_class
+    return parse_job(submitted.text, path=submitted.path).fleet_class or ""
+
+
+__all__ = [
+    "DEFAULT_ALLOCATOR",
+    "MARKET_ALLOCATOR",
+    "FleetRun",
+    "Fleets",
+    "check_member",
+    "class_of",
+    "key_of",
+    "market_named",
+    "open_fleet",
+    "shares_market",
+]

@@ -1,0 +1,232 @@
+"""The jobs of a fleet on a market as tables and columns, as its allocator reads them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.allocators.site.kinds import Kinds, Lives, kinds_of
+from slacktide.budget.templates import Template
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.types import Job, JobState, Phase
+from slacktide.engine.fleet.pace import Speed, speed_of, with_speeds
+from slacktide.engine.job.account import has_all
+from slacktide.engine.job.lane import Lane
+from slacktide.engine.views import Ask, whole
+from slacktide.journal.events import Lived
+from slacktide.journal.state.world import Track, without_gpus
+from slacktide.physics.pace import KNOWN, Pace, mean_restart
+from slacktide.policies.view import Places
+
+SHARE_DIGITS = 9
+"""Phases that are the same share of the work up to so many digits are the same."""
+SPARE_KINDS = 32
+"""Tables are made anew without the kinds of jobs that are gone once there are more of those than this."""
+
+
+class KindTables:
+    """The kinds of jobs that a fleet has, made anew only when a job of another kind comes."""
+
+    def __init__(self, pools: Sequence[str]) -> None:
+        self._pools = tuple(pools)
+        self._rows: dict[Hashable, int] = {}
+        self._places: list[tuple[Places, list[int]]] = []
+        self._kinds: Kinds | None = None
+        self._shapes: dict[str, Hashable] = {}
+
+    def of(self, lanes: Sequence[tuple[str, Lane]]) -> tuple[Kinds, list[int]]:
+        """Return the tables, and which row of them each of these jobs is; a job is named with its lane."""
+        self._shapes = {job: self._shapes.get(job) or _shape(lane) for job, lane in lanes}
+        if len(self._rows) > len(set(self._shapes.values())) + SPARE_KINDS:
+            self._rows, self._places, self._kinds = {}, [], None
+        for job, lane in lanes:
+            if self._shapes[job] not in self._rows:
+                self._rows[self._shapes[job]] = len(self._rows)
+                self._places.append((_places(lane), self.where(lane)))
+                self._kinds = None
+        if self._kinds is None:
+            places, where = zip(*self._places, strict=True)
+            self._kinds = kinds_of(places, where, len(self._pools))
+        return self._kinds, [self._rows[self._shapes[job]] for job, _ in lanes]
+
+    def where(self, lane: Lane) -> list[int]:
+        """Return which of the fleet's pools are those that a job may use, in the job's own order."""
+        return [self._pools.index(name) for name in lane.pool_names]
+
+
+def _places(lane: Lane) -> Places:
+    if lane.ground is not None:
+        return lane.ground.places
+    return Places((lane.job,), np.zeros((1, 1)), np.zeros((1, 1)))
+
+
+def _shape(lane: Lane) -> Hashable:
+    """Return all of a job but its work, its deadline and its worth: jobs that share it are of one kind."""
+    job = lane.job
+    shares = [round(part.work_gpu_hours / job.work_gpu_hours, SHARE_DIGITS) for part in job.parts]
+    phases = tuple(Phase(share, part.speedup) for share, part in zip(shares, job.parts, strict=True))
+    alike = dataclasses.replace(
+        job,
+        name="",
+        phases=phases,
+        deadline_hours=math.inf,
+        worthless_after_hours=None,
+        value_usd=0.0,
+        max_cost_usd=None,
+        work_spread=0.0,
+    )
+    return alike, lane.pool_names
+
+
+class Standing(NamedTuple):
+    """What a job has, as an allocator is shown it: what is ordered counts as held."""
+
+    state: JobState
+    """Its pool is one of the job's own."""
+    idle_since_hours: float
+    spot_until_hours: float
+
+
+def standing(ask: Ask, lane: Lane, pace: Pace = KNOWN) -> Standing:
+    """Say what a job has at the moment of a decision; workers that are on their way count, and pause."""
+    track = ask.track
+    idle_hours, spot_hours = track.idle_since_hours, track.spot_until_hours
+    for event in ask.before:
+        if isinstance(event, Lived):
+            idle_hours, spot_hours = without_gpus(track, event.priced.stretch)
+    return Standing(ordered(ask, lane, pace), idle_hours, spot_hours)
+
+
+def ordered(ask: Ask, lane: Lane, pace: Pace = KNOWN) -> JobState:
+    """Return a job as if all that was ordered for it had come; what the market took is gone."""
+    track, state = ask.track, ask.state
+    order = track.order
+    if order is None or not order.gpus or ask.taken is not None or has_all(track):
+        return state
+    there = lane.named(order.pool)
+    pause_hours = mean_restart(pace, there.terms.restart_hours)
+    if there.here != state.pool and state.progress_gpu_hours > 0.0:
+        pause_hours += float(there.terms.move_hours[state.pool])
+    pool = state.pool if lane.ground is None else there.here
+    return state._replace(
+        spot_gpus=order.spot_gpus, on_demand_gpus=order.on_demand_gpus, pool=pool, pause_hours=pause_hours
+    )
+
+
+def lives_of(
+    asks: Sequence[Ask],
+    lanes: Sequence[Lane],
+    paces: Sequence[Pace],
+    tables: KindTables,
+    origin_hours: float,
+    templates: Mapping[str, Template],
+) -> tuple[Kinds, Lives]:
+    """Write jobs as columns, on the clock of their fleet; `paces` is what is believed of each.
+
+    Where a job says nothing of its priority and patience, the template of its class counts.
+    """
+    classes = [templates.get(ask.track.submitted.fleet_class) for ask in asks]
+    kinds, said = tables.of([(ask.track.job, lane) for ask, lane in zip(asks, lanes, strict=True)])
+    standings = [standing(*one) for one in zip(asks, lanes, paces, strict=True)]
+    states = [one.state for one in standings]
+    where = [tables.where(lane) for lane in lanes]
+    speeds = [
+        speed_of(lane, pace, state.progress_gpu_hours, hard=is_hard(lane.job))
+        for lane, pace, state in zip(lanes, paces, states, strict=True)
+    ]
+    paced = with_speeds(kinds, said, speeds, where)
+    submitted = _since([ask.track.began_hours for ask in asks], origin_hours)
+    jobs = [lane.job for lane in lanes]
+    pools = [there[state.pool] for there, state in zip(where, states, strict=True)]
+    return paced.kinds, Lives(
+        kind=paced.kind,
+        safe_kind=paced.safe_kind,
+        said_kind=whole(said),
+        measure_gpus=_measure_gpus(speeds, where, kinds.fastest.shape[1]),
+        ends_gpu_hours=_ends(lanes, kinds.phase_share.shape[1]),
+        submitted_hours=submitted,
+        deadline_hours=submitted + np.array([job.deadline_hours for job in jobs]),
+        worthless_hours=submitted + np.array([_worthless_hours(job) for job in jobs]),
+        value_usd=np.array([job.value_usd for job in jobs]),
+        weight=np.array([_weight(*one) for one in zip(lanes, classes, strict=True)]),
+        patience_hours=np.array([_patience_hours(*one) for one in zip(lanes, classes, strict=True)]),
+        pool=whole(pools),
+        spot_gpus=whole([state.spot_gpus for state in states]),
+        on_demand_gpus=whole([state.on_demand_gpus for state in states]),
+        pause_hours=np.array([state.pause_hours for state in states]),
+        progress_gpu_hours=np.array([state.progress_gpu_hours for state in states]),
+        checkpointed_gpu_hours=np.array([state.checkpointed_gpu_hours for state in states]),
+        since_checkpoint_hours=np.array([state.since_checkpoint_hours for state in states]),
+        cost_usd=np.array([state.cost_usd for state in states]),
+        added_hours=np.maximum(_since([ask.track.spot_added_hours for ask in asks], origin_hours), 0.0),
+        idle_since_hours=_since([one.idle_since_hours for one in standings], origin_hours),
+        spot_until_hours=_since([one.spot_until_hours for one in standings], origin_hours),
+    )
+
+
+def _since(hours: Sequence[float], origin_hours: float) -> Floats:
+    since: Floats = np.array(hours, dtype=np.float64) - origin_hours
+    return since
+
+
+def _ends(lanes: Sequence[Lane], phases: int) -> Floats:
+    """Return the progress at which each phase of each job is over; after the last one, all its work."""
+    ends = np.empty((len(lanes), phases))
+    for row, lane in zip(ends, lanes, strict=True):
+        own = lane.terms.phase_ends_gpu_hours
+        row[:] = own[-1]
+        row[: len(own)] = own
+    return ends
+
+
+def _measure_gpus(speeds: Sequence[Speed | None], where: Sequence[Sequence[int]], pools: int) -> Ints:
+    """Return the least that each job must hold in each pool until its pace was measured."""
+    least = np.zeros((len(speeds), pools), dtype=np.int64)
+    for row, speed, there in zip(least, speeds, where, strict=True):
+        if speed is not None:
+            row[there] = speed.measure_gpus
+    return least
+
+
+def _worthless_hours(job: Job) -> float:
+    late = job.worthless_after_hours
+    return job.deadline_hours if late is None else late
+
+
+def is_hard(job: Job) -> bool:
+    """Whether a job must be done by its deadline."""
+    return job.deadline_hours < math.inf and _worthless_hours(job) <= job.deadline_hours
+
+
+def _weight(lane: Lane, template: Template | None) -> float:
+    """Return how much an hour of a job's waiting counts."""
+    if lane.file is not None and lane.file.priority is not None:
+        return lane.file.priority
+    return 1.0 if template is None else template.weight
+
+
+def _patience_hours(lane: Lane, template: Template | None) -> float:
+    """Return how long a job may wait before it rents on demand; not a number: as the allocator thinks."""
+    if lane.file is not None and lane.file.patience_hours is not None:
+        return lane.file.patience_hours
+    return math.nan if template is None else template.patience_hours
+
+
+def kept_in(ask: Ask, lane: Lane, pool: str) -> tuple[int, int]:
+    """Return what a job has in a pool, of spot and on demand."""
+    state = ordered(ask, lane)
+    return (state.spot_gpus, state.on_demand_gpus) if lane.pool_names[_at(lane, state)] == pool else (0, 0)
+
+
+def _at(lane: Lane, state: JobState) -> int:
+    return 0 if lane.ground is None else state.pool
+
+
+def leaving(track: Track, pool: str) -> tuple[int, int]:
+    """Return what real workers still hold in a pool, of spot and on demand, whatever is ordered."""
+    held = track.held
+    return (0, 0) if held is None or not held.gpus or track.held_pool != pool else (held[0], held[1])

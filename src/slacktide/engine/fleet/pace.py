@@ -1,0 +1,104 @@
+"""What is believed of the speed of jobs in a fleet on a market, as rows of the tables that allocators read.
+
+Its file is believed until a job speaks. Then plans go by the mean of what was measured, and promises, with
+the money that is kept for them, by a pace slow enough to count on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from slacktide.allocators.site.kinds import Kinds
+from slacktide.backends.base import Facts
+from slacktide.core.arrays import Ints
+from slacktide.engine.job.lane import Lane, pace_of
+from slacktide.engine.views import Ask, whole
+from slacktide.physics.pace import KNOWN, Pace, Z, believed, is_measured, prior, safe
+from slacktide.physics.physics import Terms
+from slacktide.policies.deadline_guard import measuring_width
+
+if TYPE_CHECKING:
+    from slacktide.engine.engine import Engine
+
+
+class Speed(NamedTuple):
+    """How fast a job is in each of its pools."""
+
+    mean: tuple[Terms, ...]
+    """As it is believed to be."""
+    safe: tuple[Terms, ...]
+    """As slow as it may turn out to be; the same before enough was measured."""
+    measure_gpus: tuple[int, ...]
+    """The least that it must hold until enough was measured; 0 where nothing is to be."""
+
+
+class Paced(NamedTuple):
+    """The tables of a fleet with rows for jobs of another pace than their files say."""
+
+    kinds: Kinds
+    kind: Ints
+    safe_kind: Ints
+
+
+def belief(engine: Engine, ask: Ask) -> Pace:
+    """Return what is believed of a job as it is decided about.
+
+    A job of a fleet in a dry run is taken at its word, as it is in a simulation.
+    """
+    lane, track = engine.lane(ask.track), ask.track
+    if not track.fleet or ask.pace is not None or track.pace is not None:
+        return pace_of(lane, track) if ask.pace is None else ask.pace
+    dry = engine.facts.get(track.job, Facts()).finished is None
+    return KNOWN if dry or not engine.fleets.shares_market(track) else prior(lane.job.work_spread)
+
+
+def speed_of(lane: Lane, pace: Pace, progress_gpu_hours: float, *, hard: bool) -> Speed | None:
+    """Return how fast a job is by what is believed of it; None where its file is taken at its word."""
+    if pace.hours == np.inf:
+        return None
+    slot_hours = lane.slot_hours
+    mean = tuple(believed(terms, pace) for terms in lane.all_terms)
+    if is_measured(pace):
+        slow = tuple(safe(terms, pace, progress_gpu_hours, slot_hours, Z) for terms in mean)
+        return Speed(mean, slow, (0,) * len(mean))
+    least = tuple(measuring_width(terms, slot_hours) if hard else 0 for terms in mean)
+    return Speed(mean, mean, least)
+
+
+def with_speeds(
+    kinds: Kinds, said: Sequence[int], speeds: Sequence[Speed | None], where: Sequence[Sequence[int]]
+) -> Paced:
+    """Add rows for jobs of another pace; `where` says which of the fleet's pools those of each job are."""
+    kind, safe_kind = whole(said), whole(said)
+    rows: list[tuple[int, tuple[Terms, ...], Sequence[int]]] = []
+    first = len(kinds.restart_hours)
+    for job, speed in enumerate(speeds):
+        if speed is not None:
+            kind[job] = safe_kind[job] = first + len(rows)
+            rows.append((said[job], speed.mean, where[job]))
+            if speed.safe is not speed.mean:
+                safe_kind[job] = first + len(rows)
+                rows.append((said[job], speed.safe, where[job]))
+    return Paced(_more(kinds, rows) if rows else kinds, kind, safe_kind)
+
+
+def _more(kinds: Kinds, rows: Sequence[tuple[int, tuple[Terms, ...], Sequence[int]]]) -> Kinds:
+    first = len(kinds.restart_hours)
+    copied = [one for one, _, _ in rows]
+    found = Kinds._make(np.concatenate([table, table[copied]]) for table in kinds)
+    for row, (_, terms, pools) in enumerate(rows, start=first):
+        _fill(found, row, zip(terms, pools, strict=True))
+    return found
+
+
+def _fill(kinds: Kinds, row: int, places: Iterable[tuple[Terms, int]]) -> None:
+    """Write how fast a job is in each of its pools, and how long it takes to begin and to save."""
+    for terms, pool in places:
+        phases, widths = terms.rate.shape
+        there = kinds.rate[row, pool, :phases, :widths]
+        there[...] = np.where(there > 0.0, terms.rate, 0.0)
+        kinds.restart_hours[row], kinds.shrink_hours[row] = terms.restart_hours, terms.shrink_hours
+        kinds.checkpoint_hours[row] = terms.checkpoint_hours

@@ -1,0 +1,127 @@
+"""What the allocator of a fleet on a market is shown: the pools, the money, and all jobs at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from slacktide.allocators.site.kinds import Kinds, Lives, work_of
+from slacktide.allocators.site.spot import Spot
+from slacktide.allocators.view import Columns, FleetView, Money, SiteView
+from slacktide.core.types import TIME_TOLERANCE_HOURS
+from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.kinds import lives_of
+from slacktide.engine.fleet.pace import belief
+from slacktide.engine.views import Ask, Shown, columns, whole
+from slacktide.journal.events import Lived
+from slacktide.journal.state.fleet_track import FleetTrack
+from slacktide.market.moment import Moment, PoolView, offer
+from slacktide.physics.ledger import Priced
+
+if TYPE_CHECKING:
+    from slacktide.engine.engine import Engine
+
+
+def site_view(
+    engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], spot: Spot, now_hours: float
+) -> FleetView:
+    """Return what may be known of a fleet at a moment; `spot` says who holds what, of all jobs."""
+    market, lanes = run.market, [engine.lane(ask.track) for ask in asks]
+    assert market is not None
+    paces = [belief(engine, ask) for ask in asks]
+    kinds, lives = lives_of(asks, lanes, paces, run.tables, track.origin_hours, run.templates)
+    hours = market.hours(now_hours, track.origin_hours)
+    slot = market.slot(hours)
+    moment, gpus = market.at(slot), int(lives.gpus.sum())
+    site = SiteView(
+        slot=slot,
+        slot_hours=market.slot_hours,
+        next_hours=(slot + 1) * market.slot_hours,
+        pools=_offered(moment, spot, [ask.track.job for ask in asks]),
+        kinds=kinds,
+        jobs=lives,
+        money=money(engine, track, run, asks, now_hours),
+        known=moment,
+        on_demand_gpus=run.on_demand_gpus,
+    )
+    return FleetView(
+        now_hours=hours,
+        fleet=run.fleet,
+        jobs=_columns(engine, asks, kinds, lives),
+        due=range(len(asks)),
+        ready_gpus=gpus,
+        rented_gpus=gpus,
+        spent_gpu_hours=track.spent_gpu_hours,
+        spot=spot,
+        shown=Shown(asks, engine.lane),
+        site=site,
+    )
+
+
+def _offered(moment: Moment, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView, ...]:
+    """Return what pools offer to all these jobs together: what others hold is gone from it."""
+    others, on_demand = spot.outside(jobs)
+    return tuple(
+        pool._replace(quote=offer(pool.quote, others.get(pool.name, 0), on_demand.get(pool.name, 0)))
+        for pool in moment
+    )
+
+
+def _columns(engine: Engine, asks: Sequence[Ask], kinds: Kinds, lives: Lives) -> Columns:
+    return columns(asks, engine.lane)._replace(
+        ids=whole([ask.track.number for ask in asks]),
+        kind=lives.said_kind,
+        number=whole([ask.track.number_of_class for ask in asks]),
+        submitted_hours=lives.submitted_hours,
+        spot_gpus=lives.spot_gpus,
+        on_demand_gpus=lives.on_demand_gpus,
+        pause_hours=lives.pause_hours,
+        work_gpu_hours=work_of(kinds, lives),
+    )
+
+
+def money(engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], now_hours: float) -> Money:
+    """Return what a fleet may spend in the present period, and what it has up to this moment.
+
+    What was spent under the same file before it was changed is spent too; where periods are counted from the
+    beginning of a fleet, so begin anew with it, what was spent so in the length of one.
+    """
+    period = run.allowance.period(now_hours - track.origin_hours)
+    since = period.since_hours + track.origin_hours
+    running = list(_running(engine, track, asks, now_hours))
+    after = (one for one in running if one.stretch.to_hours > since + TIME_TOLERANCE_HOURS)
+    fixed = run.allowance.renewal == "fixed"
+    before = _spent_before(
+        engine, track, now_hours - run.allowance.period_hours if fixed else since, now_hours
+    )
+    return Money(
+        budget_usd=period.budget_usd,
+        spent_usd=track.spending.since(since) + sum(one.charge.usd for one in after) + before,
+        usd_per_hour=run.allowance.usd_per_hour,
+        since_hours=period.since_hours,
+        until_hours=period.until_hours,
+        ever_usd=track.spending.total_usd + sum(one.charge.usd for one in running),
+    )
+
+
+def _spent_before(engine: Engine, track: FleetTrack, since_hours: float, now_hours: float) -> float:
+    """Return what other fleets of the same file, as it was before it was changed or is by now, have spent."""
+    path, spent = track.first.fleet_path, 0.0
+    for other in engine.world.fleets.values():
+        if path and other.key != track.key and other.first.fleet_path == path:
+            running = _running(engine, other, (), now_hours)
+            spent += other.spending.since(since_hours)
+            spent += sum(one.charge.usd for one in running if one.stretch.to_hours > since_hours)
+    return spent
+
+
+def _running(engine: Engine, track: FleetTrack, asks: Sequence[Ask], now_hours: float) -> Iterator[Priced]:
+    """Yield stretches up to now that are not written yet: also of jobs that are being let go."""
+    for event in (event for ask in asks for event in ask.before):
+        if isinstance(event, Lived):
+            yield event.priced
+    asked = {ask.track.job for ask in asks}
+    others = (engine.world.jobs[name] for name in track.present if name not in asked)
+    for one in (engine.account(job, now_hours) for job in others):
+        if one is not None:
+            yield one.priced

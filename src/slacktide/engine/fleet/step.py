@@ -1,0 +1,162 @@
+"""One step of a fleet: when something happened that its allocator may want to answer, it is asked.
+
+Before that all that has passed is written: the stretches of jobs whose phase ended, those of all jobs when it
+asked to be woken, and what the machines cost meanwhile. So an allocator that learns knows all of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from slacktide.budget.cluster import Cluster
+from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState
+from slacktide.engine.event_builders import lived
+from slacktide.engine.fleet.ask import ask_fleet
+from slacktide.engine.fleet.fleets import FleetRun
+from slacktide.engine.fleet.machines import kept_until, sized
+from slacktide.engine.fleet.settling import ask_on_market, orders_of
+from slacktide.engine.job.account import Account
+from slacktide.engine.job.lane import Lane
+from slacktide.engine.views import Ask
+from slacktide.journal.events import Event
+from slacktide.journal.state.fleet_track import FleetTrack, Span
+from slacktide.journal.state.world import Track
+
+if TYPE_CHECKING:
+    from slacktide.engine.engine import Engine
+
+
+class Inside(NamedTuple):
+    """A job in the middle of a stretch, and the stretch so far."""
+
+    track: Track
+    one: Account
+    phase: int
+
+
+@dataclass(slots=True)
+class FleetStep:
+    """A fleet at one moment."""
+
+    engine: Engine
+    track: FleetTrack
+    run: FleetRun
+    given: Sequence[Ask]
+    """Its jobs that must be decided about: they wait, or a slot began."""
+    now_hours: float
+    inside: list[Inside] = field(init=False)
+    """Its other jobs."""
+    cluster: Cluster = field(init=False)
+    """Its machines as they are now."""
+
+    def __post_init__(self) -> None:
+        given = {ask.track.job for ask in self.given}
+        jobs = [self.engine.world.jobs[name] for name in self.track.present if name not in given]
+        self.inside = [each for each in map(self._inside, jobs) if each is not None]
+        self.cluster = dataclasses.replace(self.track.cluster)
+        self.cluster.arrive(self.now_hours)
+
+    def take(self) -> None:
+        """Ask the allocator if there is reason to; see that the machines are accounted for."""
+        if self.run.market is not None:
+            self._take_on_market()
+            return
+        wake_hours = self.track.began_hours + self.run.wake_hours
+        woken = self.run.asked_hours < wake_hours <= self.now_hours
+        over = [each for each in self.inside if each.phase != self._phase(each.track, each.track.state)]
+        others = self.run.asked_about != self.track.present
+        came = self.cluster.coming < self.track.cluster.coming
+        if self.given or woken or over or others or came:
+            written = self._pass(self.inside if woken else over)
+            asks = [*self.given, *(_inner(each, each.track.job in written) for each in self.inside)]
+            ask_fleet(self.engine, self.track, self.run, asks, self.cluster, self.now_hours)
+        elif self._account_is_due():
+            self.engine.write(self._kept(self.inside))
+
+    def _take_on_market(self) -> None:
+        """Ask where a job came or went, or holds something else; where a slot began; when money is renewed.
+
+        At a renewal all stretches end, so that what they cost is known to be of the period that is over.
+        """
+        run, orders = self.run, orders_of(self.engine, self.track)
+        since = run.renewed_hours(self.track, self.now_hours)
+        renewed = run.asked_hours < since - TIME_TOLERANCE_HOURS
+        others = run.asked_about != self.track.present or run.asked_orders not in (None, orders)
+        if not (self.given or self.inside) or not (self.given or others or renewed):
+            return
+        rolling = run.allowance.renewal == "rolling"  # when which part was spent matters to the minute
+        asks = [*self.given, *(_inner(each, written=False) for each in self.inside)]
+        ask_on_market(self.engine, self.track, run, asks, self.now_hours, cut=renewed or rolling)
+
+    def let_go(self) -> None:
+        """Give all machines back once no job holds any of them: nobody will look after them."""
+        if self.inside or self._letting_go():
+            return
+        events = list(self._kept(()))
+        if self.cluster.rented:
+            without_grace = dataclasses.replace(self.cluster, grace_hours=0.0)
+            nothing = sized(self.track, self.now_hours, 0, without_grace)
+            events += [] if nothing is None else [nothing]
+        self.engine.write(events)
+
+    # ---------------------------------------------------------------- what has passed
+
+    def _inside(self, job: Track) -> Inside | None:
+        """Return a job in the middle of its stretch; None where it is in none, or is being let go."""
+        one = self.engine.account(job, self.now_hours)
+        if one is None or job.ending is not None:
+            return None
+        return Inside(job, one, self._phase(job, one.state))
+
+    def _phase(self, job: Track, state: JobState) -> int:
+        """Return the phase of a job; its stretches are cut where one ends, so they are of one phase."""
+        return self.run.phase(job, state.progress_gpu_hours, self.engine.lane(job).terms)
+
+    def _pass(self, cut: Sequence[Inside]) -> set[str]:
+        """Write what has passed, so that it is known to whoever is asked; return whose stretch is over."""
+        events: list[Event] = [event for ask in self.given for event in ask.before]
+        working = [each for each in cut if each.one.hours > 0 and each.one.priced.stretch.gpus > 0]
+        self.engine.write([*events, *(lived(each.track, each.one) for each in working)])
+        jobs = {each.track.job for each in working}
+        self.engine.write(self._kept([each for each in self.inside if each.track.job not in jobs]))
+        return jobs
+
+    def _kept(self, going_on: Sequence[Inside]) -> Sequence[Event]:
+        """Account for the machines up to now, beside the jobs whose stretches are not over."""
+        if not self.run.owns_machines:
+            return ()
+        held = [_span(each.one) for each in going_on] + [_span(one) for one in self._letting_go()]
+        return kept_until(self.track, held, self._lane, self.now_hours)
+
+    def _letting_go(self) -> list[Account]:
+        """Return the stretches of jobs that are being let go, and hold what they hold until it is gone."""
+        jobs = (self.engine.world.jobs[name] for name in self.track.present)
+        found = (self.engine.account(job, self.now_hours) for job in jobs if job.ending is not None)
+        return [one for one in found if one is not None]
+
+    @property
+    def _lane(self) -> Lane:
+        return self.engine.lane_of(self.track.first.job)
+
+    def _account_is_due(self) -> bool:
+        """Whether a slot is over since machines were accounted for, or the last of them is gone."""
+        if not self.track.cluster.rented:
+            return False
+        slot = self._lane.slot
+        return not self.cluster.rented or slot(self.now_hours) > slot(self.track.accounted_hours)
+
+
+def _inner(each: Inside, written: bool) -> Ask:
+    """Say where a job stands in the middle of a stretch, which is cut here only if something changes."""
+    begun, one = each.track.begun, each.one
+    assert begun is not None
+    before = () if written or one.hours <= 0 else (lived(each.track, one),)
+    return Ask(each.track, one.state, begun._replace(from_hours=one.to_hours), before, inside=True)
+
+
+def _span(one: Account) -> Span:
+    stretch = one.priced.stretch
+    return Span(stretch.from_hours, stretch.to_hours, stretch.on_demand_gpus)

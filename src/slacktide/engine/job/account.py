@@ -1,0 +1,272 @@
+"""What became of a stretch that is open: lived by what the back end says, priced by the tariff.
+
+Where the back end says nothing, as in a dry run, the stretch is what `ledger.live` makes of it, as in a
+back-test. Where workers are real, time and money are what really passed, progress is what they reported, and
+only a job that never reports is estimated.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from slacktide.backends.base import Facts, Progress
+from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState, Order
+from slacktide.engine.job.lane import Lane
+from slacktide.journal.state.world import NOTHING, Begun, Track
+from slacktide.physics import ledger, physics
+from slacktide.physics.ledger import Priced
+from slacktide.physics.pace import mean_factor, mean_restart
+from slacktide.physics.physics import Passed
+from slacktide.physics.tariff import lasts_hours, price
+
+
+class Account(NamedTuple):
+    """A stretch from its beginning to a moment, and the job at its end."""
+
+    priced: Priced
+    state: JobState
+
+    @property
+    def to_hours(self) -> float:
+        """When it ended: the moment asked for, or the end of the job before it."""
+        return self.priced.stretch.to_hours
+
+    @property
+    def hours(self) -> float:
+        """How long it is."""
+        return self.priced.stretch.to_hours - self.priced.stretch.from_hours
+
+
+def account(lane: Lane, track: Track, facts: Facts, to_hours: float) -> Account:
+    """Say what a job's open stretch did and cost until a moment of its slot."""
+    begun, order = track.begun, track.order
+    assert begun is not None
+    assert order is not None
+    hours = _hours(lane, begun, _end_hours(track, facts, to_hours))
+    pool, quote = order.pool, begun.quote
+    if facts.finished is None:
+        spot, on_demand = order.spot_gpus, order.on_demand_gpus
+        state, _, charge, passed = ledger.live(
+            lane.terms, lane.tariff, lane.job.money_usd, track.state, track.meter, begun.slot,
+            begun.from_hours, hours, quote, _pool(lane, track), spot, on_demand, _move_usd(lane, track),
+        )  # fmt: skip
+    else:
+        spot, on_demand = track.held or (order.spot_gpus, order.on_demand_gpus)
+        if lane.ground is not None and track.paid_pool != pool:  # an older set, elsewhere, has still to end
+            pool = track.paid_pool
+            quote = lane.named(pool).quote(begun.slot)
+        state, passed = _worked(lane, track, facts, begun.from_hours, hours)
+        held = hours if spot + on_demand else 0.0
+        at = track.state.pool if lane.ground is None else lane.index(pool)
+        charge, _ = price(
+            lane.tariff, track.meter, begun.slot, at, quote, spot, on_demand, held, _move_usd(lane, track)
+        )
+        state = state._replace(cost_usd=track.state.cost_usd + charge.usd)
+    one = ledger.priced(
+        track.job, pool, begun.slot, begun.from_hours, quote, spot, on_demand, charge, passed,
+        state.progress_gpu_hours - track.state.progress_gpu_hours, estimated=facts.progress is None,
+    )  # fmt: skip
+    if not state.ended:
+        one = one._replace(stretch=one.stretch._replace(to_hours=float(to_hours)))
+    return Account(one, bare(state))
+
+
+def _pool(lane: Lane, track: Track) -> int:
+    """Return where a job is in its open stretch: where it was, until workers have come elsewhere."""
+    assert track.order is not None
+    came = lane.ground is not None and track.order.gpus > 0 and has_all(track)
+    return lane.here if came else track.state.pool
+
+
+def _move_usd(lane: Lane, track: Track) -> float:
+    """Return what it costs that its workers came to another pool in its open stretch."""
+    return lane.move_usd(track.state) if _pool(lane, track) == lane.here else 0.0
+
+
+def has_finished(track: Track, facts: Facts) -> bool:
+    """Whether real workers of what was ordered have done all the work."""
+    order = track.order
+    assert order is not None
+    return bool(facts.finished and facts.attempt == order.attempt and order.gpus and not order.ending)
+
+
+def _end_hours(track: Track, facts: Facts, to_hours: float) -> float:
+    """Return when a stretch up to a moment ends: where the work was done before it, then."""
+    assert track.begun is not None
+    if not has_finished(track, facts):
+        return to_hours
+    return min(to_hours, max(facts.until_hours, track.begun.from_hours))
+
+
+def money_ends(
+    lane: Lane, track: Track, state: JobState, begun: Begun, order: Order, stop_hours: float
+) -> float:
+    """Return when a job that is to hold this from now on must begin to let go, for its money to last.
+
+    The reserve is what letting go may take, for all that is or will be held, at the worst quote so far.
+    """
+    if math.isinf(lane.job.money_usd):
+        return math.inf
+    held = track.held or NOTHING
+    spot, on_demand = max(order.spot_gpus, held.spot_gpus), max(order.on_demand_gpus, held.on_demand_gpus)
+    rest_hours = lane.begins(begun.slot + 1) - begun.from_hours
+    left_usd = lane.job.money_usd - state.cost_usd - (lane.move_usd(state) if order.gpus else 0.0)
+    pool = state.pool if lane.ground is None else lane.here
+    return begun.from_hours + lasts_hours(
+        lane.tariff, track.meter, begun.slot, pool, begun.quote, spot, on_demand, left_usd, rest_hours,
+        stop_hours, lane.worst_quote(begun.slot),
+    )  # fmt: skip
+
+
+def known_safe_gpu_hours(facts: Facts, state: JobState) -> float:
+    """Return the work that is known to survive: an estimate of what silent workers saved is no evidence."""
+    estimated = facts.progress is None and facts.finished is not None
+    return 0.0 if estimated else state.checkpointed_gpu_hours
+
+
+def bare(state: JobState) -> JobState:
+    """Return the same state in plain numbers: the physics may have left NumPy's in it."""
+    return JobState(
+        int(state.spot_gpus),
+        int(state.on_demand_gpus),
+        int(state.pool),
+        float(state.pause_hours),
+        float(state.progress_gpu_hours),
+        float(state.checkpointed_gpu_hours),
+        float(state.since_checkpoint_hours),
+        float(state.cost_usd),
+        float(state.finish_hours),
+        bool(state.exhausted),
+    )
+
+
+def _hours(lane: Lane, begun: Begun, to_hours: float) -> float:
+    """Return how long a stretch is; a whole slot is exactly as long as in a back-test."""
+    begins, ends = lane.begins(begun.slot), lane.begins(begun.slot + 1)
+    if max(abs(begun.from_hours - begins), abs(to_hours - ends)) < TIME_TOLERANCE_HOURS:
+        return lane.slot_hours
+    return max(0.0, to_hours - begun.from_hours)
+
+
+def _worked(
+    lane: Lane, track: Track, facts: Facts, from_hours: float, hours: float
+) -> tuple[JobState, Passed]:
+    """Return a job with real workers after so many hours, its cost not yet added."""
+    order = track.order
+    assert order is not None
+    if facts.progress is None:
+        state, passed = _estimated(lane, track, from_hours, hours)
+    else:
+        spoken = facts.attempt == order.attempt and facts.progress.at_hours > -math.inf
+        state, passed = _reported(lane, track, facts.progress, from_hours + hours, hours, spoken=spoken)
+    ends = from_hours + hours >= facts.until_hours - TIME_TOLERANCE_HOURS or math.isinf(facts.until_hours)
+    if ends and has_finished(track, facts):
+        state = _done(lane, state, from_hours + hours)
+    return state, passed
+
+
+def _estimated(lane: Lane, track: Track, from_hours: float, hours: float) -> tuple[JobState, Passed]:
+    """Estimate by physics what silent workers do; only they themselves can say that they have finished.
+
+    Workers that were started again inside the stretch begin where the stretch had its last checkpoint.
+    """
+    order, state, begun = track.order, track.state, from_hours
+    assert order is not None
+    if not has_all(track):
+        waiting = _between_pools(lane, track) or state
+        return waiting, Passed(hours, hours if order.gpus else 0.0, 0.0)
+    if from_hours < track.attempt_hours <= from_hours + hours:
+        safe = state.checkpointed_gpu_hours
+        state = state._replace(spot_gpus=0, on_demand_gpus=0, progress_gpu_hours=safe)
+        begun = track.attempt_hours
+    ends = lane.terms.phase_ends_gpu_hours.copy()
+    ends[-1] = math.inf
+    endless = lane.terms._replace(work_gpu_hours=math.inf, phase_ends_gpu_hours=ends)
+    pool = _pool(lane, track)
+    state, passed = physics.pass_time(
+        endless, state, begun, from_hours + hours - begun, pool, order.spot_gpus, order.on_demand_gpus
+    )
+    state = state._replace(
+        progress_gpu_hours=min(state.progress_gpu_hours, lane.terms.work_gpu_hours),
+        checkpointed_gpu_hours=min(state.checkpointed_gpu_hours, lane.terms.work_gpu_hours),
+    )
+    paused = hours - passed.productive_hours if order.gpus else 0.0
+    return state, Passed(hours, paused, passed.productive_hours)
+
+
+def _reported(
+    lane: Lane, track: Track, progress: Progress, to_hours: float, hours: float, *, spoken: bool
+) -> tuple[JobState, Passed]:
+    """Return a job as its workers report it; until they do, only what is checkpointed counts."""
+    terms, order, before = lane.terms, track.order, track.state
+    assert order is not None
+    rate = float(terms.rate[physics.phase_of(terms, before.progress_gpu_hours), order.gpus])
+    safe = _safe_gpu_hours(terms, before, progress, rate, spoken=spoken)
+    done = progress.done_share * terms.work_gpu_hours if spoken else safe
+    waited = to_hours - track.attempt_hours
+    rate *= mean_factor(track.pace, order.gpus) if track.pace is not None and order.gpus else 1.0
+    gained = max(0.0, done - before.progress_gpu_hours)
+    productive = min(hours, gained / rate) if rate > 0 else 0.0
+    there = order if has_all(track) else _between_pools(lane, track) or before
+    restart = terms.restart_hours if track.pace is None else mean_restart(track.pace, terms.restart_hours)
+    if lane.ground is not None and before.progress_gpu_hours > 0.0:
+        restart += float(terms.move_hours[track.left_pool])
+    state = before._replace(
+        spot_gpus=there.spot_gpus,
+        on_demand_gpus=there.on_demand_gpus,
+        pool=_pool(lane, track),
+        pause_hours=max(0.0, restart - waited) if not spoken and order.gpus else 0.0,
+        progress_gpu_hours=done,
+        checkpointed_gpu_hours=safe,
+        since_checkpoint_hours=(done - safe) / rate if rate > 0 else 0.0,
+    )
+    return state, Passed(hours, hours - productive if order.gpus else 0.0, productive)
+
+
+def _safe_gpu_hours(
+    terms: physics.Terms, before: JobState, progress: Progress, rate: float, *, spoken: bool
+) -> float:
+    """Return the work that would survive a loss now: what was said, else what the job's file promises.
+
+    A job without checkpoints that only says how much is done has nothing safe. Where progress was read from
+    what a job prints, it is at most one interval of checkpoints behind that.
+    """
+    done = progress.done_share * terms.work_gpu_hours
+    known = min(before.checkpointed_gpu_hours, done)
+    if progress.saved == "said" or (progress.saved == "assumed" and terms.checkpoint_hours < math.inf):
+        return progress.checkpointed_share * terms.work_gpu_hours
+    if progress.saved == "assumed" or not spoken or math.isinf(terms.checkpoint_hours):
+        return known
+    return max(known, done - terms.checkpoint_hours * rate)
+
+
+def has_all(track: Track) -> bool:
+    """Whether all that was ordered is held; the job does nothing before."""
+    order, held = track.order, track.held
+    assert order is not None
+    if held is None:
+        return True
+    elsewhere = held.gpus > 0 and track.held_pool != order.pool
+    return held == (order.spot_gpus, order.on_demand_gpus) and not elsewhere
+
+
+def _between_pools(lane: Lane, track: Track) -> JobState | None:
+    """Return a job that left a pool and has no workers yet in the next one; None where it left none."""
+    assert track.order is not None
+    if lane.ground is None or not track.order.gpus or lane.here == track.state.pool:
+        return None
+    return track.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0)
+
+
+def _done(lane: Lane, state: JobState, finish_hours: float) -> JobState:
+    work = lane.terms.work_gpu_hours
+    return state._replace(
+        spot_gpus=0,
+        on_demand_gpus=0,
+        pause_hours=0.0,
+        progress_gpu_hours=work,
+        checkpointed_gpu_hours=work,
+        since_checkpoint_hours=0.0,
+        finish_hours=finish_hours,
+    )

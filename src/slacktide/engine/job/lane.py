@@ -1,0 +1,352 @@
+"""A job with all that is needed to run it: market, policy, physics. Made anew from its submission."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+import numpy as np
+
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState, Quote, Sighting
+from slacktide.engine.job.grounds import job_in, own_slot, quote_in, sightings_since
+from slacktide.engine.job.retry_limits import USUAL, RetryLimits
+from slacktide.files.job import JobFile, parse_job
+from slacktide.journal.events import Sight, Submitted
+from slacktide.journal.state.world import Track
+from slacktide.market.base import Market, Pool
+from slacktide.market.live.feed import Feed, is_feed, shared_feed
+from slacktide.market.moment import ALONE, Moment
+from slacktide.market.source import open_market
+from slacktide.physics import physics
+from slacktide.physics.pace import KNOWN, Pace, prior
+from slacktide.physics.tariff import Tariff, tariff_of
+from slacktide.policies.base import policies
+from slacktide.policies.view import Policy, View, look
+from slacktide.simulation.compare import guarded, setting_for
+from slacktide.simulation.plain import Setting, played
+from slacktide.simulation.playback import Playback
+from slacktide.simulation.roaming import Ground, TriedMoment
+
+NOTHING_SEEN: Mapping[str, tuple[Sighting, ...]] = {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lane:
+    """Where one job runs and how it is decided."""
+
+    job: Job
+    market_pool: Pool
+    """The pool as it was when the market was opened."""
+    start_slot: int
+    """The market's slot in which the job was submitted."""
+    origin_hours: float
+    """When that slot began, on the market's clock."""
+    policy: Policy
+    """As it runs: behind the guard when the deadline is hard."""
+    terms: physics.Terms
+    tariff: Tariff
+    setting: Setting
+    file: JobFile | None = None
+    patience: RetryLimits = USUAL
+    feed: Feed | None = None
+    """Where the quotes keep coming from, for a market that is still being written."""
+    playback: Playback | None = None
+    """A recorded market, moved on as the job's time passes."""
+    ground: Ground | None = None
+    """Where it may be, for a job that may move; slots are those of its first pool."""
+    here: int = 0
+    """Which of those pools this is the lane of: `market_pool` and `terms` are of that one."""
+    all_terms: tuple[physics.Terms, ...] = ()
+    """The job in each of those pools."""
+    sight: Sight = "feed"
+
+    def at(self, pool: int) -> Lane:
+        """Return the lane of the same job in another of its pools."""
+        if self.ground is None or pool == self.here:
+            return self
+        return dataclasses.replace(
+            self, market_pool=self.ground.pools[pool], terms=self.all_terms[pool], here=pool
+        )
+
+    def named(self, pool: str) -> Lane:
+        """Return the lane of the same job in a pool of this name; of a job that stays, the only one."""
+        return self if self.ground is None or pool == self.market_pool.name else self.at(self.index(pool))
+
+    def index(self, pool: str) -> int:
+        """Return the number by which states call a pool."""
+        return 0 if self.ground is None else self.pool_names.index(pool)
+
+    @property
+    def pool_names(self) -> tuple[str, ...]:
+        """Where the job may be."""
+        pools = (self.market_pool,) if self.ground is None else self.ground.pools
+        return tuple(pool.name for pool in pools)
+
+    @property
+    def home(self) -> Pool:
+        """The pool whose slots are counted."""
+        return self.market_pool if self.ground is None else self.ground.pools[0]
+
+    def move_usd(self, state: JobState) -> float:
+        """Return what it costs to begin here with the work that is done: nothing where it is here already."""
+        if self.ground is None or state.pool == self.here or state.progress_gpu_hours <= 0.0:
+            return 0.0
+        return float(self.ground.places.move_usd[state.pool, self.here])
+
+    @property
+    def pool(self) -> Pool:
+        """The pool as far as it is known now."""
+        return self.market_pool if self.feed is None else self.feed.pool(self.market_pool.name)
+
+    @property
+    def slot_hours(self) -> float:
+        """How long a slot of the market is."""
+        return self.tariff.slot_hours
+
+    @property
+    def stops_hours(self) -> float:
+        """When the job is stopped, whatever is left of it; infinite for one that is finished late."""
+        return self.terms.deadline_hours if self.job.after_deadline == "stop" else math.inf
+
+    def slot(self, now_hours: float) -> int:
+        """Return the market's slot that a time falls in."""
+        return self.start_slot + math.floor((now_hours - self.origin_hours) / self.slot_hours + 1e-9)
+
+    def begins(self, slot: int) -> float:
+        """Return when a slot of the market begins."""
+        return self.origin_hours + (slot - self.start_slot) * self.slot_hours
+
+    def quote(self, slot: int) -> Quote:
+        """Return what the market offers to all jobs in one of its slots."""
+        if self.feed is None:
+            return quote_in(self.market_pool, self.home, slot)
+        if self.ground is None:
+            return self.feed.quote(self.market_pool.name, slot)
+        return self._moment(slot, self.here)[self.here].quote
+
+    def own_slot(self, slot: int) -> int:
+        """Return the slot of this pool that runs when a slot of the job's first pool begins."""
+        return own_slot(self.market_pool, self.home, slot)
+
+    def quote_at(self, pool: str, slot: int) -> Quote:
+        """Return what one of the job's pools offers in a slot."""
+        return self.named(pool).quote(slot)
+
+    def worst_quote(self, slot: int) -> Quote:
+        """Return the highest prices up to a slot, and the on-demand price for spot where that is higher."""
+        slot = self.own_slot(slot)
+        past = self.pool.window(0, max(1, min(slot + 1, len(self.pool))))
+        on_demand = float(past.on_demand_usd_per_gpu_hour.max())
+        spot = max(on_demand, float(past.spot_usd_per_gpu_hour.max()))
+        return Quote(spot, on_demand, 0)
+
+    def view(
+        self,
+        name: str,
+        state: JobState,
+        slot: int,
+        from_hours: float,
+        memory: tuple[float, ...],
+        by_others: Mapping[str, int] = ALONE,
+        pace: Pace = KNOWN,
+        seen: Mapping[str, tuple[Sighting, ...]] = NOTHING_SEEN,
+        on_demand_by_others: Mapping[str, int] = ALONE,
+        notice_hours: float | None = None,
+    ) -> View:
+        """Return what the policy may know at a moment of a slot; `by_others` is spot that others hold.
+
+        `seen` is what was learned of pools that are only tried, `notice_hours` the warning that it got.
+        """
+        moment = self._moment(slot, state.pool).beside(by_others, on_demand_by_others).warned(notice_hours)
+        places = None if self.ground is None else self.ground.places
+        own = slot - self.start_slot
+        view = look(self.job, moment, state, own, self.slot_hours, memory, name, pace, places)
+        if places is not None and self.sight == "tried":
+            sightings = sightings_since(seen, self.pool_names, self.origin_hours, self.slot_hours)
+            tried = TriedMoment(moment, sightings, 0.0)
+            view = dataclasses.replace(view, pools=tried, known=tried)
+        return self._shortened(view, slot, from_hours)
+
+    @property
+    def warns(self) -> bool:
+        """Whether the market, as it was recorded, warns of losses in this pool."""
+        return self.playback is not None and self.market_pool.notice_hours > 0.0
+
+    def notice_hours(self, slot: int, state: JobState, from_hours: float, safe_gpus: int) -> float | None:
+        """Return in which time the market offers less than `safe_gpus` here, if it warns of that."""
+        assert self.playback is not None
+        hours = self.playback.notice_hours(slot - self.start_slot, state.pool, safe_gpus)
+        waited = from_hours - self.begins(slot)
+        return hours if hours is None or waited < TIME_TOLERANCE_HOURS else hours - waited
+
+    def _shortened(self, view: View, slot: int, from_hours: float) -> View:
+        """Return the view of a whole slot as seen from a moment of it, its hours counted from submission."""
+        waited = from_hours - self.begins(slot)
+        early = self.terms.submitted_hours - self.origin_hours
+        if max(waited, early) < TIME_TOLERANCE_HOURS:
+            return view
+        now = view.now_hours + (waited if waited >= TIME_TOLERANCE_HOURS else 0.0) - early
+        return dataclasses.replace(view, now_hours=now, next_hours=view.next_hours - early)
+
+    def _moment(self, slot: int, own: int) -> Moment:
+        if self.feed is not None:
+            if self.ground is not None:
+                return self.feed.among(self.pool_names, slot, self.start_slot, own)
+            return self.feed.at(self.market_pool.name, slot)
+        assert self.playback is not None
+        return self.playback.at(slot - self.start_slot, own)
+
+
+def pace_of(lane: Lane, track: Track) -> Pace:
+    """Return what is believed of a job's pace: what its file says until something was measured.
+
+    A job of a fleet is taken at its word until then: `fleet_pace.belief` says where it is to be measured.
+    """
+    if track.pace is not None:
+        return track.pace
+    return KNOWN if track.fleet else prior(lane.job.work_spread)
+
+
+def make_lane(
+    job: Job,
+    market: Market,
+    pool: Pool,
+    policy: Policy,
+    start_slot: int,
+    file: JobFile | None = None,
+    began_hours: float = 0.0,
+    feed: Feed | None = None,
+    origin_hours: float | None = None,
+    ground: Ground | None = None,
+    sight: Sight = "feed",
+) -> Lane:
+    """Put a job on a pool of a market, under a policy that is guarded where it must be.
+
+    It is submitted at `began_hours`, in the slot `start_slot`, which began then or at `origin_hours`. A job
+    with a `ground` may move among its pools, of which `pool` is the first.
+    """
+    setting = setting_for(market, pool, None)
+    if ground is not None:
+        setting = dataclasses.replace(setting, neighbours=ground.pools[1:])
+    terms = _terms(job, ground, began_hours)
+    return Lane(
+        job,
+        pool,
+        start_slot,
+        began_hours if origin_hours is None else origin_hours,
+        guarded(policy, job),
+        terms[0],
+        tariff_of(job.billing, pool.slot_hours),
+        setting,
+        file,
+        USUAL if file is None else _patience(file),
+        feed,
+        played(pool, start_slot, setting) if feed is None else None,
+        ground,
+        0,
+        terms,
+        sight,
+    )
+
+
+def _terms(job: Job, ground: Ground | None, began_hours: float) -> tuple[physics.Terms, ...]:
+    """Return a job as bare numbers, in each of its pools."""
+    if ground is None:
+        return (physics.terms(job, submitted_hours=began_hours),)
+    hours = ground.places.move_hours
+    return tuple(
+        physics.terms(one, submitted_hours=began_hours, move_hours=hours[:, pool])
+        for pool, one in enumerate(ground.places.jobs)
+    )
+
+
+def _patience(file: JobFile) -> RetryLimits:
+    return RetryLimits(*file.retries, silent_s=file.hang_after_hours * 3600.0)
+
+
+def lane_of(submitted: Submitted) -> Lane:
+    """Make the lane of a job from what the journal says of its submission."""
+    now = datetime.fromisoformat(submitted.submitted_utc)
+    return lane_on(submitted, parse_job(submitted.text, path=submitted.path, now=now))
+
+
+def lane_on(submitted: Submitted, written: JobFile) -> Lane:
+    """Make the lane of a job whose file was read already."""
+    file = dataclasses.replace(written, envs={**written.envs, **submitted.envs})
+    # A job of a stream has no policy of its own: the stream's policy decides about all of them.
+    spec = "on-demand" if submitted.fleet else json.loads(submitted.policy)
+    feed = _feed(submitted.market)
+    market = _recorded(submitted.market) if feed is None else feed.market
+    pool, policy = market.pool(submitted.pool), policies.make(spec)
+    job, ground = file.job, None
+    if submitted.pools:
+        ground = Ground.of(job, file.gpu, market, submitted.pools)
+    elif job.pools:
+        job = job_in(job, file.gpu, market, pool.name)
+    return make_lane(
+        job, market, pool, policy, submitted.start_slot, file, submitted.at_hours, feed,
+        submitted.origin_hours, ground, submitted.sight,
+    )  # fmt: skip
+
+
+def lane_without_market(submitted: Submitted, quote: Quote) -> Lane:
+    """Make the lane of a job whose market cannot be opened any more, at the quote it last had.
+
+    It is enough to let go of what the job holds and to pay for it.
+    """
+    now = datetime.fromisoformat(submitted.submitted_utc)
+    file = parse_job(submitted.text, path=submitted.path, now=now)
+    slots = submitted.start_slot + 1
+    pools = tuple(
+        Pool(
+            name,
+            submitted.slot_hours,
+            np.full(slots, quote.spot_usd_per_gpu_hour),
+            np.full(slots, quote.on_demand_usd_per_gpu_hour),
+            np.full(slots, quote.spot_gpus),
+            gpu=file.gpu,
+        )
+        for name in submitted.pools or (submitted.pool,)
+    )
+    market = Market(pools)
+    job = dataclasses.replace(file.job, pools=())
+    ground = Ground.of(job, file.gpu, market, submitted.pools) if submitted.pools else None
+    return make_lane(
+        job, market, pools[0], policies.make("on-demand"), submitted.start_slot, file, submitted.at_hours,
+        None, submitted.origin_hours, ground,
+    )  # fmt: skip
+
+
+def market_of(written: str) -> Market | None:
+    """Open the recorded market that a submission names; None where it names one that is being written."""
+    return None if is_feed(json.loads(written)["spec"]) else _recorded(written)
+
+
+def _recorded(written: str) -> Market:
+    """Open a recorded market; it is kept until its file changes."""
+    return _opened(written, _stamp(json.loads(written)["spec"]))
+
+
+@lru_cache(maxsize=8)
+def _opened(written: str, stamp: tuple[int, ...]) -> Market:
+    return open_market(**json.loads(written))
+
+
+def _stamp(spec: str) -> tuple[int, ...]:
+    """Return what tells one state of a market's file from another; nothing for a market that has none."""
+    try:
+        now = os.stat(spec)
+    except (OSError, ValueError):
+        return ()
+    return now.st_ino, now.st_size, now.st_mtime_ns
+
+
+def _feed(written: str) -> Feed | None:
+    """Return the feed that a submission names; None where its market is a recorded one."""
+    return shared_feed(written) if is_feed(json.loads(written)["spec"]) else None

@@ -1,0 +1,202 @@
+"""Learning a job's pace while it runs: from what its workers report, or from physics in a dry run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from slacktide.backends.base import Facts, Progress
+from slacktide.core.types import TIME_TOLERANCE_HOURS
+from slacktide.core.units import format_count
+from slacktide.engine.job.account import Account, has_all
+from slacktide.engine.job.lane import Lane
+from slacktide.journal.events import PaceRevised
+from slacktide.journal.state.world import Track
+from slacktide.physics.pace import (
+    KNOWN,
+    LEAST_HOURS,
+    MEASURED_HOURS,
+    USUAL_SPREAD,
+    Pace,
+    learn,
+    mean_factor,
+    measure,
+    prior,
+    see_checkpoint,
+    see_restart,
+    whole_work,
+)
+
+if TYPE_CHECKING:
+    from slacktide.engine.engine import Engine
+
+SILENT = (
+    "it has reported no progress, so its pace cannot be measured: its file is believed until it reports some"
+)
+
+
+@dataclass(slots=True)
+class Watched:
+    """What one set of workers was seen to say of itself."""
+
+    attempt: int
+    ordered_hours: float
+    """When it was ordered; infinite where that was not seen, so that nothing can be said of its start."""
+    at_hours: float = -math.inf
+    """When it said so last, as far as its pace was measured; minus infinity before it said anything."""
+    done_gpu_hours: float = 0.0
+    saved_share: float = 0.0
+    saved_hours: float = math.inf
+    """When it saved last; infinite before it did."""
+    intervals: list[float] = field(default_factory=list)
+    """Times between checkpoints that are not in the belief yet."""
+
+
+def note_reports(engine: Engine, track: Track, facts: Facts) -> None:
+    """See when workers first report and when they save; write how long they took to begin."""
+    order, progress = track.order, facts.progress
+    if order is None or not order.gpus or facts.finished is None or not _is_measured(engine, track):
+        return
+    seen = engine.watched.get(track.job)
+    spoken = facts.attempt == order.attempt and progress is not None and math.isfinite(progress.at_hours)
+    spoken = spoken and facts.reform_hours < math.inf  # until then the old set goes on, at its own width
+    if seen is None or seen.attempt != order.attempt:
+        ordered = math.inf if spoken else track.attempt_hours
+        seen = engine.watched[track.job] = Watched(order.attempt, ordered)
+    if not spoken:
+        return
+    assert progress is not None
+    if math.isinf(seen.at_hours):
+        seen.at_hours = progress.at_hours
+        seen.done_gpu_hours = progress.done_share * engine.lane(track).terms.work_gpu_hours
+        seen.saved_share = progress.checkpointed_share
+        _note_start(engine, track, seen, facts.reform_hours)
+    _note_checkpoint(seen, progress)
+
+
+def _note_start(engine: Engine, track: Track, seen: Watched, reform_hours: float) -> None:
+    """Write how long a set of workers took from its order to its first report.
+
+    Where workers stayed, they had worked until they were told to re-form.
+    """
+    hours = seen.at_hours - max(reform_hours, seen.ordered_hours)
+    if not 0.0 < hours < math.inf:
+        return
+    lane, begun = engine.lane(track), track.begun
+    at_hours = seen.at_hours if begun is None else max(seen.at_hours, begun.from_hours)
+    what = "the order" if math.isinf(reform_hours) else "being told to re-form"
+    why = (
+        f"its workers took {hours * 60:.1f} minutes from {what} to their first report; its file says "
+        f"{lane.terms.restart_hours * 60:.1f}"
+    )
+    engine.write([_event(track, at_hours, see_restart(_before(track, lane), hours), 0.0, why)])
+
+
+def _note_checkpoint(seen: Watched, progress: Progress) -> None:
+    if progress.checkpointed_share <= seen.saved_share:
+        return
+    if math.isfinite(seen.saved_hours) and progress.at_hours > seen.saved_hours:
+        seen.intervals.append(progress.at_hours - seen.saved_hours)
+    seen.saved_share, seen.saved_hours = progress.checkpointed_share, progress.at_hours
+
+
+def _is_measured(engine: Engine, track: Track) -> bool:
+    """Whether the pace of a job is measured at all: not where its file is certain, nor in a stream.
+
+    In a fleet on a market only real workers are: a dry run of it is what is simulated.
+    """
+    if engine.lane(track).job.work_spread == 0.0:
+        return False
+    if not track.fleet:
+        return True
+    return engine.facts[track.job].finished is not None and engine.fleets.shares_market(track)
+
+
+def _before(track: Track, lane: Lane) -> Pace:
+    """Return what was believed so far of a job that is measured."""
+    return prior(lane.job.work_spread) if track.pace is None else track.pace
+
+
+def revised(engine: Engine, track: Track, one: Account) -> PaceRevised | None:
+    """Say what a stretch that is over taught about the pace of its job; None where it taught nothing.
+
+    Workers that report are measured from report to report, so that neither the start of a set of workers
+    nor what came after its last report counts.
+    """
+    lane, facts = engine.lane(track), engine.facts[track.job]
+    if track.order is None or not track.order.gpus or not _is_measured(engine, track):
+        return None
+    before = _before(track, lane)
+    if math.isinf(before.hours) and facts.progress is not None:
+        before = Pace(*prior(lane.job.work_spread)[:8], *before[8:])  # taken for silent, it speaks after all
+    if facts.finished is None:
+        hours = one.priced.stretch.productive_hours
+        after = learn(before, lane.terms, track.state, one.state, hours)
+    elif facts.progress is None:
+        return _silent(lane, track, before, one)
+    else:
+        after, hours = _measured(engine, track, lane, before)
+    if after == before:
+        return None
+    return _event(track, one.to_hours, after, float(hours), _why(lane, after, track.order.gpus, hours))
+
+
+def _event(track: Track, at_hours: float, pace: Pace, hours: float, why: str) -> PaceRevised:
+    assert track.order is not None
+    return PaceRevised(
+        job=track.job,
+        at_hours=at_hours,
+        gpus=track.order.gpus,
+        measured_hours=hours,
+        pace=Pace(*(float(number) for number in pace)),
+        why=why,
+    )
+
+
+def _silent(lane: Lane, track: Track, before: Pace, one: Account) -> PaceRevised | None:
+    """Give up measuring a job that had the time to report and did not.
+
+    Where its file says how far its work may be off, that margin is kept; else the file is believed.
+    """
+    had = one.to_hours - track.attempt_hours
+    enough = lane.terms.restart_hours + MEASURED_HOURS - TIME_TOLERANCE_HOURS
+    if before.hours > 0.0 or had < enough or not has_all(track):
+        return None
+    stated = lane.job.work_spread != USUAL_SPREAD
+    after = before._replace(hours=MEASURED_HOURS) if stated else KNOWN
+    why = f"{SILENT}, beside the margin that it states" if stated else SILENT
+    return _event(track, one.to_hours, after, 0.0, why)
+
+
+def _measured(engine: Engine, track: Track, lane: Lane, before: Pace) -> tuple[Pace, float]:
+    """Measure from the last report that counted to the newest one of the same workers."""
+    facts, order, seen = engine.facts[track.job], track.order, engine.watched.get(track.job)
+    progress = facts.progress
+    assert order is not None
+    assert progress is not None
+    if facts.attempt != order.attempt or not has_all(track) or math.isinf(progress.at_hours):
+        return before, 0.0
+    if seen is None or seen.attempt != order.attempt or math.isinf(seen.at_hours):
+        return before, 0.0
+    done, hours = progress.done_share * lane.terms.work_gpu_hours, progress.at_hours - seen.at_hours
+    if done < seen.done_gpu_hours:
+        seen.at_hours, seen.done_gpu_hours = progress.at_hours, done
+        return before, 0.0
+    if hours <= LEAST_HOURS or done == seen.done_gpu_hours:
+        return before, 0.0
+    after = measure(before, lane.terms, order.gpus, hours, seen.done_gpu_hours, done)
+    for interval in seen.intervals:
+        after = see_checkpoint(after, interval)
+    seen.at_hours, seen.done_gpu_hours = progress.at_hours, done
+    seen.intervals.clear()
+    return after, hours
+
+
+def _why(lane: Lane, after: Pace, width: int, hours: float) -> str:
+    work = whole_work(after, lane.job.work_gpu_hours)
+    gpus = format_count(width, "GPU")
+    return (
+        f"{hours * 60:.0f} minutes on {gpus}: {mean_factor(after, width):.2f} times the pace of its "
+        f"file; all its work is about {work:.1f} GPU-hours, its file says {lane.job.work_gpu_hours:.1f}"
+    )

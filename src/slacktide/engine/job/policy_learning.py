@@ -1,0 +1,71 @@
+"""What the choice among policies learns from a job that ran."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from slacktide.core.errors import SlacktideError
+from slacktide.engine.engine import Engine
+from slacktide.journal.events import Learned, Submitted
+from slacktide.journal.state.world import Track
+from slacktide.policies.selection import pool as arms
+from slacktide.policies.selection.state_file import Saved
+from slacktide.simulation.replay import replay
+from slacktide.simulation.selection import arms_of
+
+
+def foresee(submitted: Submitted, name: str, state: Saved) -> Submitted:
+    """Say which policy the learner will choose, without telling it yet."""
+    if not submitted.learning:
+        return submitted
+    hedge = state.read()
+    arm = hedge.draw(name) if hedge.ended else hedge.leader
+    return dataclasses.replace(submitted, policy=json.dumps(arms.spec_of(arm)))
+
+
+def begin_learning(submitted: Submitted, name: str, state: Saved) -> Submitted:
+    """Let the learner choose the policy of a job that leaves it to it: the one that a plan names too."""
+    if not submitted.learning:
+        return submitted
+    with state.changing() as hedge:
+        leader = None if hedge.ended else hedge.leader
+        drawn = hedge.begin(_key(submitted), key=name, arm=leader)
+    return dataclasses.replace(submitted, policy=json.dumps(arms.spec_of(drawn)))
+
+
+def drop_lesson(submitted: Submitted, state: Saved) -> None:
+    """Forget a job that was chosen for but could not be run."""
+    if submitted.learning:
+        with state.changing() as hedge:
+            hedge.drop(_key(submitted))
+
+
+def learn_from(engine: Engine, track: Track, state: Saved) -> None:
+    """Replay every policy on the path of a job that ended, and tell the learner what each would have earned.
+
+    A job that was cancelled or failed teaches nothing about policies.
+    """
+    assert track.ended is not None
+    with state.changing() as hedge:
+        key = _key(track.submitted)
+        if key not in hedge.open:
+            return
+        drawn = hedge.arms[hedge.open[key].arm]
+        if track.ended.status in ("cancelled", "failed"):
+            hedge.drop(key)
+            return
+        policies, lane = arms_of(hedge), engine.lane(track)
+        try:
+            found = replay(lane.job, lane.pool, lane.start_slot, policies, lane.setting)
+        except SlacktideError:  # the market does not reach to the deadline
+            hedge.drop(key)
+            return
+        hedge.end(key, found.shares)
+    share = float(found.shares[list(policies).index(drawn)])
+    engine.write([Learned(job=track.job, at_hours=engine.world.now_hours, policy=drawn, share=share)])
+
+
+def _key(submitted: Submitted) -> str:
+    """Name a job to the learner, which may know jobs of many journals."""
+    return f"{submitted.job}@{submitted.submitted_utc}"

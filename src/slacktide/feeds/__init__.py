@@ -1,1 +1,0 @@
-"""Live prices: what a source must answer (`base`), and a file for each source."""

@@ -1,1 +1,0 @@
-"""Following a feed into a table: when to ask, which rows are due, and how they are kept."""

@@ -1,0 +1,4 @@
+"""The fleet file, and tables of jobs that go with it.
+
+Begin with `fleet`.
+"""

@@ -1,0 +1,139 @@
+"""The classes of a fleet file: what each kind of job brings, how often, and how it scales."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from slacktide.budget.classes import JobClass
+from slacktide.budget.templates import Template
+from slacktide.core.errors import InputError, shown
+from slacktide.core.speedup import Linear
+from slacktide.core.types import ANY_WIDTH, Job
+from slacktide.core.units import MAX_PER_HOUR, parse_arrivals_per_hour, parse_duration_hours, parse_range
+from slacktide.core.yaml_fields import Fields, number, scalar
+from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
+from slacktide.files import keys
+from slacktide.files.fleet.templates import MARKET_KEYS, check_heeded, class_resources, template
+from slacktide.files.phases import items, phases
+from slacktide.files.resources import Resources
+from slacktide.files.scaling import speedup
+
+PLAIN_KEYS = ("name", "arrivals_per_hour", "arrivals", "work", "phases", "speedup", "restart", "widths")
+CLASS_KEYS = (*PLAIN_KEYS, *MARKET_KEYS)
+"""All keys of a class."""
+
+
+class ReadClass(NamedTuple):
+    """A class of a fleet file."""
+
+    plain: JobClass
+    """What a stream heeds that is served on demand at one price."""
+    template: Template
+    """All of it, for a fleet on a market."""
+
+
+def class_list(mistakes: Mistakes, *, market: bool) -> Callable[[Tree], tuple[ReadClass, ...]]:
+    """Return a reader of the list of classes; mistakes inside one are noted at their own places.
+
+    Without a market deadlines and what else only a market heeds are mistakes.
+    """
+
+    def read(tree: Tree) -> tuple[ReadClass, ...]:
+        found = []
+        lines: dict[str, int] = {}
+        for place, item in enumerate(items(tree, "classes"), start=1):
+            fields = _fields(item, place, mistakes)
+            if fields is not None:
+                found.append(_read_class(fields, market))
+                _check_once(fields, lines)
+        return tuple(one for one in found if one is not None)
+
+    return read
+
+
+def _fields(item: Tree, place: int, mistakes: Mistakes) -> Fields | None:
+    if not isinstance(item, Section):
+        mistakes.add(item.place, f"classes: must be mappings of keys to values, got {describe(item)}")
+        return None
+    entry = item.entries.get("name")
+    name = entry.value.text if entry and isinstance(entry.value, Scalar) else ""
+    return Fields(item, mistakes, CLASS_KEYS, prefix=f"classes.{name[:60] or place}.")
+
+
+def _check_once(fields: Fields, lines: dict[str, int]) -> None:
+    entry = fields.section.entries.get("name")
+    if entry is None or not isinstance(entry.value, Scalar):
+        return
+    first = lines.setdefault(entry.value.text, entry.place.line)
+    if first != entry.place.line:
+        fields.note(
+            "name", f"must differ from all others, got {shown(entry.value.text)} again after line {first}"
+        )
+
+
+def _read_class(fields: Fields, market: bool) -> ReadClass | None:
+    """Read one class; None if a mistake makes it unusable."""
+    if not market:
+        check_heeded(fields)
+    gpus = class_resources(fields)
+    plain = _job_class(fields, gpus)
+    return None if plain is None else ReadClass(plain, template(fields, plain, gpus))
+
+
+def _job_class(fields: Fields, gpus: Resources | None) -> JobClass | None:
+    """Read what a stream heeds of a class; None if a mistake makes it unusable."""
+    fields.require("name", "bert")
+    name = fields.read("name", scalar(keys.name), "")
+    arrivals = _arrivals(fields)
+    assumed = Linear()
+    scaling = fields.read("speedup", speedup(fields.mistakes), assumed)
+    parts = phases(fields, scaling)
+    restart = fields.read("restart", scalar(parse_duration_hours), 0.0)
+    widths = fields.read("widths", _widths, ANY_WIDTH) if gpus is None else gpus.widths
+    if math.isnan(arrivals) or not parts:
+        return None
+    one = parts[0]
+    try:
+        job = Job(
+            name=name,
+            work_gpu_hours=one.work_gpu_hours,
+            speedup=one.speedup,
+            phases=parts if len(parts) > 1 else (),
+            restart_hours=restart,
+            widths=widths,
+        )
+    except InputError as error:
+        # All else was checked as it was read: only the speedup and the widths together can be refused.
+        fields.note("speedup" if "speedup" in fields else "phases", str(error))
+        return None
+    return JobClass(job, arrivals, speedup_said=all(part.speedup is not assumed for part in parts))
+
+
+def _arrivals(fields: Fields) -> float:
+    """Read how often jobs come, in either form; not-a-number if that cannot be said."""
+    if "arrivals" in fields and "arrivals_per_hour" in fields:
+        fields.note("arrivals", "must be given once, got arrivals_per_hour too; keep one of them")
+    elif "arrivals_per_hour" not in fields:
+        fields.require("arrivals", "3/hour")
+    plain = fields.read("arrivals_per_hour", scalar(keys.positive(_per_hour)), math.nan)
+    return fields.read("arrivals", scalar(keys.positive(parse_arrivals_per_hour)), plain)
+
+
+def _per_hour(text: str) -> float:
+    if not (found := number(text)) <= MAX_PER_HOUR:
+        raise InputError(f"must be <= {MAX_PER_HOUR:g}, got {shown(text)}")
+    return found
+
+
+def _widths(tree: Tree) -> tuple[int, ...]:
+    """Read `1..8`, `8`, `{1,2,4,8}` or `[1,2,4,8]`."""
+    if isinstance(tree, Series):
+        return parse_range("{" + ",".join(scalar(str)(item) for item in tree.items) + "}")
+    # To YAML a set in braces is a mapping of keys without values.
+    if isinstance(tree, Section) and all(
+        isinstance(entry.value, Scalar) and entry.value.null for entry in tree.entries.values()
+    ):
+        return parse_range("{" + ",".join(tree.entries) + "}")
+    return scalar(parse_range)(tree)

@@ -1,0 +1,120 @@
+"""What the keys of a fleet file mean beside its classes: prices, and how the stream is to be simulated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from slacktide.core.errors import InputError, shown, unknown_name
+from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.core.units import parse_duration_hours, parse_money_usd, parse_range
+from slacktide.core.yaml_fields import Fields, number, scalar, section
+from slacktide.core.yaml_tree import Mistakes, Section, Tree
+from slacktide.files.keys import positive
+
+ARRIVALS = ("poisson", "bursty")
+SIZES = ("exponential", "fixed", "lognormal", "pareto")
+PRICE_KEYS = ("spot", "on_demand", "spot_share")
+STREAM_KEYS = ("node_gpus", "provisioning", "idle_grace", "arrivals", "sizes")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """How a stream of the fleet's jobs is to be simulated."""
+
+    node_gpus: int = 1
+    """GPUs are rented in nodes of so many."""
+    provisioning_hours: float = 0.0
+    """From the request for a node to its use; billed."""
+    idle_grace_hours: float = 0.0
+    """A node that is idle for so long is given back."""
+    arrivals: str = "poisson"
+    """How jobs come: `poisson` or `bursty`."""
+    sizes: str = "exponential"
+    """How work differs between the jobs of a class: `exponential`, `fixed`, `lognormal` or `pareto`."""
+
+
+def quota(text: str) -> int:
+    """Read how many on-demand GPUs may be held at a time, such as `64 gpus`."""
+    words = text.strip().lower().split()
+    count = words[0] if len(words) == 2 and words[1] in ("gpu", "gpus") else ""
+    if not count.isdecimal() or not 0 < int(count) < UNLIMITED_GPUS:
+        raise InputError(
+            f"must be a number of GPUs, such as 64 gpus, got {shown(text)}; leave it out for no limit"
+        )
+    return int(count)
+
+
+def price(mistakes: Mistakes) -> Callable[[Tree], float]:
+    """Return a reader of `2.50 usd` and of `{spot: …, on_demand: …, spot_share: …}`: USD per GPU-hour.
+
+    Of two prices the mean is taken, weighted by the share of GPU-hours that is spot.
+    """
+
+    def read(tree: Tree) -> float:
+        if not isinstance(tree, Section):
+            return scalar(positive(parse_money_usd))(tree)
+        fields = Fields(tree, mistakes, PRICE_KEYS, prefix="price.")
+        spot, on_demand = (
+            fields.read(key, scalar(positive(parse_money_usd)), math.nan) for key in PRICE_KEYS[:2]
+        )
+        share = fields.read("spot_share", scalar(_share), math.nan)
+        given = [key for key in PRICE_KEYS[:2] if key in fields]
+        if not given:
+            raise InputError("must name spot, on_demand or both, got neither; write for instance '2.50 usd'")
+        if len(given) == 1:
+            _check_alone(fields, given[0])
+            return spot if "spot" in fields else on_demand
+        fields.require("spot_share", "0.7")
+        return share * spot + (1 - share) * on_demand
+
+    return read
+
+
+def _check_alone(fields: Fields, price: str) -> None:
+    if "spot_share" in fields:
+        other = "on_demand" if price == "spot" else "spot"
+        fields.note(
+            "spot_share", f"must come with both prices, got only {price}; add {other} or leave it out"
+        )
+
+
+def _share(text: str) -> float:
+    """Read a share as `0.7` or `70%`."""
+    found = number(text.removesuffix("%").strip()) / (100 if text.endswith("%") else 1)
+    if not 0 <= found <= 1:
+        raise InputError(f"must be in [0, 1], got {shown(text)}")
+    return found
+
+
+def stream_settings(mistakes: Mistakes) -> Callable[[Tree], StreamSettings]:
+    """Return a reader of the `stream` section; mistakes inside are noted at their own places."""
+
+    def read(tree: Tree) -> StreamSettings:
+        fields = Fields(section(tree), mistakes, STREAM_KEYS, prefix="stream.")
+        default = StreamSettings()
+        return StreamSettings(
+            fields.read("node_gpus", scalar(_gpus), default.node_gpus),
+            fields.read("provisioning", scalar(parse_duration_hours), default.provisioning_hours),
+            fields.read("idle_grace", scalar(parse_duration_hours), default.idle_grace_hours),
+            fields.read("arrivals", scalar(_one_of("arrivals", ARRIVALS)), default.arrivals),
+            fields.read("sizes", scalar(_one_of("sizes", SIZES)), default.sizes),
+        )
+
+    return read
+
+
+def _gpus(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise InputError(f"must be a whole number of GPUs, got {shown(text)}")
+    return parse_range(text)[0]
+
+
+def _one_of(kind: str, known: Sequence[str]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in known:
+            raise InputError(unknown_name(kind, text, known))
+        return text
+
+    return read

@@ -1,0 +1,345 @@
+"""The job file: what a user writes about one training job, read and checked.
+
+Every mistake is answered with file, line and column, what must hold and what came; all
+independent mistakes are reported together, one per line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from slacktide.core.errors import FileError, InputError
+from slacktide.core.register import Spec
+from slacktide.core.speedup import Linear
+from slacktide.core.types import AfterDeadline, Billing, Job
+from slacktide.core.units import format_duration, parse_duration_hours, parse_money_usd, parse_size_gb
+from slacktide.core.yaml_fields import Fields, root, scalar, section
+from slacktide.core.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_text
+from slacktide.files import keys
+from slacktide.files.phases import guessed_gpu_hours, phases, work_spread
+from slacktide.files.progress_pattern import progress
+from slacktide.files.resources import ONE_GPU, Resources, resources
+from slacktide.files.scaling import speedup
+from slacktide.files.secrecy import kept_secret
+
+DEFAULT_POLICY = "auto"
+DEFAULT_BILLING: Billing = "second"
+DEFAULT_GRACE_HOURS = 30 / 3600
+"""The shortest notice that a large cloud gives before it takes a spot machine away."""
+
+DEFAULT_KEEP = 2
+"""Checkpoints that a store keeps: the newest, and one before it in case that one turns out bad."""
+
+DEFAULT_HANG_HOURS = 10 / 60
+
+JOB_KEYS = (
+    "name",
+    "run",
+    "setup",
+    "workdir",
+    "envs",
+    "secrets",
+    "resources",
+    "work",
+    "phases",
+    "speedup",
+    "deadline",
+    "value",
+    "worthless_after",
+    "after_deadline",
+    "restart",
+    "shrink",
+    "checkpoint",
+    "max_cost",
+    "billing",
+    "policy",
+    "market",
+    "retries",
+    "hang_after",
+    "progress",
+    "class",
+    "patience",
+    "priority",
+    "owner",
+)
+"""All keys of a job file."""
+
+# What Job calls a field, and what the file calls it.
+_KEY_OF = {
+    "work_gpu_hours": "work",
+    "deadline_hours": "deadline",
+    "worthless_after_hours": "worthless_after",
+    "restart_hours": "restart",
+    "shrink_hours": "shrink",
+    "checkpoint_hours": "checkpoint",
+    "value_usd": "value",
+    "max_cost_usd": "max_cost",
+    "billing": "billing",
+    "after_deadline": "after_deadline",
+    "checkpoint_gb": "checkpoint",
+    "widths": "resources",
+    "pools": "resources",
+    "speedup": "speedup",
+}
+
+_REQUIRED = {
+    "resources": "{accelerators: H100:1..8}",
+    "work": "40 gpu-hours",
+    "deadline": "12h",
+}
+
+
+class Retries(NamedTuple):
+    """How often a job is begun again before it is given up."""
+
+    failures: int = 3
+    """Failures of its own in a row, without new checkpointed work between them."""
+    preemptions: int | None = None
+    """Times that spot workers may be taken; None means any number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFile:
+    """All that a job file says."""
+
+    job: Job
+    gpu: str
+    """The GPU's name as written, such as H100; where there are several, the one that work is counted on."""
+    policy: Spec = DEFAULT_POLICY
+    """The policy as written; `auto` is left to whoever runs the job."""
+    market: str | None = None
+    """A market's name such as `synthetic:h100`, or the path of a trace."""
+    run: str | None = None
+    setup: str | None = None
+    workdir: str | None = None
+    envs: dict[str, str | None] = field(default_factory=dict)
+    """Variables of the job; None means the value where the job is submitted."""
+    secrets: dict[str, str | None] = field(default_factory=dict, repr=False)
+    """The same, for values that must not be shown."""
+    checkpoint_dir: str | None = None
+    checkpoint_takes_hours: float | None = None
+    """How long the job stands still to save itself; None where it does not say."""
+    checkpoint_shared: bool = False
+    """Whether other jobs are meant to write into the same checkpoint folder."""
+    checkpoint_url: str | None = None
+    """The store to which checkpoints are copied; None: they stay where the job writes them."""
+    checkpoint_keep: int = DEFAULT_KEEP
+    """How many checkpoints the store keeps."""
+    grace_hours: float = DEFAULT_GRACE_HOURS
+    """From the request to stop to the kill."""
+    retries: Retries = field(default_factory=Retries)
+    hang_after_hours: float = DEFAULT_HANG_HOURS
+    """Without new progress for this long, by the wall clock, a job that reports any counts as hung."""
+    progress_log: str | None = None
+    """The pattern that finds progress in what the job prints; None: the job reports it itself, or nobody."""
+    fleet_class: str | None = None
+    """The class of a job that is part of a stream; such a job needs no deadline."""
+    patience_hours: float | None = None
+    """In a fleet: how long it may go without GPUs before it rents on demand; None: the allocator decides."""
+    priority: float | None = None
+    """In a fleet: how many times as much as a usual job's an hour of its waiting counts."""
+    owner: str = ""
+    """Whose job it is."""
+    dated: bool = False
+    """Whether a time in it is a date, so that the hours until then depend on when the file is read."""
+    path: str = "<text>"
+
+
+class _Checkpoint(NamedTuple):
+    dir: str | None = None
+    every_hours: float = 0.0
+    grace_hours: float = DEFAULT_GRACE_HOURS
+    takes_hours: float | None = None
+    shared: bool = False
+    url: str | None = None
+    keep: int = DEFAULT_KEEP
+    size_gb: float = 0.0
+
+
+_NO_CHECKPOINT = _Checkpoint(every_hours=math.inf)
+"""What a file means that says nothing of checkpoints: nobody knows of any, so every loss begins it anew."""
+
+
+def read_job_file(path: str | Path, *, now: datetime | None = None) -> JobFile:
+    """Read a job file; raises FileError with the place of every mistake.
+
+    Absolute deadlines are counted from `now`, which is the present unless given.
+    """
+    return parse_job(read_text(path), path=path, now=now)
+
+
+def parse_job(text: str, *, path: str | Path = "<text>", now: datetime | None = None) -> JobFile:
+    """Read the text of a job file; `path` names it in messages and its folder anchors other paths."""
+    present = datetime.now(UTC) if now is None else now
+    if present.tzinfo is None:
+        raise InputError(f"now must have a time zone, got {present.isoformat()}")
+    with kept_secret(text, JOB_KEYS):
+        mistakes = Mistakes(path)
+        tree = root(parse_tree(text, mistakes), path, kind="job", least="resources, work and deadline")
+        fields = Fields(tree, mistakes, JOB_KEYS)
+        found = _read(fields, present)
+        mistakes.check()
+        return found
+
+
+def _read(fields: Fields, now: datetime) -> JobFile:
+    for key, example in _REQUIRED.items():
+        if not (key == "deadline" and "class" in fields) and not (key == "work" and "phases" in fields):
+            fields.require(key, example)
+    mistakes, text = fields.mistakes, scalar(keys.words)
+    gpus = fields.read("resources", resources(mistakes), ONE_GPU)
+    # Streams are planned as if jobs kept their work when their width changes, so theirs are taken to.
+    unsaid = _Checkpoint() if "class" in fields else _NO_CHECKPOINT
+    checkpoint = fields.read("checkpoint", lambda tree: _checkpoint(tree, mistakes), unsaid)
+    folder = Path(mistakes.path).parent
+    return JobFile(
+        gpu=gpus.gpu,
+        policy=fields.read("policy", keys.policy(folder), DEFAULT_POLICY),
+        market=fields.read("market", scalar(keys.market(folder)), None),
+        run=fields.read("run", text, None),
+        setup=fields.read("setup", text, None),
+        workdir=fields.read("workdir", text, None),
+        envs=fields.read("envs", keys.variables(mistakes), {}),
+        secrets=fields.read("secrets", keys.secrets(mistakes), {}),
+        checkpoint_dir=checkpoint.dir,
+        checkpoint_takes_hours=checkpoint.takes_hours,
+        checkpoint_shared=checkpoint.shared,
+        checkpoint_url=checkpoint.url,
+        checkpoint_keep=checkpoint.keep,
+        grace_hours=checkpoint.grace_hours,
+        retries=fields.read("retries", lambda tree: _retries(tree, mistakes), Retries()),
+        hang_after_hours=fields.read("hang_after", scalar(keys.patience), DEFAULT_HANG_HOURS),
+        progress_log=fields.read("progress", progress(mistakes), None),
+        fleet_class=fields.read("class", scalar(keys.name), None),
+        patience_hours=fields.read("patience", scalar(keys.wait), None),
+        priority=fields.read("priority", scalar(keys.weight), None),
+        owner=fields.read("owner", scalar(keys.owner), ""),
+        dated=any(_is_date(fields, key) for key in ("deadline", "worthless_after")),
+        path=mistakes.path,
+        # Last: a job is made only of a file without mistakes.
+        job=_job(fields, gpus, checkpoint, now),
+    )
+
+
+def _is_date(fields: Fields, key: str) -> bool:
+    entry = fields.section.entries.get(key)
+    return entry is not None and isinstance(entry.value, Scalar) and keys.is_date(entry.value.text)
+
+
+def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
+    """Read how work survives a loss; `none` says that it does not."""
+    if isinstance(tree, Scalar) and tree.text == "none":
+        return _NO_CHECKPOINT
+    known = ("dir", "every", "grace", "takes", "shared", "url", "keep", "size")
+    fields = Fields(section(tree), mistakes, known, prefix="checkpoint.")
+    _check_store(fields)
+    default = _Checkpoint()
+    return _Checkpoint(
+        fields.read("dir", scalar(keys.words), default.dir),
+        fields.read("every", scalar(parse_duration_hours), default.every_hours),
+        fields.read("grace", scalar(parse_duration_hours), default.grace_hours),
+        fields.read("takes", scalar(keys.positive(parse_duration_hours)), default.takes_hours),
+        fields.read("shared", scalar(keys.yes_or_no), default.shared),
+        fields.read("url", scalar(keys.store_url), default.url),
+        fields.read("keep", scalar(keys.how_many), default.keep),
+        fields.read("size", scalar(parse_size_gb), default.size_gb),
+    )
+
+
+def _check_store(fields: Fields) -> None:
+    """See that what is said of a store fits: a folder that is restored from one belongs to one job."""
+    if "keep" in fields and "url" not in fields:
+        fields.note("keep", "must come with url, got no url; checkpoints in the folder are the job's own")
+    if "url" in fields and fields.read("shared", scalar(keys.yes_or_no), False):
+        fields.note("url", "must not come with 'shared: true', got both; give each job a 'dir' of its own")
+
+
+def _retries(tree: Tree, mistakes: Mistakes) -> Retries:
+    fields = Fields(section(tree), mistakes, ("failures", "preemptions"), prefix="retries.")
+    usual = Retries()
+    return Retries(
+        fields.read("failures", scalar(keys.count), usual.failures),
+        fields.read("preemptions", scalar(keys.count), usual.preemptions),
+    )
+
+
+def _job(fields: Fields, gpus: Resources, checkpoint: _Checkpoint, now: datetime) -> Job:
+    """Read the numbers of a job; raises FileError if there is any mistake in the file so far."""
+    moment, duration = scalar(keys.moment(now)), scalar(parse_duration_hours)
+    # A number that could not be read is not-a-number: no comparison with it complains again.
+    scaling = fields.read("speedup", speedup(fields.mistakes), Linear())
+    deadline = fields.read("deadline", scalar(keys.due(now)), math.nan if "deadline" in fields else math.inf)
+    guess = guessed_gpu_hours(scaling, gpus.widths, deadline)
+    parts = phases(fields, scaling, scalar(keys.work(guess)))
+    worthless_after = fields.read("worthless_after", moment, None)
+    restart = fields.read("restart", duration, math.nan if "restart" in fields else 0.0)
+    shrink = fields.read("shrink", duration, None)
+    name = fields.read("name", scalar(keys.name), keys.name_from(fields.mistakes.path))
+    value = fields.read("value", scalar(keys.positive(parse_money_usd)), 0.0)
+    max_cost = fields.read("max_cost", scalar(keys.positive(parse_money_usd)), None)
+    billed = fields.read("billing", scalar(keys.billing), DEFAULT_BILLING)
+    late = fields.read("after_deadline", scalar(keys.after_deadline), usual_end(deadline, worthless_after))
+
+    check_worth(fields, deadline, worthless_after)
+    _check_shrink(fields, restart, shrink)
+    fields.mistakes.check()
+    try:
+        return Job(
+            name=name,
+            work_gpu_hours=parts[0].work_gpu_hours if parts else math.nan,
+            deadline_hours=deadline,
+            widths=gpus.widths,
+            speedup=parts[0].speedup if parts else scaling,
+            phases=parts if len(parts) > 1 else (),
+            restart_hours=restart,
+            shrink_hours=shrink,
+            checkpoint_hours=checkpoint.every_hours,
+            checkpoint_gb=checkpoint.size_gb,
+            value_usd=value,
+            worthless_after_hours=worthless_after,
+            max_cost_usd=max_cost,
+            billing=billed,
+            work_spread=work_spread(fields),
+            after_deadline=late,
+            pools=gpus.pools,
+        )
+    except InputError as error:
+        raise _located(fields, error) from error
+
+
+def usual_end(deadline_hours: float, worthless_after_hours: float | None) -> AfterDeadline:
+    """Return what becomes of late work unless the file says so: after a hard deadline it is worth nothing."""
+    soft = worthless_after_hours is not None and worthless_after_hours > deadline_hours
+    return "finish-fast" if soft or math.isinf(deadline_hours) else "stop"
+
+
+def check_worth(fields: Fields, deadline_hours: float, worthless_after_hours: float | None) -> None:
+    """See that a soft deadline says both what the result is worth and until when."""
+    pair = {"value": "worthless_after", "worthless_after": "value"}
+    for key, other in pair.items():
+        if key in fields and other not in fields:
+            remedy = "leave both out for a hard deadline"
+            fields.note(key, f"must come with {other}, got no {other}; {remedy}")
+    if worthless_after_hours is None:
+        return
+    if math.isinf(deadline_hours):
+        fields.note("worthless_after", "must come with a deadline, got none; add one, or leave both out")
+    elif worthless_after_hours < deadline_hours:
+        limit, came = format_duration(deadline_hours), format_duration(worthless_after_hours)
+        fields.note("worthless_after", f"must be >= deadline ({limit}), got {came}")
+
+
+def _check_shrink(fields: Fields, restart_hours: float, shrink_hours: float | None) -> None:
+    if shrink_hours is not None and shrink_hours > restart_hours:
+        limit, came = format_duration(restart_hours), format_duration(shrink_hours)
+        fields.note("shrink", f"must be <= restart ({limit}), got {came}")
+
+
+def _located(fields: Fields, error: InputError) -> FileError:
+    """Give what Job refuses the place of the key that it came from."""
+    place = fields.place(_KEY_OF.get(error.field, ""))
+    return FileError(str(error), path=fields.mistakes.path, line=place.line, column=place.column)

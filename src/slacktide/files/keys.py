@@ -1,0 +1,334 @@
+"""What the keys of a job file mean: one reader for each kind of value.
+
+A reader takes the value's tree and returns what it stands for, or raises InputError; whoever
+called it knows the place.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from slacktide.allocators.base import allocators
+from slacktide.core.errors import InputError, shown, unknown_name
+from slacktide.core.own_class import found_beside, is_place, one_of
+from slacktide.core.register import Register, Spec
+from slacktide.core.types import AFTER_DEADLINE, AfterDeadline, Billing
+from slacktide.core.units import (
+    MAX_DURATION_HOURS,
+    Accelerators,
+    format_duration,
+    parse_accelerators,
+    parse_duration_hours,
+    parse_range,
+    parse_work,
+)
+from slacktide.core.yaml_fields import number, plain, scalar, section
+from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
+from slacktide.files.store_url import parse_url
+from slacktide.market.spec import located
+from slacktide.policies.base import policies
+from slacktide.policies.selection.pool import AUTO
+from slacktide.providers.base import providers
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_OWNER = re.compile(r"[\w.@+ -]{1,100}")
+LEAST_WEIGHT, MOST_WEIGHT = 0.001, 1000.0
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# Two letters at least: `C:\traces\may.csv` is a path, `synthetic:h100` is not.
+_MARKET_NAME = re.compile(r"synthetic\Z|[A-Za-z][A-Za-z0-9+.-]+:")
+_TIME_EXAMPLE = "2030-05-01T18:00:00+02:00"
+
+
+def name(text: str) -> str:
+    """Read a job's name, which also names folders and machines."""
+    if not _NAME.fullmatch(text):
+        raise InputError(f"must be 1 to 63 letters, digits, '.', '_' or '-', got {shown(text)}")
+    return text
+
+
+def name_from(path: object) -> str:
+    """Return the name of a job whose file gives none: the file's own name where it can be one."""
+    stem = Path(str(path)).stem
+    return stem if _NAME.fullmatch(stem) else "job"
+
+
+def words(text: str) -> str:
+    """Read free text; raises InputError if it is blank."""
+    if not text.strip():
+        raise InputError("must not be empty, got no text")
+    return text
+
+
+def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
+    """Return a parser that also refuses zero."""
+
+    def read(text: str) -> float:
+        if (found := parse(text)) <= 0:
+            raise InputError(f"must be > 0, got {shown(text)}")
+        return found
+
+    return read
+
+
+UNKNOWN = "unknown"
+"""What a file says of work that nobody knows."""
+
+
+def work(unknown_gpu_hours: float) -> Callable[[str], float]:
+    """Return a reader of a job's work; where it is unknown, this is taken for it."""
+
+    def read(text: str) -> float:
+        if text != UNKNOWN:
+            return positive(lambda said: parse_work(said).gpu_hours)(text)
+        if math.isinf(unknown_gpu_hours):
+            raise InputError("work must be given where there is no deadline, got unknown")
+        return unknown_gpu_hours
+
+    return read
+
+
+def count(text: str) -> int:
+    """Read a whole number that may be zero."""
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise InputError(f"must be a whole number >= 0, got {shown(text)}")
+    return int(text)
+
+
+def how_many(text: str) -> int:
+    """Read a whole number that is at least one."""
+    if (found := count(text)) < 1:
+        raise InputError(f"must be a whole number >= 1, got {shown(text)}")
+    return found
+
+
+def store_url(text: str) -> str:
+    """Read the URL of a store."""
+    parse_url(text)
+    return text
+
+
+def patience(text: str) -> float:
+    """Read how long a job may make no progress, in hours; `never` is forever."""
+    if text == "never":
+        return math.inf
+    try:
+        return positive(parse_duration_hours)(text)
+    except InputError as error:
+        raise InputError(f"{error}; or write 'never'") from error
+
+
+def wait(text: str) -> float:
+    """Read how long a job may go without GPUs before it rents on demand, in hours; `never` is forever."""
+    if text == "never":
+        return math.inf
+    try:
+        return parse_duration_hours(text)
+    except InputError as error:
+        raise InputError(f"{error}; or write 'never'") from error
+
+
+def weight(text: str) -> float:
+    """Read a priority: how many times as much as a usual job's an hour of a job's waiting counts."""
+    if not LEAST_WEIGHT <= (found := number(text)) <= MOST_WEIGHT:
+        must = f"must be in {LEAST_WEIGHT:g}..{MOST_WEIGHT:g}"
+        raise InputError(f"{must}, got {shown(text)}; 1 is a usual job, 2 one that matters twice as much")
+    return found
+
+
+def owner(text: str) -> str:
+    """Read whose job it is."""
+    if not _OWNER.fullmatch(text):
+        raise InputError(f"must be 1 to 100 characters of a name or an address, got {shown(text)}")
+    return text
+
+
+def yes_or_no(text: str) -> bool:
+    """Read `true` or `false`."""
+    if text.lower() not in ("true", "false"):
+        raise InputError(f"must be true or false, got {shown(text)}")
+    return text.lower() == "true"
+
+
+def accelerators(tree: Tree) -> Accelerators:
+    """Read `H100:1..8` and its kin, or the mapping `{H100: 8}`."""
+    if isinstance(tree, Section) and len(tree.entries) == 1:
+        ((gpu, entry),) = tree.entries.items()
+        return Accelerators(parse_accelerators(gpu).gpu, scalar(parse_range)(entry.value))
+    return scalar(parse_accelerators)(tree)
+
+
+def billing(text: str) -> Billing:
+    """Read how usage is billed."""
+    if text == "second":
+        return "second"
+    if text == "slot":
+        return "slot"
+    raise InputError(f"must be 'second' or 'slot', got {shown(text)}")
+
+
+def after_deadline(text: str) -> AfterDeadline:
+    """Read what becomes of work that is left at the deadline."""
+    for word in AFTER_DEADLINE:
+        if text == word:
+            return word
+    raise InputError(f"must be 'stop', 'finish-cheaply' or 'finish-fast', got {shown(text)}")
+
+
+def moment(now: datetime) -> Callable[[str], float]:
+    """Return a parser of durations and absolute times, both in hours from now."""
+
+    def read(text: str) -> float:
+        if not is_date(text):
+            return positive(parse_duration_hours)(text)
+        hours = (_time(text) - now).total_seconds() / 3600
+        if hours <= 0:
+            raise InputError(f"must be in the future, got {shown(text)}, {format_duration(-hours)} ago")
+        if hours > MAX_DURATION_HOURS:
+            raise InputError(f"must be within ten years, got {shown(text)}")
+        return hours
+
+    return read
+
+
+def due(now: datetime) -> Callable[[str], float]:
+    """Return a parser of deadlines, in hours from now; `none` is a job that just wants to be done soon."""
+    timed = moment(now)
+    return lambda text: math.inf if text == "none" else timed(text)
+
+
+def is_date(text: str) -> bool:
+    """Whether a text stands for an absolute time, whose distance depends on when it is read."""
+    return bool(_DATE.match(text.strip()))
+
+
+def _time(text: str) -> datetime:
+    try:
+        # YAML allows a space before the zone, ISO 8601 does not.
+        found = datetime.fromisoformat(re.sub(r"\s(?=[-+Z])", "", text.strip()))
+    except ValueError as error:
+        raise InputError(f"must be a time such as {_TIME_EXAMPLE}, got {shown(text)}") from error
+    if found.tzinfo is None:
+        remedy = "add Z for UTC or an offset such as +02:00"
+        raise InputError(f"a time must have a zone, as in {_TIME_EXAMPLE}, got {shown(text)}; {remedy}")
+    return found
+
+
+def market(folder: Path) -> Callable[[str], str]:
+    """Return a parser of market names and of paths relative to this folder, also several by commas."""
+
+    def placed(text: str) -> str:
+        return text if _MARKET_NAME.match(text) else str(folder / text)
+
+    def read(text: str) -> str:
+        return located(words(text), placed, folder)
+
+    return read
+
+
+def variables(mistakes: Mistakes) -> Callable[[Tree], dict[str, str | None]]:
+    """Return a reader of environment variables; it notes mistakes at each variable.
+
+    None stands for "as it is where the job is submitted".
+    """
+    return lambda tree: _variables(section(tree), mistakes, shown)
+
+
+def secrets(mistakes: Mistakes) -> Callable[[Tree], dict[str, str | None]]:
+    """Return a reader of variables that does not show what came instead: it may be a secret."""
+
+    def read(tree: Tree) -> dict[str, str | None]:
+        if not isinstance(tree, Section):
+            came = "a list" if isinstance(tree, Series) else "something else"
+            raise InputError(f"must be a mapping of names to values, got {came}; write 'secrets: {{NAME: }}'")
+        return _variables(tree, mistakes, lambda text: "another one, which is not shown")
+
+    return read
+
+
+def _variables(written: Section, mistakes: Mistakes, quoted: Callable[[str], str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for key, entry in written.entries.items():
+        try:
+            name = _variable(key, quoted)
+            found[name] = _variable_value(name, entry.value)
+        except InputError as error:
+            mistakes.add(entry.place, str(error))
+    return found
+
+
+def _variable(text: str, quoted: Callable[[str], str]) -> str:
+    if not _VARIABLE.fullmatch(text):
+        raise InputError(f"a variable must be letters, digits and '_', no digit first, got {quoted(text)}")
+    return text
+
+
+def _variable_value(key: str, tree: Tree) -> str | None:
+    if not isinstance(tree, Scalar):
+        raise InputError(f"the value of variable {key} must be text, got {describe(tree)}")
+    return None if tree.null else tree.text
+
+
+def policy(folder: Path) -> Callable[[Tree], Spec]:
+    """Return a reader of a policy as users write it; classes of their own are sought in this folder first."""
+
+    def read(tree: Tree) -> Spec:
+        spec = plugin_spec(tree)
+        if spec == AUTO:
+            return AUTO
+        named = spec if isinstance(spec, str) else next(iter(spec))
+        if named == AUTO:
+            raise InputError(f"{AUTO} takes no parameters, got some; write 'policy: {AUTO}'")
+        return _made(spec, named, policies, [*policies, AUTO], folder)
+
+    return read
+
+
+def allocator(folder: Path) -> Callable[[Tree], Spec]:
+    """Return a reader of the allocator of a fleet, written as a policy is."""
+
+    def read(tree: Tree) -> Spec:
+        spec = plugin_spec(tree)
+        named = spec if isinstance(spec, str) else next(iter(spec))
+        return _made(spec, named, allocators, allocators, folder)
+
+    return read
+
+
+def provider(folder: Path) -> Callable[[Tree], Spec]:
+    """Return a reader of a provider of machines, written as a policy is."""
+
+    def read(tree: Tree) -> Spec:
+        spec = plugin_spec(tree)
+        named = spec if isinstance(spec, str) else next(iter(spec))
+        return _made(spec, named, providers, providers, folder)
+
+    return read
+
+
+def plugin_spec(tree: Tree) -> Spec:
+    """Read `name`, `module:Class` or `{name: {parameter: value}}`."""
+    spec: Any = plain(tree)
+    if not isinstance(spec, str | dict) or not spec:
+        raise InputError(
+            f"must be a name, module:Class or {{name: {{parameter: value}}}}, got {describe(tree)}"
+        )
+    return spec
+
+
+def _made(spec: Spec, named: str, register: Register[Any], known: Iterable[str], folder: Path) -> Spec:
+    """Return a spec that was seen to make a plug-in."""
+    if not is_place(named) and named not in register:
+        raise InputError(unknown_name(one_of(register.kind), named, known))
+    whole = found_beside(spec, folder)
+    try:
+        register.make(whole)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        # Plug-ins of others check their parameters in their own ways.
+        raise InputError(f"{named}: parameters must fit the {register.kind}, got: {error}") from error
+    return whole

@@ -1,0 +1,174 @@
+"""The machines file: who rents machines out, which there are, and how many may be rented at which cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import get_args
+
+from slacktide.core.errors import InputError, shown
+from slacktide.core.register import Spec as PluginSpec
+from slacktide.core.units import parse_duration_hours, parse_money_usd
+from slacktide.core.yaml_fields import Fields, number, root, scalar, section
+from slacktide.core.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_text
+from slacktide.files import keys
+from slacktide.journal.events import Capacity
+from slacktide.journal.state.tickets import Spec
+from slacktide.providers.base import Provider, Renter, providers
+from slacktide.providers.renting import Renting
+from slacktide.providers.rules import Rules
+
+MACHINE_KEYS = ("provider", "pools", "max_machines", "max_usd_per_hour", "join_within")
+"""All keys of a machines file."""
+POOL_KEYS = ("gpus", "usd_per_hour")
+CAPACITIES: tuple[Capacity, ...] = get_args(Capacity)
+JOIN_WITHIN_HOURS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a machine of a pool has and costs."""
+
+    gpus: int
+    usd_per_hour: Mapping[Capacity, float]
+    """By the ways in which it may be rented."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachinesFile:
+    """All that a machines file says."""
+
+    provider: PluginSpec
+    """As written: a name, or a name with its settings."""
+    pools: Mapping[str, Offer]
+    max_machines: float = math.inf
+    max_usd_per_hour: float = math.inf
+    join_within_hours: float = JOIN_WITHIN_HOURS
+    path: str = "<text>"
+
+    def rules(self, speed: float = 1.0) -> Rules:
+        """Return what a keeper goes by; `speed` is how fast its clock runs against the wall's."""
+        plain = Rules()
+        return Rules(
+            usd_per_hour={spec[:2]: self.usd_per_hour(spec) for spec in self.specs()},
+            max_machines=self.max_machines,
+            max_usd_per_hour=self.max_usd_per_hour,
+            join_within_hours=self.join_within_hours * speed,
+            listed_within_hours=plain.listed_within_hours * speed,
+            leaked_after_hours=plain.leaked_after_hours * speed,
+            first_wait_hours=plain.first_wait_hours * speed,
+            longest_wait_hours=plain.longest_wait_hours * speed,
+        )
+
+    def specs(self) -> list[Spec]:
+        """Return every kind of machine that may be rented."""
+        return [
+            Spec(kind, name, pool.gpus) for name, pool in self.pools.items() for kind in pool.usd_per_hour
+        ]
+
+    def usd_per_hour(self, spec: Spec) -> float:
+        """Return what such a machine costs in an hour; 0 where the file does not say."""
+        offer = self.pools.get(spec.pool)
+        return 0.0 if offer is None else offer.usd_per_hour.get(spec.kind, 0.0)
+
+    def provider_for(self, renter: Renter) -> Provider:
+        """Make the provider for an owner; raises InputError when its settings are wrong."""
+        told = replace(renter, beside=self.folder)
+        if isinstance(self.provider, str):
+            return providers.make({self.provider: {"renter": told}})
+        ((name, settings),) = self.provider.items()
+        return providers.make({name: {**(settings or {}), "renter": told}})
+
+    def renting(self, renter: Renter, speed: float) -> Renting:
+        """Return what a back end rents by, for an owner; `speed` is how fast its clock runs."""
+        return Renting(self.provider_for(renter), self.rules(speed), tuple(self.specs()))
+
+    @property
+    def folder(self) -> Path:
+        """Where the file lies."""
+        return Path(self.path).absolute().parent
+
+
+def read_machines_file(path: str | Path) -> MachinesFile:
+    """Read a machines file; raises FileError with the place of every mistake."""
+    return parse_machines(read_text(path), path=path)
+
+
+def parse_machines(text: str, *, path: str | Path = "<text>") -> MachinesFile:
+    """Read the text of a machines file; `path` names it in messages, and its folder anchors other paths."""
+    mistakes = Mistakes(path)
+    tree = root(parse_tree(text, mistakes), path, kind="machines", least="provider and pools")
+    fields = Fields(tree, mistakes, MACHINE_KEYS)
+    fields.require("provider", "{ec2: {region: us-east-1, image: ami-0123}}")
+    fields.require("pools", "{us-east-1a/p4d.24xlarge: {gpus: 8, usd_per_hour: {spot: 12.0}}}")
+    provider = fields.read("provider", keys.provider(Path(path).absolute().parent), "")
+    pools = fields.read("pools", _pools(mistakes), {})
+    machines = fields.read("max_machines", scalar(_whole), math.inf)
+    usd = fields.read("max_usd_per_hour", scalar(keys.positive(_usd)), math.inf)
+    join = fields.read("join_within", scalar(keys.positive(parse_duration_hours)), JOIN_WITHIN_HOURS)
+    unpriced = [name for name, offer in pools.items() if not all(offer.usd_per_hour.values())]
+    if math.isfinite(usd) and unpriced:
+        must = "must come with a price > 0 of every pool"
+        fields.note("max_usd_per_hour", f"{must}, got none for {shown(unpriced[0])}; write its usd_per_hour")
+    mistakes.check()
+    return MachinesFile(
+        provider=provider, pools=pools, max_machines=machines, max_usd_per_hour=usd, join_within_hours=join,
+        path=str(path),
+    )  # fmt: skip
+
+
+def _pools(mistakes: Mistakes) -> Callable[[Tree], dict[str, Offer]]:
+    def read(tree: Tree) -> dict[str, Offer]:
+        entries = section(tree).entries
+        if not entries:
+            raise InputError("must name at least one pool, got none")
+        return {name: _pool(entry.value, mistakes, name) for name, entry in entries.items()}
+
+    return read
+
+
+def _pool(tree: Tree, mistakes: Mistakes, name: str) -> Offer:
+    try:
+        fields = Fields(section(tree), mistakes, POOL_KEYS, prefix=f"pools.{name}.")
+    except InputError as error:
+        mistakes.add(tree.place, f"pools.{name}: {error}")
+        return Offer(1, {})
+    fields.require("gpus", "8")
+    gpus = fields.read("gpus", scalar(_whole), 1)
+    free: dict[Capacity, float] = dict.fromkeys(CAPACITIES, 0.0)
+    return Offer(gpus, fields.read("usd_per_hour", _prices(mistakes, name), free))
+
+
+def _prices(mistakes: Mistakes, pool: str) -> Callable[[Tree], dict[Capacity, float]]:
+    """Return a reader of `{spot: 12.0, on-demand: 32.77}`, or of one price for both."""
+
+    def read(tree: Tree) -> dict[Capacity, float]:
+        if isinstance(tree, Scalar):
+            return dict.fromkeys(CAPACITIES, scalar(_usd)(tree))
+        fields = Fields(section(tree), mistakes, CAPACITIES, prefix=f"pools.{pool}.usd_per_hour.")
+        return {kind: fields.read(kind, scalar(_usd), 0.0) for kind in CAPACITIES if kind in fields}
+
+    return read
+
+
+def _whole(text: str) -> int:
+    found = keys.count(text)
+    if found < 1:
+        raise InputError(f"must be a whole number >= 1, got {shown(text)}")
+    return found
+
+
+def _usd(text: str) -> float:
+    """Read dollars as a plain number or with their unit."""
+    try:
+        found = parse_money_usd(text)
+    except InputError:
+        found = number(text)
+    if found < 0:
+        raise InputError(f"must be >= 0, got {shown(text)}")
+    return found
+
+
+__all__ = ["MachinesFile", "Offer", "parse_machines", "read_machines_file"]

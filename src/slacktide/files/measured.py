@@ -1,0 +1,202 @@
+"""Measured speedups out of CSV files: how fast a job ran on how many GPUs, row by row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from slacktide.core.errors import FileError, listed, shown, unknown_name
+from slacktide.core.speedup import LEAST_RATE, MOST_RATE, is_rate
+from slacktide.core.yaml_tree import read_text
+from slacktide.market.formats.reading.csv_rows import rows_of
+
+WIDTH_COLUMNS = ("gpus", "n_gpus", "num_gpus", "n_acc", "workers")
+"""What people call the column of widths."""
+RATE_COLUMNS = ("throughput", "speedup", "rate")
+"""Columns of which more is faster; so is every one that ends in `_per_s`."""
+TIME_COLUMNS = ("seconds", "minutes", "hours", "duration")
+"""Columns of which less is faster; so is every one that begins with `time`."""
+REPEAT_COLUMNS = ("run", "repeat", "trial", "seed")
+"""Columns that number the repeats of one measurement."""
+MAX_MEASURED_GPUS = 1_000_000
+"""Wider than any job that was ever measured."""
+_LISTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which rows and columns of a file are meant."""
+
+    where: Mapping[str, str] = field(default_factory=dict)
+    """Only rows that have these values in these columns."""
+    group: tuple[str, ...] = ()
+    """Columns whose values tell one series of measurements from another."""
+    rate: str | None = None
+    """The column of rates; found by its name if neither this nor `time` is given."""
+    time: str | None = None
+    """The column of times to finish, which are inverted."""
+
+
+class Rate(NamedTuple):
+    """How fast a job ran on this many GPUs, in whatever unit, and the line that says so."""
+
+    gpus: int
+    rate: float
+    line: int
+
+
+class Series(NamedTuple):
+    """The measurements of one group."""
+
+    group: Mapping[str, str]
+    rates: tuple[Rate, ...]
+
+    @property
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """Width and rate, by width; what was measured more than once is averaged."""
+        found: dict[int, list[float]] = {}
+        for one in self.rates:
+            found.setdefault(one.gpus, []).append(one.rate)
+        return tuple((float(gpus), math.fsum(rates) / len(rates)) for gpus, rates in sorted(found.items()))
+
+
+class _Row(NamedTuple):
+    line: int
+    cells: dict[str, str]
+
+
+class _Columns(NamedTuple):
+    width: str
+    speed: str
+    inverted: bool
+
+
+def read_measured(path: str | Path, choice: Choice | None = None) -> tuple[Series, ...]:
+    """Read measured rates, one series for each group; raises FileError with the line of a mistake."""
+    wanted, place = choice or Choice(), str(path)
+    rows = _rows(read_text(path), place)
+    columns = _columns(rows[0].cells, wanted, place)
+    chosen = _chosen(rows, wanted.where, place)
+
+    def key(row: _Row) -> tuple[str, ...]:
+        return tuple(row.cells[name] for name in wanted.group)
+
+    series = []
+    for values, members in groupby(sorted(chosen, key=key), key=key):
+        group = list(members)
+        _check_alike(group, columns, wanted, place)
+        rates = tuple(_rate(row, columns, place) for row in group)
+        series.append(Series(dict(zip(wanted.group, values, strict=True)), rates))
+    return tuple(series)
+
+
+def _rows(text: str, path: str) -> list[_Row]:
+    records = rows_of(text.removeprefix("\ufeff"), path)
+    header = next(records, None)
+    if header is None:
+        raise FileError("a table must have a header such as 'gpus,throughput', got no text", path=path)
+    names = [cell.strip() for cell in header.cells]
+    if len(names) == 1 and ";" in names[0]:
+        raise FileError("columns must be separated by ',', got ';'", path=path, line=header.number)
+    for name in names:
+        if names.count(name) > 1:
+            message = f"a column must come once, got {shown(name)} twice"
+            raise FileError(message, path=path, line=header.number)
+    found = []
+    for line, cells in records:
+        if len(cells) != len(names):
+            message = f"a row must have {len(names)} cells like the header, got {len(cells)}"
+            raise FileError(message, path=path, line=line)
+        found.append(_Row(line, dict(zip(names, (cell.strip() for cell in cells), strict=True))))
+    if not found:
+        raise FileError("a table must have rows below its header, got none", path=path)
+    return found
+
+
+def _columns(names: Iterable[str], choice: Choice, path: str) -> _Columns:
+    """Find the columns by the names that were given, else by those that people use."""
+    known = list(names)
+    for name in (*choice.where, *choice.group, choice.rate, choice.time):
+        if name is not None and name not in known:
+            raise FileError(unknown_name("a column", name, known), path=path, line=1)
+    width = _one([name for name in known if name.lower() in WIDTH_COLUMNS], "gpus", known, path)
+    if choice.rate is not None or choice.time is not None:
+        return _Columns(width, choice.rate or choice.time or "", choice.rate is None)
+    rates = [name for name in known if name.lower() in RATE_COLUMNS or name.lower().endswith("_per_s")]
+    times = [name for name in known if name.lower() in TIME_COLUMNS or name.lower().startswith("time")]
+    speed = _one(rates + times, "throughput", known, path)
+    return _Columns(width, speed, speed in times)
+
+
+def _one(found: list[str], example: str, known: list[str], path: str) -> str:
+    if not found:
+        message = f"a table must have a column such as {example!r}, got only: {listed(known)}"
+        raise FileError(message, path=path, line=1)
+    if len(found) > 1:
+        remedy = "name the one you mean with 'rate' or 'time'" if example != "gpus" else "keep one"
+        message = f"one column such as {example!r} must be there, got {listed(found)}; {remedy}"
+        raise FileError(message, path=path, line=1)
+    return found[0]
+
+
+def _chosen(rows: list[_Row], where: Mapping[str, str], path: str) -> list[_Row]:
+    chosen = rows
+    for name, value in where.items():
+        values = sorted({row.cells[name] for row in chosen})
+        chosen = [row for row in chosen if row.cells[name] == value]
+        if not chosen:
+            listed = ", ".join(values[:_LISTED]) + (", …" if len(values) > _LISTED else "")
+            raise FileError(f"{name} must be one of {listed}, got {shown(value)}", path=path)
+    return chosen
+
+
+def _check_alike(rows: list[_Row], columns: _Columns, choice: Choice, path: str) -> None:
+    """Refuse to average what was not measured alike: two models, two kinds of GPU."""
+    told = {columns.width, columns.speed, *choice.group, *choice.where, *REPEAT_COLUMNS}
+    first: dict[str, _Row] = {}
+    for row in rows:
+        other = first.setdefault(row.cells[columns.width], row)
+        differing = next(
+            (name for name in row.cells if name not in told and row.cells[name] != other.cells[name]), None
+        )
+        if differing is not None:
+            both = f"{shown(other.cells[differing])} and {shown(row.cells[differing])}"
+            raise FileError(
+                f"rows of one width must be repeats, got {row.cells[columns.width]} GPUs in lines "
+                f"{other.line} and {row.line} with {differing} {both}; choose one, or group by {differing}",
+                path=path,
+                line=row.line,
+            )
+
+
+def _rate(row: _Row, columns: _Columns, path: str) -> Rate:
+    width = _number(row, columns.width, path)
+    if not 1 <= width <= MAX_MEASURED_GPUS or width != int(width):
+        raise _refused(row, columns.width, f"must be a whole number in 1..{MAX_MEASURED_GPUS}", path)
+    speed = _number(row, columns.speed, path)
+    rate = 1 / speed if columns.inverted and speed > 0 else speed
+    if not speed > 0:
+        raise _refused(row, columns.speed, "must be > 0", path)
+    if not is_rate(rate):
+        raise _refused(row, columns.speed, f"must be a rate in {LEAST_RATE:g}..{MOST_RATE:g}", path)
+    return Rate(int(width), rate, row.line)
+
+
+def _number(row: _Row, name: str, path: str) -> float:
+    text = row.cells[name]
+    try:
+        # float() would also read 1_000, which nobody else does.
+        found = float(text) if "_" not in text else math.nan
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise _refused(row, name, "must be a number", path)
+    return found
+
+
+def _refused(row: _Row, name: str, must: str, path: str) -> FileError:
+    return FileError(f"{name} {must}, got {shown(row.cells[name])}", path=path, line=row.line)

@@ -1,0 +1,75 @@
+"""How a job that reports nothing itself is heard: a pattern that finds progress in what it prints.
+
+A pattern is tried on every line of somebody's log, so what could take forever is refused here: repeats of
+groups, references back and looks around. What is left takes a bounded time on a line of bounded length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from slacktide.core.errors import InputError, shown
+from slacktide.core.yaml_fields import Fields, scalar, section
+from slacktide.core.yaml_tree import Mistakes, Tree
+
+LONGEST_PATTERN = 200
+MOST_REPEATS = 4
+"""Repeats without an end in one pattern, such as `\\d+`: each makes the worst line slower."""
+
+_TOKEN = re.compile(
+    r"""(?P<escape>\\.) | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\]) | (?P<odd>\(\?(?!:|P<\w+>))
+    | (?P<open>\((?:\?(?::|P<\w+>))?) | (?P<close>\)) | (?P<repeat>[*+?]|\{\d*,?\d*\}) | (?P<plain>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def progress(mistakes: Mistakes) -> Callable[[Tree], str | None]:
+    """Return a reader of `progress: {log: PATTERN}`; it notes mistakes at their own keys."""
+
+    def read(tree: Tree) -> str | None:
+        fields = Fields(section(tree), mistakes, ("log",), prefix="progress.")
+        fields.require("log", r"'step (\d+)/(\d+)'")
+        return fields.read("log", scalar(log_pattern), None)
+
+    return read
+
+
+def log_pattern(text: str) -> str:
+    """Read a pattern with one group (a share or percent) or two (done and total); raises InputError."""
+    if len(text) > LONGEST_PATTERN:
+        raise InputError(f"a pattern must have at most {LONGEST_PATTERN} characters, got {len(text)}")
+    try:
+        groups = re.compile(text.encode()).groups
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InputError(f"must be a regular expression, got {shown(text)}: {error}") from error
+    if groups not in (1, 2):
+        raise InputError(
+            f"a pattern must have one group (a share, or percent) or two (done and total), got {groups}; "
+            r"write for instance 'step (\d+)/(\d+)'"
+        )
+    _check_bounded(text)
+    return text
+
+
+def _check_bounded(text: str) -> None:
+    """Refuse what can take forever on one line."""
+    repeats, before = 0, ""
+    for token in _TOKEN.finditer(text):
+        kind, word = str(token.lastgroup), token.group()
+        if kind == "odd" or (kind == "escape" and word[1].isdecimal() and word[1] != "0"):
+            raise InputError(f"a pattern must not use lookaround, backreferences or flags, got {shown(text)}")
+        if kind == "repeat" and before == "repeat" and word != "?":
+            raise InputError(f"a pattern must not repeat a repeat, got {shown(text)}")
+        if kind == "repeat" and before == "close" and word != "?":
+            raise InputError(
+                f"a pattern must not repeat a group, because that can take forever, got {shown(text)}; "
+                r"repeat single characters, as in \d+"
+            )
+        repeats += kind == "repeat" and word != "?"
+        before = kind
+    if repeats > MOST_REPEATS:
+        raise InputError(
+            f"a pattern must have at most {MOST_REPEATS} repeats, got {repeats} in {shown(text)}; "
+            "leave out what does not need to match: a pattern may begin anywhere in a line"
+        )

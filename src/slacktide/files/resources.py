@@ -1,0 +1,101 @@
+"""What a job file says of the GPUs a job may use: one type, or any of several, each where it is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from slacktide.core.errors import InputError, shown
+from slacktide.core.types import PoolChoice
+from slacktide.core.units import Accelerators
+from slacktide.core.yaml_fields import Fields, number, scalar, section
+from slacktide.core.yaml_tree import Mistakes, Series, Tree, describe
+from slacktide.files import keys
+
+MAX_SPEED = 1000.0
+"""No GPU is this many times as fast as another one in use."""
+MAX_CHOICES = 256
+_MAX_INFRA = 200
+
+_OUTER = ("accelerators", "infra", "any_of")
+_INNER = ("accelerators", "infra", "speed")
+
+
+class Resources(NamedTuple):
+    """The GPU that work is counted on, all widths, and the choices where there are any."""
+
+    gpu: str
+    widths: tuple[int, ...]
+    pools: tuple[PoolChoice, ...] = ()
+
+
+ONE_GPU = Resources("GPU", (1,))
+"""What a file means that says nothing readable."""
+
+
+def resources(mistakes: Mistakes) -> Callable[[Tree], Resources]:
+    """Return a reader of `resources`, which notes every mistake at its place."""
+    return lambda tree: _resources(tree, mistakes)
+
+
+def _resources(tree: Tree, mistakes: Mistakes) -> Resources:
+    fields = Fields(section(tree), mistakes, _OUTER, prefix="resources.")
+    if "any_of" not in fields:
+        fields.require("accelerators", "H100:1..8")
+    gpus = fields.read("accelerators", keys.accelerators, None)
+    infra = fields.read("infra", scalar(_infra), "")
+    if "any_of" in fields:
+        choices = fields.read("any_of", lambda each: _choices(each, mistakes, gpus, infra), ())
+        return _union(choices) if choices else ONE_GPU
+    if gpus is None:
+        return ONE_GPU
+    return Resources(*gpus, (PoolChoice(gpus.gpu, infra, gpus.widths),) if infra else ())
+
+
+def _choices(tree: Tree, mistakes: Mistakes, gpus: Accelerators | None, infra: str) -> tuple[PoolChoice, ...]:
+    """Read a list of choices; what one of them leaves out is as it stands beside `any_of`."""
+    if not isinstance(tree, Series) or not tree.items:
+        came = "an empty list" if isinstance(tree, Series) else describe(tree)
+        raise InputError(f"must be a list such as [{{accelerators: H100:1..8}}], got {came}")
+    if len(tree.items) > MAX_CHOICES:
+        raise InputError(f"must be a list of at most {MAX_CHOICES} choices, got {len(tree.items)}")
+    read = [_choice(item, which, mistakes, gpus, infra) for which, item in enumerate(tree.items, start=1)]
+    return tuple(choice for choice in read if choice is not None)
+
+
+def _choice(
+    tree: Tree, which: int, mistakes: Mistakes, gpus: Accelerators | None, infra: str
+) -> PoolChoice | None:
+    prefix = f"resources.any_of[{which}]"
+    try:
+        fields = Fields(section(tree), mistakes, _INNER, prefix=f"{prefix}.")
+    except InputError as error:
+        mistakes.add(tree.place, f"{prefix}: {error}")
+        return None
+    if gpus is None:
+        fields.require("accelerators", "H100:1..8")
+    own = fields.read("accelerators", keys.accelerators, gpus)
+    place = fields.read("infra", scalar(_infra), infra)
+    speed = fields.read("speed", scalar(_speed), 1.0)
+    return None if own is None else PoolChoice(own.gpu, place, own.widths, speed)
+
+
+def _union(choices: Sequence[PoolChoice]) -> Resources:
+    """Put choices together. The reference is the first of speed 1, or the first where none has it."""
+    reference = next((choice for choice in choices if choice.speed == 1.0), choices[0])
+    widths = sorted({width for choice in choices for width in choice.widths})
+    return Resources(reference.gpu, tuple(widths), tuple(choices))
+
+
+def _infra(text: str) -> str:
+    """Read where: words with `/` between them, each a name or `*`."""
+    parts = text.strip().split("/")
+    if len(text) > _MAX_INFRA or not all(part.strip() == part and part for part in parts):
+        raise InputError(f"must be a cloud, region or zone, such as gcp/us-central1-a, got {shown(text)}")
+    return text.strip()
+
+
+def _speed(text: str) -> float:
+    if not 0 < (found := number(text)) <= MAX_SPEED:
+        raise InputError(f"must be > 0 and <= {MAX_SPEED:g}, got {shown(text)}; 1 is the reference GPU")
+    return found

@@ -1,0 +1,4 @@
+"""Events as JSON text and back, exactly.
+
+Begin with `codec`; `old_journals` reads what earlier versions wrote.
+"""

@@ -1,0 +1,521 @@
+"""What can happen to a job: the facts that the journal keeps, and from which all state is folded.
+
+Every event says when, to which job, who did it, and why. Hours are on the market's clock and slots are the
+market's, except where they say otherwise. An event is a plain frozen value of numbers, texts and the nouns
+of `slacktide.core.types` and `slacktide.physics.ledger`; a store writes it down and gives it back
+unchanged. Names are past participles: a fact, not an order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, NamedTuple, TypeAlias
+
+from slacktide.core.types import JobState, Quote, Wish
+from slacktide.physics.ledger import Priced
+from slacktide.physics.pace import Pace
+
+Actor: TypeAlias = Literal["engine", "market", "user", "worker"]
+Status: TypeAlias = Literal["succeeded", "failed", "cancelled", "budget_exhausted", "deadline_missed"]
+Ending: TypeAlias = Literal[
+    "succeeded", "failed", "cancelled", "budget_exhausted", "deadline_missed", "released"
+]
+"""What a job is about to be: over in one of the ways above, or let go until a controller takes it up."""
+Capacity: TypeAlias = Literal["spot", "on-demand"]
+"""How a machine is rented."""
+Cause: TypeAlias = Literal[
+    "", "no-capacity", "refused", "spent", "interrupted", "gone", "unlisted", "never-joined", "unfit",
+    "not-wanted",
+]  # fmt: skip
+"""What closed a ticket; empty where nobody said so.
+
+There was no machine (`no-capacity`, `refused`); it had come and gone before it was seen (`spent`), was taken
+back (`interrupted`), ended otherwise (`gone`), or is not listed any more; or it was given back.
+"""
+Sight: TypeAlias = Literal["feed", "tried"]
+"""What a job that may move is shown of its pools: all that they offer, or prices and what its tries told."""
+Health: TypeAlias = Literal["measuring", "on-time", "at-risk", "late-expected", "late"]
+"""The outlook of a job, from its first minutes to a deadline that cannot be met any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened."""
+
+    job: str = ""
+    """The job's id; empty for what concerns the controller."""
+    at_hours: float
+    """Hours on the market clock since the clock was set."""
+    actor: Actor = "engine"
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalMade(Event):
+    """A journal was begun; what it is called by whoever works for it, wherever its file lies."""
+
+    id: str
+    """Random: the owner of all workers and folders. Of two the first one counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSet(Event):
+    """The market clock was set: hour 0 is `epoch_utc`, and it runs `speed` times as fast as the wall's."""
+
+    epoch_utc: str
+    speed: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockAnchored(Event):
+    """The market clock stood at `at_hours` at this moment, and is counted on from here."""
+
+    utc: str
+    """The moment by the wall clock."""
+    boot_id: str
+    """Which boot of the machine it was; empty where the system does not tell."""
+    boot_s: float
+    """The moment in seconds since that boot, sleep included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened(Event):
+    """A controller took charge of the journal."""
+
+    pid: int
+    host: str
+    version: str
+    backend: str = "local"
+    """The back end that its workers run on."""
+    machines: str = ""
+    """The machines file that it rents by; empty: it rents none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed(Event):
+    """A controller let go of the journal; nothing is held any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteOpened(Event):
+    """The first job fixed the market of all jobs: on which it runs, and where it stands on the clock."""
+
+    market: str
+    """What to open the market with, as JSON: source and options."""
+    start_utc: str
+    """The market's own time at `at_hours`, when one of its slots begins."""
+    digest: str = ""
+    """SHA-256 of the market's numbers as it was opened, of a feed those before `start_utc`; empty in journals
+    of before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionAsked(Event):
+    """A user asked that a job be run; whoever is the controller, now or next, answers it once."""
+
+    key: str
+    """Names the request: asking again with the same key asks for the same job."""
+    text: str
+    """The job file as it was read, without the values of its secrets."""
+    path: str
+    envs: Mapping[str, str] = field(default_factory=dict)
+    """Variables taken over from where it was asked, in journals of before; now they stand elsewhere."""
+    policy: str = ""
+    """The policy that is wanted, as JSON; empty: the controller's, else the job file's."""
+    pool: str = ""
+    """The pool that is wanted; empty: the cheapest one."""
+    job_class: str = ""
+    """The class of the controller's fleet that it is of; empty: the job file's, if it names one."""
+    sight: Sight = "feed"
+    """What it is to be shown of its pools, if it may move."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionRefused(Event):
+    """The controller answered a request with no, and `why`."""
+
+    key: str
+    exit_code: int
+    """What kind of no it is: 2 for bad input, 3 for what cannot be met."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted(Event):
+    """A job was submitted."""
+
+    text: str
+    """The job file as it was read."""
+    submitted_utc: str
+    """When it was submitted, by the wall clock; absolute deadlines are counted from here."""
+    path: str
+    """Where it lay: relative paths in it are meant from there."""
+    policy: str
+    """The policy that will run it, as JSON: a name or {name: {parameter: value}}."""
+    learning: bool = False
+    """Whether the learner chose the policy and is to be told the outcome."""
+    market: str = ""
+    """What to open the market with, as JSON: source and options."""
+    pool: str = ""
+    """Where it runs; of a job that may move the pool in which its slots are counted."""
+    slot_hours: float
+    start_slot: int
+    """The slot of the market at which the job's own slot 0 lies."""
+    origin_hours: float | None = None
+    """When that slot began, on the market's clock; None: just when the job was submitted."""
+    fleet: str = ""
+    """The fleet file of the stream that the job is one of, as it was read; empty for a job by itself."""
+    fleet_path: str = ""
+    fleet_class: str = ""
+    """Which of the fleet's classes the job is of; in journals of before only its file says so."""
+    envs: Mapping[str, str] = field(default_factory=dict)
+    """Variables taken over from where it was submitted, in journals of before; now they stand elsewhere."""
+    work_gpu_hours: float = 0.0
+    """What is to be done, so that a list of jobs need not read their files; 0 in journals of before."""
+    deadline_hours: float = math.inf
+    """From the submission on; infinite for a job without a deadline."""
+    key: str = ""
+    """The request that this answers; empty where the controller's own process handed the job in."""
+    pools: tuple[str, ...] = ()
+    """The pools among which it may move, as its states number them; empty: it stays where it is."""
+    sight: Sight = "feed"
+    """What it is shown of these pools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preempted(Event):
+    """Spot workers were taken away."""
+
+    slot: int
+    spot_before: int
+    spot_left: int
+    lost_gpu_hours: float
+    """Work since the last checkpoint that went with them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided(Event):
+    """What a job is to hold from `at_hours` on; written before anyone acts on it."""
+
+    slot: int
+    quote: Quote
+    state: JobState
+    """What the job held and had done; spot that the market took is already gone from it."""
+    pool: str
+    spot_gpus: int
+    on_demand_gpus: int
+    """The GPUs the job will have: the wish, cut to what can be had."""
+    wanted_spot_gpus: int
+    wanted_on_demand_gpus: int
+    signals: Mapping[str, float] = field(default_factory=dict)
+    """What the rule in `why` read."""
+    memory: tuple[float, ...] = ()
+    attempt: int
+    """Number of the set of workers; a new one begins whenever the set changes."""
+    until_hours: float = math.inf
+    """When letting go must begin at the latest, because the money ends, or the time of a job that stops at
+    its deadline."""
+    ending: Ending | None = None
+    """Set when the workers are being let go for good: what the job will be once they are gone."""
+    lost_gpu_hours: float = 0.0
+    """Work that is thrown away by changing the workers: a job without checkpoints begins anew."""
+    wanted_pool: str = ""
+    """Where the first wish was to be had; empty for a job that stays in its pool."""
+    instead: tuple[Wish, ...] = ()
+    """What was to be tried after the first wish, in this order."""
+    missed: int = 0
+    """How many wishes no pool had the GPUs for, before the one that is held; all of them: nothing is."""
+    unstocked: tuple[int, ...] = ()
+    """Which of those, counted from 0, had the spot and lacked on-demand GPUs."""
+    moved_from: str = ""
+    """The pool that it leaves to be in `pool`; empty where it stays or has not worked anywhere yet."""
+    move_usd: float = 0.0
+    """What it will cost to take its checkpoint along."""
+    move_hours: float = 0.0
+    """How long that takes, beside the restart."""
+    notice_hours: float | None = None
+    """In this time spot goes that the job holds, as it was warned when it was decided; None: it was not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lived(Event):
+    """A stretch of time passed with one holding: what it did and cost. The bill is the sum of these."""
+
+    priced: Priced
+    state: JobState
+    """The job at the end of the stretch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held(Event):
+    """What a job really holds changed; from `at_hours` on this is what it pays for, whatever was ordered."""
+
+    attempt: int
+    spot_gpus: int
+    on_demand_gpus: int
+    pending_gpus: int = 0
+    """Ordered and not there yet: not paid for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost(Event):
+    """A set of workers is lost though nobody here ended it: its machines went, or somebody told it to stop.
+
+    It is no failure of the job. Spot machines that went are told as `Preempted`, too.
+    """
+
+    attempt: int
+    on_demand_gpus: int = 0
+    """Machines on demand that went."""
+    lost_gpu_hours: float = 0.0
+    """Work since the last checkpoint that went with them."""
+    checkpointed_gpu_hours: float = 0.0
+    """Work that was safe at that moment; losses without any in between count as one row of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked(Event):
+    """Something keeps a job from going on, and `why`; no other job is concerned, and it can be cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unblocked(Event):
+    """What kept a job from going on is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedTroubled(Event):
+    """The market's feed misbehaves, and `why`: its last good rows are used; empty: it is well again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSized(Event):
+    """A fleet asked for this many nodes, those on their way included; it has no machines before the first."""
+
+    fleet: str
+    """Names the fleet."""
+    nodes: int
+    node_gpus: int
+    provisioning_hours: float
+    """From asking for a node until it can be used."""
+    idle_grace_hours: float
+    """How long a node that nobody needs is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept(Event):
+    """Machines of a fleet were paid for that no job used: on their way, idle, or the rest of nodes in use."""
+
+    fleet: str
+    priced: Priced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered(Event):
+    """A fleet's allocator was asked and wrote down all it knows; the rest it learns from later events."""
+
+    fleet: str
+    memory: str = ""
+    """Its own words, as JSON; empty where it knows what it wrote down the last time."""
+    reserved_usd: float | None = None
+    """What it keeps for deadlines that were promised, should all spot be gone; None where it does not say."""
+    usd_per_job_hour: float | None = None
+    """What an hour of a job's waiting was worth to it; None where it does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFailed(Event):
+    """A worker ended although nobody asked it to."""
+
+    attempt: int
+    rank: int
+    exit_code: int
+    """Negative: the signal that ended it."""
+    checkpointed_gpu_hours: float
+    """Work that was safe at that moment; failures without any in between count as one row of them."""
+    lost_gpu_hours: float = 0.0
+    """Work since the last checkpoint that has to be done again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stalled(Event):
+    """A job reported no progress for longer than it may."""
+
+    attempt: int
+    silent_s: float
+    checkpointed_gpu_hours: float
+    lost_gpu_hours: float = 0.0
+    """Work since the last checkpoint that has to be done again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarted(Event):
+    """The same holding was begun again with new workers, after a failure or a loss."""
+
+    attempt: int
+    delay_s: float
+    """How long to wait before, in seconds of the wall clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionAsked(Event):
+    """A user asked that spot workers be taken away, to see what happens."""
+
+    spot_gpus: int | None = None
+    """How many; None means all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancellationAsked(Event):
+    """A user asked that a job be ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthChanged(Event):
+    """The outlook of a job changed."""
+
+    health: Health
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released(Event):
+    """All workers of a job were let go though it has not ended: the controller stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockJumped(Event):
+    """The clock moved in a way that time does not; slots that nobody saw were lived as they were held."""
+
+    from_hours: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(Event):
+    """A job is over."""
+
+    status: Status
+    finish_hours: float
+    """Hours from the job's start until the work was done; infinite when it was not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaceRevised(Event):
+    """A job's pace was measured; `why` says it in words."""
+
+    gpus: int
+    """The width on which it was measured."""
+    measured_hours: float
+    """How long."""
+    pace: Pace
+    """What is believed of it now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned(Event):
+    """The choice among policies learned from a job that ended."""
+
+    policy: str
+    share: float
+    """What it earned between the least and the most it could have, in [0, 1]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed(Event):
+    """New workers reported where they go on: what was really lost since the last report."""
+
+    attempt: int
+    before_gpu_hours: float
+    """The most that was reported before."""
+    after_gpu_hours: float
+    """What these workers reported first."""
+    lost_gpu_hours: float
+    """The work in between, which was lost."""
+    expected_gpu_hours: float
+    """What losses since then had been expected to cost; the bill counts what was measured instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rented(Event):
+    """A machine is to be rented: a ticket for it was opened, before any provider is asked with it."""
+
+    ticket: str
+    """Names the machine to its provider; never used twice."""
+    capacity: Capacity
+    pool: str
+    gpus: int
+    usd_per_hour: float
+    """What the whole machine costs, as far as was known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined(Event):
+    """The machine of a ticket is ready for use."""
+
+    ticket: str
+    machine: str
+    """What its provider calls it."""
+    address: str
+    boot_hours: float
+    """From opening the ticket until now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned(Event):
+    """A ticket was closed, and `why`; written before its machine is ended, where it has one."""
+
+    ticket: str
+    left: bool = False
+    """Whether a machine may still be there that has to be ended."""
+    cause: Cause = ""
+    """The same as `why`, in one word."""
+    ended_utc: str = ""
+    """When its machine ended, by its provider's account; empty where that is not told or not over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaked(Event):
+    """A machine still costs money though no open ticket explains it and its provider was told to end it."""
+
+    machine: str
+    """What its provider calls it."""
+    ticket: str
+    """The ticket that it carries, which is closed or was never in this journal."""
+    capacity: Capacity
+    pool: str
+    gpus: int
+    usd_per_hour: float
+    """What the whole machine costs, as far as is known."""
+    stray_hours: float
+    """For how long it has been seen like this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaimed(Event):
+    """A machine that had leaked is not listed as running any more."""
+
+    machine: str
+
+
+KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in (
+        JournalMade, ClockSet, ClockAnchored, Opened, Closed, SiteOpened, SubmissionAsked, SubmissionRefused,
+        Submitted, Preempted, Decided, Held, Lived, Lost, Blocked, Unblocked, FeedTroubled, ClusterSized,
+        Kept, Remembered, WorkerFailed, Stalled, Restarted, PreemptionAsked, CancellationAsked, HealthChanged,
+        Released, ClockJumped, Ended, Learned, PaceRevised, Resumed, Rented, Joined, Returned,
+        Leaked, Reclaimed,
+    )
+}  # fmt: skip
+"""Every kind of event by its name, which is how a store writes it."""
+
+
+class Record(NamedTuple):
+    """An event as it stands in a journal."""
+
+    seq: int
+    """Its place; 1 is the first."""
+    time_utc: datetime
+    """When it was written, by the wall clock."""
+    event: Event

@@ -1,0 +1,43 @@
+"""What the jobs of a journal that have ended came to, added up, so that nobody need look at each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from slacktide.journal.state.track import Track
+
+
+class Spent(NamedTuple):
+    """What jobs of one pool cost, and held."""
+
+    spot_usd: float = 0.0
+    on_demand_usd: float = 0.0
+    spot_gpu_hours: float = 0.0
+    on_demand_gpu_hours: float = 0.0
+
+    def plus(self, other: Spent) -> Spent:
+        """Return both together."""
+        return Spent(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+@dataclass(slots=True)
+class EndedSums:
+    """How many jobs ended how, and what they cost."""
+
+    states: dict[str, int] = field(default_factory=dict)
+    """How many ended in each state."""
+    pools: dict[str, Spent] = field(default_factory=dict)
+    """What they spent, by the pool in which they were submitted."""
+
+    def add(self, track: Track) -> None:
+        """Count a job that has just ended."""
+        self.states[track.status] = self.states.get(track.status, 0) + 1
+        pool = track.submitted.pool
+        self.pools[pool] = self.pools.get(pool, Spent()).plus(spent_by(track))
+
+
+def spent_by(track: Track) -> Spent:
+    """Return what one job has spent so far."""
+    bill = track.bill
+    return Spent(bill.spot_usd, bill.on_demand_usd, bill.spot_gpu_hours, bill.on_demand_gpu_hours)

@@ -1,0 +1,136 @@
+"""One fleet of a journal as far as its events tell it: its jobs, its machines, what its allocator knows."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from slacktide.budget.allowance import Spending
+from slacktide.budget.cluster import Cluster
+from slacktide.core.types import TIME_TOLERANCE_HOURS
+from slacktide.journal.events import ClusterSized, Kept, Lived, Remembered, Submitted
+
+
+class Span(NamedTuple):
+    """Some hours through which a job held this many GPUs."""
+
+    from_hours: float
+    to_hours: float
+    gpus: int
+    """On demand."""
+    spot_gpus: int = 0
+    pool: str = ""
+
+
+@dataclass(slots=True)
+class FleetTrack:
+    """The jobs that one allocator decides about; all hours are on the market's clock."""
+
+    key: str
+    first: Submitted
+    """Its first job, which says all there is to say of the fleet."""
+    began_hours: float
+    """When that was submitted: an allocator counts from there."""
+    present: tuple[str, ...] = ()
+    """Its jobs that have not ended, in the order they came."""
+    came: int = 0
+    """How many jobs there ever were."""
+    of_class: dict[str, int] = field(default_factory=dict)
+    """How many there ever were of each class."""
+    spent_gpu_hours: float = 0.0
+    """GPU-hours of all stretches that are over, the machines' own included."""
+    memory: str = ""
+    """What its allocator wrote down last, as JSON; empty before the first time."""
+    memory_seq: int = 0
+    """The event up to which the journal is in that memory."""
+    reserved_usd: float | None = None
+    """What that keeps for promised deadlines; None where it does not say."""
+    usd_per_job_hour: float | None = None
+    """What an hour of a job's waiting is worth to it; None where it does not say."""
+    asked_hours: float = -math.inf
+    """When it wrote down something last, so when it was asked."""
+    asked_about: tuple[str, ...] | None = None
+    """The jobs that were present then."""
+    cluster: Cluster = field(default_factory=lambda: Cluster(1, 0.0, 0.0))
+    accounted_hours: float = 0.0
+    """Up to when machines that no job used are accounted for."""
+    recent: tuple[Span, ...] = ()
+    """What its jobs held since then, or in the last slot, in stretches that are over."""
+    spending: Spending = field(default_factory=Spending)
+    """What the stretches of its jobs cost, by when they ended."""
+
+    @property
+    def origin_hours(self) -> float:
+        """When the slot of the market began in which its first job came: the clock of a fleet on a market."""
+        origin = self.first.origin_hours
+        return self.began_hours if origin is None else origin
+
+    def tell(self, seq: int, event: Lived | Kept | ClusterSized | Remembered) -> None:
+        """Take an event of this fleet into account."""
+        match event:
+            case Lived():
+                self._lived(event)
+            case Kept():
+                self._paid(event.priced.stretch.gpus * event.priced.stretch.held_hours)
+                self._accounted(event.priced.stretch.to_hours)
+            case ClusterSized():
+                self._accounted(event.at_hours)
+                self._sized(event)
+            case Remembered():
+                self.memory, self.memory_seq = event.memory or self.memory, seq
+                self.reserved_usd, self.usd_per_job_hour = event.reserved_usd, event.usd_per_job_hour
+                self.asked_hours, self.asked_about = event.at_hours, self.settled_at(event.at_hours)
+
+    def _lived(self, event: Lived) -> None:
+        one = event.priced.stretch
+        self._paid(one.gpus * one.held_hours)
+        self.spending.add(one.to_hours, event.priced.charge.usd)
+        if one.gpus and one.to_hours > self.accounted_hours:
+            span = Span(one.from_hours, one.to_hours, one.on_demand_gpus, one.spot_gpus, one.pool)
+            self.recent = (*self._still_told(one.to_hours), span)
+
+    def _still_told(self, now_hours: float) -> tuple[Span, ...]:
+        """Return what is to be kept of what jobs held: for machines all since they were accounted for.
+
+        Without any, only the border of the present slot is ever asked about.
+        """
+        if self.cluster.rented or self.accounted_hours > self.began_hours:
+            return self.recent
+        since = now_hours - self.first.slot_hours
+        return tuple(span for span in self.recent if span.to_hours > since)
+
+    def spans_after(self, hours: float) -> list[Span]:
+        """Return what was held in stretches that are over by now and were not at this moment.
+
+        A slot's border is decided about when it is seen, and workers may have gone between the two.
+        """
+        after = hours + TIME_TOLERANCE_HOURS
+        return [span for span in self.recent if span.from_hours <= after < span.to_hours]
+
+    def held_after(self, hours: float) -> int:
+        """Return the on-demand GPUs of stretches that are over by now and were not at this moment."""
+        return sum(span.gpus for span in self.spans_after(hours))
+
+    def settled_at(self, hours: float) -> tuple[str, ...] | None:
+        """Return the jobs about which nothing is left to be asked; None where GPUs became free since."""
+        return None if any(span.gpus + span.spot_gpus for span in self.spans_after(hours)) else self.present
+
+    def _paid(self, gpu_hours: float) -> None:
+        self.spent_gpu_hours += gpu_hours
+
+    def _accounted(self, hours: float) -> None:
+        self.accounted_hours = max(self.accounted_hours, hours)
+        self.cluster.arrive(self.accounted_hours)
+        after = self.accounted_hours + TIME_TOLERANCE_HOURS
+        self.recent = tuple(span for span in self.recent if span.to_hours > after)
+
+    def _sized(self, event: ClusterSized) -> None:
+        self.cluster.take_form(event.node_gpus, event.provisioning_hours, event.idle_grace_hours)
+        self.cluster.ask(event.nodes, event.at_hours)
+
+
+def key_of(submitted: Submitted) -> str:
+    """Return the name of the fleet that a job is of: the same for the same file and allocator."""
+    return hashlib.sha256(f"{submitted.fleet}\0{submitted.policy}".encode()).hexdigest()[:12]

@@ -1,0 +1,97 @@
+"""The world, kept in the journal for the next reader, who then folds only what came later.
+
+A snapshot is a cache. It is written as the types of the world declare it, so a new field needs nothing here.
+Its form is a digest of the code that folds: a snapshot that other code made is thrown away, never converted,
+and one that cannot be read is as good as none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any, get_args, get_type_hints
+
+from slacktide.journal.codec import codec, json_objects, json_scalars, json_types, old_journals
+from slacktide.journal.codec.json_scalars import Misfit
+from slacktide.journal.codec.json_types import form
+from slacktide.journal.state.world import World
+from slacktide.journal.store.base import Snapshot, Store
+
+EVERY_EVENTS = 500
+"""That many events are folded in some 15 ms."""
+EVENTS_PER_JOB = 2
+"""A job in a snapshot takes about as long to write as so many events to fold. As the interval grows with the
+jobs, snapshots cost an event the same however many jobs there ever were."""
+PACKED_PER_EVENT = 10
+"""So many jobs that are packed already take as long to write as one event to fold."""
+READERS = (
+    *(module.__name__ for module in (codec, json_objects, json_scalars, json_types, old_journals)),
+    __name__,
+)
+"""What events and snapshots are read with, beside the modules in which the world's types are declared."""
+
+
+def read_world(store: Store) -> World:
+    """Return all that a journal tells: its latest snapshot, and what came after it."""
+    world = known(store)
+    for record in store.read(after=world.seq):
+        world.apply(record)
+    return world
+
+
+def known(store: Store) -> World:
+    """Return the world as the latest snapshot tells it; an empty one where no snapshot can be used."""
+    found = store.latest(present_form())
+    if found is None or found.seq > store.last_seq():
+        return World()
+    try:
+        world: World = form(World).read(json.loads(zlib.decompress(found.body)))
+    except (zlib.error, ValueError, TypeError, RecursionError, Misfit):
+        return World()
+    return world if world.seq == found.seq else World()
+
+
+def keep(store: Store, world: World) -> None:
+    """Leave a snapshot of the world in its journal."""
+    try:
+        text = form(World).text(form(World).plain(world))
+    except Misfit:
+        return  # a world that could not be read back is not kept
+    # Compressed it is a tenth, and carries a checksum.
+    store.snapshot(Snapshot(world.seq, present_form(), zlib.compress(text.encode("ascii"), 1)))
+
+
+def is_due(world: World, kept_seq: int) -> bool:
+    """Whether so much has happened since the last snapshot that another one pays."""
+    packed = len(world.jobs) - len(world.jobs.at_hand)
+    weight = EVENTS_PER_JOB * len(world.jobs.at_hand) + packed // PACKED_PER_EVENT
+    return world.seq - kept_seq >= max(EVERY_EVENTS, weight)
+
+
+@cache
+def present_form() -> str:
+    """Return the digest of all code that has a part in what is folded, and how it is written."""
+    digest = hashlib.sha256()
+    for name in sorted({*_modules(World), *READERS}):
+        digest.update(_source(name).encode("utf-8"))
+    return digest.hexdigest()
+
+
+def _modules(hint: Any) -> set[str]:
+    """Return our modules in which a type, and all that it holds, is declared."""
+    found = {name for inner in get_args(hint) for name in _modules(inner)}
+    if getattr(hint, "__module__", "").startswith("slacktide."):
+        found.add(hint.__module__)
+        found |= {name for inner in get_type_hints(hint).values() for name in _modules(inner)}
+    return found
+
+
+def _source(module: str) -> str:
+    spec = find_spec(module)  # also of a module that nobody has imported yet
+    assert spec is not None
+    loader: Any = spec.loader
+    return loader.get_source(module) or version("slacktide")  # installed without sources

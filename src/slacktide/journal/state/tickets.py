@@ -1,0 +1,112 @@
+"""The account of rented machines: a fold over what the journal tells of tickets, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeAlias
+
+from slacktide.journal.events import Capacity, Joined, Leaked, Reclaimed, Rented, Returned
+
+Fact: TypeAlias = Rented | Joined | Returned | Leaked | Reclaimed
+KEPT_HOURS = 1.0
+"""How long closed tickets are remembered whose machine might be left: any list has it by then."""
+
+
+class Spec(NamedTuple):
+    """A kind of machine that can be rented."""
+
+    kind: Capacity
+    pool: str
+    """As the market names it; a provider says what its parts mean."""
+    gpus: int
+
+
+class Ticket(NamedTuple):
+    """One machine as the journal explains it; hours are on the clock of the journal's events."""
+
+    id: str
+    spec: Spec
+    usd_per_hour: float
+    rented_hours: float
+    machine: str = ""
+    """What its provider calls the machine that joined; empty while none has."""
+    joined_hours: float | None = None
+    returned_hours: float | None = None
+
+
+@dataclass(slots=True)
+class Tickets:
+    """Which tickets are open, and which were closed so lately that their machine may still be there."""
+
+    open: dict[str, Ticket] = field(default_factory=dict)
+    """In the order in which they were opened."""
+    closed: dict[str, Ticket] = field(default_factory=dict)
+    count: int = 0
+    """How many were ever opened: the next one has a higher number."""
+    leaked: dict[str, str] = field(default_factory=dict)
+    """Machines that were told to have leaked and have not gone since, with the ticket that each carries."""
+
+    def hear(self, fact: Fact) -> None:
+        """Take one more fact into account."""
+        match fact:
+            case Rented():
+                spec = Spec(fact.capacity, fact.pool, fact.gpus)
+                self.open[fact.ticket] = Ticket(fact.ticket, spec, fact.usd_per_hour, fact.at_hours)
+                self.count += 1
+            case Joined() if fact.ticket in self.open:
+                ticket = self.open[fact.ticket]
+                self.open[fact.ticket] = ticket._replace(machine=fact.machine, joined_hours=fact.at_hours)
+            case Returned() if fact.ticket in self.open:
+                ticket = self.open.pop(fact.ticket)
+                if fact.left:
+                    self.closed[fact.ticket] = ticket._replace(returned_hours=fact.at_hours)
+                self._forget(fact.at_hours)
+            case Leaked():
+                self.leaked[fact.machine] = fact.ticket
+            case Reclaimed():
+                self.leaked.pop(fact.machine, None)
+
+    def set_clock(self, at_hours: float) -> None:
+        """Count from here on: the clock was set, and hours of the one before do not lie on its line."""
+        for name, ticket in self.open.items():
+            joined = None if ticket.joined_hours is None else at_hours
+            self.open[name] = ticket._replace(rented_hours=at_hours, joined_hours=joined)
+        for name, ticket in self.closed.items():
+            self.closed[name] = ticket._replace(returned_hours=at_hours)
+
+    def _forget(self, now_hours: float) -> None:
+        """Drop what was closed long ago."""
+        for ticket in list(self.closed.values()):
+            assert ticket.returned_hours is not None
+            if now_hours - ticket.returned_hours > KEPT_HOURS:
+                del self.closed[ticket.id]
+
+
+class Diary(Protocol):
+    """Where the account is written. Only whoever is in charge of the journal has one."""
+
+    def note(self, *facts: Fact) -> None:
+        """Write facts down, all or none; they are durable when this returns."""
+        ...
+
+    def tickets(self) -> Tickets:
+        """Return the account as of the last note; it is only to be read."""
+        ...
+
+
+class MemoryDiary:
+    """A diary that ends with its process: for tests, and for back ends that rent nothing."""
+
+    def __init__(self) -> None:
+        self.facts: list[Fact] = []
+        self._tickets = Tickets()
+
+    def note(self, *facts: Fact) -> None:
+        """Keep facts in memory."""
+        for fact in facts:
+            self.facts.append(fact)
+            self._tickets.hear(fact)
+
+    def tickets(self) -> Tickets:
+        """Return the account."""
+        return self._tickets

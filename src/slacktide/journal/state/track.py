@@ -1,0 +1,366 @@
+"""One job as far as a journal tells it: what each of its events changes, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple, Self
+
+from slacktide.core.types import MAX_GPUS, JobState, Order, Quote, Sighting, Wish
+from slacktide.journal.events import (
+    Blocked,
+    CancellationAsked,
+    Decided,
+    Ended,
+    Ending,
+    Event,
+    Health,
+    HealthChanged,
+    Held,
+    Learned,
+    Lived,
+    Lost,
+    PaceRevised,
+    Preempted,
+    PreemptionAsked,
+    Released,
+    Restarted,
+    Resumed,
+    Stalled,
+    Submitted,
+    Unblocked,
+    WorkerFailed,
+)
+from slacktide.physics.ledger import Bill, Stretch, added
+from slacktide.physics.pace import Pace
+from slacktide.physics.tariff import Meter, Tariff, price
+
+METERING = Tariff(whole_slots=True, slot_hours=1.0)
+"""A tariff by which the most that was held in a slot is kept, whoever pays how."""
+
+
+class Begun(NamedTuple):
+    """The beginning of a stretch that is not over yet."""
+
+    slot: int
+    from_hours: float
+    quote: Quote
+
+
+class Station(NamedTuple):
+    """A pool to which a job's workers were ordered."""
+
+    attempt: int
+    """The first set of workers that was ordered there."""
+    pool: str
+
+
+class Holding(NamedTuple):
+    """What is really held, and so paid for."""
+
+    spot_gpus: int = 0
+    on_demand_gpus: int = 0
+
+    @property
+    def gpus(self) -> int:
+        """Both together."""
+        return self.spot_gpus + self.on_demand_gpus
+
+
+NOTHING = Holding()
+UNSEEN_SLOT = "unseen"
+"""Why a job holds in a slot what it held before: nobody looked."""
+
+
+@dataclass(slots=True)
+class Track:
+    """One job as far as the journal tells it; all hours are on the market's clock."""
+
+    job: str
+    submitted: Submitted
+    began_hours: float
+    """When it was submitted."""
+    state: JobState = field(default_factory=JobState)
+    """The job where its open stretch begins, or at its end."""
+    begun: Begun | None = None
+    """The stretch that is open; None before the first decision and after all was let go."""
+    order: Order | None = None
+    """What it is to hold now; None when no stretch is open."""
+    held: Holding | None = None
+    """What it really holds; None where nobody says so: in a dry run all that is ordered is there."""
+    held_attempt: int = 0
+    """The set of workers that it really holds, or held last."""
+    meter: Meter = field(default_factory=Meter)
+    """The most that it held in the slot that was last paid."""
+    bill: Bill = field(default_factory=Bill)
+    ending: Ending | None = None
+    ending_why: str = ""
+    """Why its workers are being let go for good, where they are."""
+    memory: tuple[float, ...] = ()
+    pace: Pace | None = None
+    """What is believed of its speed; None while nothing was measured."""
+    attempt: int = 0
+    attempt_hours: float = 0.0
+    """When its present set of workers was ordered."""
+    health: Health = "on-time"
+    ended: Ended | None = None
+    released: bool = False
+    cancel_asked: bool = False
+    preemption_asked: PreemptionAsked | None = None
+    preemptions: int = 0
+    lost_gpu_hours: float = 0.0
+    """Work that was lost, as it was measured where the job reports, else as physics expects it."""
+    expected_lost_gpu_hours: float = 0.0
+    """What of it is not measured yet."""
+    told_gpu_hours: float = 0.0
+    """The most that the job reported to have done, since it last went on with new workers."""
+    unheard: bool = False
+    """Whether workers are at work of whom nobody knows yet where they went on."""
+    estimated: bool = False
+    """Whether its progress is an estimate: workers are real, and have never reported any."""
+    failures: int = 0
+    failures_in_row: int = 0
+    safe_at_failure_gpu_hours: float = -1.0
+    losses_in_row: int = 0
+    safe_at_loss_gpu_hours: float = -1.0
+    blocked: str = ""
+    """What keeps it from going on; empty when nothing does."""
+    starts: int = 0
+    """Sets of workers that were started."""
+    learned: bool = False
+    decisions: int = 0
+    spot_added_hours: float = 0.0
+    """When spot was last added, in the pool that it is in."""
+    spot_until_hours: float = 0.0
+    """When it last held spot; when it was submitted where it never has."""
+    idle_since_hours: float = math.inf
+    """Since when it has held nothing, by the stretches that are over; infinite where it holds something."""
+    fleet: str = ""
+    """The fleet that it is of; empty for a job by itself."""
+    number: int = 0
+    """How many jobs of its fleet came before it."""
+    number_of_class: int = 0
+    """... and how many of its class."""
+    stations: tuple[Station, ...] = ()
+    """Where its workers were ordered to, one after the other."""
+    left_pool: int = 0
+    """The pool in which it was when its present set of workers was ordered."""
+    moves: int = 0
+    """How often its workers came to another pool."""
+    wishes_left: tuple[Wish, ...] = ()
+    """What is to be tried next where the spot that is ordered does not come."""
+    sightings: dict[str, tuple[Sighting, ...]] = field(default_factory=dict)
+    """What was learned of each pool by holding spot, by losing it and by tries, for a job that is shown no
+    more."""
+
+    @classmethod
+    def of(cls, event: Submitted) -> Self:
+        """Return a job to which nothing has happened yet."""
+        hours = event.at_hours
+        return cls(event.job, event, hours, spot_until_hours=hours, idle_since_hours=hours)
+
+    @property
+    def held_pool(self) -> str:
+        """The pool of the set of workers that it really holds, or held last."""
+        found = [one.pool for one in self.stations if one.attempt <= self.held_attempt]
+        return found[-1] if found else self.stations[0].pool if self.stations else self.submitted.pool
+
+    @property
+    def paid_pool(self) -> str:
+        """The pool of what is paid for: that of an older set until that has gone, else of the order."""
+        if self.held is not None and self.held.gpus:
+            return self.held_pool
+        return self.submitted.pool if self.order is None else self.order.pool
+
+    @property
+    def active(self) -> bool:
+        """Whether anything can still happen to it."""
+        return self.ended is None
+
+    @property
+    def restarts(self) -> int:
+        """How often its workers were started again."""
+        return max(0, self.starts - 1)
+
+    @property
+    def status(self) -> str:
+        """The state in the words users see."""
+        if self.ended is not None:
+            return self.ended.status
+        if self.ending is not None:
+            return "cancelling"
+        if self.order is None or self.order.gpus == 0:
+            return "pending" if self.starts == 0 else "recovering"
+        fresh = self.state.progress_gpu_hours <= 0
+        if self.held is not None and self.held.gpus == 0:  # its machines have not come yet
+            return "starting" if fresh else "recovering"
+        return "starting" if fresh and self.state.pause_hours > 0 else "running"
+
+
+def tell(track: Track, event: Event) -> None:
+    """Take one more event of a job into account."""
+    match event:
+        case Decided():
+            _decided(track, event)
+        case Lived():
+            _lived(track, event)
+        case Preempted():
+            see(track, event)
+            track.preemptions += event.spot_left < event.spot_before
+            _lose(track, event.lost_gpu_hours)
+            track.preemption_asked = None
+            if track.held is not None:  # what the market took is not held any more, also while it ends
+                track.held = track.held._replace(spot_gpus=min(track.held.spot_gpus, event.spot_left))
+        case Held():
+            track.held, track.held_attempt = Holding(event.spot_gpus, event.on_demand_gpus), event.attempt
+        case Lost():
+            _lost(track, event)
+        case Blocked() | Unblocked():
+            track.blocked = event.why if isinstance(event, Blocked) else ""
+        case WorkerFailed() | Stalled():
+            _lose(track, event.lost_gpu_hours, event.checkpointed_gpu_hours)
+            _failed(track, event.checkpointed_gpu_hours)
+        case Resumed():
+            track.lost_gpu_hours += event.lost_gpu_hours - event.expected_gpu_hours
+            track.told_gpu_hours, track.expected_lost_gpu_hours = event.after_gpu_hours, 0.0
+            track.unheard = False
+        case Restarted() if track.order is not None:
+            _new_attempt(track, event.attempt, event.at_hours, track.state.pool)
+            track.order = track.order._replace(attempt=event.attempt, delay_s=event.delay_s)
+            track.starts += 1
+        case PreemptionAsked():
+            track.preemption_asked = event
+        case CancellationAsked():
+            track.cancel_asked = True
+        case HealthChanged():
+            track.health = event.health
+        case Released():
+            track.order, track.begun, track.ending, track.released = None, None, None, True
+            track.held = None if track.held is None else NOTHING
+        case Ended():
+            track.ended, track.order, track.begun, track.ending = event, None, None, None
+            track.held, track.blocked = None, ""
+        case Learned():
+            track.learned = True
+        case PaceRevised():
+            track.pace = event.pace
+        case _:
+            pass
+
+
+def _decided(track: Track, event: Decided) -> None:
+    if event.attempt != track.attempt and event.spot_gpus + event.on_demand_gpus > 0:
+        track.starts += 1
+    _new_attempt(track, event.attempt, event.at_hours, event.state.pool)
+    pools = event.pool, *track.submitted.pools[event.state.pool : event.state.pool + 1]
+    if event.spot_gpus > event.state.spot_gpus or (event.spot_gpus and pools[0] != pools[-1]):
+        track.spot_added_hours = event.at_hours
+    _lose(track, event.lost_gpu_hours)
+    see(track, event)
+    track.wishes_left = event.instead[event.missed :]
+    if event.spot_gpus + event.on_demand_gpus > 0:
+        _ordered_to(track, event)
+    track.memory = event.memory
+    track.ending, track.ending_why = event.ending, "" if event.ending is None else event.why
+    track.state = event.state
+    track.decisions += 1
+    track.begun = Begun(event.slot, event.at_hours, event.quote)
+    track.order = Order(
+        event.job,
+        event.attempt,
+        event.pool,
+        event.spot_gpus,
+        event.on_demand_gpus,
+        event.until_hours,
+        ending=event.ending is not None,
+    )
+
+
+def _ordered_to(track: Track, event: Decided) -> None:
+    """Note to which pool workers are ordered."""
+    if not track.stations or track.stations[-1].pool != event.pool:
+        track.stations += (Station(event.attempt, event.pool),)
+
+
+def _new_attempt(track: Track, attempt: int, at_hours: float, pool: int) -> None:
+    if attempt != track.attempt:
+        track.attempt, track.attempt_hours, track.left_pool = attempt, at_hours, pool
+        track.unheard = track.told_gpu_hours > 0.0
+
+
+def _lose(track: Track, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> None:
+    """Count work as lost; what was safe beside it had been done before, too."""
+    track.lost_gpu_hours += lost_gpu_hours
+    track.expected_lost_gpu_hours += lost_gpu_hours
+    if track.told_gpu_hours > 0.0:
+        track.told_gpu_hours = max(track.told_gpu_hours, safe_gpu_hours + lost_gpu_hours)
+
+
+def _lived(track: Track, event: Lived) -> None:
+    one = event.priced.stretch
+    track.moves += event.state.pool != track.state.pool and track.bill.gpu_hours > 0.0
+    track.state = event.state
+    if one.estimated:
+        track.estimated = track.held is not None
+    else:
+        track.estimated = False
+        track.told_gpu_hours = max(track.told_gpu_hours, event.state.progress_gpu_hours)
+    if track.begun is not None:  # what is held goes on from here, unless a decision follows
+        track.begun = track.begun._replace(from_hours=event.at_hours)
+    track.bill = added(track.bill, event.priced)
+    track.idle_since_hours, track.spot_until_hours = without_gpus(track, one)
+    pools = track.submitted.pools
+    pool = pools.index(one.pool) if one.pool in pools else event.state.pool
+    _, track.meter = price(
+        METERING, track.meter, one.slot, pool, one.quote, one.spot_gpus, one.on_demand_gpus,
+        one.held_hours, 0.0,
+    )  # fmt: skip
+
+
+def without_gpus(track: Track, one: Stretch) -> tuple[float, float]:
+    """Return since when a job has held nothing and until when it held spot, after one more stretch."""
+    idle_hours = math.inf if one.gpus else min(track.idle_since_hours, one.from_hours)
+    return idle_hours, one.to_hours if one.spot_gpus else track.spot_until_hours
+
+
+def _failed(track: Track, safe_gpu_hours: float) -> None:
+    moved = safe_gpu_hours > track.safe_at_failure_gpu_hours + 1e-9
+    track.failures += 1
+    track.failures_in_row = 1 if moved else track.failures_in_row + 1
+    track.safe_at_failure_gpu_hours = safe_gpu_hours
+
+
+def _lost(track: Track, event: Lost) -> None:
+    safe = event.checkpointed_gpu_hours
+    moved = safe > track.safe_at_loss_gpu_hours + 1e-9
+    _lose(track, event.lost_gpu_hours, safe)
+    track.losses_in_row = 1 if moved else track.losses_in_row + 1
+    track.safe_at_loss_gpu_hours = safe
+
+
+def see(track: Track, event: Decided | Preempted) -> None:
+    """Keep what an event tells of pools to a job that knows only what it tried."""
+    if track.submitted.sight != "tried":
+        return
+    if isinstance(event, Preempted):
+        if event.actor == "market" and track.order is not None:
+            _sighted(track, track.order.pool, Sighting(event.at_hours, event.spot_left, event.spot_left))
+        return
+    if event.why == UNSEEN_SLOT:
+        return
+    here = track.submitted.pools[event.state.pool]
+    known = track.sightings.get(here, ())
+    if event.state.spot_gpus and not (known and known[-1].at_hours == event.at_hours):
+        _sighted(track, here, Sighting(event.at_hours, event.state.spot_gpus, MAX_GPUS))
+    wishes = (Wish(event.wanted_spot_gpus, event.wanted_on_demand_gpus, event.wanted_pool), *event.instead)
+    for place, wish in enumerate(wishes[: event.missed]):
+        if place in event.unstocked:  # which tells nothing of spot
+            continue
+        _sighted(track, wish.pool or here, Sighting(event.at_hours, 0, wish.spot_gpus - 1))
+    for wish in wishes[event.missed : event.missed + 1]:
+        if wish.spot_gpus:
+            _sighted(track, wish.pool or here, Sighting(event.at_hours, wish.spot_gpus, MAX_GPUS))
+
+
+def _sighted(track: Track, pool: str, seen: Sighting) -> None:
+    track.sightings[pool] = (*track.sightings.get(pool, ()), seen)

@@ -1,0 +1,172 @@
+"""All that is known of the jobs of a journal: a fold over its events, and nothing else.
+
+Whoever reads the same events gets the same world, so a controller that died is replaced by one
+that reads on. Only `World.apply` changes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slacktide.core.errors import InputError
+from slacktide.journal.events import (
+    ClockAnchored,
+    ClockSet,
+    Closed,
+    ClusterSized,
+    Decided,
+    Ended,
+    Event,
+    FeedTroubled,
+    Joined,
+    JournalMade,
+    Kept,
+    Leaked,
+    Learned,
+    Lived,
+    Opened,
+    Preempted,
+    Reclaimed,
+    Record,
+    Remembered,
+    Rented,
+    Returned,
+    SiteOpened,
+    Submitted,
+)
+from slacktide.journal.state.ended_sums import EndedSums
+from slacktide.journal.state.fleet_track import FleetTrack, key_of
+from slacktide.journal.state.jobs import Jobs
+from slacktide.journal.state.pool_news import PoolsNews
+from slacktide.journal.state.requests import Requests
+from slacktide.journal.state.tickets import Tickets
+from slacktide.journal.state.track import NOTHING, UNSEEN_SLOT, Begun, Holding, Track, tell, without_gpus
+
+
+@dataclass(slots=True)
+class World:
+    """Every job of a journal, and its clock."""
+
+    jobs: Jobs = field(default_factory=Jobs)
+    id: str = ""
+    """The journal's own name; empty in journals of before."""
+    clock: ClockSet | None = None
+    anchor: ClockAnchored | None = None
+    """Where the clock was last said to stand."""
+    feed_trouble: str = ""
+    """What is wrong with the market's feed; empty when nothing is."""
+    site: SiteOpened | None = None
+    """The market of all jobs, from the first job on this clock on; none in journals of before."""
+    now_hours: float = 0.0
+    """The latest time that any event names."""
+    controller: Opened | None = None
+    backend: str = "local"
+    """The back end that the last controller ran its jobs on."""
+    machines: str = ""
+    """The machines file that the last controller rented by; empty: it rented none."""
+    requests: Requests = field(default_factory=Requests)
+    """What others have asked to be run."""
+    seq: int = 0
+    unended: tuple[str, ...] = ()
+    """The jobs that have not ended, in the order they came."""
+    unlearned: tuple[str, ...] = ()
+    """The jobs that have ended and of whose outcome the learner is still to be told."""
+    ended: EndedSums = field(default_factory=EndedSums)
+    """What all jobs that have ended came to."""
+    fleets: dict[str, FleetTrack] = field(default_factory=dict)
+    """The fleets of this clock, by their names."""
+    news: PoolsNews = field(default_factory=PoolsNews)
+    """What befell jobs in each pool last, on this clock."""
+    tickets: Tickets = field(default_factory=Tickets)
+    """The machines that are rented, which outlive the clock."""
+
+    def apply(self, record: Record) -> None:
+        """Take one more event into account; they must come in the journal's order."""
+        if record.seq <= self.seq:
+            raise InputError(f"events must come in order, got {record.seq} after {self.seq}")
+        self.seq = record.seq
+        event = record.event
+        if isinstance(event, ClockSet):
+            self.clock, self.now_hours, self.site, self.fleets = event, event.at_hours, None, {}
+            self.anchor, self.feed_trouble, self.news = None, "", PoolsNews()
+            self.tickets.set_clock(event.at_hours)
+        self.now_hours = max(self.now_hours, event.at_hours)
+        self.requests.hear(event)
+        if isinstance(event, Opened | Closed):
+            self.controller = event if isinstance(event, Opened) else None
+            if isinstance(event, Opened):
+                self.backend, self.machines = event.backend, event.machines
+            for track in self.active:
+                track.released = False
+        elif isinstance(event, JournalMade):
+            self.id = self.id or event.id
+        elif isinstance(event, ClockAnchored):
+            self.anchor = event
+        elif isinstance(event, FeedTroubled):
+            self.feed_trouble = event.why
+        elif isinstance(event, SiteOpened):
+            self.site = event
+        elif isinstance(event, Submitted):
+            self._submitted(event)
+        elif isinstance(event, Rented | Joined | Returned | Leaked | Reclaimed):
+            self.tickets.hear(event)
+        elif isinstance(event, ClusterSized | Kept | Remembered):
+            if event.fleet in self.fleets:  # whoever reads the events of one job knows no fleets
+                self.fleets[event.fleet].tell(self.seq, event)
+        elif event.job in self.jobs:
+            self._told(self.jobs.opened(event.job), event)
+
+    def _submitted(self, event: Submitted) -> None:
+        track = self.jobs.add(Track.of(event))
+        # Withdrawn while it was being taken in: the journal's order decides.
+        track.cancel_asked = bool(event.key) and not self.requests.answers[event.key].job
+        self.unended += (event.job,)
+        if event.fleet:
+            self._joined(track, event)
+
+    def _joined(self, track: Track, event: Submitted) -> None:
+        track.fleet = key_of(event)
+        if track.fleet not in self.fleets:
+            began = event.at_hours
+            self.fleets[track.fleet] = FleetTrack(
+                track.fleet, event, began, memory_seq=self.seq - 1, accounted_hours=began
+            )
+        fleet = self.fleets[track.fleet]
+        track.number, track.number_of_class = fleet.came, fleet.of_class.get(event.fleet_class, 0)
+        fleet.came, fleet.of_class[event.fleet_class] = fleet.came + 1, track.number_of_class + 1
+        fleet.present += (event.job,)
+
+    def _told(self, track: Track, event: Event) -> None:
+        if isinstance(event, Decided | Preempted):
+            self.news.hear(event, track.submitted.pool if track.order is None else track.order.pool)
+        was_active = track.active
+        tell(track, event)
+        fleet = self.fleets.get(track.fleet)
+        if fleet is not None and isinstance(event, Lived):
+            fleet.tell(self.seq, event)
+        if isinstance(event, Learned):
+            self.unlearned = _without(self.unlearned, event.job)
+        if isinstance(event, Ended) and was_active:
+            self._ended(track, fleet)
+        if not track.active:
+            self.jobs.put_away(track.job)
+
+    def _ended(self, track: Track, fleet: FleetTrack | None) -> None:
+        self.unended = _without(self.unended, track.job)
+        self.ended.add(track)
+        if track.submitted.learning and not track.learned:
+            self.unlearned += (track.job,)
+        if fleet is not None:
+            fleet.present = _without(fleet.present, track.job)
+
+    @property
+    def active(self) -> list[Track]:
+        """The jobs that have not ended, in the order they came."""
+        return [self.jobs[job] for job in self.unended]
+
+
+def _without(jobs: tuple[str, ...], gone: str) -> tuple[str, ...]:
+    return tuple(job for job in jobs if job != gone)
+
+
+__all__ = ["NOTHING", "UNSEEN_SLOT", "Begun", "Holding", "Track", "World", "without_gpus"]

@@ -1,0 +1,4 @@
+"""Where events are kept: the contract of a store, SQLite and memory, and the lease of the one that may write.
+
+Begin with `base`.
+"""

@@ -1,0 +1,72 @@
+"""The journal as the rest of the house sees it: events go in at the end and come out in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self, TypeAlias
+
+from slacktide.journal.events import Event, Record
+
+Clock: TypeAlias = Callable[[], datetime]
+"""Tells the wall's time, aware of its zone."""
+
+
+class Snapshot(NamedTuple):
+    """What was folded from all events up to one of them: a cache, which saves folding them again."""
+
+    seq: int
+    """The number of the last event in it."""
+    form: str
+    """Names the code that folded it; a snapshot of another form is not used, and never converted."""
+    body: bytes
+
+
+class Store(Protocol):
+    """Keeps events for good. What was appended is never changed and never removed."""
+
+    def append(self, events: Iterable[Event]) -> list[Record]:
+        """Write all of these or none; when it returns they are safe.
+
+        Each gets the next number, so numbers only grow. Raises InputError for an event that could not be read
+        back, and BackendError when the machinery underneath fails; nothing is written then.
+        """
+        ...
+
+    def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
+        """Yield what stands in the journal when reading begins, in order, whoever wrote it.
+
+        Only what has a number above `after`, and only of one job when one is named.
+        """
+        ...
+
+    def last_seq(self) -> int:
+        """Return the number of the last event; 0 when there is none."""
+        ...
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot; older ones may go.
+
+        Raises nothing: where it cannot be kept, the next reader folds the events instead.
+        """
+        ...
+
+    def latest(self, form: str) -> Snapshot | None:
+        """Return the newest snapshot of this form; None where there is none or it cannot be read."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the journal; closing twice does no harm."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def now_utc() -> datetime:
+    """Return the wall's time."""
+    return datetime.now(UTC)

@@ -1,0 +1,61 @@
+"""Where a journal really lies, whatever it is called by: log, lease and runs lie beside that file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from slacktide.core.errors import FileError
+from slacktide.journal.store.sqlite_errors import ANOTHER
+
+LONGEST_NAME_BYTES = 240
+"""File systems take 255, and the names of the files beside a journal are a little longer than its own."""
+RUNS = ".runs"
+
+
+def real_path(journal: str | os.PathLike[str]) -> Path:
+    """Return the path of a journal's file with all links followed; the journal need not be there yet.
+
+    Raises FileError where no journal can lie, and for a file with several names: SQLite finds the log of a
+    file by its name, so that two who call it differently would each miss what the other wrote.
+    """
+    try:
+        path = Path(os.path.realpath(journal))
+        _check_name(path)
+        _check_links(path)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise FileError(
+            f"a journal must have a path that can be opened, got: {reason}; {ANOTHER}", path=_shown(journal)
+        ) from error
+    return path
+
+
+def _check_name(path: Path) -> None:
+    if path.suffix == RUNS:
+        raise FileError(f"a journal must not be named like a folder of runs (*{RUNS}); {ANOTHER}", path=path)
+    length = len(os.fsencode(path.name))
+    if length > LONGEST_NAME_BYTES:
+        raise FileError(
+            f"the name of a journal must have at most {LONGEST_NAME_BYTES} bytes, got {length}; {ANOTHER}",
+            path=_shown(path),
+        )
+
+
+def _check_links(path: Path) -> None:
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if path.is_file() and found.st_nlink > 1:
+        raise FileError(
+            f"a journal must have one name, got a file with {found.st_nlink} (hard links), under which "
+            "events would be lost; remove the other names, or use a copy",
+            path=path,
+        )
+
+
+def _shown(path: str | os.PathLike[str]) -> str:
+    """Return a path as a message shows it: not all of one that is too long to be meant."""
+    text = os.fspath(path)
+    return text if len(text) <= 2 * LONGEST_NAME_BYTES else f"{text[:60]}...{text[-20:]}"

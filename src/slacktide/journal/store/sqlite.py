@@ -1,0 +1,209 @@
+"""The journal on disk: one SQLite file that several processes may read and add to at once.
+
+Every append is one transaction that is on the disk when it returns (write-ahead log, synchronous=FULL); one
+that was cut off, by kill -9 or a power cut, is as if it had never begun.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from slacktide.core.errors import FileError, InputError, SlacktideError
+from slacktide.journal.codec.checksum import sealed, unsealed
+from slacktide.journal.codec.codec import from_tree, is_before, parse, plain, text
+from slacktide.journal.codec.old_journals import OldJournal
+from slacktide.journal.events import Event, Record
+from slacktide.journal.store import schema
+from slacktide.journal.store.base import Clock, Snapshot, now_utc
+from slacktide.journal.store.connection import connected, opened, transaction
+from slacktide.journal.store.real_path import real_path
+from slacktide.journal.store.sqlite_errors import ANOTHER, told
+from slacktide.journal.store.watch import Watch
+
+PATIENCE_S = 30.0
+"""An append takes milliseconds; who keeps the journal for longer than this is stuck."""
+PAGE_EVENTS = 1000
+"""Events fetched at a time: a slow reader must not keep the journal's log from being folded in."""
+FIRST_EVENTS = 125
+"""Of the first fetch, which may be all that a reader wants; each further one is twice as large."""
+
+Row: TypeAlias = tuple[int, str, str]
+"""An event as it is written: its number, its time and its JSON."""
+
+INSERT = "INSERT INTO events (time_utc, job, kind, actor, at_hours, why, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
+INSERT_SNAPSHOT = "INSERT INTO snapshots (seq, form, body) VALUES (?, ?, ?)"
+SELECT_SNAPSHOT = "SELECT seq, form, body FROM snapshots WHERE form = ? ORDER BY seq DESC LIMIT 1"
+SELECT = "SELECT seq, time_utc, data FROM events WHERE seq > ? AND seq <= ?"
+
+
+class SqliteStore:
+    """Keeps events in a SQLite file.
+
+    May be used from several threads; a forked process must open its own. Raises FileError when the file is
+    something else, of a newer version, damaged or not writable, and never changes such a file.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        clock: Clock = now_utc,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """Open a journal; where there is none, make one with its folder if `create`."""
+        self.path = real_path(path)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._patience_s = patience_s
+        self._database = opened(self.path, create, patience_s)
+        self._watch = Watch(self.path)
+        self._last: Row = (0, "", "")
+        """The last event that is known to stand in the journal."""
+
+    def append(self, events: Iterable[Event]) -> list[Record]:
+        """Write all of these or none; when it returns they are on the disk."""
+        kept = [plain(event) for event in events]  # what cannot be read back is not written
+        if not kept:
+            return []
+        with self._lock, told(self.path):
+            self._watch.look(self._is_whole)
+            with transaction(self._database):
+                # Told inside the transaction, so that times grow with the numbers whoever writes.
+                now = self._clock().astimezone(UTC)
+                # Fixed width, so that times sort as texts.
+                stamp = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
+                rows = [self._insert(stamp, event) for event in kept]
+            self._last = rows[-1]
+            self._watch.remember()
+        return [Record(row[0], now, event) for row, event in zip(rows, kept, strict=True)]
+
+    def read(self, after: int = 0, job: str | None = None) -> Iterator[Record]:
+        """Yield what stands in the journal when reading begins, in order, whoever wrote it."""
+        last, after, before = self.last_seq(), max(after, 0), OldJournal(self._last_of)
+        size = FIRST_EVENTS
+        while after < last:
+            page = self._page(after, last, job, size)
+            for row in page:
+                if job is None and row[0] != after + 1:
+                    raise FileError(
+                        f"its events must be numbered without a gap, got {row[0]} after {after}; "
+                        f"some were removed: restore a copy, or {ANOTHER}",
+                        path=self.path,
+                    )
+                after, record = row[0], self._record(before, *row)
+                if job is None or record.event.job == job:  # the column may spell two odd names alike
+                    yield record
+            if len(page) < size:
+                return
+            size = min(2 * size, PAGE_EVENTS)
+
+    def last_seq(self) -> int:
+        """Return the number of the last event; 0 when there is none."""
+        with self._lock, told(self.path):
+            self._watch.look(self._is_whole)
+            last = self._database.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0]
+        if not isinstance(last, int) or last < self._last[0]:
+            raise FileError(
+                f"its events must not become fewer, got {last!r:.20} after {self._last[0]}; some were taken "
+                f"out: restore a copy, or {ANOTHER}",
+                path=self.path,
+            )
+        return last
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot instead of earlier ones; where that fails all stays as it is."""
+        try:
+            with self._lock, told(self.path):
+                self._watch.look(self._is_whole)
+                with transaction(self._database):
+                    self._database.execute(schema.SNAPSHOTS)
+                    self._database.execute("DELETE FROM snapshots")
+                    self._database.execute(INSERT_SNAPSHOT, snapshot)
+        except SlacktideError:
+            return  # a cache: the events say the same, and whoever appends is told of the trouble
+
+    def latest(self, form: str) -> Snapshot | None:
+        """Return the snapshot of this form; None where there is none or it cannot be read."""
+        try:
+            with self._lock, told(self.path):
+                row = self._database.execute(SELECT_SNAPSHOT, (form,)).fetchone()
+        except SlacktideError:
+            return None  # a journal of before has no such table; any worse trouble shows when events are read
+        return None if row is None else Snapshot(*row)
+
+    def close(self) -> None:
+        """Let go of the journal; closing twice does no harm."""
+        with self._lock:
+            self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _insert(self, stamp: str, event: Event) -> Row:
+        kind, why, line = type(event).__name__, _printable(event.why), sealed(stamp, text(event))
+        row = (stamp, _printable(event.job), kind, event.actor, event.at_hours, why, line)
+        seq = self._database.execute(INSERT, row).lastrowid
+        assert seq is not None
+        return seq, stamp, line
+
+    def _page(self, after: int, last: int, job: str | None, size: int) -> list[Row]:
+        wanted = "" if job is None else " AND job = ?"
+        values = (after, last) if job is None else (after, last, _printable(job))
+        with self._lock, told(self.path):
+            page: list[Row] = self._database.execute(
+                f"{SELECT}{wanted} ORDER BY seq LIMIT {size}", values
+            ).fetchall()
+        if page and page[-1][0] > self._last[0]:
+            self._last = page[-1]
+        return page
+
+    def _is_whole(self, shorter: bool) -> bool:
+        """Whether the last event that is known stands on the disk, and in a shorter file every page."""
+        with closing(connected(self.path, False, self._patience_s)) as fresh:
+            if shorter and fresh.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                return False
+            found = fresh.execute(SELECT, (self._last[0] - 1, self._last[0])).fetchone()
+            return self._last[0] == 0 or found == self._last
+
+    def _record(self, before: OldJournal, seq: int, stamp: str, line: str) -> Record:
+        try:
+            if not (isinstance(stamp, str) and isinstance(line, str)):
+                raise InputError(
+                    "an event must be JSON and its time text, got something else: it was damaged"
+                )
+            time, tree = _time(stamp), unsealed(stamp, line, parse(line))
+            tree = before.today(seq, tree) if is_before(tree) else tree
+            return Record(seq, time, from_tree(tree))
+        except InputError as error:
+            raise FileError(f"event {seq}: {error}", path=self.path) from error
+
+    def _last_of(self, job: str, kind: str, before: int) -> dict[str, Any] | None:
+        """Return the last event of a job and kind before a number, as it is written."""
+        asked = "SELECT data FROM events WHERE job = ? AND kind = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
+        with self._lock, told(self.path):
+            row = self._database.execute(asked, (_printable(job), kind, before)).fetchone()
+        return None if row is None else parse(row[0])
+
+
+def _time(stamp: str) -> datetime:
+    try:
+        return datetime.fromisoformat(stamp)
+    except ValueError:
+        raise InputError(f"its time must be such as 2025-10-04T00:10:00Z, got {stamp!r:.60}") from None
+
+
+def _printable(words: str) -> str:
+    """Return a text that SQLite can hold; the bytes of a path that are no text become escapes."""
+    return words if words.isascii() else words.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,0 +1,182 @@
+"""The market file: several traces as one market, what moving between their pools costs, and if they warn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from slacktide.core.errors import InputError, shown
+from slacktide.core.units import parse_gbit_per_s, parse_money_usd
+from slacktide.core.yaml_fields import Fields, root, scalar, section
+from slacktide.core.yaml_tree import Mistakes, Scalar, Series, Tree, describe, parse_tree
+from slacktide.market.base import Market
+from slacktide.market.pools.joined import joined
+from slacktide.market.pools.moves import Moves, region_of
+from slacktide.market.pools.notice import parse_notice_hours, warning
+from slacktide.market.spec import FEED, is_market_file, is_synthetic
+
+MARKET_KEYS = ("traces", "moves", "notice")
+TRACE_KEYS = ("file", "gpu", "prefix", "notice")
+MOVES_KEYS = ("within_region", "between_regions", "between_continents", "speed", "pairs")
+PAIR_KEYS = ("from", "to", "cost")
+MAX_TRACES = 1000
+UNLIMITED = "unlimited"
+"""What a file says of a network that takes no time."""
+
+
+class Trace(NamedTuple):
+    """One trace of a market file."""
+
+    file: str
+    gpu: str = ""
+    """The GPU type of its pools, whatever the trace says; empty: as the trace says."""
+    prefix: str = ""
+    """What the names of its pools begin with."""
+    notice_hours: float = 0.0
+    """How long before they take spot back its pools warn; 0: as the file says of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarketFile:
+    """All that a market file says."""
+
+    traces: tuple[Trace, ...]
+    moves: Moves
+    given: tuple[str, ...]
+    """Which fields of `moves` the file gives; the others are assumed."""
+    notice_hours: float = 0.0
+    """How long before they take spot back pools warn that say nothing else; 0: they do not."""
+
+
+def read_market_file(data: bytes, path: str, open_trace: Callable[[str], Market]) -> Market:
+    """Read a market file and the traces that it names; raises FileError with the place of every mistake."""
+    found = parse_market_file(data, path)
+    opened = [_opened(trace, open_trace) for trace in found.traces]
+    market = warning(joined(opened, path, found.moves), found.notice_hours)
+    sentence = found.moves.assumed(found.given) if len(market.pools) > 1 else ""
+    return replace(market, assumptions=(*market.assumptions, *filter(None, [sentence])))
+
+
+def parse_market_file(data: bytes, path: str) -> MarketFile:
+    """Read what a market file says; its folder is where relative paths begin."""
+    from slacktide.market.formats.reading.market_bytes import as_text
+
+    mistakes = Mistakes(path)
+    tree = root(parse_tree(as_text(data, path), mistakes), path, kind="market", least="traces")
+    fields = Fields(tree, mistakes, MARKET_KEYS)
+    fields.require("traces", "[a.csv, b.csv]")
+    folder = Path(path).parent
+    traces = fields.read("traces", lambda each: _traces(each, mistakes, folder), ())
+    moves, given = fields.read("moves", lambda each: _moves(each, mistakes), (Moves(), ()))
+    notice = fields.read("notice", scalar(parse_notice_hours), 0.0)
+    mistakes.check()
+    return MarketFile(traces, moves, given, notice)
+
+
+def _opened(trace: Trace, open_trace: Callable[[str], Market]) -> Market:
+    market = warning(open_trace(trace.file), trace.notice_hours)
+    if not (trace.gpu or trace.prefix):
+        return market
+    pools = (replace(pool, name=trace.prefix + pool.name, gpu=trace.gpu or pool.gpu) for pool in market.pools)
+    uncounted = tuple(trace.prefix + name for name in market.uncounted)
+    return replace(market, pools=tuple(pools), uncounted=uncounted)
+
+
+def _traces(tree: Tree, mistakes: Mistakes, folder: Path) -> tuple[Trace, ...]:
+    if not isinstance(tree, Series) or not tree.items:
+        came = "an empty list" if isinstance(tree, Series) else describe(tree)
+        raise InputError(f"must be a list such as [a.csv, b.csv], got {came}")
+    if len(tree.items) > MAX_TRACES:
+        raise InputError(f"must be a list of at most {MAX_TRACES} traces, got {len(tree.items)}")
+    return tuple(_trace(item, which, mistakes, folder) for which, item in enumerate(tree.items, start=1))
+
+
+def _trace(tree: Tree, which: int, mistakes: Mistakes, folder: Path) -> Trace:
+    """Read one trace; a mistake is noted at its place."""
+    file, text = scalar(_file(folder)), scalar(_text)
+    try:
+        if isinstance(tree, Scalar):
+            return Trace(file(tree))
+        fields = Fields(section(tree), mistakes, TRACE_KEYS, prefix=f"traces[{which}].")
+    except InputError as error:
+        mistakes.add(tree.place, f"traces[{which}]: {error}")
+        return Trace("")
+    fields.require("file", "b.json")
+    return Trace(
+        fields.read("file", file, ""),
+        fields.read("gpu", text, ""),
+        fields.read("prefix", text, ""),
+        fields.read("notice", scalar(parse_notice_hours), 0.0),
+    )
+
+
+def _file(folder: Path) -> Callable[[str], str]:
+    """Return a reader of a trace's name, which must be there."""
+
+    def read(text: str) -> str:
+        if is_synthetic(text):
+            return text
+        if text.startswith(FEED):
+            raise InputError(
+                f"must be a trace that is complete, got {shown(text)}; a live feed is one "
+                "table with all pools"
+            )
+        if is_market_file(text):
+            raise InputError(f"must be a trace, got another market file, {shown(text)}; name its traces here")
+        path = folder / _text(text)
+        if not path.is_file():
+            raise InputError(f"must be a file in {folder}, found none called {shown(text)}")
+        return str(path)
+
+    return read
+
+
+def _moves(tree: Tree, mistakes: Mistakes) -> tuple[Moves, tuple[str, ...]]:
+    fields = Fields(section(tree), mistakes, MOVES_KEYS, prefix="moves.")
+    usd = scalar(parse_money_usd)
+    readers: dict[str, tuple[str, Callable[[Tree], Any]]] = {
+        "within_region": ("within_region_usd_per_gb", usd),
+        "between_regions": ("between_regions_usd_per_gb", usd),
+        "between_continents": ("between_continents_usd_per_gb", usd),
+        "speed": ("gbit_per_s", scalar(_speed)),
+        "pairs": ("pairs", lambda each: _pairs(each, mistakes)),
+    }
+    read = {name: fields.read(key, reader, None) for key, (name, reader) in readers.items()}
+    given = {name: value for name, value in read.items() if value is not None}
+    return Moves(**given), tuple(given)
+
+
+def _speed(text: str) -> float:
+    return math.inf if text == UNLIMITED else parse_gbit_per_s(text)
+
+
+def _pairs(tree: Tree, mistakes: Mistakes) -> tuple[tuple[str, str, float], ...]:
+    if not isinstance(tree, Series):
+        raise InputError(f"must be a list of {{from: …, to: …, cost: …}}, got {describe(tree)}")
+    found: dict[frozenset[str], tuple[str, str, float]] = {}
+    for which, item in enumerate(tree.items, start=1):
+        try:
+            fields = Fields(section(item), mistakes, PAIR_KEYS, prefix=f"moves.pairs[{which}].")
+        except InputError as error:
+            mistakes.add(item.place, f"moves.pairs[{which}]: {error}")
+            continue
+        pair = _pair(fields)
+        if found.setdefault(frozenset(pair[:2]), pair) is not pair:
+            mistakes.add(item.place, f"moves.pairs[{which}]: two regions must come once, got them again")
+    return tuple(found.values())
+
+
+def _pair(fields: Fields) -> tuple[str, str, float]:
+    for key, example in (("from", "us-east-1"), ("to", "us-east-2"), ("cost", "0.01 usd")):
+        fields.require(key, example)
+    first, second = (fields.read(key, scalar(_text), "") for key in ("from", "to"))
+    return region_of(first), region_of(second), fields.read("cost", scalar(parse_money_usd), 0.0)
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise InputError("must not be empty, got no text")
+    return text.strip()

@@ -1,0 +1,134 @@
+"""Feeds of price changes, as clouds publish them: price per machine, no word on what is obtainable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.core.errors import FileError, InputError
+from slacktide.market.base import Market
+from slacktide.market.formats.instances import Instance, gpu_of, instance
+from slacktide.market.formats.reading.samples import ASSUMED_SPOT_GPUS, Irregular, Place, Samples
+from slacktide.market.series import from_events
+
+EVENT_SLOT_HOURS = 0.5
+"""Slot length of a feed when none is asked for; such prices move every few hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """What the caller says about things a file may be silent on; None leaves it to documented defaults."""
+
+    spot_usd: float | None = None
+    """USD per GPU-hour."""
+    on_demand_usd: float | None = None
+    """USD per GPU-hour."""
+    spot_gpus: int | None = None
+    gpus_per_instance: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("spot_usd", "on_demand_usd"):
+            usd = getattr(self, name)
+            if usd is not None and not 0 <= usd < 1e9:
+                raise InputError(f"{name} must be >= 0 and finite, got {usd}")
+        for name, least in (("spot_gpus", 0), ("gpus_per_instance", 1)):
+            count = getattr(self, name)
+            if count is not None and not least <= count <= 10**9:
+                raise InputError(f"{name} must be >= {least}, got {count}")
+
+    def refuse(self, names: Sequence[str], file: str) -> None:
+        """Raise InputError for an option that a kind of file has no use for."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise InputError(
+                    f"{name} must not be given for {file}, got {getattr(self, name)}; leave it out"
+                )
+
+
+class PriceEvent(NamedTuple):
+    """A new spot price of a machine type in a zone, in USD per machine-hour."""
+
+    micros: int
+    pool: str
+    instance_type: str
+    usd_per_hour: float
+    place: Place
+
+
+def event_market(
+    events: Iterable[PriceEvent],
+    path: str,
+    assumed: Assumed,
+    irregular: Irregular,
+    slot_hours: float | None,
+) -> Market:
+    """Turn price changes into a market; says in its assumptions what the feed did not."""
+    rows = list(events)
+    if not rows:
+        raise FileError("a price history must have prices, got none", path=path)
+    assumed.refuse(("spot_usd",), "a price history")
+    machines = _machines(rows, path, assumed)
+    gpus = ASSUMED_SPOT_GPUS if assumed.spot_gpus is None else assumed.spot_gpus
+    samples = _samples(rows, path, machines, gpus)
+    market = from_events(samples, irregular, EVENT_SLOT_HOURS if slot_hours is None else slot_hours)
+    return replace(market, assumptions=_sentences(machines, gpus, assumed), uncounted=tuple(market))
+
+
+def _machines(rows: list[PriceEvent], path: str, assumed: Assumed) -> dict[str, Instance]:
+    machines: dict[str, Instance] = {}
+    for row in rows:
+        if row.instance_type not in machines:
+            try:
+                machines[row.instance_type] = instance(
+                    row.instance_type, assumed.gpus_per_instance, assumed.on_demand_usd
+                )
+            except InputError as error:
+                raise FileError(_worded(row.place, str(error)), path=path, line=row.place.line) from None
+    return machines
+
+
+def _samples(rows: list[PriceEvent], path: str, machines: dict[str, Instance], gpus: int) -> Samples:
+    pools: dict[str, int] = {}
+    codes = [pools.setdefault(row.pool, len(pools)) for row in rows]
+    per_gpu = [row.usd_per_hour / machines[row.instance_type].gpus for row in rows]
+    on_demand = [
+        machines[row.instance_type].on_demand_usd_per_hour / machines[row.instance_type].gpus for row in rows
+    ]
+    return Samples(
+        path,
+        tuple(pools),
+        np.array(codes, dtype=np.int64),
+        np.array([row.micros for row in rows], dtype=np.int64),
+        np.full(len(rows), gpus, dtype=np.int64),
+        np.array(per_gpu),
+        np.array(on_demand),
+        lambda row: rows[row].place,
+        _gpu_types(rows, pools),
+    )
+
+
+def _gpu_types(rows: list[PriceEvent], pools: dict[str, int]) -> tuple[str, ...]:
+    """Return the GPU type of each pool's machines."""
+    types = {row.pool: gpu_of(row.instance_type) for row in rows}
+    return tuple(types[pool] for pool in pools)
+
+
+def _sentences(machines: dict[str, Instance], gpus: int, assumed: Assumed) -> tuple[str, ...]:
+    sentences = [f"The file has prices only: {gpus} spot GPUs are assumed to be available at all times."]
+    for name, machine in sorted(machines.items()):
+        usd = machine.on_demand_usd_per_hour / machine.gpus
+        origin = (
+            "as given" if assumed.on_demand_usd is not None else "the AWS list price of 2024 in us-east-1"
+        )
+        sentences.append(
+            f"{name} has {machine.gpus} GPU{'s'[: machine.gpus > 1]} and costs {usd:.4g} USD "
+            f"per GPU-hour on demand ({origin})."
+        )
+    return tuple(sentences)
+
+
+def _worded(place: Place, message: str) -> str:
+    return f"{place.words}: {message}" if place.words else message

@@ -1,0 +1,94 @@
+"""Bytes out of market files, with every failure turned into one sentence about the file."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from pathlib import Path
+from typing import IO, cast
+
+from slacktide.core.errors import FileError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+MAX_BYTES = 512 << 20
+"""The most that is read of a market file, unpacked: about ten million rows. Ten megabytes of gzip can hold
+ten gigabytes of nothing."""
+_PIECE_BYTES = 1 << 20
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Return what a file holds, unpacked if it is gzip.
+
+    Raises FileError when it is missing, a folder, unreadable, empty, broken gzip or larger than MAX_BYTES.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            packed = _at_most(file, path)
+    except FileNotFoundError:
+        remedy = "check the path" if "," not in str(path) else "a live feed is one table with all pools"
+        raise FileError(f"a market file must exist, found none; {remedy}", path=path) from None
+    except IsADirectoryError:
+        raise FileError("a market must be a file, got a folder; name a file in it", path=path) from None
+    except (OSError, ValueError) as error:
+        raise FileError(f"a market file must be readable, got: {_reason(error)}", path=path) from error
+    data = _unpacked(packed, path)
+    if not data.strip():
+        raise FileError("a market file must not be empty, got no data", path=path)
+    return data
+
+
+def as_text(data: bytes, path: str | Path) -> str:
+    """Decode UTF-8, with or without a byte-order mark; raises FileError with the line of a bad byte."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(
+            f"must be UTF-8 text, got byte 0x{data[error.start]:02x}; save it as UTF-8",
+            path=path,
+            line=data.count(b"\n", 0, error.start) + 1,
+        ) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise FileError("must be text, got a zero byte; is this a binary file?", path=path, line=line)
+    return text
+
+
+def packed(data: bytes, path: str | Path) -> bytes:
+    """Return the data as the file's name asks for: gzip for `.gz`, and always the same bytes."""
+    return gzip.compress(data, compresslevel=6, mtime=0) if Path(path).suffix == ".gz" else data
+
+
+def _at_most(file: IO[bytes], path: str | Path, how: str = "") -> bytes:
+    """Read a file piece by piece to its end; raises FileError as soon as it is too large."""
+    data = bytearray()
+    while piece := file.read(_PIECE_BYTES):
+        data += piece
+        if len(data) > MAX_BYTES:
+            raise FileError(
+                f"a market file must have at most {MAX_BYTES >> 20} MiB{how}, got more; use longer slots, or "
+                "part of it",
+                path=path,
+            )
+    return bytes(data)
+
+
+def _unpacked(data: bytes, path: str | Path) -> bytes:
+    if data[:2] == _GZIP_MAGIC:
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                return _at_most(cast(IO[bytes], file), path, " uncompressed")
+        except EOFError:
+            raise FileError(
+                "gzip must be complete, got a truncated file; download it again", path=path
+            ) from None
+        except (gzip.BadGzipFile, zlib.error):
+            raise FileError("gzip must be intact, got a damaged file; download it again", path=path) from None
+    if data and Path(path).suffix == ".gz":
+        raise FileError("a .gz file must be gzip, got something else; rename it or compress it", path=path)
+    return data
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

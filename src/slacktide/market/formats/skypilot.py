@@ -1,0 +1,120 @@
+"""SkyPilot's spot traces: JSON with a step in seconds and counts, neither times nor prices."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slacktide.core.arrays import Ints
+from slacktide.core.errors import FileError, InputError, shown
+from slacktide.core.files import write_whole
+from slacktide.market.base import EPOCH, Market, Pool
+from slacktide.market.formats.instances import ON_DEMAND_USD_PER_GPU_HOUR, SPOT_SHARE, gpu_named_in
+from slacktide.market.formats.price_changes import Assumed
+from slacktide.market.formats.reading.cells import Cell
+from slacktide.market.formats.reading.json_files import json_object, kind_of
+from slacktide.market.formats.reading.market_bytes import read_bytes
+from slacktide.market.formats.reading.samples import Place
+from slacktide.market.series import resample
+
+
+def read_skypilot(
+    path: str | Path,
+    *,
+    data: bytes | None = None,
+    assumed: Assumed | None = None,
+    slot_hours: float | None = None,
+) -> Market:
+    """Read a trace as one pool named like the file; raises FileError with the entry of what is wrong."""
+    found = json_object(read_bytes(path) if data is None else data, str(path))
+    assumed = assumed or Assumed()
+    assumed.refuse(("spot_gpus", "gpus_per_instance"), "a SkyPilot trace")
+    gap_seconds = _gap_seconds(found, str(path))
+    counts = _counts(found, str(path))
+    name = Path(path).name.split(".")[0]
+    gpu = gpu_named_in(name, *(value for value in found["metadata"].values() if isinstance(value, str)))
+    spot, on_demand, sentences = _prices(gpu, assumed, str(path))
+    pool = Pool(
+        name,
+        gap_seconds / 3600,
+        np.full(len(counts), spot),
+        np.full(len(counts), on_demand),
+        counts,
+        gpu=gpu or "",
+    )
+    sentences.insert(0, f"The trace has no times: it is assumed to begin at {EPOCH:%Y-%m-%d %H:%M} UTC.")
+    market = Market((pool,), str(path), tuple(sentences))
+    return market if slot_hours is None else resample(market, slot_hours)
+
+
+def write_skypilot(pool: Pool, path: str | Path) -> None:
+    """Write the counts of a pool as a trace; times and prices have no place in it."""
+    seconds = round(pool.slot_hours * 3600, 6)
+    trace = {
+        "metadata": {"gap_seconds": int(seconds) if seconds == int(seconds) else seconds},
+        "data": pool.spot_gpus.tolist(),
+    }
+    write_whole(path, json.dumps(trace).encode())
+
+
+def _gap_seconds(found: dict[str, Any], path: str) -> float:
+    metadata = found.get("metadata")
+    if not isinstance(metadata, dict):
+        came = kind_of(metadata) if "metadata" in found else f"no such key in {sorted(found)}"
+        raise FileError(f"metadata must be an object with gap_seconds, got {came}", path=path)
+    gap = metadata.get("gap_seconds")
+    if isinstance(gap, bool) or not isinstance(gap, int | float) or not (math.isfinite(gap) and gap > 0):
+        raise FileError(f"metadata.gap_seconds must be a number > 0, got {shown(gap)}", path=path)
+    return gap
+
+
+def _counts(found: dict[str, Any], path: str) -> Ints:
+    counts = found.get("data")
+    if not isinstance(counts, list) or not counts:
+        came = "an empty array" if counts == [] else kind_of(counts) if "data" in found else "no such key"
+        raise FileError(f"data must be an array of counts, got {came}", path=path)
+    try:
+        return _whole(counts)
+    except (ValueError, OverflowError):
+        # Something is wrong with an entry; one by one we learn which.
+        texts = (text if isinstance(text, str) else json.dumps(text) for text in counts)
+        return np.array(
+            [Cell(text, f"data[{number}]", path, Place(None)).gpus() for number, text in enumerate(texts)]
+        )
+
+
+def _whole(counts: list[Any]) -> Ints:
+    """Return counts; raises ValueError if any is no whole number in a sensible range."""
+    numbers = np.array(counts)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "if" or any(type(count) is bool for count in counts):
+        raise ValueError("not numbers")
+    if not np.all((numbers >= 0) & (numbers <= 10**9) & (numbers == np.floor(numbers))):
+        raise ValueError("not counts")
+    return np.asarray(numbers, dtype=np.int64)
+
+
+def _prices(gpu: str | None, assumed: Assumed, path: str) -> tuple[float, float, list[str]]:
+    on_demand = assumed.on_demand_usd
+    if on_demand is None:
+        if gpu is None:
+            raise InputError(
+                f"{path}: the on-demand price must be given when neither the file's name nor its metadata "
+                f"names a known GPU ({', '.join(ON_DEMAND_USD_PER_GPU_HOUR)}); "
+                "give on_demand_usd (--on-demand-usd)"
+            )
+        on_demand = ON_DEMAND_USD_PER_GPU_HOUR[gpu]
+    spot = SPOT_SHARE * on_demand if assumed.spot_usd is None else assumed.spot_usd
+    told = f"the list price of a {gpu}" if assumed.on_demand_usd is None else "as given"
+    guess = f"{SPOT_SHARE:g} of on demand" if assumed.spot_usd is None else "as given"
+    return (
+        spot,
+        on_demand,
+        [
+            f"The trace has no prices: on demand is {on_demand:.4g} USD per GPU-hour ({told}).",
+            f"The trace has no prices: spot is {spot:.4g} USD per GPU-hour ({guess}) at all times.",
+        ],
+    )

@@ -1,0 +1,122 @@
+"""Markets and Arrow tables: the fast way in, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.market.base import Market, Pool
+from slacktide.market.formats.reading.samples import (
+    ASSUMED_SPOT_GPUS,
+    COLUMNS,
+    COUNT_COLUMN,
+    GPU_COLUMN,
+    LEAST_MICROS,
+    MAX_SPOT_GPUS,
+    MAX_USD_PER_GPU_HOUR,
+    MICROS_PER_HOUR,
+    MOST_MICROS,
+    STOCK_COLUMN,
+    Place,
+    Samples,
+    micros_of,
+)
+
+
+def arrow_samples(table: Any, path: str, place: Callable[[int], Place]) -> Samples | None:
+    """Return what an Arrow table in our columns says; None if any number cannot be, or nothing is there."""
+    import pyarrow as pa
+
+    whole = table.drop_columns([STOCK_COLUMN]) if STOCK_COLUMN in table.column_names else table
+    if len(table) == 0 or any(column.null_count for column in whole.columns):
+        return None
+    pool = table["pool"].combine_chunks()
+    names = pool.dictionary.to_pylist()
+    spot, on_demand = (table[name].to_numpy() for name in COLUMNS[3:])
+    counted = COUNT_COLUMN in table.column_names
+    gpus = table[COUNT_COLUMN].to_numpy() if counted else np.full(len(table), ASSUMED_SPOT_GPUS)
+    if not (all(name and name == name.strip() for name in names) and _possible(gpus, spot, on_demand)):
+        return None
+    codes = pool.indices.to_numpy().astype(np.int64)
+    micros = table["time_utc"].cast(pa.int64()).to_numpy()
+    if micros.min() < LEAST_MICROS or micros.max() > MOST_MICROS:
+        return None
+    types = _gpu_types(table, codes, len(names))
+    if types is None:
+        return None
+    stock = None
+    if STOCK_COLUMN in table.column_names:
+        stock = _stock(table[STOCK_COLUMN].combine_chunks())
+        if stock is None:
+            return None
+    return Samples(path, tuple(names), codes, micros, gpus, spot, on_demand, place, types, stock, counted)
+
+
+def _stock(column: Any) -> Ints | None:
+    """Return how many GPUs can be had on demand, unlimited where the cell is blank; None if any is odd.
+
+    The column holds numbers, or encoded texts.
+    """
+    if not hasattr(column, "dictionary"):
+        counts: Ints = column.fill_null(UNLIMITED_GPUS).to_numpy(zero_copy_only=False).astype(np.int64)
+        return counts if counts.min() >= 0 and counts.max() <= UNLIMITED_GPUS else None
+    texts = column.dictionary.to_pylist()
+    if not all(text == "" or (text.isascii() and text.isdigit() and len(text) < 10) for text in texts):
+        return None
+    known = np.array([int(text) if text else UNLIMITED_GPUS for text in texts], dtype=np.int64)
+    return np.asarray(known[column.indices.to_numpy()])
+
+
+def _gpu_types(table: Any, codes: Ints, pools: int) -> tuple[str, ...] | None:
+    """Return the GPU type of each pool; none where there is no such column, None if it is odd."""
+    if GPU_COLUMN not in table.column_names:
+        return ()
+    column = table[GPU_COLUMN].combine_chunks()
+    names, kinds = column.dictionary.to_pylist(), column.indices.to_numpy()
+    of_pool = np.zeros(pools, dtype=np.int64)
+    of_pool[codes] = kinds
+    same = bool((of_pool[codes] == kinds).all())
+    if not (same and all(name == name.strip() for name in names)):
+        return None
+    return tuple(names[kind] for kind in of_pool)
+
+
+def _possible(gpus: Ints, spot: Floats, on_demand: Floats) -> bool:
+    # The comparisons are false for NaN, so they also refuse what is not a number.
+    prices = (bool(((usd >= 0) & (usd <= MAX_USD_PER_GPU_HOUR)).all()) for usd in (spot, on_demand))
+    return bool(gpus.min() >= 0 and gpus.max() <= MAX_SPOT_GPUS) and all(prices)
+
+
+def arrow_table(market: Market) -> Any:
+    """Return a market as an Arrow table in our columns, pool after pool.
+
+    GPU types are there where any is known, and on-demand GPUs where any pool's are limited.
+    """
+    import pyarrow as pa
+
+    def joined(name: str) -> Any:
+        return pa.array(np.concatenate([getattr(pool, name) for pool in market.pools]))
+
+    times = pa.array(np.concatenate([_times(pool) for pool in market.pools]))
+    counts = [len(pool) for pool in market.pools]
+    codes = pa.array(np.repeat(np.arange(len(market), dtype=np.int32), counts))
+    names = pa.DictionaryArray.from_arrays(codes, pa.array(list(market)))
+    columns = [times.cast(pa.timestamp("us", tz="UTC")), names, *map(joined, COLUMNS[2:])]
+    table = pa.table(columns, names=list(COLUMNS))
+    types = [pool.gpu for pool in market.pools]
+    if any(types):
+        table = table.append_column(GPU_COLUMN, pa.DictionaryArray.from_arrays(codes, pa.array(types)))
+    if any(pool.on_demand_gpus is not None for pool in market.pools):
+        stock = np.concatenate([pool.stock(0, len(pool)) for pool in market.pools])
+        table = table.append_column(STOCK_COLUMN, pa.array(stock, mask=stock >= UNLIMITED_GPUS))
+    return table
+
+
+def _times(pool: Pool) -> Ints:
+    """Return when every slot begins, to the microsecond."""
+    nanos = np.arange(len(pool)) * round(pool.slot_hours * MICROS_PER_HOUR * 1000)
+    return np.asarray(micros_of(pool.start) + (nanos + 500) // 1000, dtype=np.int64)

@@ -1,0 +1,133 @@
+"""A market in one file with all that is known of it, to be sent elsewhere: written and read back exactly.
+
+A table holds quotes only. This also holds what was assumed, what moves cost, which pools warn, and slots of
+any length. It is a line of JSON and then the series of each pool as plain numbers, packed with gzip.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from slacktide.core.errors import FileError, InputError
+from slacktide.market.base import Market, Pool
+from slacktide.market.formats.reading.market_bytes import packed
+from slacktide.market.pools.moves import Moves
+
+FORMAT, VERSION = "slacktide-market", 1
+_BEGIN = f'{{"format": "{FORMAT}"'.encode()
+_NUMBER_BYTES = 8
+HEAD_BYTES = 4 << 20
+"""Of what is told beside the series; read as JSON, some bytes of it can take twenty times as many."""
+_MONEY, _COUNT = np.dtype("<f8"), np.dtype("<i8")
+
+
+def whole_bytes(market: Market) -> bytes:
+    """Write a market; the same market gives the same bytes."""
+    moves = asdict(market.moves)
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "source": market.source,
+        "assumptions": market.assumptions,
+        "uncounted": market.uncounted,
+        "moves": {**moves, "gbit_per_s": _finite(market.moves.gbit_per_s)},
+        "pools": [_described(pool) for pool in market.pools],
+    }
+    series = b"".join(part for pool in market.pools for part in _series(pool))
+    return packed(json.dumps(head, allow_nan=False).encode() + b"\n" + series, "market.gz")
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether a file, unpacked, was written so."""
+    return data.startswith(_BEGIN)
+
+
+def read_whole(data: bytes, path: str) -> Market:
+    """Read a market; raises FileError for one that is damaged, or of another version."""
+    line, _, rest = data.partition(b"\n")
+    try:
+        head = _head(line)
+        if head["version"] != VERSION:
+            raise FileError(f"a sent market must be of version {VERSION}, got another", path=path)
+        return _market(head, rest)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise FileError("a sent market must be intact, got a damaged one; resend it", path=path) from error
+    except InputError as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"a sent market must be intact, got a damaged one: {error}", path=path) from error
+
+
+def _head(line: bytes) -> dict[str, Any]:
+    if len(line) > HEAD_BYTES:
+        raise InputError(f"its first line must have at most {HEAD_BYTES >> 20} MB, got more")
+    head: dict[str, Any] = json.loads(line)
+    json.dumps(head, ensure_ascii=False).encode()  # half a character could be told to nobody
+    return head
+
+
+def _described(pool: Pool) -> dict[str, Any]:
+    return {
+        "name": pool.name,
+        "slot_hours": pool.slot_hours,
+        "start": pool.start.isoformat(),
+        "gpu": pool.gpu,
+        "notice_hours": pool.notice_hours,
+        "slots": len(pool),
+        "stock": pool.on_demand_gpus is not None,
+    }
+
+
+def _series(pool: Pool) -> list[bytes]:
+    stock = [] if pool.on_demand_gpus is None else [pool.on_demand_gpus.astype(_COUNT)]
+    prices = [pool.spot_usd_per_gpu_hour.astype(_MONEY), pool.on_demand_usd_per_gpu_hour.astype(_MONEY)]
+    return [part.tobytes() for part in (*prices, pool.spot_gpus.astype(_COUNT), *stock)]
+
+
+def _market(head: dict[str, Any], rest: bytes) -> Market:
+    moves = dict(head["moves"])
+    fast = moves.pop("gbit_per_s")
+    pairs = tuple((str(one), str(two), float(usd)) for one, two, usd in moves.pop("pairs"))
+    pools, place = [], 0
+    for told in head["pools"]:
+        pool, place = _pool(told, rest, place)
+        pools.append(pool)
+    if place != len(rest):
+        raise InputError(f"the series must have {place} bytes, got {len(rest)}")
+    return Market(
+        tuple(pools),
+        str(head["source"]),
+        tuple(str(sentence) for sentence in head["assumptions"]),
+        Moves(**moves, gbit_per_s=math.inf if fast is None else float(fast), pairs=pairs),
+        tuple(str(name) for name in head["uncounted"]),
+    )
+
+
+def _pool(told: dict[str, Any], rest: bytes, place: int) -> tuple[Pool, int]:
+    """Read a pool whose series begin at a place, and return it with where they end."""
+    slots = int(told["slots"])
+    kinds = [_MONEY, _MONEY, _COUNT, *([_COUNT] if told["stock"] else [])]
+    end = place + _NUMBER_BYTES * slots * len(kinds)
+    if slots < 1 or end > len(rest):
+        raise InputError(f"the series must have {end} bytes or more, got {len(rest)}")
+    starts = range(place, end, _NUMBER_BYTES * slots)
+    series: list[Any] = [
+        np.frombuffer(rest, kind, slots, start) for kind, start in zip(kinds, starts, strict=True)
+    ]
+    spot, demand, gpus, *stock = series
+    made = Pool(
+        str(told["name"]), float(told["slot_hours"]), spot, demand, gpus,
+        datetime.fromisoformat(told["start"]), str(told["gpu"]),
+        stock[0] if stock else None, float(told["notice_hours"]),
+    )  # fmt: skip
+    return made, end
+
+
+def _finite(number: float) -> float | None:
+    return None if math.isinf(number) else number

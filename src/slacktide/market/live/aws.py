@@ -1,0 +1,171 @@
+"""Spot prices of AWS: its `describe_spot_price_history`, of the last 90 days."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from slacktide.core.errors import InputError, shown
+from slacktide.market.formats.instances import AWS_INSTANCES, gpu_of, instance
+from slacktide.market.live import cells
+from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, Prices, feeds
+from slacktide.market.live.http import MAX_PAGES
+from slacktide.market.live.zones import aws_region, checked, meant
+
+SOURCE = "AWS"
+CONNECT_S, READ_S, TRIES = 5, 20, 2
+PASSING = {
+    "RequestLimitExceeded", "Throttling", "ThrottlingException", "RequestThrottled",
+    "TooManyRequestsException", "InternalError", "InternalFailure", "InternalServerError",
+    "ServiceUnavailable", "Unavailable", "RequestTimeout",
+}  # fmt: skip
+"""Errors that mean: not now."""
+
+
+@feeds.register
+@dataclass(slots=True)
+class Aws:
+    """Spot prices of an AWS instance type, 90 days back; needs `slacktide[aws]` and AWS credentials."""
+
+    what: str
+    """The instance type, such as `p5.48xlarge`."""
+    product: str = "Linux/UNIX"
+    gpus: int = 0
+    """GPUs of the type; 0: as is known of it."""
+    on_demand_usd: float = 0.0
+    """USD per GPU-hour on demand, which AWS does not tell here; 0: the list price that is known."""
+    base_url: str = ""
+    """Where the service is; empty: at Amazon."""
+    _clients: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    history_days: ClassVar[float] = 90.0
+
+    def __post_init__(self) -> None:
+        if self.gpus < 0 or self.on_demand_usd < 0:
+            raise InputError("gpus and on_demand_usd must be >= 0, got a negative one")
+        self._machine()
+
+    def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
+        """Ask each region about its zones; a price stands from its time on until the next one."""
+        now = datetime.now(UTC)
+        wanted = checked(zones)
+        if not wanted:
+            raise FeedRefused("zones must be given for AWS, got none; add --zones us-east-1a,us-east-1b")
+        begin = now if since_utc is None else max(since_utc, now - timedelta(days=self.history_days))
+        told = {
+            (price.since_utc, price.pool): price  # pages may overlap
+            for region in dict.fromkeys(map(aws_region, wanted))
+            for price in self._in_region(region, wanted, begin, now)
+        }
+        found = [told[key] for key in sorted(told)]
+        return Prices(prices=tuple(found), asked_utc=now, notes=self._notes(wanted, found))
+
+    def _in_region(self, region: str, wanted: Sequence[str], begin: datetime, now: datetime) -> list[Price]:
+        question: dict[str, Any] = {
+            "InstanceTypes": [self.what],
+            "ProductDescriptions": [self.product],
+            "StartTime": begin,  # the price that held then is told, too
+            "EndTime": now,
+        }
+        with answers(region):
+            pages = list(self._pages(region, question))
+        entries = [entry for page in pages for entry in cells.entries(SOURCE, page, "SpotPriceHistory")]
+        read = [self._price(entry) for entry in entries]
+        return [price for price in read if meant(wanted, region, price.pool.partition("/")[0])]
+
+    def _pages(self, region: str, question: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """Yield the pages of an answer; there may be empty ones before the last."""
+        client, token = self._client(region), ""
+        for _ in range(MAX_PAGES):
+            page = client.describe_spot_price_history(**question, **({"NextToken": token} if token else {}))
+            yield page
+            token = page.get("NextToken") or ""
+            if not token:
+                return
+        raise FeedUnreachable(f"an answer of {SOURCE} must have at most {MAX_PAGES} pages, got more")
+
+    def _price(self, entry: Mapping[str, Any]) -> Price:
+        machine = self._machine()
+        zone = str(cells.field(SOURCE, entry, "AvailabilityZone"))
+        return Price(
+            f"{zone}/{self.what}",
+            cells.moment(SOURCE, cells.field(SOURCE, entry, "Timestamp")),
+            cells.price(SOURCE, cells.field(SOURCE, entry, "SpotPrice")) / machine.gpus,
+            machine.on_demand_usd_per_hour / machine.gpus,
+            gpu_of(self.what),
+        )
+
+    def _machine(self) -> Any:
+        return instance(self.what, self.gpus or None, self.on_demand_usd or None)
+
+    def _notes(self, wanted: Sequence[str], found: Sequence[Price]) -> tuple[str, ...]:
+        machine = self._machine()
+        usd = machine.on_demand_usd_per_hour / machine.gpus
+        origin = (
+            "as given"
+            if self.on_demand_usd or self.what not in AWS_INSTANCES
+            else ("the AWS list price of 2024 in us-east-1")
+        )
+        notes = [
+            f"{self.what} costs {usd:.4g} USD per GPU-hour on demand ({origin}): AWS tells spot prices only."
+        ]
+        told = {price.pool.partition("/")[0] for price in found}
+        missing = [
+            zone for zone in wanted if zone not in told and not any(aws_region(one) == zone for one in told)
+        ]
+        if missing:
+            notes.append(f"AWS has no spot prices of {self.what} in {', '.join(missing)}.")
+        return tuple(notes)
+
+    def _client(self, region: str) -> Any:
+        if region not in self._clients:
+            import boto3
+            from botocore.config import Config
+
+            retries = {"mode": "standard", "max_attempts": TRIES}
+            config = Config(connect_timeout=CONNECT_S, read_timeout=READ_S, retries=retries)
+            self._clients[region] = boto3.Session().client(
+                "ec2", region_name=region, endpoint_url=self.base_url or None, config=config
+            )
+        return self._clients[region]
+
+
+@contextmanager
+def answers(region: str) -> Iterator[None]:
+    """Make what AWS says into what a feed may say."""
+    try:
+        import boto3  # noqa: F401
+        from botocore import exceptions
+    except ImportError:
+        raise FeedRefused("the feed aws must have boto3, got none; install slacktide[aws]") from None
+    try:
+        yield
+    except exceptions.ClientError as error:
+        raise _meant(error.response, region) from error
+    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
+        raise FeedRefused(
+            f"AWS credentials must be given, got none ({error}); set AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or run `aws configure`"
+        ) from error
+    except (
+        exceptions.ParamValidationError,
+        exceptions.InvalidRegionError,
+        exceptions.ProfileNotFound,
+    ) as error:
+        raise FeedRefused(f"AWS must be able to answer, got: {error}") from error
+    except (exceptions.BotoCoreError, exceptions.HTTPClientError) as error:
+        raise FeedUnreachable(f"AWS in {region} must answer, got: {error}") from error
+
+
+def _meant(response: Mapping[str, Any], region: str) -> Exception:
+    """Return what an error of AWS means: not now, or not like this."""
+    error = response.get("Error", {})
+    code = str(error.get("Code", ""))
+    said = f"AWS in {region} must answer, got {code}: {shown(str(error.get('Message', '')))}"
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in PASSING or status >= 500 or status == 429:
+        return FeedUnreachable(said)
+    return FeedRefused(f"{said}; check the instance type, and that you may ec2:DescribeSpotPriceHistory")

@@ -1,0 +1,125 @@
+"""What is asked of a source of live prices: what a kind of machine costs, now or since a time. Nothing else.
+
+A feed tells prices. How many spot GPUs can be had is told by no source: that is learned from our own tries.
+A feed neither waits nor tries again, and keeps nothing: whoever follows it does so
+(`slacktide.market.live.following`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple, Protocol
+from urllib.parse import parse_qsl
+
+from slacktide.core.errors import BackendError, InputError, shown
+from slacktide.core.own_class import found_beside
+from slacktide.core.register import Register
+
+USD = "USD"
+
+
+class Price(NamedTuple):
+    """What GPUs of a pool cost from a moment on, until the next price of the same pool."""
+
+    pool: str
+    """`zone/type`, as providers of machines name it, or `region/type` where prices are the region's."""
+    since_utc: datetime
+    """From when on; the moment of asking where the source does not tell."""
+    spot_per_gpu_hour: float
+    on_demand_per_gpu_hour: float | None = None
+    """None where the source does not have it."""
+    gpu: str = ""
+    """The GPU type, such as H100; empty where it is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """The answer of a feed."""
+
+    prices: tuple[Price, ...]
+    asked_utc: datetime
+    currency: str = USD
+    notes: tuple[str, ...] = ()
+    """What is assumed in these prices, and what of the question the source has no answer to."""
+
+
+class FeedRefused(InputError):
+    """The source will not answer this question, and asking again will not help: settings or credentials."""
+
+
+class FeedUnreachable(BackendError):
+    """No answer, none that can be read, or a refusal for now: ask again later."""
+
+    def __init__(self, message: str, *, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+        """How long the source asks to be left alone; 0 where it does not say."""
+
+
+class PriceFeed(Protocol):
+    """Tells prices. A class that is registered in `feeds` is made with `what` is meant, and its settings."""
+
+    @property
+    def history_days(self) -> float:
+        """How far back the source tells prices; 0: it knows those of now."""
+        ...
+
+    def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
+        """Return the prices in some zones or regions, in all where none is named.
+
+        Those of now; or with a time all that held at that time or later, as far back as the source goes.
+        In order of time within a pool. Returns within a minute. Raises FeedRefused or FeedUnreachable.
+        """
+        ...
+
+
+feeds: Register[PriceFeed] = Register(
+    "price feed", packages=("slacktide.market.live",), entry_points="slacktide.feeds", verbs=("prices",)
+)
+
+
+def open_feed(spec: str) -> PriceFeed:
+    """Make a feed from `name:what`, such as `aws:p5.48xlarge`, with settings after a question mark.
+
+    `azure:Standard_ND96isr_H100_v5?base_url=http://mirror/prices`. Raises InputError.
+    """
+    plain, _, query = spec.partition("?")
+    name, _, what = plain.partition(":")
+    if name not in feeds and ":" in what:  # a class of the user's own: module:Class:what
+        own, _, what = what.partition(":")
+        name = f"{name}:{own}"
+    if not name or not what.strip():
+        raise InputError(
+            f"a price feed must be NAME:TYPE, as in aws:p5.48xlarge, got {shown(spec)}; "
+            f"names: {', '.join(feeds)}"
+        )
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    settings = {"what": what.strip(), **{key: _typed(text) for key, text in given.items()}}
+    return feeds.make(found_beside({name: settings}, Path()))
+
+
+def _typed(text: str) -> str | int | float:
+    """Return a setting as a number where it is one."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def without_settings(spec: str) -> str:
+    """Return a feed's name as it is written down: settings may hold addresses that are nobody's business."""
+    return spec.partition("?")[0]
+
+
+def as_of(answer: Prices, now_utc: datetime) -> Prices:
+    """Return the last price of each pool that holds at a moment."""
+    latest: dict[str, Price] = {}
+    for price in answer.prices:
+        if price.since_utc <= now_utc:
+            latest[price.pool] = price
+    return replace(answer, prices=tuple(latest.values()))

@@ -1,0 +1,305 @@
+"""A market that is still being written: a file to which somebody appends a row per slot.
+
+`feed:PATH` names a market table (CSV) that grows. A slot whose row has not come yet is taken to be like
+the last one that has; when the row comes it counts from then on. What is recorded of the past never changes.
+Where no row comes for long, the prices are old, and that is a trouble of the feed, too.
+
+A feed that was opened once never fails. While its file is away, unreadable or no table, the rows that are
+known are used, `trouble` says why, and the file is looked at again the next time. A row that is damaged, out
+of order or of a time too far ahead is passed over as if it had not come, and the rows after it count. A file
+that was rewritten is read anew: its rows for slots that have not begun replace those that were known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from slacktide.core.errors import FileError, InputError, SlacktideError
+from slacktide.core.types import Quote
+from slacktide.market.availability import PoolRecord, gpus_at, record_for
+from slacktide.market.base import Market, Pool
+from slacktide.market.forecast.on_tape import OnTape
+from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
+from slacktide.market.formats.reading.cells import in_lines, records_of
+from slacktide.market.formats.reading.csv_rows import rows_of
+from slacktide.market.formats.reading.market_bytes import as_text, read_bytes
+from slacktide.market.formats.reading.samples import time_of
+from slacktide.market.formats.tables.table_notes import BEFORE, read_notes
+from slacktide.market.live.feed_file import FeedFile, Line, header_of, whole_lines
+from slacktide.market.live_pool import LivePool
+from slacktide.market.moment import Moment
+from slacktide.market.source import open_market
+from slacktide.market.tape import Tape, first_hours
+from slacktide.market.tapes import Tapes
+
+SCHEME = "feed:"
+MOST_POOLS = 4096
+MOST_WHOLE_BYTES = 1 << 26
+"""A feed that has to be read as a whole for every row is not read when it is longer."""
+KEPT = "its last good rows are used"
+STALE_SLOTS, STALE_HOURS = 6, 0.5
+"""Prices are old when no row came for this many slots, and for this long: rows may well be a little late."""
+
+
+def is_feed(spec: str) -> bool:
+    """Whether a market's name means a feed."""
+    return spec.startswith(SCHEME)
+
+
+def open_feed(spec: str, **options: Any) -> Market:
+    """Open a feed as it stands now; raises FileError or InputError."""
+    path = feed_path(spec)
+    return open_market(path, data=whole_lines(read_bytes(path)), **options)
+
+
+def feed_path(spec: str) -> str:
+    """Return the file of a feed."""
+    path = spec.removeprefix(SCHEME)
+    if not path:
+        raise InputError(f"a feed must name its file, as in {SCHEME}prices.csv, got {spec!r}")
+    return path
+
+
+class Feed:
+    """All pools of a market file that grows, on one clock: what is new of it goes onto a tape for each."""
+
+    def __init__(self, spec: str, **options: Any) -> None:
+        """Open the file; raises FileError or InputError, which nothing afterwards does."""
+        self._path, self._options = Path(feed_path(spec)), options
+        self._file = FeedFile(self._path)
+        self._header: list[str] = []
+        self.market = self._open()
+        """The market as it stood at the beginning."""
+        # Some ways to fill gaps or to cut slots need all rows at once.
+        in_order = options.get("gaps", "hold") == "hold" and options.get("slot_hours") is None
+        self._by_rows = in_order and bool(self._header)
+        self._options = {**options, "slot_hours": self.market.pools[0].slot_hours}
+        self._seen: Mapping[str, PoolRecord] = {}
+        self._uncounted_gpus = (read_notes(self._path) or BEFORE).spot_gpus
+        self._file_trouble = self._row_trouble = self._stale_trouble = ""
+        self._caught_up, self._again = True, False
+        self._pools: dict[str, LivePool] = {}
+        self._tapes = Tapes((), ())
+        self._parts: dict[tuple[str, ...], Tapes] = {}
+        for pool in self.market.pools:
+            self._add(pool)
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with the file, in a sentence; empty while all is well.
+
+        It is about the rows that came last: once rows have come among which there was no bad one, it is over.
+        """
+        return self._file_trouble or self._row_trouble or self._stale_trouble
+
+    @property
+    def is_uncounted(self) -> bool:
+        """Whether the file has prices only, so that what is available must be learned by trying."""
+        return bool(self.market.uncounted)
+
+    def learn(self, records: Mapping[str, PoolRecord]) -> None:
+        """Take what was seen of spot for what the file does not tell, for rows to come and, at first, all."""
+        if not self._seen:
+            for name, pool in self._pools.items():
+                record = record_for(name, len(self._pools), records)
+                if record is not None:
+                    pool.learn(record)
+        self._seen = records
+
+    def at(self, name: str, slot: int) -> Moment:
+        """Return the market as it stands in a slot of a pool, with all rows that have come by now."""
+        self._read()
+        hours = self._pools[name].tape.begin_hours(slot)
+        for pool in self._pools.values():
+            pool.advance(hours)
+        self._stale_trouble = self._stale(self._pools[name].tape)
+        return Moment(self._tapes, hours, list(self._pools).index(name))
+
+    def _stale(self, tape: Tape) -> str:
+        """Say since when no row came, where that is too long, and why, where whoever writes them says so.
+
+        It is the same sentence however long it lasts: one event of a journal tells it.
+        """
+        held = len(tape) - tape.came
+        if held < STALE_SLOTS or held * tape.slot_hours < STALE_HOURS:
+            return ""
+        if not self._stale_trouble:
+            since = self.market.pools[0].start + timedelta(hours=tape.begin_hours(tape.came - 1))
+            why = (read_notes(self._path) or BEFORE).trouble
+            said = f"prices must keep coming, got none after {since:%Y-%m-%d %H:%M} UTC"
+            return f"{self._path}: {said}{f' ({why})' if why else ''}; {KEPT}"
+        return self._stale_trouble
+
+    def among(self, names: tuple[str, ...], slot: int, start_slot: int, own: int) -> Moment:
+        """Return some pools as they stand in a slot of the first of them, to a job that is in one of them.
+
+        The moment and its pasts are on the clock of the job, which begins with its own first slot.
+        """
+        self.at(names[0], slot)
+        tape = self._pools[names[0]].tape
+        hours = (slot - start_slot) * tape.slot_hours
+        return Moment(self._some(names), hours, own, since_hours=tape.begin_hours(start_slot))
+
+    def _some(self, names: tuple[str, ...]) -> Tapes:
+        """Return the tapes of some pools, in this order."""
+        if names not in self._parts:
+            all_names = list(self._pools)
+            self._parts[names] = self._tapes.some([all_names.index(name) for name in names])
+        return self._parts[names]
+
+    def quote(self, name: str, slot: int) -> Quote:
+        """Return what a pool offers, or offered, in a slot."""
+        self.at(name, slot)
+        return self._pools[name].tape.quote(slot)
+
+    def pool(self, name: str) -> Pool:
+        """Return all that is known of a pool."""
+        self._read()
+        return self._pools[name].pool()
+
+    def _open(self) -> Market:
+        """Read the whole file, and remember up to where."""
+        data = whole_lines(read_bytes(self._path))
+        market = open_market(str(self._path), data=data, **self._options)
+        self._header = header_of(data)
+        self._file.passed(data)
+        return market
+
+    def _read(self) -> None:
+        """Take in what was written since the last time, or a bounded piece of it; remember any trouble."""
+        try:
+            if self._file.changed():
+                self._take_rows() if self._by_rows else self._take_whole()
+            self._file_trouble = ""
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self._file_trouble = f"{self._path}: a feed must stay readable, got: {reason}; {KEPT}"
+        except SlacktideError as error:
+            self._file_trouble = f"{error}; {KEPT}"
+
+    def _take_rows(self) -> None:
+        """Take in the next lines; those that cannot be meant are passed over."""
+        if self._caught_up:
+            self._row_trouble = ""
+        try:
+            lines = self._file.more()
+        except FileError as error:
+            lines = []
+            self._pass_over(error)
+        if lines is None:
+            self._read_again()
+            return
+        for line in lines:
+            try:
+                self._take(line)
+            except SlacktideError as error:
+                self._pass_over(error)
+        self._caught_up = not self._file.changed()
+        self._again &= not self._caught_up
+
+    def _read_again(self) -> None:
+        """Begin anew with a file that was rewritten; raises FileError while it is no table."""
+        self._header = self._file.begin_again()
+        self._again, self._caught_up = True, False
+        for pool in self._pools.values():
+            pool.forget_ahead()
+
+    def _pass_over(self, error: SlacktideError) -> None:
+        self._row_trouble = self._row_trouble or f"{error}; the row is skipped, {KEPT}"
+
+    def _take_whole(self) -> None:
+        """Read the whole file, and take in what it has beyond what is known."""
+        self._file.give_up()
+        try:
+            market = self._whole()
+        except SlacktideError as error:
+            self._row_trouble = f"{error}; {KEPT}"
+            return
+        self._row_trouble = ""
+        for pool in market.pools:
+            if pool.name in self._pools:
+                self._pools[pool.name].take_new(pool)
+            else:
+                self._add(pool)
+
+    def _whole(self) -> Market:
+        """Read the whole file; raises FileError or InputError."""
+        size = self._path.stat().st_size
+        if size > MOST_WHOLE_BYTES:
+            raise FileError(
+                f"a feed that is read as a whole must have at most {MOST_WHOLE_BYTES >> 20} MiB, got "
+                f"{size >> 20}; leave out --slot and --gaps, then it is read row by row",
+                path=self._path,
+            )
+        data = whole_lines(read_bytes(self._path))
+        return open_market(str(self._path), data=data, **self._options)
+
+    def _take(self, line: Line) -> None:
+        """Take in one line; raises FileError where it cannot be meant."""
+        names: dict[str, int] = {}
+        types: dict[str, str] = {}
+        path = str(self._path)
+        try:
+            rows = rows_of(as_text(line.data, path), path, line.number)
+        except FileError as error:  # which counts the lines of what it is given
+            what = str(error).removeprefix(f"{error.path}:{error.line}: ")
+            raise FileError(what, path=path, line=line.number) from None
+        records = records_of(self._header, rows, names, path, in_lines, types, self._uncounted_gpus)
+        for _, micros, _, gpus, usd, on_demand_usd, stock in records:
+            name = next(iter(names))
+            quote = Quote(usd, on_demand_usd, self._offered(name, micros, gpus), stock)
+            self._take_row(name, micros, quote, line.number, types.get(name, ""))
+
+    def _offered(self, name: str, micros: int, gpus: int) -> int:
+        """Return how much spot a row offers: what it says, or where it cannot, what was seen until then."""
+        if not self._seen:
+            return gpus
+        return gpus_at(record_for(name, len(self._pools), self._seen), time_of(micros), gpus)
+
+    def _take_row(self, name: str, micros: int, quote: Quote, line: int, gpu: str) -> None:
+        if name not in self._pools:
+            self._add_row(name, micros, quote, line, gpu)
+        elif not (self._again and self._pools[name].knows(micros)):
+            try:
+                self._pools[name].take(micros, quote)
+            except InputError as error:
+                raise FileError(f"pool {name!r:.80}: {error}", path=self._path, line=line) from None
+
+    def _add_row(self, name: str, micros: int, quote: Quote, line: int, gpu: str) -> None:
+        """Begin a pool with its first row."""
+        if len(self._pools) >= MOST_POOLS:
+            raise FileError(
+                f"a feed must have at most {MOST_POOLS} pools, got more", path=self._path, line=line
+            )
+        slot_hours = self.market.pools[0].slot_hours
+        usd, on_demand_usd, gpus, stock = (np.array([number]) for number in quote)
+        self._add(Pool(name, slot_hours, usd, on_demand_usd, gpus, time_of(micros), gpu, stock))
+
+    def _add(self, pool: Pool) -> None:
+        growing = LivePool(pool, first_hours(pool, self.market.pools[0], 0))
+        self._pools[pool.name] = growing
+        self._tapes.add(growing.tape, OnTape(DEFAULT_FORECASTER, growing.tape, DEFAULT_HORIZON))
+
+
+_shared: WeakValueDictionary[str, Feed] = WeakValueDictionary()
+"""Jobs on one feed share it, as long as any of them runs."""
+
+
+def shared_feed(written: str) -> Feed:
+    """Return the feed that a submission names, as JSON of its options; raises FileError or InputError."""
+    feed = _shared.get(written)
+    if feed is None:
+        feed = _shared[written] = Feed(**json.loads(written))
+    return feed
+
+
+def troubles() -> dict[str, str]:
+    """Return the troubles of all feeds that jobs of this process run on, by what the feed was opened with."""
+    return {written: feed.trouble for written, feed in _shared.items() if feed.trouble}

@@ -1,0 +1,140 @@
+"""The table into which a feed is followed: rows are appended for good, and it can be read at any moment.
+
+Whoever is killed in the middle of a row leaves a piece of it behind. Readers pass over it, and the next one
+to follow cuts it off. One process follows into a table at a time.
+"""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from slacktide.core.errors import FileError, InputError
+from slacktide.core.files import make_durable, write_whole
+from slacktide.market.formats.reading.market_bytes import read_bytes
+from slacktide.market.formats.tables.table import csv_samples
+from slacktide.market.formats.tables.table_notes import TableNotes, notes_path, read_notes, write_notes
+from slacktide.market.live.following.rows import HEADER, TableRow
+
+ENDING = ".csv"
+
+
+class FollowedTable:
+    """A table that is being followed into."""
+
+    def __init__(self, path: str | Path, notes: TableNotes) -> None:
+        """Begin a table, or go on with one that was begun with the same slots.
+
+        Raises InputError where it was not, where it is no such table, or where somebody follows into it.
+        """
+        self.path = Path(path)
+        if self.path.suffix != ENDING:
+            raise InputError(f"{path}: a table of live prices must end in {ENDING}; name it so")
+        self.is_new = not self.path.exists()
+        self.notes = notes if self.is_new else self._going_on(notes)
+        if self.is_new:
+            write_notes(path, notes)  # first: what has a header has notes
+            write_whole(path, (",".join(HEADER) + "\n").encode())
+            make_durable(self.path.resolve().parent)
+        self._file = self._locked()
+        self.last_micros: dict[str, int] = {}
+        """When the last row of each pool is."""
+        try:
+            self.last_micros = self._read()
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_new and not self.last_micros:  # nothing came of it
+            self.path.unlink(missing_ok=True)
+            notes_path(self.path).unlink(missing_ok=True)
+        os.close(self._file)
+
+    def append(self, rows: Sequence[TableRow]) -> None:
+        """Add rows; when it returns they are safe. Raises FileError where they cannot be written."""
+        if not rows:
+            return
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(row.cells() for row in rows)
+        size = os.fstat(self._file).st_size
+        try:
+            _write_all(self._file, text.getvalue().encode())
+            os.fsync(self._file)
+        except OSError as error:
+            with suppress(OSError):  # what is left is a piece of a row, which nobody reads
+                os.ftruncate(self._file, size)
+            said = error.strerror or str(error)
+            raise FileError(f"must be writable, got: {said}; make room for it", path=self.path) from error
+        self.last_micros.update({row.pool: row.micros for row in rows})
+
+    def note(self, notes: TableNotes) -> None:
+        """Say something else beside the table; raises FileError."""
+        if notes != self.notes:
+            write_notes(self.path, notes)
+            self.notes = notes
+
+    def _going_on(self, notes: TableNotes) -> TableNotes:
+        """Return the notes to go on with; raises InputError where the table is another one."""
+        before = read_notes(self.path)
+        if before is None:
+            raise InputError(
+                f"{self.path}: a table to follow into must be one that was begun so, got another file; name "
+                "one that does not exist"
+            )
+        if before.slot_hours != notes.slot_hours or before.spot_gpus != notes.spot_gpus:
+            assert before.slot_hours is not None
+            assert notes.slot_hours is not None
+            raise InputError(
+                f"{self.path}: a table must keep its slots of {60 * before.slot_hours:g} min and "
+                f"{before.spot_gpus} assumed spot GPUs, got {60 * notes.slot_hours:g} min and "
+                f"{notes.spot_gpus}; name another file"
+            )
+        return before
+
+    def _locked(self) -> int:
+        try:
+            file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        except OSError as error:
+            raise FileError(f"must be writable, got: {error.strerror or error}", path=self.path) from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            raise InputError(
+                f"{self.path}: one process must follow into a table, got another one that does; name "
+                "another file"
+            ) from None
+        return file
+
+    def _read(self) -> dict[str, int]:
+        """Cut off a row that is not whole, and return when the last row of each pool is."""
+        data = read_bytes(self.path)
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.ftruncate(self._file, whole)
+        if data.count(b"\n") < 2:
+            return {}
+        samples = csv_samples(data[:whole], str(self.path))
+        last: dict[str, int] = {}
+        for code, micros in zip(samples.pool.tolist(), samples.micros.tolist(), strict=True):
+            last[samples.pools[code]] = max(micros, last.get(samples.pools[code], micros))
+        return last
+
+
+def _write_all(file: int, data: bytes) -> None:
+    """Write all of some bytes, also where the system takes them in pieces."""
+    while data:
+        data = data[os.write(file, data) :]

@@ -1,0 +1,148 @@
+"""Prices of GPUs on GCP: the public list of its SKUs, which asks for an API key."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from slacktide.core.errors import shown
+from slacktide.market.live import cells
+from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, Prices, feeds
+from slacktide.market.live.http import MAX_PAGES, check_url, get_json
+from slacktide.market.live.zones import checked, gcp_region
+
+SOURCE = "GCP"
+KEY_VARIABLES = ("SLACKTIDE_GCP_API_KEY", "GOOGLE_API_KEY")
+COMPUTE_ENGINE = "6F81-5844-456A"
+"""The id of Compute Engine among Google's services."""
+GPU_WORDS = {
+    "H200": ("H200 141GB", "H200"),
+    "H100": ("H100 80GB", "H100"),
+    "H100-MEGA": ("H100 80GB Mega", "H100 80GB Plus"),
+    "A100": ("A100",),
+    "A100-80GB": ("A100 80GB",),
+    "L4": ("L4",),
+    "T4": ("T4",),
+    "V100": ("V100",),
+    "P100": ("P100",),
+    "P4": ("P4",),
+}
+"""How the list writes a GPU in the description of its price, between `Nvidia`, perhaps `Tesla`, and `GPU`."""
+NAMED = re.compile(r"nvidia (?:tesla )?(.+?) gpu\b(.*)", re.IGNORECASE)
+USAGE = {"Preemptible": "spot", "OnDemand": "on-demand"}
+
+
+@feeds.register
+@dataclass(slots=True)
+class Gcp:
+    """Spot and on-demand prices of a GPU of GCP by region, without its machine; needs a Google API key."""
+
+    what: str
+    """The GPU: H100, A100, A100-80GB, L4, T4, V100 ..."""
+    base_url: str = "https://cloudbilling.googleapis.com/v1"
+
+    history_days: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        check_url("base_url", self.base_url)
+        if self.what not in GPU_WORDS:
+            raise FeedRefused(
+                f"a GPU of GCP must be one of {', '.join(GPU_WORDS)}, got {shown(self.what)}; for whole "
+                "machines use skypilot:gcp/TYPE"
+            )
+
+    def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
+        """Read all pages of the list and take the prices of this GPU."""
+        now, wanted = datetime.now(UTC), checked(zones)
+        told: dict[str, dict[str, tuple[datetime, float]]] = {"spot": {}, "on-demand": {}}
+        for sku in self._skus():
+            self._take(sku, now, told)
+        found = [
+            Price(f"{zone}/{self.what}", since, usd, told["on-demand"].get(region, (now, None))[1], self.what)
+            for region, (since, usd) in sorted(told["spot"].items())
+            for zone in self._places(region, wanted)
+        ]
+        return Prices(prices=tuple(found), asked_utc=now, notes=self._notes(wanted, found))
+
+    def _take(
+        self, sku: object, now: datetime, told: Mapping[str, dict[str, tuple[datetime, float]]]
+    ) -> None:
+        """Sort one price of the list in, if it is of this GPU."""
+        kind = self._kind(sku)
+        if not kind:
+            return
+        info = _last(cells.field(SOURCE, sku, "pricingInfo"))
+        since = cells.moment(SOURCE, cells.field(SOURCE, info, "effectiveTime"))
+        usd = _usd_per_hour(cells.field(SOURCE, info, "pricingExpression"))
+        for region in cells.field(SOURCE, sku, "serviceRegions"):
+            told[kind][str(region)] = max(told[kind].get(str(region), (since, usd)), (min(since, now), usd))
+
+    def _kind(self, sku: object) -> str:
+        """Return what a price is for: spot or on demand of this GPU, or empty for something else."""
+        category = cells.field(SOURCE, sku, "category")
+        if not isinstance(category, Mapping) or category.get("resourceGroup") != "GPU":
+            return ""
+        named = NAMED.search(str(cells.field(SOURCE, sku, "description")))
+        if named is None or named[1].upper() not in map(str.upper, GPU_WORDS[self.what]):
+            return ""
+        kind = USAGE.get(str(category.get("usageType")), "")
+        # What is attached to reservations and the like is billed as on demand, at other prices.
+        return "" if kind == "on-demand" and "attached to" in named[2].lower() else kind
+
+    def _skus(self) -> Iterator[Any]:
+        key = self._key()
+        url = f"{self.base_url}/services/{COMPUTE_ENGINE}/skus"
+        query = {"key": key, "currencyCode": "USD", "pageSize": "5000"}
+        for _ in range(MAX_PAGES):
+            page = get_json(SOURCE, url, query, secret=key)
+            yield from cells.entries(SOURCE, page, "skus")
+            token = page.get("nextPageToken")
+            if not token:
+                return
+            query = {**query, "pageToken": str(token)}
+        raise FeedUnreachable(f"an answer of {SOURCE} must have at most {MAX_PAGES} pages, got more")
+
+    @staticmethod
+    def _key() -> str:
+        found = next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), "")
+        if not found:
+            raise FeedRefused(
+                f"the feed gcp must have a Google API key, got none; set {KEY_VARIABLES[0]} to one of a "
+                "project with the Cloud Billing API, or use skypilot:gcp/TYPE, which needs none"
+            )
+        return found
+
+    @staticmethod
+    def _places(region: str, wanted: Sequence[str]) -> list[str]:
+        return [region] if not wanted else [zone for zone in wanted if gcp_region(zone) == region]
+
+    def _notes(self, wanted: Sequence[str], found: Sequence[Price]) -> tuple[str, ...]:
+        notes = [
+            f"GCP's prices are those of the GPU {self.what} alone: its machine's cores and memory cost more."
+        ]
+        told = {price.pool.partition("/")[0] for price in found}
+        missing = [zone for zone in wanted if zone not in told]
+        if missing:
+            notes.append(f"GCP lists no spot price of {self.what} in {', '.join(missing)}.")
+        return tuple(notes)
+
+
+def _last(infos: object) -> object:
+    if not isinstance(infos, list) or not infos:
+        raise FeedUnreachable(f"pricingInfo of {SOURCE} must have a price, got {shown(infos)}")
+    return infos[-1]
+
+
+def _usd_per_hour(expression: object) -> float:
+    """Return the price of the last tier, in USD."""
+    unit = cells.field(SOURCE, _last(cells.field(SOURCE, expression, "tieredRates")), "unitPrice")
+    currency = str(unit.get("currencyCode", "USD")) if isinstance(unit, Mapping) else "USD"
+    if currency != "USD":
+        raise FeedUnreachable(f"prices of {SOURCE} must be in USD, got {shown(currency)}")
+    units = unit.get("units", 0) if isinstance(unit, Mapping) else None
+    nanos = unit.get("nanos", 0) if isinstance(unit, Mapping) else None
+    return cells.price(SOURCE, units) + cells.price(SOURCE, cells.price_nanos(SOURCE, nanos))

@@ -1,0 +1,109 @@
+"""Questions over HTTP with the standard library, every failure turned into one sentence about the source."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from slacktide.core.errors import InputError, clipped, shown
+from slacktide.market.live.base import FeedRefused, FeedUnreachable
+
+TIMEOUT_S = 20.0
+MAX_BYTES = 64 << 20
+"""The most that is read of one answer: catalogs have some 10 MB."""
+MAX_PAGES = 200
+LONGEST_WAIT_S = 3600.0
+"""A source that asks to be left alone for longer is asked again after this all the same."""
+PASSING = (408, 425, 429)
+"""Answers below 500 that mean: not now."""
+
+
+def check_url(name: str, url: str) -> None:
+    """Raise InputError unless this is an address that can be asked."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise InputError(f"{name} must be an http or https address, got {shown(url)}")
+
+
+def get_json(source: str, url: str, query: Mapping[str, str], secret: str = "") -> dict[str, Any]:
+    """Ask for a JSON object; raises FeedRefused or FeedUnreachable, in which `secret` does not stand."""
+    data = get_bytes(source, url, query, secret)
+    try:
+        found = json.loads(data)
+    except ValueError:
+        raise FeedUnreachable(f"{source} must answer with JSON, got {_beginning(data)}") from None
+    if not isinstance(found, dict):
+        raise FeedUnreachable(f"{source} must answer with a JSON object, got {_beginning(data)}")
+    return found
+
+
+def get_bytes(source: str, url: str, query: Mapping[str, str], secret: str = "") -> bytes:
+    """Ask for whatever is at an address; raises FeedRefused or FeedUnreachable."""
+    asked = f"{url}{'&' if '?' in url else '?'}{urlencode(query)}" if query else url
+    request = urllib.request.Request(asked, headers={"User-Agent": "slacktide", "Accept": "*/*"})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            data: bytes = answer.read(MAX_BYTES + 1)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _meant(source, error, secret) from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        said = f"no answer within {TIMEOUT_S:.0f} s" if isinstance(reason, TimeoutError) else f"{reason}"
+        raise FeedUnreachable(f"{source} must answer, got: {_safe(said, secret)}") from None
+    if len(data) > MAX_BYTES:
+        raise FeedUnreachable(f"an answer of {source} must have at most {MAX_BYTES >> 20} MiB, got more")
+    return data
+
+
+def _meant(source: str, error: urllib.error.HTTPError, secret: str) -> Exception:
+    """Return what a refusal means: not now, or not like this."""
+    said = f"{source} must answer, got HTTP {error.code} {_safe(str(error.reason), secret)}".rstrip()
+    if error.code >= 500 or error.code in PASSING:
+        wait = retry_after_s(error.headers.get("Retry-After"), datetime.now(UTC))
+        return FeedUnreachable(said, retry_after_s=wait)
+    detail = _safe(_detail(error), secret)
+    return FeedRefused(f"{said}{': ' if detail else ''}{detail}; check the feed's settings and credentials")
+
+
+def _detail(error: urllib.error.HTTPError) -> str:
+    """Return the sentence with which a service explains a refusal, where there is one."""
+    try:
+        found = json.loads(error.read(1 << 16))["error"]
+        return clipped(str(found["message"] if isinstance(found, dict) else found))
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        return ""
+
+
+def retry_after_s(text: str | None, now: datetime) -> float:
+    """Read how long a service asks to be left alone: in seconds, or until a date; 0 where it does not say."""
+    if not text:
+        return 0.0
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            until = parsedate_to_datetime(text)
+        except ValueError:
+            return 0.0
+        until = until if until.tzinfo else until.replace(tzinfo=UTC)
+        seconds = (until - now).total_seconds()
+    return min(max(0.0, seconds), LONGEST_WAIT_S) if math.isfinite(seconds) else 0.0
+
+
+def _safe(text: str, secret: str) -> str:
+    """Return a text of a source's as it may be shown: without a secret, and without control characters."""
+    hidden = text.replace(secret, "***") if secret else text
+    return clipped("".join(one if one.isprintable() else " " for one in hidden))
+
+
+def _beginning(data: bytes) -> str:
+    return shown(data[:60].decode("utf-8", "replace")) if data else "nothing"

@@ -1,0 +1,125 @@
+"""Prices from SkyPilot's catalog: one table for each cloud, which needs no account."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import urlsplit
+
+from slacktide.core.errors import shown
+from slacktide.market.live import cells
+from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, Prices, feeds
+from slacktide.market.live.http import MAX_BYTES, check_url, get_bytes
+from slacktide.market.live.zones import checked, meant
+
+SOURCE = "SkyPilot's catalog"
+COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "SpotPrice", "Region")
+
+
+@feeds.register
+@dataclass(slots=True)
+class Skypilot:
+    """Spot and on-demand prices of a machine or GPU of any cloud by zone, from SkyPilot's public catalog."""
+
+    what: str
+    """`CLOUD/TYPE` for a machine, `CLOUD/GPU` or `CLOUD/GPU:COUNT` for all with that GPU: `aws/H100:8`."""
+    base_url: str = "https://raw.githubusercontent.com/skypilot-org/skypilot-catalog/master/catalogs/v7"
+    """Where the catalog is, an address or a folder, such as `~/.sky/catalogs/v7`; a `.csv` is one cloud's."""
+
+    history_days: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        cloud, _, kind = self.what.partition("/")
+        if not cloud.isalnum() or not kind:
+            raise FeedRefused(
+                f"a machine must be CLOUD/TYPE, as in aws/p5.48xlarge or gcp/H100:8, got {shown(self.what)}"
+            )
+        if self._remote:
+            check_url("base_url", self.base_url)
+
+    def prices(self, zones: Sequence[str], since_utc: datetime | None = None) -> Prices:
+        """Read the cloud's table and take the rows of this machine or GPU."""
+        now, wanted = datetime.now(UTC), checked(zones)
+        found: dict[str, Price] = {}
+        for row in self._rows():
+            if self._meant(row) and meant(wanted, row["Region"], row.get("AvailabilityZone") or ""):
+                price = _price(row, now)
+                if price is not None:
+                    found.setdefault(price.pool, price)
+        notes = [
+            "SkyPilot's catalog is a copy of the clouds' prices, some hours old; each price is taken to hold "
+            "since it was read."
+        ]
+        told = {pool.partition("/")[0] for pool in found}
+        missing = [zone for zone in wanted if not any(one.startswith(zone) for one in told)]
+        if missing:
+            notes.append(f"SkyPilot's catalog has no spot price of {self.what} in {', '.join(missing)}.")
+        return Prices(prices=tuple(found.values()), asked_utc=now, notes=tuple(notes))
+
+    @property
+    def _remote(self) -> bool:
+        return urlsplit(self.base_url).scheme in ("http", "https")
+
+    def _rows(self) -> Iterator[Mapping[str, str]]:
+        """Yield the rows of the table as mappings; raises FeedUnreachable for what is no table."""
+        try:
+            text = self._bytes().decode("utf-8-sig")
+            table = csv.DictReader(io.StringIO(text, newline=""))
+            missing = [name for name in COLUMNS if name not in (table.fieldnames or ())]
+            if missing:
+                raise FeedUnreachable(f"{SOURCE} must have the column {missing[0]}, got {shown(text[:60])}")
+            for row in table:
+                yield {key: value or "" for key, value in row.items() if key is not None}
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise FeedUnreachable(f"{SOURCE} must be a table in UTF-8, got: {error}") from None
+
+    def _bytes(self) -> bytes:
+        cloud, own = self.what.partition("/")[0].lower(), self.base_url.endswith(".csv")
+        place = self.base_url if own else f"{self.base_url.rstrip('/')}/{cloud}/vms.csv"
+        if self._remote:
+            return get_bytes(SOURCE, place, {})
+        try:
+            with Path(os.path.expanduser(place)).open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise FeedRefused(
+                f"{SOURCE} must be readable at {place}, got: {error.strerror or error}"
+            ) from None
+        if len(data) > MAX_BYTES:
+            raise FeedRefused(f"{SOURCE} must have at most {MAX_BYTES >> 20} MiB, got more at {place}")
+        return data
+
+    def _meant(self, row: Mapping[str, str]) -> bool:
+        kind = self.what.partition("/")[2]
+        gpu, _, count = kind.partition(":")
+        has = row["AcceleratorName"] == gpu and (not count or _count(row) == _number(count))
+        return bool(row["AcceleratorName"]) and (row["InstanceType"] == kind or has)
+
+
+def _price(row: Mapping[str, str], now: datetime) -> Price | None:
+    """Return the price of a row; None where no spot price is known, or nothing costs anything."""
+    gpus, zone = _count(row), row.get("AvailabilityZone") or row["Region"]
+    if not row["SpotPrice"].strip() or gpus < 1:
+        return None
+    on_demand = cells.price(SOURCE, row["Price"]) / gpus if row["Price"].strip() else None
+    name = row["InstanceType"] or f"{row['AcceleratorName']}:{gpus:g}"
+    return Price(
+        f"{zone}/{name}", now, cells.price(SOURCE, row["SpotPrice"]) / gpus, on_demand, row["AcceleratorName"]
+    )
+
+
+def _count(row: Mapping[str, str]) -> float:
+    return _number(row["AcceleratorCount"] or "0")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise FeedUnreachable(f"a number of GPUs in {SOURCE} must be a number, got {shown(text)}") from None

@@ -1,0 +1,137 @@
+"""All pools of a market at one moment, as they are offered to one job."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, overload
+
+from slacktide.core.types import UNLIMITED_GPUS, Quote, Sighting
+from slacktide.market.tape import Past
+from slacktide.market.tapes import Tapes
+
+
+class PoolView(NamedTuple):
+    """One pool at a moment."""
+
+    name: str
+    quote: Quote
+    """What is offered to the job: what other jobs hold is gone from it."""
+    notice_hours: float | None = None
+    """In this time spot goes that the job holds here, as it was warned; None: it was not warned. Only the
+    pool that the job is in can warn it."""
+
+
+ALONE: Mapping[str, int] = {}
+"""What other jobs hold where there are none."""
+
+
+def offer(quote: Quote, held_by_others: int, on_demand_by_others: int = 0) -> Quote:
+    """Return what is left for a job of what a pool offers to all: spot, and on demand where it is limited."""
+    if on_demand_by_others > 0 and quote.on_demand_gpus < UNLIMITED_GPUS:
+        quote = quote._replace(on_demand_gpus=max(0, quote.on_demand_gpus - on_demand_by_others))
+    if held_by_others <= 0:
+        return quote
+    return quote._replace(spot_gpus=max(0, quote.spot_gpus - held_by_others))
+
+
+class PoolViews(Sequence[PoolView], ABC):
+    """All pools at one moment, each made when somebody asks for it."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: int) -> PoolView: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PoolView]: ...
+    def __getitem__(self, index: int | slice) -> PoolView | Sequence[PoolView]:
+        if isinstance(index, slice):
+            return [self.view(at) for at in range(*index.indices(len(self)))]
+        return self.view(index)
+
+    @abstractmethod
+    def view(self, pool: int) -> PoolView:
+        """Return one of them."""
+
+
+class Moment(PoolViews):
+    """All pools of a market at one moment; nothing is made before somebody asks for it."""
+
+    __slots__ = (
+        "_at_hours",
+        "_by_others",
+        "_notice_hours",
+        "_on_demand_by_others",
+        "_seen",
+        "_since_hours",
+        "_tapes",
+        "hours",
+        "own",
+    )
+
+    def __init__(
+        self,
+        tapes: Tapes,
+        hours: float,
+        own: int,
+        by_others: Mapping[str, int] = ALONE,
+        since_hours: float = 0.0,
+        on_demand_by_others: Mapping[str, int] = ALONE,
+        notice_hours: float | None = None,
+    ) -> None:
+        """Stand at a moment, in one of the pools; `by_others` says what spot other jobs hold, by pool.
+
+        Hours are counted from `since_hours` of the tapes' clock on, also in what is shown of the past.
+        `notice_hours` is the warning that the job got.
+        """
+        self.hours, self.own = hours, own
+        self._tapes, self._by_others, self._on_demand_by_others = tapes, by_others, on_demand_by_others
+        self._since_hours, self._at_hours = since_hours, hours + since_hours
+        self._notice_hours = notice_hours
+        self._seen: dict[int, PoolView] = {}
+
+    def __len__(self) -> int:
+        return len(self._tapes)
+
+    def view(self, pool: int) -> PoolView:
+        """Return what a pool offers to the job."""
+        if pool not in self._seen:
+            name = self._tapes.tapes[pool].name
+            whole = self._tapes.quote(pool, self._at_hours)
+            notice = self._notice_hours if pool == self.own else None
+            others = self._by_others.get(name, 0), self._on_demand_by_others.get(name, 0)
+            self._seen[pool] = PoolView(name, offer(whole, *others), notice)
+        return self._seen[pool]
+
+    def beside(self, by_others: Mapping[str, int], on_demand_by_others: Mapping[str, int] = ALONE) -> Moment:
+        """Return the same moment for a job beside others, who hold this spot and on demand, by pool."""
+        return self._like(by_others, on_demand_by_others, self._notice_hours)
+
+    def warned(self, notice_hours: float | None) -> Moment:
+        """Return the same moment for a job that was warned that its spot goes in this time."""
+        if notice_hours == self._notice_hours:
+            return self
+        return self._like(self._by_others, self._on_demand_by_others, notice_hours)
+
+    def _like(
+        self, by_others: Mapping[str, int], on_demand: Mapping[str, int], notice_hours: float | None
+    ) -> Moment:
+        return Moment(
+            self._tapes, self.hours, self.own, by_others, self._since_hours, on_demand, notice_hours
+        )
+
+    def past(self, pool: int) -> Past:
+        """Return what a pool has quoted up to this moment."""
+        past = self._tapes.past(pool, self._at_hours)
+        if self._since_hours == 0.0:
+            return past
+        return replace(past, first_hours=past.first_hours - self._since_hours)
+
+    def forecast(self, pool: int) -> Sequence[Quote]:
+        """Return what is forecast at this moment."""
+        return self._tapes.forecast(pool, self._at_hours)
+
+    def sightings(self, pool: int) -> Sequence[Sighting]:
+        """Return nothing: all that pools quote is recorded."""
+        return ()

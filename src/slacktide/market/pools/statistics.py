@@ -1,0 +1,159 @@
+"""Figures of a pool: how often spot is there, how long it stays, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.core.arrays import Bools, Floats, Ints
+from slacktide.core.errors import shown
+from slacktide.core.types import UNLIMITED_GPUS
+from slacktide.market.base import Pool
+
+MOST_TOLD = 4
+"""How many pools are named in a sentence."""
+
+
+class Spells(NamedTuple):
+    """Lengths in hours of the times a condition held without a break, and of those it did not."""
+
+    up_hours: Floats
+    down_hours: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFigures:
+    """What a pool was like over its whole series; None where the series is too short or never changes."""
+
+    slots: int
+    hours: float
+    max_spot_gpus: int
+    """The most that was ever obtainable; `half` and `full` are shares of it."""
+    any_share: float
+    """Share of time with at least one spot GPU."""
+    half_share: float
+    full_share: float
+    mean_spot_gpus: float
+    losses_per_day: float
+    """How often a day spot fell to none."""
+    up_median_hours: float | None
+    up_mean_hours: float | None
+    down_median_hours: float | None
+    down_mean_hours: float | None
+    autocorrelation_1h: float | None
+    """Of having at least one spot GPU."""
+    autocorrelation_24h: float | None
+    any_share_by_hour: tuple[float | None, ...]
+    """24 values, for the hours of the day in UTC."""
+    spot_min_usd: float
+    spot_mean_usd: float
+    spot_max_usd: float
+    on_demand_mean_usd: float
+    price_share: float | None
+    """Mean spot price as a share of the mean on-demand price; None if on demand is free."""
+    price_moves_per_day: float
+    on_demand_any_share: float | None = None
+    """Share of time with at least one on-demand GPU; None where the trace does not limit them."""
+    on_demand_mean_gpus: float | None = None
+    """Mean of those that can be had, over the time in which they are limited."""
+
+
+def describe(pool: Pool) -> PoolFigures:
+    """Compute the figures of a pool."""
+    gpus = pool.spot_gpus
+    most = int(gpus.max())
+    some = gpus >= 1
+    spells = spells_of(pool)
+    days = pool.hours / 24
+    spot, on_demand = pool.spot_usd_per_gpu_hour, pool.on_demand_usd_per_gpu_hour
+    return PoolFigures(
+        slots=len(pool),
+        hours=pool.hours,
+        max_spot_gpus=most,
+        any_share=float(some.mean()),
+        half_share=_share_of_most(gpus, most, 0.5),
+        full_share=_share_of_most(gpus, most, 1.0),
+        mean_spot_gpus=float(gpus.mean()),
+        losses_per_day=int((some[:-1] & ~some[1:]).sum()) / days,
+        up_median_hours=_median(spells.up_hours),
+        up_mean_hours=_mean(spells.up_hours),
+        down_median_hours=_median(spells.down_hours),
+        down_mean_hours=_mean(spells.down_hours),
+        autocorrelation_1h=autocorrelation(some, round(1 / pool.slot_hours)),
+        autocorrelation_24h=autocorrelation(some, round(24 / pool.slot_hours)),
+        any_share_by_hour=by_hour(pool),
+        spot_min_usd=float(spot.min()),
+        spot_mean_usd=float(spot.mean()),
+        spot_max_usd=float(spot.max()),
+        on_demand_mean_usd=float(on_demand.mean()),
+        price_share=float(spot.mean() / on_demand.mean()) if on_demand.any() else None,
+        price_moves_per_day=int(np.count_nonzero(np.diff(spot))) / days,
+        on_demand_any_share=None if pool.on_demand_gpus is None else stock_share(pool, 1),
+        on_demand_mean_gpus=_mean(pool.stock_gpus[pool.stock_gpus < UNLIMITED_GPUS].astype(np.float64)),
+    )
+
+
+def stock_share(pool: Pool, gpus: int) -> float:
+    """Return the share of time with at least this many on-demand GPUs."""
+    return float((pool.stock_gpus >= gpus).mean())
+
+
+def stock_outs_said(places: Sequence[tuple[Pool, int]]) -> str:
+    """Say for how much of the time pools had fewer on-demand GPUs than these; empty where they always did."""
+    short = [(pool.name, gpus, 1.0 - stock_share(pool, gpus)) for pool, gpus in places]
+    told = [
+        f"fewer than {gpus} {share:.1%} of the time in {shown(name)}"
+        for name, gpus, share in short
+        if share > 0.0
+    ]
+    more = f" and more in {len(told) - MOST_TOLD} other pools" if len(told) > MOST_TOLD else ""
+    return ", ".join(told[:MOST_TOLD]) + more
+
+
+def spells_of(pool: Pool, least: int = 1) -> Spells:
+    """Return the lengths of spells with and without at least that many GPUs, those at the ends included."""
+    up = pool.spot_gpus >= least
+    borders = np.concatenate([[0], np.flatnonzero(np.diff(up)) + 1, [len(up)]])
+    hours = np.diff(borders) * pool.slot_hours
+    kind = up[borders[:-1]]
+    return Spells(hours[kind], hours[~kind])
+
+
+def autocorrelation(flags: Bools, lag: int) -> float | None:
+    """Return how alike a series is to itself so many slots later, from -1 to 1."""
+    if lag < 1 or len(flags) <= lag + 1:
+        return None
+    early, late = flags[:-lag].astype(float), flags[lag:].astype(float)
+    if early.std() == 0 or late.std() == 0:
+        return None
+    return float(np.corrcoef(early, late)[0, 1])
+
+
+def hours_of_day(pool: Pool) -> Ints:
+    """Return the hour of the day, in UTC, in which every slot begins."""
+    start = pool.start.hour + pool.start.minute / 60 + pool.start.second / 3600
+    # The nudge keeps a slot that begins on the hour, but for rounding, in that hour.
+    return np.asarray((start + np.arange(len(pool)) * pool.slot_hours + 1e-9) % 24, dtype=np.int64)
+
+
+def by_hour(pool: Pool) -> tuple[float | None, ...]:
+    """Return the share of time with spot for each of the 24 hours of the day; None for hours not seen."""
+    hours = hours_of_day(pool)
+    seen = np.bincount(hours, minlength=24)
+    some = np.bincount(hours, weights=pool.spot_gpus >= 1, minlength=24)
+    return tuple(float(part / whole) if whole else None for part, whole in zip(some, seen, strict=True))
+
+
+def _share_of_most(gpus: Ints, most: int, share: float) -> float:
+    return float((gpus >= share * most).mean()) if most else 0.0
+
+
+def _median(values: Floats) -> float | None:
+    return float(np.median(values)) if len(values) else None
+
+
+def _mean(values: Floats) -> float | None:
+    return float(values.mean()) if len(values) else None

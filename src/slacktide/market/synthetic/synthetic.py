@@ -1,0 +1,177 @@
+"""Synthetic markets: seeded, fast, and alike real ones in the figures that matter to a policy.
+
+Behind each pool is a level of free capacity that drifts on several time scales at once and dips in
+the afternoon (UTC). What is obtainable is that level, cut to what the pool can offer, less what an
+outage takes now and then. Far from the limits it stays where it is for days, near them it flickers:
+that alone gives the heavy-tailed spells, many of minutes and a few of days, that real traces show.
+The price moves a little every few hours and rarely jumps, then fades back; it knows nothing of the
+capacity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import accumulate
+
+import numpy as np
+
+from slacktide.core.arrays import Floats
+from slacktide.core.errors import InputError
+from slacktide.market.base import EPOCH, Market, Pool
+from slacktide.market.pools.notice import warning
+from slacktide.market.series import check_slots, resample
+from slacktide.market.synthetic.profiles import Drift, Profile
+from slacktide.market.synthetic.zones import SharedDrifts, zone_profile
+
+_DIP_CENTRE_HOUR = 16.5
+_DIP_HALF_WIDTH_HOURS = 6.0
+_MOVE_HOURS = (3.8, 8.7)
+"""Prices move this often; eight of ten spacings of AWS's changes in 2024 lie between these."""
+_MOVE_TREND = 0.45
+"""How much of a move carries over into the next one."""
+_LARGEST_MOVE = 0.025
+_PRICE_MEMORY = 0.998
+"""What is left of a price's distance from its mean after a move; half of it is gone in three months."""
+_JUMP_FACTORS = (2.0, 3.0)
+_DECIMALS = 4
+
+
+def synthesize(
+    profile: Profile,
+    *,
+    days: float,
+    seed: int,
+    slot_hours: float | None = None,
+    pools: int = 1,
+    notice_hours: float = 0.0,
+) -> Market:
+    """Make a market that begins at EPOCH. The same seed makes the same market, whatever its length.
+
+    More pools leave the first ones as they are. Another slot length than the profile's own shows the
+    same market resampled. `notice_hours` before spot goes its holder is warned. Raises InputError for a
+    number that cannot be meant.
+    """
+    _check(profile, days, seed, pools)
+    slots = max(1, round(days * 24 / profile.slot_hours))
+    made = tuple(_pools(profile, slots, seed, pools))
+    more = f"&pools={pools}" if pools > 1 else ""
+    more += f"&notice={60.0 * notice_hours:g}m" if notice_hours else ""
+    market = Market(
+        made,
+        f"synthetic:{profile.name}?seed={seed}&days={days:g}{more}",
+        ("The market is synthetic: calibrated on real traces, but not one of them.",),
+    )
+    market = warning(market, notice_hours)
+    return market if slot_hours is None else resample(market, slot_hours)
+
+
+def _check(profile: Profile, days: float, seed: int, pools: int) -> None:
+    if not (math.isfinite(days) and days > 0):
+        raise InputError(f"days must be > 0, got {days:g}")
+    if seed < 0:
+        raise InputError(f"seed must be >= 0, got {seed}")
+    if not 1 <= pools <= 1000:
+        raise InputError(f"pools must be in 1..1000, got {pools}")
+    check_slots(pools * days * 24 / profile.slot_hours, "a synthetic market")
+
+
+def _pools(profile: Profile, slots: int, seed: int, pools: int) -> Iterator[Pool]:
+    def walk(drift: Drift, rng: np.random.Generator) -> Floats:
+        return _drifting(drift, profile.slot_hours, slots, rng)
+
+    shared: SharedDrifts | None = None
+    for number, sequence in enumerate(np.random.SeedSequence(seed).spawn(pools), start=1):
+        # Each ingredient draws from its own stream, so that a longer series begins like a shorter one.
+        *drifting, hit, price = map(np.random.default_rng, sequence.spawn(len(profile.drifts) + 2))
+        walks = [walk(drift, rng) for drift, rng in zip(profile.drifts, drifting, strict=True)]
+        if shared is not None:
+            walks = shared.mixed(number, walks)
+        elif pools > 1:
+            shared = SharedDrifts(profile, seed, walks, walk)
+        yield _pool(zone_profile(profile, number, seed), f"{profile.name}-{number}", walks, hit, price)
+
+
+def _pool(
+    profile: Profile, name: str, walks: list[Floats], hit: np.random.Generator, price: np.random.Generator
+) -> Pool:
+    slots = len(walks[0])
+    hours = np.asarray(np.arange(slots) * profile.slot_hours, dtype=np.float64)
+    level = profile.level_gpus - profile.dip_gpus * _dip(hours)
+    for walk in walks:
+        level += walk
+    obtainable = np.minimum(level, profile.max_spot_gpus) - _hits(profile, slots, hit)
+    spot = _prices(profile, hours, price)
+    return Pool(
+        name,
+        profile.slot_hours,
+        spot,
+        np.full(slots, profile.on_demand_usd_per_gpu_hour),
+        np.maximum(np.rint(obtainable), 0).astype(np.int64),
+        EPOCH,
+        profile.gpu,
+    )
+
+
+def _dip(hours: Floats) -> Floats:
+    """Return how deep in the afternoon's dip each time is, from 0 to 1."""
+    distance = np.abs(hours % 24 - _DIP_CENTRE_HOUR)
+    distance = np.minimum(distance, 24 - distance)
+    inside = np.minimum(distance / _DIP_HALF_WIDTH_HOURS, 1.0)
+    return np.asarray(np.cos(np.pi / 2 * inside) ** 2)
+
+
+def _drifting(drift: Drift, slot_hours: float, slots: int, rng: np.random.Generator) -> Floats:
+    """Return a stationary walk that forgets where it was at the given pace."""
+    kept = math.exp(-slot_hours / drift.memory_hours)
+    shocks = rng.standard_normal(slots) * drift.spread_gpus
+    shocks[1:] *= math.sqrt(1 - kept * kept)
+    return _remembering(shocks, kept)
+
+
+def _hits(profile: Profile, slots: int, rng: np.random.Generator) -> Floats:
+    """Return what sudden outages take away; they are over within a slot or a few."""
+    struck = rng.random((slots, 3))
+    depth = np.where(
+        struck[:, 0] < profile.hits_per_hour * profile.slot_hours,
+        -np.log1p(-struck[:, 1]) * profile.hit_gpus,
+        0.0,
+    )
+    lasting = depth.copy()
+    for _ in range(3):
+        depth = np.concatenate([[0.0], (depth * (struck[:, 2] < 0.3))[:-1]])
+        lasting = np.maximum(lasting, depth)
+    return lasting
+
+
+def _prices(profile: Profile, hours: Floats, rng: np.random.Generator) -> Floats:
+    """Return the spot price of every slot: constant between moves."""
+    walk, leap = rng.spawn(2)
+    count = math.ceil((hours[-1] + profile.slot_hours) / _MOVE_HOURS[0]) + 1
+    times = np.cumsum(walk.uniform(*_MOVE_HOURS, count))
+    calm = _calm_logs(profile, count, walk.spawn(1)[0])
+    jumps = np.flatnonzero(leap.random(len(hours)) < profile.jumps_per_day * profile.slot_hours / 24)
+    heights = np.log(leap.spawn(1)[0].uniform(*_JUMP_FACTORS, len(jumps)))
+    moments = np.sort(np.concatenate([times, hours[jumps]]))
+    raised = np.zeros(len(moments))
+    for start, height in zip(hours[jumps], heights, strict=True):
+        age = moments - start
+        fading = np.where(age >= 0, height * np.exp(-np.maximum(age, 0) / profile.fade_hours), 0.0)
+        # The highest of several counts: their sum would climb out of all proportion.
+        raised = np.maximum(raised, fading)
+    level = np.concatenate([calm[:1], calm[np.searchsorted(times, moments, side="right")] + raised])
+    usd = profile.on_demand_usd_per_gpu_hour * profile.spot_share * np.exp(level)
+    return np.asarray(np.round(usd, _DECIMALS)[np.searchsorted(moments, hours, side="right")])
+
+
+def _calm_logs(profile: Profile, count: int, rng: np.random.Generator) -> Floats:
+    """Return the logarithm of the price against its mean, move by move."""
+    moves = _remembering(rng.laplace(0.0, profile.move_share, count + 1), _MOVE_TREND)
+    return _remembering(np.clip(moves, -_LARGEST_MOVE, _LARGEST_MOVE), _PRICE_MEMORY)
+
+
+def _remembering(shocks: Floats, kept: float) -> Floats:
+    """Return the walk in which each step keeps a share of the one before and adds its shock."""
+    return np.fromiter(
+        accumulate(shocks.tolist(), lambda before, shock: kept * before + shock), np.float64, len(shocks)
+    )

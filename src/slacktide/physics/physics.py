@@ -1,0 +1,423 @@
+"""What time does to work. No price, no deadline's consequence, no policy in here.
+
+Everybody who lets time pass calls these functions: back-tests plain and compiled, the simulator of streams,
+the live engine, replays. The rules are functions of bare numbers (`pause_on_change`, `ends_in_hours`,
+`worked`), which the fleet kernel calls; what takes a job's `Terms` and `JobState` is made of them.
+A job's life is a row of stretches, between which nothing changes:
+
+1. `lose`: the market takes spot GPUs back; work since the last checkpoint goes with them.
+2. Somebody decides what is to be held, and `cut` makes it a width the job may have.
+3. `pass_time`: workers are added or let go, the pause this costs is served, and work is done with the rest.
+
+What a stretch costs is `tariff`; where money ends a stretch, its caller cuts it; what a job does after its
+deadline is a decision.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compilable, inlined
+from slacktide.core.types import AFTER_DEADLINE, TIME_TOLERANCE_HOURS, UNLIMITED_GPUS, Job, JobState, Quote
+
+WORK_TOLERANCE_HOURS = 1e-9
+
+
+class Terms(NamedTuple):
+    """A job as bare numbers, the form compiled code reads. Times are hours on the market's clock."""
+
+    work_gpu_hours: float
+    submitted_hours: float
+    deadline_hours: float
+    restart_hours: float
+    shrink_hours: float
+    checkpoint_hours: float
+    """Productive hours between checkpoints; 0: a loss costs no work; infinite: there are none."""
+    move_hours: Floats
+    """[pool]: added to a restart where a checkpoint has to come from there first."""
+    after_deadline: int
+    """What becomes of work left at the deadline: its place in `types.AFTER_DEADLINE`."""
+    fastest: int
+    """The width on which the work is done soonest."""
+    phase_ends_gpu_hours: Floats
+    """[phase]: the progress at which it is over; the last is all the work."""
+    rate: Floats
+    """rate[phase, n] = s(n), progress per hour on n GPUs."""
+    fit: Ints
+    """fit[n] = the greatest allowed width within n GPUs."""
+
+
+class Passed(NamedTuple):
+    """What a stretch did; it is shorter than the hours given where the work ended in it."""
+
+    hours: float
+    pause_hours: float
+    """Hours without progress, though GPUs were held."""
+    productive_hours: float
+
+
+NO_MOVE = np.zeros(1)
+"""How long moves take where there is one pool."""
+
+
+def terms(job: Job, *, submitted_hours: float = 0.0, move_hours: Floats = NO_MOVE) -> Terms:
+    """Write a job as bare numbers, submitted at a time of the market's clock."""
+    width = np.zeros(job.max_gpus + 1, dtype=np.int64)
+    width[list(job.widths)] = job.widths
+    widths = range(job.max_gpus + 1)
+    rate = np.array([[phase.speedup(gpus) for gpus in widths] for phase in job.parts], dtype=np.float64)
+    ends = np.cumsum([phase.work_gpu_hours for phase in job.parts], dtype=np.float64)
+    ends[-1] = job.work_gpu_hours
+    return Terms(
+        work_gpu_hours=float(job.work_gpu_hours),
+        submitted_hours=float(submitted_hours),
+        deadline_hours=float(submitted_hours + job.deadline_hours),
+        restart_hours=float(job.restart_hours),
+        shrink_hours=float(job.restart_hours if job.shrink_hours is None else job.shrink_hours),
+        checkpoint_hours=float(job.checkpoint_hours),
+        move_hours=np.ascontiguousarray(move_hours, dtype=np.float64),
+        after_deadline=AFTER_DEADLINE.index(job.after_deadline),
+        fastest=job.fastest_width,
+        phase_ends_gpu_hours=ends,
+        rate=rate,
+        fit=np.maximum.accumulate(width),
+    )
+
+
+@inlined
+def measured_terms(terms: Terms, rate: Floats, restart_hours: float, checkpoint_hours: float) -> Terms:
+    """Return the terms of a job of another pace, whose restarts and checkpoints take another time.
+
+    Giving GPUs back takes longer or shorter by the same factor as adding some.
+    """
+    shrink = terms.shrink_hours
+    if terms.restart_hours > 0.0:
+        shrink *= restart_hours / terms.restart_hours
+    elif restart_hours > 0.0:
+        shrink = restart_hours
+    return Terms(
+        terms.work_gpu_hours,
+        terms.submitted_hours,
+        terms.deadline_hours,
+        restart_hours,
+        shrink,
+        checkpoint_hours,
+        terms.move_hours,
+        terms.after_deadline,
+        terms.fastest,
+        terms.phase_ends_gpu_hours,
+        rate,
+        terms.fit,
+    )
+
+
+@inlined
+def phase_of(terms: Terms, progress_gpu_hours: float) -> int:
+    """Return the phase that a job with this progress is in."""
+    phase = 0
+    while (
+        phase < len(terms.phase_ends_gpu_hours) - 1
+        and progress_gpu_hours >= terms.phase_ends_gpu_hours[phase]
+    ):
+        phase += 1
+    return phase
+
+
+@inlined
+def lose(terms: Terms, state: JobState, spot_left: int) -> JobState:
+    """Return the state after the market left only this many spot GPUs in the job's pool."""
+    if state.spot_gpus <= spot_left:
+        return state
+    progress, since = state.progress_gpu_hours, state.since_checkpoint_hours
+    if terms.checkpoint_hours > 0.0:
+        progress, since = state.checkpointed_gpu_hours, 0.0
+    pause = max(state.pause_hours, terms.shrink_hours)
+    return JobState(
+        max(spot_left, 0),
+        state.on_demand_gpus,
+        state.pool,
+        pause if max(spot_left, 0) + state.on_demand_gpus > 0 else 0.0,
+        progress,
+        state.checkpointed_gpu_hours,
+        since,
+        state.cost_usd,
+        state.finish_hours,
+        state.exhausted,
+    )
+
+
+@inlined
+def cut(terms: Terms, quote: Quote, spot: int, on_demand: int) -> tuple[int, int]:
+    """Cut a wish to what the market offers and to a width the job may have; on demand goes first."""
+    spot = min(max(spot, 0), quote.spot_gpus, len(terms.fit) - 1)
+    on_demand = min(max(on_demand, 0), quote.on_demand_gpus, len(terms.fit) - 1 - spot)
+    surplus = spot + on_demand - terms.fit[spot + on_demand]
+    from_on_demand = min(surplus, on_demand)
+    return spot - (surplus - from_on_demand), on_demand - from_on_demand
+
+
+@inlined
+def on_demand_first(quote: Quote, width: int) -> tuple[int, int]:
+    """Return a width as spot and on-demand GPUs: on demand as far as it is there, and spot for the rest."""
+    on_demand = min(width, quote.on_demand_gpus)
+    return min(width - on_demand, quote.spot_gpus), on_demand
+
+
+def is_stocked(terms: Terms, quote: Quote, spot: int, on_demand: int) -> bool:
+    """Whether all on-demand GPUs are there that a job would hold of a wish if there were enough of them."""
+    if quote.on_demand_gpus >= len(terms.fit) - 1:
+        return True
+    _, whole = cut(terms, quote._replace(on_demand_gpus=UNLIMITED_GPUS), spot, on_demand)
+    return whole <= quote.on_demand_gpus
+
+
+@inlined
+def pause_on_change(
+    restart_hours: float,
+    shrink_hours: float,
+    pause_hours: float,
+    spot: int,
+    on_demand: int,
+    new_spot: int,
+    new_on_demand: int,
+) -> float:
+    """Return the pause that lies ahead when workers change in one pool: any added one costs a restart."""
+    if new_spot + new_on_demand == 0:
+        return 0.0
+    if new_spot > spot or new_on_demand > on_demand:
+        return restart_hours
+    if new_spot < spot or new_on_demand < on_demand:
+        return max(pause_hours, shrink_hours)
+    return pause_hours
+
+
+@inlined
+def pause_after(terms: Terms, state: JobState, spot: int, on_demand: int, pool: int) -> float:
+    """Return the hours without progress that lie ahead once the job holds these workers."""
+    if pool != state.pool and spot + on_demand > 0:
+        return terms.restart_hours + (terms.move_hours[state.pool] if state.progress_gpu_hours > 0.0 else 0.0)
+    return pause_on_change(
+        terms.restart_hours,
+        terms.shrink_hours,
+        state.pause_hours,
+        state.spot_gpus,
+        state.on_demand_gpus,
+        spot,
+        on_demand,
+    )
+
+
+@inlined
+def ends_in_hours(left_gpu_hours: float, rate: float, pause_hours: float) -> float:
+    """Return in how many hours some work is done: the pause is served first."""
+    return pause_hours + left_gpu_hours / rate
+
+
+@inlined
+def worked(
+    left_gpu_hours: float, rate: float, pause_hours: float, hours: float, tolerance_hours: float
+) -> tuple[float, float, float, bool]:
+    """Let up to some hours pass on work that is left: a pause first, then progress until the work is done.
+
+    Returns hours of pause, hours of progress, the work done, and whether it is all. The tolerance forgives
+    what rounding took from the hours; it is 0 where they are `ends_in_hours` of this very work.
+    """
+    waited = min(pause_hours, hours)
+    left = hours - waited
+    gained = rate * left
+    due = ends_in_hours(left_gpu_hours, rate, pause_hours) <= hours + tolerance_hours
+    if pause_hours < hours and (due or gained >= left_gpu_hours):
+        return waited, min(left_gpu_hours / rate, left), left_gpu_hours, True
+    return waited, left, gained, False
+
+
+@inlined
+def pass_time(
+    terms: Terms, state: JobState, from_hours: float, hours: float, pool: int, spot: int, on_demand: int
+) -> tuple[JobState, Passed]:
+    """Let up to so many hours pass with one holding, which must be a width the job may have.
+
+    Returns the state at the end and what the stretch did. Cutting a stretch in two changes nothing but
+    rounding.
+    """
+    width = spot + on_demand
+    changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
+    progress, safe, since = carried(terms, state, changed)
+    if width == 0:
+        return _idle(state, progress), Passed(hours, 0.0, 0.0)
+    pause = pause_after(terms, state, spot, on_demand, pool)
+    waited, productive, left = 0.0, 0.0, hours
+    phase = phase_of(terms, progress)
+    while True:
+        rate = terms.rate[phase, width]
+        to_do = terms.phase_ends_gpu_hours[phase] - progress
+        paused, took, gained, ended = worked(to_do, rate, pause - waited, left, WORK_TOLERANCE_HOURS)
+        waited += paused
+        productive += took
+        if not ended:
+            break
+        # The phase ends in this stretch; the next one goes on with the hours that are left.
+        left = left - paused - took
+        progress = terms.phase_ends_gpu_hours[phase]
+        if phase == len(terms.phase_ends_gpu_hours) - 1:
+            finish = from_hours + (waited + productive)
+            return _done(terms, state, pool, finish), Passed(waited + productive, waited, productive)
+        safe, since = _checkpoint(terms, safe, since, progress, rate, took)
+        phase += 1
+    progress += gained
+    safe, since = _checkpoint(terms, safe, since, progress, rate, took)
+    after = JobState(
+        spot, on_demand, pool, pause - waited, progress, safe, since, state.cost_usd, np.inf, state.exhausted
+    )
+    return after, Passed(hours, waited, productive)
+
+
+@inlined
+def carried(terms: Terms, state: JobState, changed: bool) -> tuple[float, float, float]:
+    """Return progress, what of it is safe, and productive hours since, as a stretch begins.
+
+    A planned change of workers is a graceful stop: the job checkpoints before it re-forms. One that has no
+    checkpoints begins anew, with what is known to be safe of it: nothing, unless it said so itself.
+    """
+    if not changed:
+        return state.progress_gpu_hours, state.checkpointed_gpu_hours, state.since_checkpoint_hours
+    kept = state.progress_gpu_hours if terms.checkpoint_hours < np.inf else state.checkpointed_gpu_hours
+    return kept, kept, 0.0
+
+
+@inlined
+def given_up(terms: Terms, state: JobState, spot: int, on_demand: int, pool: int) -> float:
+    """Return the work that is thrown away when a job is to hold these workers from now on."""
+    changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
+    kept, _, _ = carried(terms, state, changed)
+    return state.progress_gpu_hours - kept
+
+
+@inlined
+def _idle(state: JobState, progress_gpu_hours: float) -> JobState:
+    """Return the state of a job that holds nothing: who lets go of its workers checkpoints first."""
+    done = progress_gpu_hours
+    return JobState(0, 0, state.pool, 0.0, done, done, 0.0, state.cost_usd, np.inf, state.exhausted)
+
+
+@inlined
+def _done(terms: Terms, state: JobState, pool: int, finish_hours: float) -> JobState:
+    """Return the state of a job whose work was done at this time."""
+    work = terms.work_gpu_hours
+    return JobState(0, 0, pool, 0.0, work, work, 0.0, state.cost_usd, finish_hours, state.exhausted)
+
+
+@inlined
+def _checkpoint(
+    terms: Terms, safe: float, since: float, progress: float, rate: float, productive: float
+) -> tuple[float, float]:
+    """Return the work that is safe after some productive hours and those since it was made safe."""
+    if terms.checkpoint_hours <= 0.0:
+        return progress, 0.0
+    since += productive
+    times = math.floor(since / terms.checkpoint_hours + 1e-9)
+    if times < 1:
+        return safe, since
+    since = max(0.0, since - times * terms.checkpoint_hours)
+    return progress - since * rate, since
+
+
+@inlined
+def work_hours(terms: Terms, progress_gpu_hours: float, width: int) -> float:
+    """Return how many hours without a pause the rest of the work takes on a width."""
+    hours = 0.0
+    done = progress_gpu_hours
+    for phase in range(phase_of(terms, done), len(terms.phase_ends_gpu_hours)):
+        hours += (terms.phase_ends_gpu_hours[phase] - done) / terms.rate[phase, width]
+        done = terms.phase_ends_gpu_hours[phase]
+    return hours
+
+
+@inlined
+def next_end_hours(terms: Terms, state: JobState) -> float:
+    """Return in how many hours the phase or the work ends with what is held; infinite while nothing is."""
+    width = state.spot_gpus + state.on_demand_gpus
+    if width == 0:
+        return np.inf
+    phase = phase_of(terms, state.progress_gpu_hours)
+    left = terms.phase_ends_gpu_hours[phase] - state.progress_gpu_hours
+    return ends_in_hours(left, terms.rate[phase, width], state.pause_hours)
+
+
+@inlined
+def finish_with(terms: Terms, state: JobState, now_hours: float, spot: int, on_demand: int) -> float:
+    """Return when the work is done if from now on these workers are held in the same pool."""
+    width = spot + on_demand
+    if width == 0:
+        return np.inf
+    pause = pause_after(terms, state, spot, on_demand, state.pool)
+    changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus
+    done, _, _ = carried(terms, state, changed)
+    return now_hours + pause + work_hours(terms, done, width)
+
+
+@compilable
+def finish_in(
+    terms: Terms, state: JobState, now_hours: float, pool: int, on_demand: int, spot: int = 0
+) -> float:
+    """Return when the work is done if from now on this is held in a pool, which may be new.
+
+    The terms are those of that pool.
+    """
+    changed = spot != state.spot_gpus or on_demand != state.on_demand_gpus or pool != state.pool
+    pause = pause_after(terms, state, spot, on_demand, pool)
+    done, _, _ = carried(terms, state, changed)
+    return now_hours + pause + work_hours(terms, done, spot + on_demand)
+
+
+@compilable
+def on_demand_finish(terms: Terms, state: JobState, now_hours: float, width: int) -> float:
+    """Return when the work is done if from now on just this width is held on demand."""
+    return finish_with(terms, state, now_hours, 0, width)
+
+
+@compilable
+def rescue_width(terms: Terms, state: JobState, now_hours: float) -> int:
+    """Return the on-demand width with which the work is done soonest from now on, restart included."""
+    best, soonest = terms.fastest, on_demand_finish(terms, state, now_hours, terms.fastest)
+    stay = state.on_demand_gpus
+    if stay > 0 and terms.fit[stay] == stay and on_demand_finish(terms, state, now_hours, stay) < soonest:
+        best = stay
+    return best
+
+
+@inlined
+def latest_start(terms: Terms, saved_gpu_hours: float, pace: float = 1.0) -> float:
+    """Return the last time at which starting afresh on demand, at a share of the pace, meets the deadline."""
+    hours = work_hours(terms, saved_gpu_hours, terms.fastest) / pace
+    return terms.deadline_hours - terms.restart_hours - hours
+
+
+@compilable
+def can_still_wait(
+    terms: Terms,
+    state: JobState,
+    now_hours: float,
+    next_hours: float,
+    hours: float,
+    spot: int,
+    on_demand: int,
+) -> bool:
+    """Whether holding these GPUs for so many hours leaves the deadline safe, whatever happens then.
+
+    Safe means: if all spot were gone at that moment, on-demand GPUs alone would still finish in time,
+    their restart included.
+    """
+    limit = terms.deadline_hours + 0.5 * TIME_TOLERANCE_HOURS
+    after, _ = pass_time(terms, state, now_hours, hours, state.pool, spot, on_demand)
+    if after.finish_hours < np.inf:
+        return after.finish_hours <= limit
+    worst = lose(terms, after, 0)
+    if on_demand_finish(terms, worst, next_hours, terms.fastest) <= limit:
+        return True
+    width = rescue_width(terms, worst, next_hours)
+    return on_demand_finish(terms, worst, next_hours, width) <= limit

@@ -1,0 +1,78 @@
+"""Workers of a job without checkpoints are kept: changing them would begin its work anew."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slacktide.core.compiled import compilable, compiled, inlined
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Job, Reason
+from slacktide.physics.physics import finish_with
+from slacktide.policies.base import Choice, Context, RulePolicy, Sight, sight, signals
+from slacktide.policies.decision import decision_of
+from slacktide.policies.view import Policy, View
+
+KEPT = 2000
+"""Choice.why of a holding that was kept; smaller numbers are the inner policy's."""
+
+
+@compilable
+def inner(parameters: tuple[Any, ...], sight: Sight) -> Choice:
+    """Stand for the wrapped rule; `compiled(unbroken, inner=...)` puts the real one here."""
+    return Choice(0, 0, 0)
+
+
+@inlined
+def unbroken(parameters: tuple[Any, ...], sight: Sight) -> Choice:
+    """Follow the inner rule while nothing would be thrown away by it."""
+    return keep(sight, inner(parameters, sight))
+
+
+@compilable
+def keep(sight: Sight, choice: Choice) -> Choice:
+    """Replace a change of workers that throws work away, where the present ones would be in time."""
+    terms, state = sight.terms, sight.state
+    if terms.checkpoint_hours < np.inf or state.progress_gpu_hours <= state.checkpointed_gpu_hours:
+        return choice
+    finish = finish_with(terms, state, sight.now_hours, state.spot_gpus, state.on_demand_gpus)
+    if finish > terms.deadline_hours + 0.5 * TIME_TOLERANCE_HOURS:
+        return choice
+    return Choice(state.spot_gpus, state.on_demand_gpus, KEPT)
+
+
+@dataclass(frozen=True, slots=True)
+class Unbroken:
+    """Follow another policy, but keep workers that have work to lose and would be in time as they are.
+
+    Every policy is wrapped in it for a job without checkpoints. What the market takes is lost all the same,
+    and the deadline guard outside of it may still change the workers.
+    """
+
+    inner: Policy
+
+    def decide(self, view: View) -> Allocation:
+        wanted = decision_of(self.inner, view)
+        kept = keep(sight(view), Choice(wanted.spot_gpus, wanted.on_demand_gpus, 0))
+        if kept.why != KEPT:
+            return wanted
+        reason = Reason("no-checkpoint", signals(view))
+        return Allocation(int(kept.spot_gpus), int(kept.on_demand_gpus), None, reason, wanted.memory)
+
+    def rule(self, context: Context) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
+        """Return the compiled rule; raises TypeError when the inner policy has none."""
+        if not isinstance(self.inner, RulePolicy):
+            raise TypeError(f"{self.inner!r} has no rule to compile")
+        function, parameters = self.inner.rule(context)
+        return compiled(unbroken, inner=function), parameters
+
+    def reasons(self) -> tuple[str, ...]:
+        return self.inner.reasons() if isinstance(self.inner, RulePolicy) else ()
+
+
+def keeping(policy: Policy, job: Job) -> Policy:
+    """Return a policy as it runs for a job: one without checkpoints keeps its workers."""
+    return Unbroken(policy) if math.isinf(job.checkpoint_hours) else policy

@@ -1,0 +1,42 @@
+"""The one pool of a job that may not move, as policies over pools see it: a choice among one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from slacktide.core.types import Quote, Sighting
+from slacktide.market.tape import Past
+from slacktide.policies.view import Places, View
+
+
+def over_pools(view: View) -> View:
+    """Return a view that has places: of a job that stays in its pool, the one over that pool alone."""
+    if view.places is not None:
+        return view
+    return replace(
+        view,
+        pools=(view.pools[view.pool],),
+        pool=0,
+        known=_Own(view),
+        places=Places((view.job,), np.zeros((1, 1)), np.zeros((1, 1))),
+        state=view.state._replace(pool=0),
+    )
+
+
+class _Own:
+    """What is known of the one pool that a job may be in."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def past(self, pool: int) -> Past:
+        return self._view.past()
+
+    def forecast(self, pool: int) -> Sequence[Quote]:
+        return self._view.forecast()
+
+    def sightings(self, pool: int) -> Sequence[Sighting]:
+        return self._view.sightings(self._view.pool)

@@ -1,0 +1,4 @@
+"""Which policy to trust, learned online by Hedge, and where that is kept.
+
+Begin with `hedge`.
+"""

@@ -1,0 +1,97 @@
+"""Pools of policies to learn from, as specs and names; whoever runs them makes the policies."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from slacktide.core.errors import InputError, shown
+from slacktide.core.register import Spec
+
+AUTO = "auto"
+"""What users write for the learned choice: `policy: auto`."""
+
+THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Spot price thresholds of the paper's pool, as shares of the on-demand price."""
+
+
+def ahap(window: int, commitment: int, price_threshold: float) -> Spec:
+    """Return the spec of one AHAP."""
+    return {"ahap": {"window": window, "commitment": commitment, "price_threshold": price_threshold}}
+
+
+def ahanp(price_threshold: float) -> Spec:
+    """Return the spec of one AHANP."""
+    return {"ahanp": {"price_threshold": price_threshold}}
+
+
+PAPER_POOL: tuple[Spec, ...] = (
+    *(
+        ahap(window, commitment, threshold)
+        for window in range(1, 6)
+        for commitment in range(1, window + 1)
+        for threshold in THRESHOLDS
+    ),
+    *(ahanp(threshold) for threshold in THRESHOLDS),
+)
+"""The 112 policies of Kong et al. 2025: 105 AHAP (15 pairs of window and commitment) and 7 AHANP."""
+
+FAVOURITE = "stochastic-horizon"
+AUTO_POOL: tuple[Spec, ...] = (
+    FAVOURITE,
+    "uniform-progress",
+    "maximal-spot",
+    "on-demand",
+    ahap(3, 1, 0.5),
+    ahap(5, 1, 0.7),
+    ahap(2, 1, 0.9),
+    ahap(5, 2, 0.5),
+    ahanp(0.4),
+    ahanp(0.8),
+)
+"""What `policy: auto` chooses from: few enough to be learned in weeks, different enough to matter."""
+
+FAVOURITE_SHARE = 0.5
+"""The trust the favourite has on the first day; the others share the rest."""
+
+POOLS = {"auto": AUTO_POOL, "paper": PAPER_POOL}
+
+
+def prior_of(names: tuple[str, ...]) -> dict[str, float]:
+    """Return the trust of the first day: half in the favourite if it is there, else the same in all."""
+    if FAVOURITE not in names or len(names) == 1:
+        return dict.fromkeys(names, 1.0 / len(names))
+    rest = (1.0 - FAVOURITE_SHARE) / (len(names) - 1)
+    return {name: FAVOURITE_SHARE if name == FAVOURITE else rest for name in names}
+
+
+def name_of(spec: Spec) -> str:
+    """Return an arm's name: `ahap(window=3,commitment=1,price_threshold=0.5)`."""
+    if isinstance(spec, str):
+        return spec
+    ((name, parameters),) = spec.items()
+    words = ",".join(f"{key}={value!r}" for key, value in (parameters or {}).items())
+    return f"{name}({words})" if words else str(name)
+
+
+def spec_of(name: str) -> Spec:
+    """Return the spec that an arm's name stands for; raises InputError when it is not one."""
+    found = re.fullmatch(r"([^()]+)(?:\((.*)\))?", name)
+    if found is None:
+        raise InputError(f"an arm must be named name(parameter=value,...), got {shown(name)}")
+    return {found[1]: _parameters(name, found[2])} if found[2] else found[1]
+
+
+def _parameters(name: str, text: str) -> Mapping[str, Any]:
+    try:
+        call = ast.parse(f"f({text})", mode="eval").body
+        assert isinstance(call, ast.Call)
+        if call.args:
+            raise ValueError("a parameter without a name")
+        return {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+    except (SyntaxError, ValueError, AssertionError) as error:
+        raise InputError(
+            f"an arm must be named name(parameter=value,...), got {shown(name)}: {error}"
+        ) from None

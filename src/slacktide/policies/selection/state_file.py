@@ -1,0 +1,116 @@
+"""The learned state on disk: written whole, changed by one process at a time.
+
+A change takes a lock (a file beside the state, locked by the operating system, so that it falls open
+when its holder dies), reads the state, changes it and replaces it. Two processes therefore never lose each
+other's jobs, and a reader, who needs no lock, always sees a whole state.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from slacktide.core.errors import FileError
+from slacktide.core.files import PRIVATE_FILE, make_private_folder, state_dir, write_private
+from slacktide.policies.selection.document import from_json, to_json
+from slacktide.policies.selection.hedge import Hedge
+
+PATIENCE_S = 30.0
+"""A change takes milliseconds; who holds the lock for longer than this is stuck."""
+PAUSE_S = 0.01
+MAX_BYTES = 64 << 20
+"""The largest state that is read; one of a thousand arms has a few hundred kilobytes."""
+
+
+def default_path() -> Path:
+    """Return where the state is kept unless another place is named."""
+    return state_dir() / "learn.json"
+
+
+def load(path: Path) -> Hedge | None:
+    """Read the state, or None when nothing was learned yet; raises FileError for any other file."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"must be a readable learned state, got: {reason}", path=path) from error
+    if len(data) > MAX_BYTES:
+        raise FileError(f"a learned state must have at most {MAX_BYTES >> 20} MiB, got more", path=path)
+    try:
+        return from_json(data.decode(), path)
+    except UnicodeDecodeError as error:
+        raise FileError(
+            f"a learned state must be UTF-8 text, got byte 0x{data[error.start]:02x}", path=path
+        ) from error
+
+
+def save(hedge: Hedge, path: Path) -> None:
+    """Write the state whole or not at all."""
+    write_private(path, to_json(hedge).encode())
+
+
+def forget(path: Path) -> None:
+    """Remove the state; whoever is changing it at this moment ends first."""
+    with locked(path):
+        path.unlink(missing_ok=True)
+
+
+class Saved:
+    """A state on disk that may be changed by several processes, one at a time."""
+
+    def __init__(self, path: Path, fresh: Callable[[], Hedge]) -> None:
+        """Name the file, and say how to begin when it is not there."""
+        self.path = path
+        self._fresh = fresh
+
+    def read(self) -> Hedge:
+        """Return the state as it is now, or a fresh one."""
+        found = load(self.path)
+        return self._fresh() if found is None else found
+
+    @contextmanager
+    def changing(self) -> Iterator[Hedge]:
+        """Lend the state to be changed; it is written back unless the change raised."""
+        with locked(self.path):
+            hedge = self.read()
+            yield hedge
+            save(hedge, self.path)
+
+
+@contextmanager
+def locked(path: Path, patience_s: float = PATIENCE_S) -> Iterator[None]:
+    """Hold the lock beside a file; raises FileError when another process does not let go of it."""
+    beside = path.with_name(f".{path.name}.lock")
+    try:
+        make_private_folder(path.parent)
+        handle = os.open(beside, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+    except OSError as error:
+        raise FileError(
+            f"its folder must be writable, got: {error.strerror}; name another with --state", path=path
+        ) from error
+    try:
+        _wait(handle, beside, time.monotonic() + patience_s)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _wait(handle: int, beside: Path, until: float) -> None:
+    import fcntl
+
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if time.monotonic() > until:
+                raise FileError(
+                    "the lock must be free, got a process that holds it; stop that process", path=beside
+                ) from error
+            time.sleep(PAUSE_S)

@@ -1,0 +1,425 @@
+"""Look ahead to the deadline, over all markets that history makes likely."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from slacktide.core.arrays import Bools, Floats, Ints
+from slacktide.core.compiled import inlined
+from slacktide.core.errors import InputError
+from slacktide.core.lru_cache import LruCache
+from slacktide.core.types import Allocation, Job, Reason
+from slacktide.market.base import Pool
+from slacktide.market.forecast import markov
+from slacktide.market.forecast.base import clock, hour_of_day
+from slacktide.market.tape import Mark, Past, first_hours
+from slacktide.physics.physics import work_hours
+from slacktide.policies.base import Choice, Context, Sight, policies, sight, signals, warned_slots, warning_of
+from slacktide.policies.view import View
+from slacktide.solvers import expected
+from slacktide.solvers.slotted import Slotted, deadline_slots, slotted
+
+LONGEST_AGE = 256
+"""Slots to look back for the age of a spell; older than the oldest bin."""
+LEAST_WORK = 0.7
+"""The share of the work for which tables are made where it is not known for certain: about a standard
+deviation less. A job with even less has so much slack that more of it changes no decision."""
+SPREAD_CELLS, SPREAD_FINER = 1.25, 1.5
+"""How many times as many cells such a table has, and how many more so that pauses are whole numbers of them:
+on a real H100 market 5 cells to a slot instead of 3 paid the same, within 0.1 %, and on eight synthetic ones
+within the error of 1 %."""
+FEWEST_CELLS = 10
+NEVER_HOURS = 1e6
+"""Hours between two refits of who does not learn any more."""
+IDLE, SPOT, ON_DEMAND, BOTH = range(4)
+
+
+class Table(NamedTuple):
+    """The decisions for a stretch of slots whose market is known, ready to be looked up."""
+
+    first: int
+    """The job's slot in which the stretch begins."""
+    actions: expected.Actions
+    spot: Ints
+    on_demand: Ints
+    cell: Ints
+    unit: int
+    pause: Floats
+    step: float
+    most: float
+
+
+@inlined
+def look_up(table: Table, sight: Sight) -> Choice:
+    """Return the decision for what is held, the pause ahead, the slack and the market's state."""
+    terms, state = sight.terms, sight.state
+    left = work_hours(terms, state.progress_gpu_hours, terms.fastest)
+    slack = terms.deadline_hours - sight.now_hours - left
+    down = math.ceil((table.most - slack) / table.step - 1e-6)
+    down = min(max(down, 0), table.actions.shape[3] - 1)
+    pause = 0
+    for at in range(len(table.pause)):
+        if abs(table.pause[at] - state.pause_hours) < abs(table.pause[pause] - state.pause_hours):
+            pause = at
+    held = table.cell[state.spot_gpus // table.unit, state.on_demand_gpus // table.unit]
+    best = table.actions[sight.slot - table.first, held, pause, down]
+    spot, on_demand = table.spot[best], table.on_demand[best]
+    if terms.fit[spot + on_demand] != spot + on_demand:
+        # No plan is in time from here, so the table holds what the market left, which may be no width.
+        spot, on_demand = 0, terms.fastest
+    why = (
+        BOTH if spot > 0 and on_demand > 0 else (SPOT if spot > 0 else (ON_DEMAND if on_demand > 0 else IDLE))
+    )
+    return Choice(spot, on_demand, why)
+
+
+@policies.register
+@dataclass(frozen=True, slots=True)
+class StochasticHorizon:
+    """Decide what is best on average over the markets that history makes likely, up to the deadline.
+
+    A Markov model of availability (level, age of the spell, time of day) and price is counted from the
+    past of this pool and its neighbours, and the expected utility to the deadline is maximised exactly.
+    Want it wherever there is some history; without any it starts from a prior. Where spot was warned to go,
+    only futures count in which it goes.
+    """
+
+    heeds_warnings: ClassVar[bool] = True
+
+    refit_hours: float = 24.0  # how often the model learns from what has happened since
+    cells: int = 120  # how finely slack is told apart
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.refit_hours) and self.refit_hours > 0):
+            raise InputError(f"refit_hours must be > 0, got {self.refit_hours:g}")
+        if not FEWEST_CELLS <= self.cells <= 10_000:
+            raise InputError(f"cells must be in {FEWEST_CELLS}..10000, got {self.cells}")
+
+    def decide(self, view: View) -> Allocation:
+        own = view.past()
+        others = [view.past(at) for at in range(len(view.pools)) if at != view.pool]
+        # The deadline of a job submitted inside a slot lies in a slot more; that one is taken for the last.
+        slot = min(view.slot, deadline_slots(view.job, view.slot_hours) - 1)
+        first = slot - slot % _refit_slots(self, view.slot_hours)
+        start = len(own) - 1 - slot
+        if warned_slots(view) is not None:
+            learned = _learned(view.job, own, others, start + first)
+            return _warned(self, view, learned, slot)
+        solved = _solved(self, view.job, own, others, start, first)
+        taken = solved.decisions.along(np.array([_market(solved.learned, own)]), slot - first)
+        table = solved.table._replace(first=view.slot, actions=taken)
+        return _chosen(table, view, solved.learned.model.seen_slots)
+
+    def reasons(self) -> tuple[str, ...]:
+        return ("waiting-pays", "spot-pays", "on-demand-pays", "both-pay")
+
+    def prepared(self, job: Job, pool: Pool, start: int, neighbours: tuple[Pool, ...]) -> Prepared:
+        """Return the same policy for one start, with every refit of the run solved ahead."""
+        (made,) = _prepared(self, job, [pool], start, neighbours)
+        return made
+
+    def prepared_together(
+        self, job: Job, futures: Sequence[Pool], start: int, neighbours: tuple[Pool, ...]
+    ) -> list[Prepared]:
+        """Return the same policy for one start of futures that share their past, solved once for all.
+
+        So it learns nothing after the start: what else it learned would differ from future to future.
+        """
+        return _prepared(replace(self, refit_hours=NEVER_HOURS), job, futures, start, neighbours)
+
+    def effort(self, job: Job, slot_hours: float) -> float:
+        """Return how many values are worked out for a start, all refits together, at two levels of price."""
+        bare = slotted(job, slot_hours)
+        shape, slack = _shape(self, job, bare)
+        levels = levels_of(job, slot_hours)
+        of_slot = 2 * len(levels.usable) * len(levels.bins) * len(shape.spot) * len(shape.pauses.ahead_hours)
+        refits = range(0, bare.deadline_slots, _refit_slots(self, slot_hours))
+        return float(sum(bare.deadline_slots - first for first in refits) * of_slot * slack.cells)
+
+    def coarser(self) -> StochasticHorizon:
+        """Return it with half as many cells of slack."""
+        return replace(self, cells=max(FEWEST_CELLS, self.cells // 2))
+
+
+class Prepared:
+    """A stochastic-horizon policy whose decisions for one start are all worked out."""
+
+    heeds_warnings: ClassVar[bool] = True
+
+    def __init__(self, policy: StochasticHorizon, table: Table, learned: Sequence[Learned]) -> None:
+        self._policy, self._table, self._learned = policy, table, learned
+
+    def decide(self, view: View) -> Allocation:
+        learned = self._learned[view.slot // _refit_slots(self._policy, view.slot_hours)]
+        if warned_slots(view) is not None:
+            return _warned(self._policy, view, learned, view.slot)
+        return _chosen(self._table, view, learned.model.seen_slots)
+
+    def rule(self, context: Context) -> tuple[Callable[..., Choice], tuple[Any, ...]]:
+        return look_up, self._table
+
+    def reasons(self) -> tuple[str, ...]:
+        return StochasticHorizon().reasons()
+
+
+def _chosen(table: Table, view: View, seen_slots: int) -> Allocation:
+    choice = look_up(table, sight(view))
+    word = StochasticHorizon().reasons()[choice.why]
+    reason = Reason(word, {**signals(view), **warning_of(view), "own_history_slots": seen_slots})
+    return Allocation(int(choice.spot_gpus), int(choice.on_demand_gpus), reason=reason)
+
+
+def _warned(policy: StochasticHorizon, view: View, learned: Learned, slot: int) -> Allocation:
+    """Decide in a slot in which spot that is held was warned to go."""
+    slots = warned_slots(view)
+    assert slots is not None
+    hour = round(hour_of_day(view.past(), len(view.past()) - 1), 9)
+    fall = expected.Fall(view.state.spot_gpus, slots, _market(learned, view.past()))
+    table = _table_warned(policy, view.job, view.slot_hours, slot, hour, learned, fall)
+    return _chosen(table._replace(first=view.slot), view, learned.model.seen_slots)
+
+
+@lru_cache(maxsize=256)
+def _table_warned(
+    policy: StochasticHorizon,
+    job: Job,
+    slot_hours: float,
+    slot: int,
+    hour: float,
+    learned: Learned,
+    fall: expected.Fall,
+) -> Table:
+    """Solve for one slot of the job, which begins at this hour of the day, where spot will fall."""
+    posed = _posed(policy, job, slot_hours, slot, hour, learned)
+    fresh = np.arange(learned.states) % len(learned.model.prices)
+    actions = expected.solve_warned(*posed.parts, fall, fresh, now=slot)
+    return posed.table._replace(actions=actions)
+
+
+class Solved(NamedTuple):
+    """What one refit learned, and decided for every state of the market."""
+
+    learned: Learned
+    table: Table
+    """How decisions are looked up, without any."""
+    decisions: expected.Decisions
+
+
+def _planned(job: Job) -> Job:
+    """Return the job that tables are made for: one with little work, where a job may turn out to be faster.
+
+    A table knows work only by the slack that it leaves, so any pace can be looked up in it.
+    """
+    if job.work_spread == 0.0:
+        return job
+    phases = tuple(replace(one, work_gpu_hours=LEAST_WORK * one.work_gpu_hours) for one in job.phases)
+    return replace(job, work_gpu_hours=LEAST_WORK * job.work_gpu_hours, phases=phases)
+
+
+def _shape(policy: StochasticHorizon, job: Job, bare: Slotted) -> tuple[expected.Lattice, expected.Slack]:
+    """Lay out holdings, pauses and slack."""
+    if job.work_spread == 0.0:
+        return expected.lattice(bare), expected.slack_grid(bare, hard=job.hard, cells=policy.cells)
+    cells = round(SPREAD_CELLS * policy.cells)
+    grid = expected.slack_grid(bare, hard=job.hard, cells=cells, finer=SPREAD_FINER)
+    return expected.lattice(bare), grid
+
+
+def levels_of(job: Job, slot_hours: float) -> markov.Levels:
+    """Return how availability is cut into levels for a job: what it could use."""
+    shape = expected.lattice(slotted(job, slot_hours))
+    return markov.Levels.of(tuple(int(gpus) for gpus in np.unique(shape.spot)))
+
+
+def _refit_slots(policy: StochasticHorizon, slot_hours: float) -> int:
+    return max(1, math.ceil(min(policy.refit_hours, NEVER_HOURS) / slot_hours))
+
+
+def _solved(
+    policy: StochasticHorizon, job: Job, own: Past, others: Sequence[Past], start: int, first: int
+) -> Solved:
+    """Learn from what was past at the last refit, and solve from the job's slot `first` to the deadline.
+
+    `start` is the slot of the pool in which the job began.
+    """
+    refit = _refit_slots(policy, own.slot_hours)
+    learned = _learned(job, own, others, start + first - first % refit)
+    hour = round(hour_of_day(own, start + first), 9)
+    table, decisions = _decisions(policy, job, own.slot_hours, first, hour, learned)
+    return Solved(learned, table, decisions)
+
+
+class Learned:
+    """A fitted model; two that say the same are the same, however the history behind them was stored."""
+
+    def __init__(self, levels: markov.Levels, model: markov.Model, on_demand_usd: float) -> None:
+        self.levels, self.model, self.on_demand_usd = levels, model, on_demand_usd
+        numbers = b"".join(np.asarray(part).tobytes() for part in model)
+        self._digest = hashlib.blake2b(numbers).digest(), levels, on_demand_usd
+
+    @property
+    def states(self) -> int:
+        """How many states the market may be in."""
+        return len(self.levels.usable) * len(self.levels.bins) * len(self.model.prices)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Learned) and self._digest == other._digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+
+_models: LruCache[tuple[Job, Mark, tuple[Mark, ...]], Learned] = LruCache(256)
+
+
+def _learned(job: Job, own: Past, others: Sequence[Past], at: int) -> Learned:
+    """Return the model of what was past in slot `at` of the own pool; kept by the names of those pasts."""
+    now = own.begin_hours(at)
+    marks = tuple(other.mark(other.slots_before(now)) for other in others)
+    return _models.get((job, own.mark(at + 1), marks), lambda: _learn(job, own, others, at))
+
+
+def _learn(job: Job, own: Past, others: Sequence[Past], at: int) -> Learned:
+    levels = levels_of(job, own.slot_hours)
+    return Learned(levels, model_of(levels, own, others, at), own[at].on_demand_usd_per_gpu_hour)
+
+
+@lru_cache(maxsize=24)
+def _decisions(
+    policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: Learned
+) -> tuple[Table, expected.Decisions]:
+    """Solve from the job's slot `first` on, which begins at this hour of the day, until the next refit."""
+    return _solve(policy, job, slot_hours, first, hour, learned, wanted=None)
+
+
+def _solve(
+    policy: StochasticHorizon,
+    job: Job,
+    slot_hours: float,
+    first: int,
+    hour: float,
+    learned: Learned,
+    wanted: Bools | None,
+) -> tuple[Table, expected.Decisions]:
+    posed = _posed(policy, job, slot_hours, first, hour, learned)
+    slots = min(_refit_slots(policy, slot_hours), posed.parts[0].deadline_slots - first)
+    decisions = expected.solve(*posed.parts, now=first, slots=slots, wanted=wanted)
+    return posed.table, decisions
+
+
+class Posed(NamedTuple):
+    """The problem from a slot on, and how its decisions are looked up, without any."""
+
+    parts: tuple[Slotted, expected.Lattice, expected.Chain, expected.Worth, expected.Slack]
+    table: Table
+
+
+def _posed(
+    policy: StochasticHorizon, job: Job, slot_hours: float, first: int, hour: float, learned: Learned
+) -> Posed:
+    """Write down what is to be solved from the job's slot `first` on."""
+    bare = slotted(_planned(job), slot_hours)
+    shape, slack = _shape(policy, job, bare)
+    hours = clock(hour, bare.deadline_slots - first, slot_hours)
+    chain = _chain(learned.levels, learned.model, hours)
+    worthless = job.deadline_hours if job.worthless_after_hours is None else job.worthless_after_hours
+    # Whole numbers would have machine code of their own.
+    worth = expected.Worth(float(job.value_usd), float(worthless), job.hard, float(learned.on_demand_usd))
+    none = np.zeros((0, len(shape.spot), len(shape.pauses.ahead_hours), slack.cells), np.uint8)
+    table = Table(
+        first, none, shape.spot, shape.on_demand, shape.cell, shape.unit,
+        shape.pauses.ahead_hours, slack.step, slack.most,
+    )  # fmt: skip
+    return Posed((bare, shape, chain, worth, slack), table)
+
+
+def _prepared(
+    policy: StochasticHorizon, job: Job, pools: Sequence[Pool], start: int, neighbours: Sequence[Pool]
+) -> list[Prepared]:
+    """Work out all decisions for pools that have been alike whenever the policy learns: at every refit.
+
+    Their whole series are known here, so only the states that one of them takes are decided in.
+    """
+    slot_hours = pools[0].slot_hours
+    slots, refit = deadline_slots(job, slot_hours), _refit_slots(policy, slot_hours)
+    owns = [Past.of(pool, first_hours(pool, pools[0], start)) for pool in pools]
+    others = [Past.of(other, first_hours(other, pools[0], start)) for other in neighbours]
+    parts, models = [], []
+    for first in range(0, slots, refit):
+        learned = _learned(job, owns[0], others, start + first)
+        count = min(refit, slots - first)
+        states = np.array([_states_ahead(learned, own, start + first, count) for own in owns])
+        wanted = np.zeros((count, learned.states), bool)
+        wanted[np.arange(count), states] = True
+        hour = round(hour_of_day(owns[0], start + first), 9)
+        table, decisions = _solve(policy, job, slot_hours, first, hour, learned, wanted)
+        parts.append([table._replace(actions=decisions.along(path)) for path in states])
+        models.append(learned)
+    return [Prepared(policy, _joined(tables), models) for tables in zip(*parts, strict=True)]
+
+
+def model_of(levels: markov.Levels, own: Past, others: Sequence[Past], at: int) -> markov.Model:
+    """Learn the market from what is past in slot `at` of the own pool, whose quote is known."""
+    now = own.begin_hours(at)
+    counts = [_count(levels, own, at)]
+    counts += [_count(levels, other, other.slots_before(now)) for other in others if _alike(own, other)]
+    recent = own.spot_usd_per_gpu_hour[max(0, at - math.ceil(168 / own.slot_hours)) : at]
+    usd = own[at].spot_usd_per_gpu_hour
+    return markov.fit(levels, counts[0], markov.together(counts), recent, usd, own.slot_hours)
+
+
+def _alike(own: Past, other: Past) -> bool:
+    """Whether another pool's spells can be counted together with this one's: in slots of one length."""
+    return abs(other.slot_hours / own.slot_hours - 1.0) < 1e-6
+
+
+def _count(levels: markov.Levels, past: Past, until: int) -> markov.Counts:
+    return markov.count(levels, past.spot_gpus[:until], clock(hour_of_day(past), until, past.slot_hours))
+
+
+def _chain(levels: markov.Levels, model: markov.Model, hours: Floats) -> expected.Chain:
+    edges = markov.transitions(levels, model)
+    repeats = len(levels.bins) * len(model.prices)
+    return expected.Chain(
+        gpus=np.repeat(np.array(levels.usable, np.int64), repeats),
+        usd=np.tile(model.prices, len(levels.usable) * len(levels.bins)),
+        first=edges.first,
+        last=edges.last,
+        to=edges.to,
+        share=edges.share,
+        block=markov.block_of(hours),
+    )
+
+
+def _states(learned: Learned, spot_gpus: Ints, usd: Floats) -> Ints:
+    """Return the market's state in each of these slots; ages count from the first of them."""
+    levels, model = learned.levels, learned.model
+    level = levels.level(spot_gpus)
+    price = markov.price_level(model.prices, usd)
+    return markov.state_of(levels, model, level, levels.bin(markov.ages(level)), price)
+
+
+def _market(learned: Learned, own: Past) -> int:
+    """Return the market's state in the present slot, the last one of the past."""
+    seen = slice(-LONGEST_AGE - 1, None)
+    return int(_states(learned, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])[-1])
+
+
+def _states_ahead(learned: Learned, own: Past, at: int, slots: int) -> Ints:
+    """Return the states that the market takes from slot `at` on, where the whole series is known."""
+    seen = slice(max(0, at - LONGEST_AGE), at + slots)
+    return _states(learned, own.spot_gpus[seen], own.spot_usd_per_gpu_hour[seen])[at - seen.start :]
+
+
+def _joined(parts: Sequence[Table]) -> Table:
+    """Put the decisions of all refits behind one another."""
+    if len(parts) == 1:
+        return parts[0]
+    return parts[0]._replace(actions=np.concatenate([part.actions for part in parts]))

@@ -1,0 +1,196 @@
+"""Machines of Amazon EC2: one instance for each ticket, which carries its owner's id and ends without us.
+
+A pool is `zone/instance type`, such as `us-east-1a/p4d.24xlarge`. An instance is asked for with a client
+token made from owner and ticket, so asking again gives no second one. It joins the cluster by itself and is
+terminated, not stopped, when it shuts down: when what it joined is gone, or after its longest life.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slacktide.core.errors import InputError, shown
+from slacktide.journal.state.tickets import Spec
+from slacktide.providers.base import Machine, Refused, Renter, providers
+from slacktide.providers.ec2.answers import GPUS_TAG, OWNER_TAG, TICKET_TAG, answers, machine_of, terminate
+from slacktide.providers.ec2.boot import user_data
+
+CONNECT_S, READ_S, TRIES = 3, 10, 2
+"""A call returns within seconds; who was not answered asks again at the next step."""
+
+
+@providers.register
+@dataclass(slots=True)
+class Ec2:
+    """Rents instances of Amazon EC2, spot and on demand; needs `slacktide[aws]` and AWS credentials."""
+
+    region: str
+    """One region, or several with commas between them."""
+    image: str
+    """The AMI, with GPU drivers and what `prepare` does not install; `region=AMI, region=AMI` for several."""
+    renter: Renter = field(default_factory=Renter)
+    prepare: str = ""
+    """Shell lines that run as root before the machine joins."""
+    join: str = ""
+    """A command that joins and stays as long as the machine is of use; empty: Ray's."""
+    longest_life: str = "48h"
+    """After this an instance ends itself, whatever happens."""
+    subnet: str = ""
+    """Empty: the zone's default one; `zone=subnet, zone=subnet` for several."""
+    security_groups: str = ""
+    """With commas between them; empty: the default one."""
+    key: str = ""
+    """The name of a key pair, to look at a machine over SSH."""
+    instance_profile: str = ""
+    """The name of an IAM instance profile, by which the machine reaches buckets and the like."""
+    disk_gb: int = 0
+    """The size of the first disk; 0: as the image says."""
+    endpoint: str = ""
+    """Where the service is; empty: at Amazon."""
+    _clients: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self._regions or not self.image:
+            raise InputError("region and image must be given, got an empty one", field="region")
+        if self.disk_gb < 0:
+            raise InputError(f"disk_gb must be >= 0, got {self.disk_gb}", field="disk_gb")
+        user_data("t", Spec("spot", "z/t", 1), self.renter, self.prepare, self.join, self.longest_life)
+
+    def rent(self, ticket: str, spec: Spec) -> None:
+        """Run one instance; the same ticket gives the same one."""
+        with answers():
+            self._client(self._region_of(spec)).run_instances(**self._request(ticket, spec))
+
+    def end(self, ids: Sequence[str]) -> None:
+        """Terminate instances in whichever region they are."""
+        with answers():
+            for region, mine in self._by_region(ids).items():
+                terminate(self._client(region), mine)
+
+    def machines(self) -> Sequence[Machine]:
+        """List the instances that carry this owner's tag."""
+        wanted = [{"Name": f"tag:{OWNER_TAG}", "Values": [self.renter.owner]}]
+        return [machine for _, machine in self._instances(wanted)]
+
+    def everyones(self) -> Mapping[str, Sequence[Machine]]:
+        """List the instances that carry any owner's tag and have not gone."""
+        found: dict[str, list[Machine]] = {}
+        for owner, machine in self._instances([{"Name": "tag-key", "Values": [OWNER_TAG]}]):
+            if machine.state != "gone":
+                found.setdefault(owner, []).append(machine)
+        return found
+
+    @property
+    def _regions(self) -> list[str]:
+        return [name.strip() for name in self.region.split(",") if name.strip()]
+
+    def _region_of(self, spec: Spec) -> str:
+        zone = _parts(spec.pool)[0]
+        fitting = [name for name in self._regions if zone.startswith(name)]
+        if not fitting:
+            raise Refused(f"the zone of pool {shown(spec.pool)} must be in a region of {shown(self.region)}")
+        return max(fitting, key=len)
+
+    def _client(self, region: str) -> Any:
+        if region not in self._clients:
+            self._clients[region] = _made(region, self.endpoint)
+        return self._clients[region]
+
+    def _request(self, ticket: str, spec: Spec) -> dict[str, Any]:
+        """Return what is asked of EC2: always the same for the same ticket, as its token demands."""
+        zone, instance_type = _parts(spec.pool)
+        tags = {
+            OWNER_TAG: self.renter.owner,
+            TICKET_TAG: ticket,
+            GPUS_TAG: str(spec.gpus),
+            "Name": "slacktide",
+        }
+        written = [{"Key": key, "Value": value} for key, value in tags.items()]
+        life = self.longest_life
+        return {
+            "ImageId": _named(self.image, self._region_of(spec)),
+            "InstanceType": instance_type,
+            "MinCount": 1,
+            "MaxCount": 1,
+            "ClientToken": hashlib.sha256(f"{self.renter.owner}/{ticket}".encode()).hexdigest(),
+            "Placement": {"AvailabilityZone": zone},
+            "UserData": user_data(ticket, spec, self.renter, self.prepare, self.join, life),
+            "InstanceInitiatedShutdownBehavior": "terminate",
+            "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
+            "TagSpecifications": [{"ResourceType": one, "Tags": written} for one in ("instance", "volume")],
+            **(SPOT if spec.kind == "spot" else {}),
+            **self._optional(zone),
+        }
+
+    def _optional(self, zone: str) -> dict[str, Any]:
+        groups = [name.strip() for name in self.security_groups.split(",") if name.strip()]
+        disk = {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": self.disk_gb, "DeleteOnTermination": True}}
+        given = {
+            "SubnetId": _named(self.subnet, zone),
+            "SecurityGroupIds": groups,
+            "KeyName": self.key,
+            "IamInstanceProfile": {"Name": self.instance_profile} if self.instance_profile else None,
+            "BlockDeviceMappings": [disk] if self.disk_gb else None,
+        }
+        return {name: value for name, value in given.items() if value}
+
+    def _instances(self, wanted: list[dict[str, Any]]) -> Iterator[tuple[str, Machine]]:
+        for region in self._regions:
+            with answers():
+                pages = self._client(region).get_paginator("describe_instances").paginate(Filters=wanted)
+                found = [
+                    one for page in pages for group in page["Reservations"] for one in group["Instances"]
+                ]
+            yield from map(machine_of, found)
+
+    def _by_region(self, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Sort ids by region; asking a region about one that it does not know would fail for all."""
+        if len(self._regions) == 1:
+            return {self._regions[0]: list(ids)} if ids else {}
+        found: dict[str, list[str]] = {}
+        for region in self._regions:
+            wanted = [{"Name": "instance-id", "Values": list(ids)}]
+            pages = self._client(region).get_paginator("describe_instances").paginate(Filters=wanted)
+            for page in pages:
+                for group in page["Reservations"]:
+                    found.setdefault(region, []).extend(one["InstanceId"] for one in group["Instances"])
+        return found
+
+
+SPOT = {
+    "InstanceMarketOptions": {
+        "MarketType": "spot",
+        "SpotOptions": {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"},
+    }
+}
+
+
+def _named(written: str, place: str) -> str:
+    """Return the part of `a=x, b=y` that is meant for a place, or all of a text without such parts."""
+    if "=" not in written:
+        return written.strip()
+    parts = dict(part.strip().split("=", 1) for part in written.split(",") if "=" in part)
+    if place not in parts:
+        raise Refused(f"there must be a part for {place}, got {shown(written)}")
+    return parts[place]
+
+
+def _parts(pool: str) -> tuple[str, str]:
+    zone, _, instance_type = pool.partition("/")
+    if not zone or not instance_type:
+        raise Refused(f"a pool of ec2 must be zone/instance type, got {shown(pool)}")
+    return zone, instance_type
+
+
+def _made(region: str, endpoint: str) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    config = Config(
+        connect_timeout=CONNECT_S, read_timeout=READ_S, retries={"mode": "standard", "max_attempts": TRIES}
+    )
+    # A session of its own: the one that boto3 shares is not made for threads and keeps credentials for good.
+    return boto3.Session().client("ec2", region_name=region, endpoint_url=endpoint or None, config=config)

@@ -1,0 +1,201 @@
+"""Machines that are simply there: a list in a file. Renting one marks it as taken; ending it sets it free.
+
+Who has which is noted in a folder beside the list, one file for each machine that is taken, which appears
+whole and at once or not at all. So several journals can share one list, and a crash leaves nothing half
+taken.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from slacktide.core.errors import FileError, shown
+from slacktide.core.files import make_durable
+from slacktide.journal.state.tickets import Spec
+from slacktide.providers.base import Machine, NoCapacity, Refused, Renter, Unreachable, providers
+
+COLUMNS = ("address", "pool", "kind", "gpus")
+KINDS = ("spot", "on-demand")
+
+
+class Taken(NamedTuple):
+    """Who has a machine, as the folder tells."""
+
+    address: str
+    owner: str
+    ticket: str
+    pool: str
+    kind: str
+    gpus: int
+    since_utc: str
+
+
+@providers.register
+@dataclass(slots=True)
+class Fixed:
+    """Takes machines that are simply there, from a list in a CSV or YAML file, and sets them free again."""
+
+    renter: Renter = field(default_factory=Renter)
+    file: str = "machines.csv"
+    """Has `address`, `pool`, `kind` (spot or on-demand) and `gpus` of each machine."""
+
+    def rent(self, ticket: str, spec: Spec) -> None:
+        """Take a free machine of this kind, unless this ticket has one."""
+        with _disk():
+            taken = list(self._taken())
+            if any((one.owner, one.ticket) == (self.renter.owner, ticket) for one in taken):
+                return
+            busy = {one.address for one in taken}
+            free = [address for address, of in self._listed().items() if of == spec and address not in busy]
+            if not any(self._take(address, ticket, spec) for address in free):
+                raise NoCapacity(f"no machine of {self.file} is free in {spec.pool}")
+
+    def end(self, ids: Sequence[str]) -> None:
+        """Set machines of this owner free."""
+        with _disk():
+            mine = {one.address for one in self._taken() if one.owner == self.renter.owner}
+            for address in mine.intersection(ids):
+                self._note(address).unlink(missing_ok=True)
+
+    def machines(self) -> Sequence[Machine]:
+        """List what this owner has taken."""
+        return self._machines_of().get(self.renter.owner, [])
+
+    def everyones(self) -> Mapping[str, Sequence[Machine]]:
+        """List what all owners have taken."""
+        return self._machines_of()
+
+    def _machines_of(self) -> dict[str, list[Machine]]:
+        found: dict[str, list[Machine]] = {}
+        with _disk():
+            listed = self._listed()
+            for one in self._taken():
+                found.setdefault(one.owner, []).append(_machine(one, listed, self.file))
+        return found
+
+    @property
+    def _path(self) -> str:
+        return str(self.renter.beside / self.file)
+
+    @property
+    def _folder(self) -> Path:
+        return Path(f"{self._path}.taken")
+
+    def _note(self, address: str) -> Path:
+        return self._folder / f"{quote(address, safe='')}.json"
+
+    def _taken(self) -> Iterator[Taken]:
+        for path in sorted(self._folder.glob("*.json")):
+            try:
+                yield Taken(**json.loads(path.read_text(encoding="utf-8")))
+            except FileNotFoundError:
+                continue  # set free while we looked
+            except (ValueError, TypeError) as error:
+                raise FileError(
+                    "must be a note of who has a machine, got something else", path=path
+                ) from error
+
+    def _take(self, address: str, ticket: str, spec: Spec) -> bool:
+        """Note whose a machine is; False where another one was faster."""
+        now = datetime.now(UTC).isoformat()
+        one = Taken(address, self.renter.owner, ticket, spec.pool, spec.kind, spec.gpus, now)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=self._folder, encoding="utf-8") as file:
+            file.write(json.dumps(one._asdict()))
+            file.flush()
+            os.fsync(file.fileno())
+            try:
+                os.link(file.name, self._note(address))  # which, unlike a rename, replaces nothing
+            except FileExistsError:
+                return False
+        make_durable(self._folder)
+        return True
+
+    def _listed(self) -> dict[str, Spec]:
+        file = self._path
+        rows = _yaml_rows(file) if file.endswith((".yaml", ".yml")) else _csv_rows(file)
+        found: dict[str, Spec] = {}
+        for line, row in rows:
+            address, spec = _read(row, file, line)
+            if address in found:
+                message = f"a machine must be listed once, got {shown(address)} again"
+                raise FileError(message, path=file, line=line)
+            found[address] = spec
+        return found
+
+
+@contextmanager
+def _disk() -> Iterator[None]:
+    """Make what the system and the list say into what a provider may say."""
+    try:
+        yield
+    except OSError as error:
+        raise Unreachable(str(error)) from error
+    except FileError as error:
+        raise Refused(str(error)) from error
+
+
+def _machine(one: Taken, listed: Mapping[str, Spec], file: str) -> Machine:
+    spec = Spec("spot" if one.kind == "spot" else "on-demand", one.pool, one.gpus)
+    there = listed.get(one.address) == spec
+    return Machine(
+        one.address,
+        one.ticket,
+        spec,
+        "up" if there else "ending",
+        one.address,
+        why="" if there else f"it is not in {file} any more",
+        since_utc=datetime.fromisoformat(one.since_utc),
+    )
+
+
+def _csv_rows(file: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    with _opened(file) as lines:
+        reader = csv.DictReader(lines)
+        for row in reader:
+            yield reader.line_num, row
+
+
+def _yaml_rows(file: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    import yaml
+
+    with _opened(file) as text:
+        try:
+            rows = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.YAMLError as error:
+            raise FileError(f"must be YAML, got: {error}", path=file) from error
+    if not isinstance(rows, yaml.SequenceNode):
+        raise FileError("must be a list of machines, got something else", path=file, line=1)
+    for row in rows.value:
+        pairs = row.value if isinstance(row, yaml.MappingNode) else []
+        yield row.start_mark.line + 1, {key.value: value.value for key, value in pairs}
+
+
+def _opened(file: str) -> Any:
+    try:
+        return open(file, encoding="utf-8", newline="")
+    except OSError as error:
+        raise FileError(f"must be a list of machines, got: {error.strerror}", path=file) from error
+
+
+def _read(row: Mapping[str, Any], file: str, line: int) -> tuple[str, Spec]:
+    """Read one machine; raises FileError with its line."""
+    address, pool, kind, gpus = (str(row.get(name) or "").strip() for name in COLUMNS)
+    for name, value in zip(COLUMNS, (address, pool, kind, gpus), strict=True):
+        if not value:
+            raise FileError(f"{name} must be given for every machine, got nothing", path=file, line=line)
+    if kind not in KINDS:
+        raise FileError(f"kind must be spot or on-demand, got {shown(kind)}", path=file, line=line)
+    if not gpus.isdecimal() or int(gpus) < 1:
+        raise FileError(f"gpus must be a whole number >= 1, got {shown(gpus)}", path=file, line=line)
+    return address, Spec("spot" if kind == "spot" else "on-demand", pool, int(gpus))

@@ -1,0 +1,175 @@
+"""The child process of `ray-cluster`: asks the head of a cluster for its nodes, and keeps notes in its store.
+
+It speaks to the head alone and is no node or job of the cluster, so it may run anywhere the head can be
+reached. It ends when its input does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from slacktide.providers.child.child_loop import Refusal, serve
+
+SPACE = b"slacktide-machines"
+"""The part of the store that is ours."""
+CALL_S = 5.0
+FORGET_S = 3600.0
+"""How long a node that died stays listed as gone."""
+MARKET, POOL = "market", "pool"
+"""Labels of nodes; one without a label may be taken as any."""
+
+
+class Node(NamedTuple):
+    """A node as the head tells of it."""
+
+    id: str
+    address: str
+    labels: dict[str, str]
+    gpus: float
+    alive: bool
+    ended_ms: int
+
+
+class Taken(NamedTuple):
+    """Who has a node."""
+
+    node: str
+    owner: str
+    ticket: str
+    kind: str
+    pool: str
+    gpus: int
+    since_utc: str
+
+
+class Head:
+    """The head of a cluster: its list of nodes, and its key-value store."""
+
+    def __init__(self, address: str) -> None:
+        """Connect; raises Refusal where Ray is missing."""
+        try:
+            raylet: Any = importlib.import_module("ray._raylet")
+        except ImportError as error:
+            remedy = "pip install 'slacktide[ray]'"
+            raise Refusal("refused", f"Ray must be installed, got: {error}; {remedy}") from error
+        self._client = raylet.GcsClient(address=address)
+
+    def nodes(self) -> dict[str, Node]:
+        """Return all nodes that the head knows of, those that died included."""
+        found = self._client.get_all_node_info(timeout=CALL_S)
+        return {key.hex(): _node(key.hex(), one) for key, one in found.items()}
+
+    def taken(self) -> list[Taken]:
+        """Return all notes."""
+        keys = self._client.internal_kv_keys(b"", SPACE, timeout=CALL_S)
+        notes = self._client.internal_kv_multi_get(keys, SPACE, timeout=CALL_S) if keys else {}
+        return sorted(Taken(**json.loads(note)) for note in notes.values())
+
+    def take(self, one: Taken) -> bool:
+        """Note whose a node is; False where it is somebody's already."""
+        note = json.dumps(one._asdict()).encode()
+        return bool(self._client.internal_kv_put(one.node.encode(), note, False, SPACE, timeout=CALL_S))
+
+    def free(self, node: str) -> None:
+        """Remove the note of a node."""
+        self._client.internal_kv_del(node.encode(), False, SPACE, timeout=CALL_S)
+
+
+def _node(name: str, one: Any) -> Node:
+    gpus = dict(one.resources_total).get("GPU", 0.0)
+    return Node(name, one.node_manager_address, dict(one.labels), gpus, one.state == 0, one.end_time_ms)
+
+
+def rent(head: Any, question: dict[str, Any]) -> None:
+    """Take a free node, unless this ticket has one; labelled ones first, so that others stay for any."""
+    owner, ticket = question["owner"], question["ticket"]
+    kind, pool, gpus = question["spec"]
+    nodes, taken = head.nodes(), head.taken()
+    _forget(head, owner, nodes, taken)
+    if any((one.owner, one.ticket) == (owner, ticket) for one in taken):
+        return
+    busy = {one.node for one in taken}
+    free = [
+        node
+        for node in nodes.values()
+        if node.alive and node.id not in busy and _fits(node, kind, pool, gpus)
+    ]
+    for node in sorted(free, key=lambda one: (-len({MARKET, POOL} & set(one.labels)), one.id)):
+        if head.take(Taken(node.id, owner, ticket, kind, pool, gpus, datetime.now(UTC).isoformat())):
+            _keep_one(head, owner, ticket)
+            return
+    raise Refusal("capacity", f"no node of the cluster with {gpus} GPUs is free in {pool} ({kind})")
+
+
+def _fits(node: Node, kind: str, pool: str, gpus: int) -> bool:
+    market = node.labels.get(MARKET, kind).replace("ondemand", "on-demand")
+    # A slash cannot be in a label; who joins by our command writes a dot.
+    return (
+        node.gpus == gpus and market == kind and node.labels.get(POOL, pool) in (pool, pool.replace("/", "."))
+    )
+
+
+def _keep_one(head: Any, owner: str, ticket: str) -> None:
+    """Leave one node for a ticket: whoever was believed lost may have taken one for it meanwhile."""
+    mine = [one.node for one in head.taken() if (one.owner, one.ticket) == (owner, ticket)]
+    for node in sorted(mine)[1:]:
+        head.free(node)
+
+
+def _forget(head: Any, owner: str, nodes: dict[str, Node], taken: list[Taken]) -> None:
+    """Remove this owner's notes of nodes that died long ago."""
+    long_ago_ms = (time.time() - FORGET_S) * 1000
+    for one in taken:
+        node = nodes.get(one.node)
+        if one.owner == owner and (node is None or (not node.alive and node.ended_ms < long_ago_ms)):
+            head.free(one.node)
+
+
+def end(head: Any, question: dict[str, Any]) -> None:
+    """Set nodes of an owner free."""
+    for one in head.taken():
+        if one.owner == question["owner"] and one.node in question["ids"]:
+            head.free(one.node)
+
+
+def listed(head: Any, _: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return every note with what became of its node."""
+    nodes = head.nodes()
+    return list(_listed(nodes, head.taken()))
+
+
+def _listed(nodes: dict[str, Node], taken: list[Taken]) -> Iterator[dict[str, Any]]:
+    for one in taken:
+        node = nodes.get(one.node)
+        alive = node is not None and node.alive
+        ended_ms = 0 if node is None or alive else node.ended_ms
+        until = datetime.fromtimestamp(ended_ms / 1000, UTC).isoformat() if ended_ms else None
+        address = "" if node is None else node.address
+        yield {**one._asdict(), "alive": alive, "address": address, "until_utc": until}
+
+
+VERBS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {"rent": rent, "end": end, "list": listed}
+
+
+def answer(question: dict[str, Any], heads: dict[str, Any]) -> Any:
+    """Answer one question; heads are kept by their address, until one fails."""
+    address = question["address"]
+    try:
+        if address not in heads:
+            heads[address] = Head(address)
+        return VERBS[question["verb"]](heads[address], question)
+    except Refusal:
+        raise
+    except Exception:  # Ray's own: connections, time limits, authentication
+        heads.pop(address, None)
+        raise
+
+
+if __name__ == "__main__":
+    kept: dict[str, Any] = {}
+    serve(lambda question: answer(question, kept))

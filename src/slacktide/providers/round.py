@@ -1,0 +1,303 @@
+"""One step of a keeper: close what is over or too much, end strays, ask, open what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from slacktide.journal.events import Cause, Joined, Leaked, Reclaimed, Rented, Returned
+from slacktide.journal.state.tickets import Diary, Spec, Ticket, Tickets
+from slacktide.providers.base import INTERRUPTED, Machine, NoCapacity, Provider, Refused, Spent, Unreachable
+from slacktide.providers.limits import limit
+from slacktide.providers.listing import Listing
+from slacktide.providers.rules import Rules, Stock, Use
+from slacktide.providers.waits import Waits
+
+NOT_WANTED = "not wanted any more"
+MINUTES = 60.0
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a keeper remembers from step to step; losing it costs time and no money."""
+
+    waits: Waits
+    seen_hours: dict[str, float] = field(default_factory=dict)
+    """When each machine was first listed, by its id."""
+    alive_hours: dict[str, float] = field(default_factory=dict)
+    """When each ticket last had a machine that was alive, or was first looked for."""
+    stray_hours: dict[str, float] = field(default_factory=dict)
+    """Since when each machine that runs has been without an open ticket, by its id."""
+    promised: set[str] = field(default_factory=set)
+    """The tickets for which a provider said yes."""
+
+    def forget(self, tickets: Tickets, listing: Listing, now_hours: float) -> None:
+        """Drop what is neither listed nor open any more, so that months do not fill it."""
+        self.waits.tidy(now_hours)
+        if len(self.seen_hours) > 2 * len(listing.machines) + 64:
+            listed = {machine.id for machine in listing.machines}
+            self.seen_hours = {name: at for name, at in self.seen_hours.items() if name in listed}
+        if len(self.alive_hours) > 2 * (len(tickets.open) + len(tickets.closed)) + 64:
+            known = {*tickets.open, *tickets.closed}
+            self.alive_hours = {name: at for name, at in self.alive_hours.items() if name in known}
+            self.promised &= known
+
+
+@dataclass(slots=True)
+class Round:
+    """All that is done in one step, on one listing."""
+
+    provider: Provider
+    diary: Diary
+    rules: Rules
+    memory: Memory
+    listing: Listing
+    use: Use
+    now_hours: float
+    token: str
+    full: list[Spec] = field(default_factory=list, init=False)
+    troubles: list[str] = field(default_factory=list, init=False)
+    silent: bool = field(default=False, init=False)
+    """Whether the provider left a question without an answer: nothing more is asked in this step."""
+
+    def run(self, want: Mapping[Spec, int]) -> Stock:
+        """Do all of it, and say what there is."""
+        self._look()
+        self._close_what_is_over()
+        self._tell_who_joined()
+        self._close_what_is_too_much(want)
+        self._end_strays()
+        self._tell_what_leaked()
+        self._ask_for_what_is_open()
+        self._open_what_is_missing(want)
+        self.memory.forget(self._tickets, self.listing, self.now_hours)
+        alive = {name: machine for name in self._open if (machine := self.listing.alive(name)) is not None}
+        of = self.listing.of.items()
+        return Stock(
+            machines=alive,
+            full=tuple(self.full),
+            trouble="; ".join(dict.fromkeys(self.troubles)),
+            gone=frozenset(name for name, found in of if all(one.state == "gone" for one in found)),
+            strays=len(self.listing.strays(self._open)),
+        )
+
+    @property
+    def _tickets(self) -> Tickets:
+        return self.diary.tickets()
+
+    @property
+    def _open(self) -> dict[str, Ticket]:
+        return self.diary.tickets().open
+
+    def _look(self) -> None:
+        memory, now = self.memory, self.now_hours
+        for machine in self.listing.machines:
+            memory.seen_hours.setdefault(machine.id, now)
+            if machine.alive:
+                memory.alive_hours[machine.ticket] = now
+        for name in self._open:
+            memory.alive_hours.setdefault(name, now)
+
+    # ---------------------------------------------------------------- closing
+
+    def _close_what_is_over(self) -> None:
+        over = [found for ticket in self._open.values() if (found := self._over(ticket)) is not None]
+        if over:
+            self.diary.note(*over)
+
+    def _over(self, ticket: Ticket) -> Returned | None:
+        """Return the fact that closes a ticket whose machine is gone or of no use."""
+        name, machine = ticket.id, self.listing.mine.get(ticket.id)
+        if name in self.use.unfit:
+            return self._returned(name, self.use.unfit[name], "unfit")
+        if machine is None:
+            return self._unlisted(ticket)
+        if not machine.alive:
+            return self._ended(name, machine)
+        waited = self.now_hours - self.memory.seen_hours[machine.id]
+        if waited > self.rules.join_within_hours and not self._is_ready(ticket, machine):
+            self.memory.waits.after_failure(("join", ticket.spec[:2]), self.now_hours)
+            why = f"it did not join within {_minutes(self.rules.join_within_hours)}"
+            return self._returned(name, why, "never-joined")
+        return None
+
+    def _unlisted(self, ticket: Ticket) -> Returned | None:
+        """Close a ticket whose machine was there, or promised, and has not been listed for too long."""
+        unseen = self.now_hours - self.memory.alive_hours[ticket.id]
+        if ticket.machine and unseen > self.rules.listed_within_hours:
+            return self._returned(ticket.id, f"it was not listed any more for {_minutes(unseen)}", "unlisted")
+        if unseen > self.rules.join_within_hours and ticket.id in self.memory.promised:
+            return self._returned(ticket.id, f"it was never listed within {_minutes(unseen)}", "unlisted")
+        return None
+
+    def _ended(self, ticket: str, machine: Machine) -> Returned:
+        """Return the fact that closes a ticket whose machine has ended, or is about to."""
+        gone, until = machine.state == "gone", machine.until_utc
+        closed = self._returned(
+            ticket,
+            machine.why or "it is gone",
+            "interrupted" if machine.why == INTERRUPTED else "gone",
+            left=not gone,
+        )
+        return replace(closed, ended_utc=until.isoformat()) if gone and until is not None else closed
+
+    def _returned(self, ticket: str, why: str, cause: Cause, *, left: bool = True) -> Returned:
+        return Returned(at_hours=self.now_hours, ticket=ticket, why=why, left=left, cause=cause)
+
+    def _close_what_is_too_much(self, want: Mapping[Spec, int]) -> None:
+        going: list[Returned] = []
+        for spec in dict.fromkeys(ticket.spec for ticket in self._open.values()):
+            mine = [ticket for ticket in self._open.values() if ticket.spec == spec]
+            spare = [ticket for ticket in self._leaving(mine) if ticket.id not in self.use.busy]
+            much = max(0, len(mine) - want.get(spec, 0))
+            going += [self._returned(ticket.id, NOT_WANTED, "not-wanted") for ticket in spare[:much]]
+        if going:
+            self.diary.note(*going)
+
+    def _leaving(self, tickets: list[Ticket]) -> list[Ticket]:
+        """Sort tickets by who goes first: who was named, who is not ready yet, who is newest."""
+        named = {name: rank for rank, name in enumerate(self.use.first)}
+        newest = list(reversed(tickets))
+        return sorted(newest, key=lambda one: (named.get(one.id, len(named)), one.joined_hours is not None))
+
+    # ---------------------------------------------------------------- joining
+
+    def _tell_who_joined(self) -> None:
+        joined = [
+            Joined(
+                at_hours=self.now_hours,
+                ticket=ticket.id,
+                machine=machine.id,
+                address=machine.address,
+                boot_hours=max(0.0, self.now_hours - ticket.rented_hours),
+            )
+            for ticket in self._open.values()
+            if ticket.joined_hours is None
+            and (machine := self.listing.alive(ticket.id)) is not None
+            and self._is_ready(ticket, machine)
+        ]
+        for one in joined:
+            self.memory.waits.forget(("join", self._open[one.ticket].spec[:2]))
+        if joined:
+            self.diary.note(*joined)
+
+    def _is_ready(self, ticket: Ticket, machine: Machine) -> bool:
+        if ticket.joined_hours is not None:
+            return True
+        return machine.state == "up" if self.use.ready is None else ticket.id in self.use.ready
+
+    # ---------------------------------------------------------------- ending
+
+    def _end_strays(self) -> None:
+        """End what no open ticket explains, and again after a while if it is still there."""
+        waits, now = self.memory.waits, self.now_hours
+        ids = [one.id for one in self.listing.strays(self._open) if waits.is_over(("end", one.id), now)]
+        if not ids:
+            return
+        for name in ids:
+            waits.after_failure(("end", name), now)
+        try:
+            self.provider.end(ids)
+        except (Unreachable, Refused) as error:
+            for name in ids:  # nobody knows whether it was done: ask again at once
+                waits.forget(("end", name))
+            self.troubles.append(f"machines could not be ended: {error}")
+
+    def _tell_what_leaked(self) -> None:
+        """Write down machines that run on although they should have ended, each once, and their end."""
+        running = {one.id: one for one in self.listing.strays(self._open) if one.alive}
+        since, known = self.memory.stray_hours, self._tickets.leaked
+        self.memory.stray_hours = {name: since.get(name, self.now_hours) for name in running}
+        new = [
+            self._leaked(one) for name, one in running.items() if name not in known and self._is_overdue(name)
+        ]
+        over = [Reclaimed(at_hours=self.now_hours, machine=name) for name in known if name not in running]
+        if new or over:
+            self.diary.note(*new, *over)
+
+    def _is_overdue(self, machine: str) -> bool:
+        return self.now_hours - self.memory.stray_hours[machine] > self.rules.leaked_after_hours
+
+    def _leaked(self, machine: Machine) -> Leaked:
+        hours = self.now_hours - self.memory.stray_hours[machine.id]
+        known = machine.ticket in self._tickets.closed
+        why = "its ticket is closed" if known else "no ticket of this journal is for it"
+        return Leaked(
+            at_hours=self.now_hours, machine=machine.id, ticket=machine.ticket, capacity=machine.spec.kind,
+            pool=machine.spec.pool, gpus=machine.spec.gpus, usd_per_hour=self.rules.price(machine.spec),
+            stray_hours=hours, why=f"{why}, and it still runs {_minutes(hours)} after it was to be ended",
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- asking
+
+    def _ask_for_what_is_open(self) -> None:
+        for ticket in list(self._open.values()):
+            unlisted = ticket.id not in self.listing.of and not ticket.machine
+            if unlisted and self._may_ask(ticket.id, ticket.spec):
+                self._ask(ticket.id, ticket.spec)
+
+    def _may_ask(self, name: str, spec: Spec) -> bool:
+        waits = self.memory.waits
+        keys = (("ask", name), ("full", spec[:2]))
+        return not self.silent and all(waits.is_over(key, self.now_hours) for key in keys)
+
+    def _ask(self, name: str, spec: Spec) -> None:
+        """Ask for the machine of a ticket that has been written down; a final no closes it."""
+        waits, now = self.memory.waits, self.now_hours
+        try:
+            self.provider.rent(name, spec)
+        except Unreachable as error:
+            self.silent = True
+            waits.after_failure(("ask", name), now)
+            self.troubles.append(f"a machine could not be rented: {error}")
+        except NoCapacity as error:
+            self.full.append(spec)
+            waits.after_failure(("full", spec[:2]), now)
+            self.diary.note(self._returned(name, f"no capacity: {error}", "no-capacity", left=False))
+        except Spent:
+            self.diary.note(self._returned(name, "its machine has come and gone", "spent"))
+        except Refused as error:
+            waits.after_failure(("full", spec[:2]), now)
+            self.troubles.append(f"a machine was refused: {error}")
+            self.diary.note(self._returned(name, f"refused: {error}", "refused"))
+        else:
+            waits.forget(("full", spec[:2]))
+            waits.for_hours(("ask", name), now, self.rules.listed_within_hours)
+            self.memory.promised.add(name)
+
+    # ---------------------------------------------------------------- opening
+
+    def _open_what_is_missing(self, want: Mapping[Spec, int]) -> None:
+        for spec, count in want.items():
+            have = sum(ticket.spec == spec for ticket in self._open.values())
+            for _ in range(count - have):
+                if not self._may_open(spec):
+                    break
+                self._open_one(spec)
+
+    def _may_open(self, spec: Spec) -> bool:
+        waits, key = self.memory.waits, spec[:2]
+        if self.silent or not all(waits.is_over((why, key), self.now_hours) for why in ("full", "join")):
+            return False
+        refused = limit(
+            spec, self.rules, self._tickets, self.listing, self.memory.alive_hours, self.now_hours
+        )
+        if refused:
+            self.troubles.append(refused)
+        return not refused
+
+    def _open_one(self, spec: Spec) -> None:
+        name = f"{self._tickets.count + 1}-{self.token}"
+        price = self.rules.price(spec)
+        self.diary.note(
+            Rented(
+                at_hours=self.now_hours, ticket=name, capacity=spec.kind, pool=spec.pool, gpus=spec.gpus,
+                usd_per_hour=price,
+            )
+        )  # fmt: skip
+        self.memory.alive_hours[name] = self.now_hours
+        self._ask(name, spec)
+
+
+def _minutes(hours: float) -> str:
+    return f"{hours * MINUTES:.3g} min"

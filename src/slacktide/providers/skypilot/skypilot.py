@@ -1,0 +1,106 @@
+"""Machines by SkyPilot: one cluster of one node for each ticket, on any cloud that SkyPilot has access to.
+
+A pool is `infra/accelerator`, such as `aws/us-east-1/A100`, or `H100` for any cloud. The cluster's name says
+whose it is, for which ticket and what it is: it is the key by which asking twice gives one cluster, and
+nothing has to be kept here. A launch takes minutes: renting hands it to SkyPilot's server and returns, and if
+it fails, the list says why. Tried on a stand-in with SkyPilot 0.14's signatures; it was never run on a real
+cloud.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from slacktide.core.errors import InputError, shown
+from slacktide.core.units import parse_duration_hours
+from slacktide.journal.state.tickets import Spec
+from slacktide.providers.base import Machine, Refused, Renter, providers
+from slacktide.providers.child.child import Child
+from slacktide.providers.ec2.boot import join_command
+from slacktide.providers.skypilot.names import cluster_name, parts_of
+
+MODULE = "slacktide.providers.skypilot.child"
+ANSWER_S = 45.0
+"""How long a question may take; the first one may start SkyPilot's own server."""
+
+
+@providers.register
+@dataclass(slots=True)
+class Skypilot:
+    """Rents by SkyPilot, a cluster for each machine; needs `skypilot` 0.14; never run on a real cloud."""
+
+    renter: Renter = field(default_factory=Renter)
+    prepare: str = ""
+    """Shell lines that run before the machine joins."""
+    join: str = ""
+    """A command that joins and stays as long as the machine is of use; empty: Ray's."""
+    longest_life: str = "48h"
+    """After this the command that joined is ended, and with it the machine."""
+    idle_minutes: int = 5
+    """When the command that joined has ended, SkyPilot ends the machine after this many minutes."""
+    answer_s: float = ANSWER_S
+    """How long a question may take before SkyPilot is said to be unreachable."""
+    _child: Child = field(default_factory=lambda: Child(MODULE), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.idle_minutes < 1:
+            raise InputError(f"idle_minutes must be >= 1, got {self.idle_minutes}", field="idle_minutes")
+        parse_duration_hours(self.longest_life)
+
+    def rent(self, ticket: str, spec: Spec) -> None:
+        """Hand the launch of a cluster to SkyPilot; asked again, say how it went where it failed."""
+        infra, _, accelerator = spec.pool.rpartition("/")
+        if not accelerator:
+            raise Refused(f"a pool of skypilot must be infra/accelerator, got {shown(spec.pool)}")
+        minutes = max(1, math.ceil(parse_duration_hours(self.longest_life) * 60.0))
+        join = join_command(ticket, spec, self.renter, self.join)
+        self._ask(
+            "rent",
+            name=cluster_name(self.renter.owner, ticket, spec),
+            infra=infra or None,
+            accelerators={accelerator: spec.gpus},
+            use_spot=spec.kind == "spot",
+            labels={"slacktide-owner": self.renter.owner, "slacktide-ticket": ticket},
+            setup=self.prepare.strip() or None,
+            run=f"timeout {minutes}m {join}",
+            idle_minutes=self.idle_minutes,
+        )
+
+    def end(self, ids: Sequence[str]) -> None:
+        """Take clusters of this owner down; launches under way are cancelled."""
+        mine = [name for name in ids if (parts := parts_of(name)) and parts.owner == self.renter.owner]
+        if mine:
+            self._ask("end", names=mine)
+
+    def machines(self) -> Sequence[Machine]:
+        """List the clusters of this owner, and launches that failed as gone."""
+        return self._machines_of().get(self.renter.owner, [])
+
+    def everyones(self) -> Mapping[str, Sequence[Machine]]:
+        """List the clusters of all owners that have not gone."""
+        found = {
+            owner: [one for one in machines if one.state != "gone"]
+            for owner, machines in self._machines_of().items()
+        }
+        return {owner: machines for owner, machines in found.items() if machines}
+
+    def _machines_of(self) -> dict[str, list[Machine]]:
+        found: dict[str, list[Machine]] = {}
+        for one in self._ask("list"):
+            parts = parts_of(one["name"])
+            if parts is not None:
+                since = None if one["since_s"] is None else datetime.fromtimestamp(one["since_s"], UTC)
+                found.setdefault(parts.owner, []).append(
+                    Machine(
+                        one["name"], parts.ticket, parts.spec, one["state"], one["address"], one["why"],
+                        since_utc=since,
+                    )
+                )  # fmt: skip
+        return found
+
+    def _ask(self, verb: str, **about: Any) -> Any:
+        return self._child.found({"verb": verb, **about}, self.answer_s, "SkyPilot")

@@ -1,1 +1,0 @@
-"""Bills as text and under documented keys: of a job, of its parts, of a site and of rented machines."""

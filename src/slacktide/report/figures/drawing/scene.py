@@ -1,0 +1,181 @@
+"""The numbers behind pictures of runs from one start, before anything is drawn."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.core.arrays import Floats
+from slacktide.core.errors import InputError
+from slacktide.core.types import Job, Quote
+from slacktide.market.base import Pool
+from slacktide.report import words
+from slacktide.results.course import CoursePoint, course_of
+from slacktide.results.run import RunResult
+
+LONGEST_VIEW = 2.0
+"""How many deadlines a picture shows at most: one run that is very late must not squeeze the rest."""
+
+
+class Steps(NamedTuple):
+    """A quantity that is constant between edges; there is one edge more than values."""
+
+    values: Floats
+    edges: Floats
+
+
+class Curve(NamedTuple):
+    """Points to be joined: hours since the start, and an amount."""
+
+    hours: Floats
+    amount: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The runs of one job from one start, and the market that they met."""
+
+    runs: tuple[RunResult, ...]
+    end_hours: float
+    """Where the time axis ends."""
+    quotes: tuple[Quote, ...]
+
+    @property
+    def job(self) -> Job:
+        return self.runs[0].job
+
+    @property
+    def pool(self) -> Pool:
+        return self.runs[0].pool
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """Those among which a run could move; none where all stay in one."""
+        return next((run.pools for run in self.runs if run.pools), ())
+
+    @property
+    def start(self) -> datetime:
+        """The market's time at which the job began."""
+        first = self.runs[0]
+        return first.pool.time(first.start_slot) - timedelta(hours=first.origin_hours)
+
+    @property
+    def edges(self) -> Floats:
+        """When the quotes' slots begin, and when the last ends; the first may have begun before the job."""
+        slots = np.arange(len(self.quotes) + 1, dtype=np.float64)
+        return np.maximum(0.0, slots * self.pool.slot_hours + self.runs[0].origin_hours)
+
+    def offered(self) -> Steps:
+        """Return the spot GPUs obtainable."""
+        return Steps(np.array([float(quote.spot_gpus) for quote in self.quotes]), self.edges)
+
+    def spot_price(self) -> Steps:
+        """Return what a spot GPU costs."""
+        return Steps(np.array([quote.spot_usd_per_gpu_hour for quote in self.quotes]), self.edges)
+
+    def on_demand_price(self) -> Steps:
+        """Return what a GPU on demand costs."""
+        return Steps(np.array([quote.on_demand_usd_per_gpu_hour for quote in self.quotes]), self.edges)
+
+
+def scene(runs: Sequence[RunResult]) -> Scene:
+    """Set the scene of runs that began together; raises InputError when there is nothing to show."""
+    if not runs or not all(run.laps for run in runs):
+        raise InputError("a picture must show at least one run with all its stretches, got none")
+    job, first = runs[0].job, runs[0]
+    last = max(run.laps[-1].priced.stretch.to_hours for run in runs)
+    due = job.deadline_hours
+    end = last if words.open_ended(job) else max(due, min(last, LONGEST_VIEW * due))
+    slots = max(1, math.ceil((end - first.origin_hours) / first.pool.slot_hours - 1e-6))
+    quotes = tuple(first.pool.quote(first.start_slot + slot) for slot in range(slots))
+    return Scene(tuple(runs), end, quotes)
+
+
+def held(run: RunResult) -> tuple[Steps, Steps]:
+    """Return the spot and the on-demand GPUs held; between stretches nothing was."""
+    points = course_of(run)
+    return (
+        _steps(points, [float(point.spot_gpus) for point in points]),
+        _steps(points, [float(point.on_demand_gpus) for point in points]),
+    )
+
+
+def offered_to(run: RunResult) -> Steps:
+    """Return the spot GPUs obtainable where a run was, as long as it lasted."""
+    points = course_of(run)
+    return _steps(points, [float(point.offered_spot_gpus) for point in points])
+
+
+def _steps(points: Sequence[CoursePoint], values: Sequence[float]) -> Steps:
+    """Return what holds from each point to the next; from the start to the first point nothing does."""
+    edges = [0.0, *(point.hours for point in points)]
+    return Steps(np.array([0.0, *values[:-1]]), np.maximum.accumulate(np.array(edges)))
+
+
+def done(run: RunResult) -> Curve:
+    """Return the work done: level while it pauses, rising while it works, falling at a loss.
+
+    There is a point at the deadline, where the straight line that it is compared with bends.
+    """
+    points = course_of(run)
+    hours = [0.0, *(point.hours for point in points)]
+    done = [0.0, *(point.progress_gpu_hours for point in points)]
+    due, place = run.job.deadline_hours, bisect_left(hours, run.job.deadline_hours)
+    if 0 < place < len(hours):
+        done.insert(place, float(np.interp(due, hours, done)))
+        hours.insert(place, due)
+    return Curve(np.array(hours), np.array(done))
+
+
+def left_by_losses(run: RunResult) -> Curve:
+    """Return the work that was left where some was lost."""
+    hit = [decision for decision in run.losses if decision.lost_gpu_hours > 0]
+    return Curve(np.array([one.hours for one in hit]), np.array([one.done_gpu_hours for one in hit]))
+
+
+def share(work: Curve, job: Job) -> Curve:
+    """Return work done as its share of all work."""
+    return Curve(work.hours, work.amount / job.work_gpu_hours)
+
+
+def ahead(work: Curve, job: Job) -> Curve:
+    """Return by how many GPU-hours work done is ahead of the straight line; negative: behind it."""
+    line = np.array([job.line_gpu_hours(hours) for hours in work.hours.tolist()])
+    return Curve(work.hours, work.amount - line)
+
+
+def spent(run: RunResult) -> Curve:
+    """Return the money spent by when: evenly over each stretch, and none between them."""
+    points = course_of(run)
+    return Curve(
+        np.array([0.0, *(point.hours for point in points)]),
+        np.array([0.0, *(point.cost_usd for point in points)]),
+    )
+
+
+def merged(*series: Steps) -> tuple[Steps, ...]:
+    """Drop the edges at which none of the series changes: a month of slots becomes a few corners."""
+    table = np.array([steps.values for steps in series])
+    changes = np.append(True, np.any(table[:, 1:] != table[:, :-1], axis=0))
+    edges = np.append(series[0].edges[:-1][changes], series[0].edges[-1])
+    return tuple(Steps(values[changes], edges) for values in table)
+
+
+MOST_NAMED = 4
+"""So many pools are named of those between which a run moved."""
+
+
+def whereabouts(run: RunResult) -> str:
+    """Say in which pool a run was, or from which to which it moved."""
+    pools = tuple(stay.pool for stay in run.stays) or (run.pool.name,)
+    named = [words.plain(name, 40) for name in pools]
+    if len(named) == 1:
+        return f"pool {named[0]}"
+    more = [] if len(named) <= MOST_NAMED else [f"{len(named) - MOST_NAMED} more moves"]
+    return f"pools {', then '.join([*named[:MOST_NAMED], *more])}"

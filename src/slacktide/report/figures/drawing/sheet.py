@@ -1,0 +1,140 @@
+"""A picture of panels below each other that share the axis of time, as PNG or as SVG inside a page."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+from slacktide.report.figures.drawing.style import FAINT, GREY, INK, PAPER, drawn_as, time_axis
+from slacktide.report.file_formats import picture_format
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH_IN = 11.0
+LEFT_IN, RIGHT_IN = 0.75, 0.35
+TICKS_IN = 0.62
+"""Room for the ticks of time: since the start, UTC clock, date."""
+DOTS_PER_IN = 150
+
+
+STYLE_SHEET = re.compile(r"<defs>\s*<style.*?</style>\s*</defs>", re.DOTALL)
+LINES = 'stroke-linejoin="round" stroke-linecap="butt"'
+"""What that style sheet of a drawing says."""
+VARIABLES = {
+    INK: "var(--ink, currentColor)",
+    FAINT: f"var(--faint, {FAINT})",
+    GREY: f"var(--clairvoyant, {GREY})",
+}
+"""Colours that the page around a drawing decides, so that it can be light or dark."""
+
+
+class Row(NamedTuple):
+    """One panel: how to draw it, its height, the room above it, and whether it shares the time axis."""
+
+    draw: Callable[[Axes], None]
+    height_in: float
+    above_in: float = 0.3
+    timed: bool = True
+    below_in: float = 0.0
+
+
+def stack(rows: Sequence[Row], lines: list[str], *, start: datetime, end_hours: float) -> Figure:
+    """Draw panels below each other and a title above; call it inside `drawing()`.
+
+    `lines` is the title, an empty line, and what stands smaller below it; nothing for no title.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    drawn = _with_ticks(list(rows))
+    height = _title_in(lines) + sum(row.above_in + row.height_in + row.below_in for row in drawn) + 0.05
+    figure = Figure(figsize=(WIDTH_IN, height))
+    FigureCanvasAgg(figure)
+    _write_title(figure, lines, height)
+    top = height - _title_in(lines)
+    for row in drawn:
+        top -= row.above_in + row.height_in
+        ax = figure.add_axes(_box(top, row.height_in, height))
+        row.draw(ax)
+        if row.timed:
+            time_axis(ax, end_hours, start=start if row.below_in else None)
+        top -= row.below_in
+    return figure
+
+
+def as_picture(figure: Figure, path: str | os.PathLike[str]) -> bytes:
+    """Return a picture on white paper, in the format that the file's ending says."""
+    figure.set_facecolor(PAPER)
+    return drawn_as(figure, picture_format(path), DOTS_PER_IN)
+
+
+def as_svg(figure: Figure, name: str, *, says: str) -> str:
+    """Return a picture as SVG to stand inside a page, with words for those who cannot see it.
+
+    Ink and greys become CSS variables, so that the page decides between light and dark. It has neither styles
+    nor scripts and asks for nothing outside, so that it may stand in a page with a strict content policy.
+    """
+    out = io.StringIO()
+    empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(out, format="svg", transparent=True, metadata=empty)
+    return _inline(out.getvalue(), name, says)
+
+
+def _with_ticks(stack: list[Row]) -> list[Row]:
+    """Make room for the ticks of time below the last panel that shares them."""
+    last = max((place for place, row in enumerate(stack) if row.timed), default=-1)
+    return [row._replace(below_in=TICKS_IN) if place == last else row for place, row in enumerate(stack)]
+
+
+def _box(bottom_in: float, height_in: float, figure_in: float) -> tuple[float, float, float, float]:
+    """Return the place of a panel as shares of the figure."""
+    return (
+        LEFT_IN / WIDTH_IN,
+        bottom_in / figure_in,
+        1.0 - (LEFT_IN + RIGHT_IN) / WIDTH_IN,
+        height_in / figure_in,
+    )
+
+
+def _title_in(lines: list[str]) -> float:
+    """Return the room a title needs."""
+    return (0.25 if lines else 0.0) + sum(_line_in(lines, place) for place in range(len(lines)))
+
+
+def _line_in(lines: list[str], place: int) -> float:
+    """Return the height of a line: large above the empty line, small below it."""
+    return 0.08 if not lines[place] else 0.3 if place < lines.index("") else 0.21
+
+
+def _write_title(figure: Figure, lines: list[str], height: float) -> None:
+    """Write the title in bold, and what stands after the empty line smaller below it."""
+    top = height - 0.12
+    for place, line in enumerate(lines):
+        top -= _line_in(lines, place)
+        size, weight = (14, "bold") if place < lines.index("") else (9.5, "normal")
+        figure.text(LEFT_IN / WIDTH_IN, top / height, line, size=size, weight=weight)
+
+
+def _inline(svg: str, name: str, says: str) -> str:
+    """Cut a drawing down to what a page needs: no prologue, no namespaces, no styles, ids of its own."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r' xmlns(:xlink)?="[^"]*"', "", body).replace("xlink:href", "href")
+    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
+    body = STYLE_SHEET.sub("", body, count=1)
+    body = re.sub(r' style="([^"]*)"', _attributes, body)
+    for colour, variable in VARIABLES.items():
+        body = body.replace(colour, variable)
+    return body.replace("<svg", f'<svg role="img" aria-label="{escape(says)}" {LINES}', 1)
+
+
+def _attributes(style: re.Match[str]) -> str:
+    """Write what a style says as attributes of its element: a strict page takes no styles inside it."""
+    said = (one.partition(":") for one in style[1].split(";") if ":" in one)
+    return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in said)

@@ -1,0 +1,206 @@
+"""How pictures look: colours, type and ticks of time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from slacktide.core.files import write_whole
+from slacktide.core.units import format_duration
+from slacktide.report import words
+from slacktide.report.file_formats import picture_format
+from slacktide.results.run import CLAIRVOYANT, IN_THE_POOL, ON_DEMAND_ALONE, OVER_POOLS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+INK = "#1b1f24"
+FAINT = "#8b929a"
+GREY = "#55585c"
+"""The clairvoyant's."""
+PAPER = "#ffffff"
+# Okabe and Ito's colours without yellow and black, then two of Tol's: told apart by colour-blind
+# readers, and none too light for a thin line on white.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#999933")
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+"""Neighbours differ in dash and marker as well as in colour, for those who see no colours."""
+
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "text.color": INK,
+    "text.parse_math": False,  # a dollar sign is money here
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "grid.color": FAINT,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8.0,
+    "legend.frameon": False,
+    "legend.handlelength": 1.6,
+    "legend.borderaxespad": 0.0,
+    "legend.borderpad": 0.0,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "slacktide",
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "auto",
+}
+
+
+class Look(NamedTuple):
+    """The colour, dash and marker by which a policy is known in every panel."""
+
+    colour: str
+    dash: str | tuple[int, tuple[float, ...]]
+    marker: str = "o"
+
+
+YARDSTICKS = {
+    CLAIRVOYANT: Look(GREY, "-"),
+    OVER_POOLS: Look(GREY, "-"),
+    IN_THE_POOL: Look(GREY, (0, (1.5, 1))),
+    ON_DEMAND_ALONE: Look(INK, (0, (4, 2))),
+}
+"""What nobody chose, but stands beside what was chosen."""
+
+
+def looks(policies: Iterable[str]) -> dict[str, Look]:
+    """Give every policy its look: a colour of its own, or ink and grey for what it is compared with."""
+    found: dict[str, Look] = {}
+    for name in policies:
+        found[name] = YARDSTICKS.get(name) or look(sum(one not in YARDSTICKS for one in found))
+    return found
+
+
+def look(number: int) -> Look:
+    """Return the look of the policy of this number; the second time round the palette dashes are shifted."""
+    turn, place = divmod(number, len(PALETTE))
+    return Look(PALETTE[place], DASHES[(number + turn) % len(DASHES)], MARKERS[place])
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Draw in our style, whatever the user's own settings are, and leave those as they were."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def save_picture(make: Callable[[], Figure], path: str | Path) -> None:
+    """Draw a figure in our style into a file of the format that its ending says.
+
+    Raises InputError for an ending that is not known, and FileError when the file cannot be written.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    kind = picture_format(path)
+    with drawing():
+        figure = make()
+        FigureCanvasAgg(figure)
+        figure.set_facecolor("white")
+        content = drawn_as(figure, kind, 120)
+    write_whole(path, content)
+
+
+NAMELESS = {
+    "png": {"Software": "Slacktide"},
+    "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
+    "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
+}
+"""What is said in a picture about how it was made: nothing that differs from one drawing to the next."""
+
+
+def drawn_as(figure: Figure, kind: str, dots_per_in: float) -> bytes:
+    """Return a figure as the content of a file of this kind."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=dots_per_in, metadata=NAMELESS[kind])
+    return buffer.getvalue()
+
+
+def drawable(text: str, limit: int = 0) -> str:
+    """Return text that the picture's font can show; other signs become a question mark."""
+    known = _charmap()
+    return "".join(char if ord(char) in known else "?" for char in words.plain(text, limit))
+
+
+@cache
+def _charmap() -> frozenset[int]:
+    from matplotlib.font_manager import findfont
+    from matplotlib.ft2font import FT2Font
+
+    return frozenset(FT2Font(findfont("DejaVu Sans")).get_charmap())
+
+
+def log_scale(ax: Axes, *, x: str = "", y: str = "", base: float = 10) -> None:
+    """Let the axes that are given a label show ratios, and say so in it."""
+    if x:
+        ax.set_xscale("log", base=base)
+        ax.set_xlabel(f"{x} (log scale)")
+    if y:
+        ax.set_yscale("log", base=base)
+        ax.set_ylabel(f"{y} (log scale)")
+
+
+def percent_ticks(axis: Axis, most: int = 7, *, signed: bool = False) -> None:
+    """Give an axis of shares round percents, about so many, so that no label is rounded."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(lambda share, _: f"{100 * share:{'+' if signed and share else ''}.4g}%")
+
+
+TICK_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 4320, 10080, 20160, 40320)
+
+
+def tick_hours(end: float, most: int = 10) -> list[float]:
+    """Return round times from the start to the end, at most so many."""
+    fitting = [minutes / 60 for minutes in TICK_MINUTES if end / (minutes / 60) <= most]
+    step = fitting[0] if fitting else end / most
+    if end < TICK_MINUTES[0] / 60:
+        step = end / 4
+    return [number * step for number in range(int(end / step + 1e-9) + 1)]
+
+
+def tick_labels(hours: Iterable[float], start: datetime) -> list[str]:
+    """Label ticks with the time since the start and the UTC clock below, with the date where it turns."""
+    since = [round(each * 3600, 3) for each in hours]
+    begin = start.astimezone(UTC).replace(microsecond=0)
+    times = [begin + timedelta(seconds=each) for each in since]
+    clock = "%H:%M:%S" if any(time.second for time in times) else "%H:%M"
+    labels: list[str] = []
+    for place, (each, time) in enumerate(zip(since, times, strict=True)):
+        turned = place == 0 or time.date() != times[place - 1].date()
+        date = f"\n{time:%a} {time.day} {time:%b}" if turned else ""
+        labels.append(f"{format_duration(each / 3600) if each else 'start'}\n{time:{clock}}{date}")
+    return labels
+
+
+def time_axis(ax: Axes, end: float, *, start: datetime | None) -> None:
+    """Give an axis the shared time ticks; labels only where a start is given."""
+    ticks = tick_hours(end)
+    ax.set_xlim(0.0, end * 1.015)
+    ax.set_xticks(ticks, tick_labels(ticks, start) if start else [""] * len(ticks))
+    ax.tick_params(axis="x", length=3 if start else 0)
+    ax.grid(axis="x")

@@ -1,1 +1,0 @@
-"""What happened and why, in sentences: every page, table, terminal and the dashboard take them from here."""

@@ -1,1 +1,0 @@
-"""Results as tables and text for a terminal, a module for each subject."""

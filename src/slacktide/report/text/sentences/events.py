@@ -1,0 +1,359 @@
+"""What an event says, in a sentence: what happened, why, and the money where money moved."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+
+from slacktide.core.units import format_usd
+from slacktide.journal.events import (
+    Blocked,
+    CancellationAsked,
+    ClockAnchored,
+    ClockJumped,
+    ClockSet,
+    Closed,
+    ClusterSized,
+    Decided,
+    Ended,
+    Event,
+    FeedTroubled,
+    HealthChanged,
+    Held,
+    Joined,
+    JournalMade,
+    Kept,
+    Leaked,
+    Learned,
+    Lived,
+    Lost,
+    Opened,
+    PaceRevised,
+    Preempted,
+    PreemptionAsked,
+    Reclaimed,
+    Released,
+    Remembered,
+    Rented,
+    Restarted,
+    Resumed,
+    Returned,
+    SiteOpened,
+    Stalled,
+    SubmissionAsked,
+    SubmissionRefused,
+    Submitted,
+    Unblocked,
+    WorkerFailed,
+)
+from slacktide.report import words
+from slacktide.report.text.sentences.reasons import reason
+
+ENDINGS = {
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "cancelled": "was cancelled",
+    "budget_exhausted": "was stopped before it would cost more than its max_cost",
+    "deadline_missed": "finished too late",
+    "released": "is released until it is resumed",
+}
+"""What became of a job, or will once its workers are gone, in words."""
+
+OUTLOOKS = {
+    "measuring": "its pace is being measured",
+    "on-time": "is on time now",
+    "at-risk": "is on time, but on-demand GPUs must start soon",
+    "late-expected": "is expected to be late",
+    "late": "can no longer be on time",
+}
+
+
+def sentence(event: Event) -> str:
+    """Say what an event says, without when and who."""
+    match event:
+        case Decided():
+            return _decided(event)
+        case Lived():
+            return _lived(event)
+        case Preempted():
+            return _preempted(event)
+        case WorkerFailed() | Stalled() | Restarted():
+            return _failure(event)
+        case Submitted():
+            return _submitted(event)
+        case Ended():
+            return _ended(event)
+    return _with_why(_others(event), event.why)
+
+
+def _decided(event: Decided) -> str:
+    held = words.holding(event.spot_gpus, event.on_demand_gpus)
+    if event.ending is not None:
+        return f"stops all workers ({held}): {words.plain(event.why)}"
+    warned = {} if event.notice_hours is None else {"notice_hours": event.notice_hours}
+    why, before = reason(event.why, {**event.signals, **warned}), event.state
+    if event.spot_gpus + event.on_demand_gpus and event.wanted_pool and not event.moved_from:
+        held = f"{held} in {words.plain(event.pool, 60)}"
+    spot, on_demand = event.spot_gpus - before.spot_gpus, event.on_demand_gpus - before.on_demand_gpus
+    if event.moved_from:
+        told = f"{journey(event)}{_short(event)}{_thrown_away(event)}"
+        return f"moves to {words.plain(event.pool, 60)}: holds {held} ({told}): {why}"
+    if spot or on_demand:
+        told = f"{words.change(spot, on_demand)}{_short(event)}{_thrown_away(event)}"
+        return f"{_move(spot, on_demand)} {held} ({told}): {why}"
+    return f"keeps {held}: {why}" if before.gpus else f"waits and holds nothing: {why}"
+
+
+def _move(spot: int, on_demand: int) -> str:
+    """Name a change between spot and on demand, which is never made silently."""
+    if on_demand > 0:
+        return "rents on demand: holds"
+    if on_demand < 0 < spot:
+        return "goes back to spot: holds"
+    return "holds"
+
+
+def journey(event: Decided) -> str:
+    """Say from where a job moves, and what that costs beside the restart."""
+    hours = f" and {words.since(event.move_hours)}" if event.move_hours > 0 else ""
+    cost = f"{format_usd(event.move_usd)}{hours}" if event.move_usd > 0 or hours else "nothing"
+    return f"from {words.plain(event.moved_from, 60)}, moving costs {cost}"
+
+
+def _short(event: Decided) -> str:
+    """Say what was wished for where less could be had."""
+    wanted = event.wanted_spot_gpus, event.wanted_on_demand_gpus
+    if event.missed:
+        where = f" in {words.plain(event.wanted_pool, 60)}"
+        more = f" and {words.count(event.missed - 1, 'other pool')}" if event.missed > 1 else ""
+        return f"; wanted {words.holding(*wanted)}{where}; {lacked(event)} there{more}"
+    if wanted == (event.spot_gpus, event.on_demand_gpus):
+        return ""
+    return f"; wanted {words.holding(*wanted)}"
+
+
+def lacked(event: Decided) -> str:
+    """Say what was not to be had of the first wish of a job that may move."""
+    return "too little on demand" if 0 in event.unstocked else "no such spot"
+
+
+def _thrown_away(event: Decided) -> str:
+    """Say what a change of workers costs a job that has no checkpoints."""
+    lost = event.lost_gpu_hours
+    return f"; starts over without a checkpoint, {words.work(lost)} of work lost" if lost > 0 else ""
+
+
+def _lived(event: Lived) -> str:
+    stretch, charge = event.priced
+    took = words.since(stretch.to_hours - stretch.from_hours)
+    done = f"{words.work(event.state.progress_gpu_hours)} done"
+    if not stretch.gpus:
+        return f"waited {took} without GPUs; {done}"
+    kinds = (
+        (charge.spot_usd, "spot"),
+        (charge.on_demand_usd, "on demand"),
+        (charge.move_usd, "to move the checkpoint"),
+    )
+    split = " + ".join(f"{format_usd(usd)} {kind}" for usd, kind in kinds if usd > 1e-9)
+    parts = f" ({split})" if " + " in split else ""
+    held = words.holding(stretch.spot_gpus, stretch.on_demand_gpus)
+    return f"paid {format_usd(charge.usd)}{parts} for {took} of {held}; {done}"
+
+
+def _preempted(event: Preempted) -> str:
+    taken = event.spot_before - event.spot_left
+    # What a job did since it last reported nobody knows, and so not whether it is lost.
+    some = event.lost_gpu_hours > 0
+    lost = f"{words.work(event.lost_gpu_hours)} of work lost" if some else "no reported work lost"
+    noun = "GPU" if event.spot_before == 1 else "GPUs"
+    return _with_why(f"took {taken} of {event.spot_before} spot {noun} ({lost})", event.why)
+
+
+def _failure(event: WorkerFailed | Stalled | Restarted) -> str:
+    match event:
+        case WorkerFailed():
+            return _with_why(
+                f"rank {event.rank} of attempt {event.attempt} {_exit(event.exit_code)}", event.why
+            )
+        case Stalled():
+            why = event.why or f"no progress for {event.silent_s:.0f} s"
+            return f"attempt {event.attempt} hangs: {words.plain(why)}"
+    later = f" after {event.delay_s:.1f} s" if event.delay_s > 0 else ""
+    return _with_why(f"restarts the workers{later}, attempt {event.attempt}", event.why)
+
+
+def _exit(code: int) -> str:
+    if code >= 0:
+        return f"failed with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def _submitted(event: Submitted) -> str:
+    policy = policy_name(event.policy)
+    chosen = f"{policy}, which the learner chose" if event.learning else policy
+    return (
+        f"submitted {words.plain(event.job, 60)}: policy {chosen}; {_market(event.market)}{_where(event)} "
+        f"from slot {event.start_slot}"
+    )
+
+
+def _where(event: Submitted) -> str:
+    """Say in which pool a job runs, or among which it may move."""
+    if event.pools:
+        return f"any of {words.count(len(event.pools), 'pool')}"
+    return f"pool {words.plain(event.pool, 60) or 'unnamed'}"
+
+
+def policy_name(written: str) -> str:
+    """Write a policy as users do: its name, with its parameters if it has some."""
+    try:
+        spec = json.loads(written)
+    except ValueError:
+        return words.plain(written, 60)
+    if isinstance(spec, dict) and len(spec) == 1:
+        ((name, parameters),) = spec.items()
+        inside = ", ".join(f"{key}={value}" for key, value in (parameters or {}).items())
+        return words.plain(f"{_short_place(name)}({inside})", 80)
+    return words.plain(_short_place(str(spec)), 60)
+
+
+def _short_place(name: str) -> str:
+    """Return the name of a policy; of a class in a file only the file's own name, not its folders."""
+    return name.rpartition("/")[2] if ".py:" in name else name
+
+
+def _market(written: str) -> str:
+    try:
+        spec = json.loads(written).get("spec", "")
+    except (ValueError, AttributeError):
+        return ""
+    return f"market {words.plain(str(spec), 80)}, " if spec else ""
+
+
+def _ended(event: Ended) -> str:
+    when = f" after {words.since(event.finish_hours)}" if math.isfinite(event.finish_hours) else ""
+    return _with_why(f"the job {ending(event.status, event.finish_hours)}{when}", event.why)
+
+
+def ending(status: str, finish_hours: float) -> str:
+    """Say what became of a job; one that missed its deadline may have been stopped before it was done."""
+    if status == "deadline_missed" and not math.isfinite(finish_hours):
+        return "was stopped unfinished at its deadline"
+    return ENDINGS[status]
+
+
+def _others(event: Event) -> str:
+    match event:
+        case JournalMade():
+            return f"created the journal {words.plain(event.id, 40)}"
+        case ClockAnchored():
+            return f"read the market clock: it is at hour {event.at_hours:.2f}"
+        case Held():
+            return _really_held(event)
+        case Lost():
+            lost = f"{words.work(event.lost_gpu_hours)} of work" if event.lost_gpu_hours > 0 else "no work"
+            return f"lost the workers of attempt {event.attempt}, and {lost} with them"
+        case Blocked():
+            return "is blocked"
+        case Unblocked():
+            return "is no longer blocked"
+        case FeedTroubled():
+            return "the market feed has a problem" if event.why else "the market feed works again"
+        case ClockSet():
+            return f"set the market clock: hour 0 is {event.epoch_utc}, at {event.speed:g} times real time"
+        case Opened():
+            return f"controller started: pid {event.pid} on {event.host}, version {event.version}"
+        case SiteOpened():
+            return f"opened {_market(event.market)}from {event.start_utc} on; all jobs run on it"
+        case SubmissionAsked():
+            wanted = f" with policy {policy_name(event.policy)}" if event.policy else ""
+            return f"asked to run {words.plain(event.path, 80)}{wanted} (key {words.plain(event.key, 40)})"
+        case SubmissionRefused():
+            return f"refused the submission with key {words.plain(event.key, 40)}"
+        case ClusterSized():
+            return _cluster(event)
+        case Kept():
+            return _kept(event)
+        case Remembered():
+            return f"the allocator of fleet {event.fleet} decided and saved what it knows"
+        case Closed():
+            return "controller stopped; nothing is held"
+        case PreemptionAsked():
+            return f"asked to preempt {'all' if event.spot_gpus is None else event.spot_gpus} spot GPUs"
+        case CancellationAsked():
+            return "asked to cancel the job"
+        case HealthChanged():
+            return OUTLOOKS.get(event.health, f"is {event.health} now")
+        case Released():
+            return "no longer holds GPUs; the job has not ended"
+        case ClockJumped():
+            return f"noticed that the clock jumped, from hour {event.from_hours:.2f}"
+        case Resumed():
+            return _resumed(event)
+        case Learned():
+            return f"learned from the job: {words.plain(event.policy)} earned {event.share:.2f} of 1"
+        case PaceRevised():
+            return "measured the pace of the job"
+        case Rented() | Joined() | Returned():
+            return _machine(event)
+        case Leaked():
+            what = f"{event.gpus} {event.capacity} GPUs in {words.plain(event.pool, 80)}"
+            cost = f"{format_usd(event.usd_per_hour)}/h"
+            name = words.plain(event.machine, 40)
+            return f"machine {name} ({what}, {cost}) has no owner and still costs money"
+        case Reclaimed():
+            return f"machine {words.plain(event.machine, 40)}, which had no owner, is gone"
+    return type(event).__name__
+
+
+def _resumed(event: Resumed) -> str:
+    lost = f"{words.work(event.lost_gpu_hours)} lost" if event.lost_gpu_hours > 0 else "nothing lost"
+    return (
+        f"attempt {event.attempt} continues at {words.work(event.after_gpu_hours)} of work; "
+        f"{words.gpu_hours(event.before_gpu_hours)} had been reported before: {lost}"
+    )
+
+
+def _really_held(event: Held) -> str:
+    pending = f"; {event.pending_gpus} more ordered but not ready yet" if event.pending_gpus else ""
+    held = words.holding(event.spot_gpus, event.on_demand_gpus)
+    return f"attempt {event.attempt} now actually holds {held}{pending}"
+
+
+def _cluster(event: ClusterSized) -> str:
+    gpus = f" of {event.node_gpus} GPUs" if event.node_gpus > 1 else ""
+    noun = "node" if event.nodes == 1 else "nodes"
+    after = words.since(event.provisioning_hours)
+    later = f"; new ones are ready after {after}" if event.nodes and event.provisioning_hours else ""
+    return f"sized the cluster of fleet {event.fleet}: {event.nodes} {noun}{gpus}{later}"
+
+
+USES = {"boot": "starting up", "idle": "idle", "rounding": "left over on nodes in use", "work": "at work"}
+"""What GPUs were there for, in words."""
+
+
+def _kept(event: Kept) -> str:
+    stretch, charge = event.priced
+    took = words.since(stretch.to_hours - stretch.from_hours)
+    return f"paid {format_usd(charge.usd)} for {took} of {stretch.gpus} GPUs {USES[stretch.use]}"
+
+
+def _machine(event: Rented | Joined | Returned) -> str:
+    ticket = f"(ticket {words.plain(event.ticket, 40)})"
+    match event:
+        case Rented():
+            what = f"{event.gpus} {event.capacity} GPUs in {words.plain(event.pool, 80)}"
+            return f"rents a machine of {what} for {format_usd(event.usd_per_hour)}/h {ticket}"
+        case Joined():
+            after = words.since(event.boot_hours)
+            return f"machine {words.plain(event.machine, 40)} is ready after {after} {ticket}"
+        case Returned():
+            return f"returns a machine {ticket}"
+
+
+def _with_why(what: str, why: str) -> str:
+    return f"{what}: {words.plain(why)}" if why else what

@@ -1,0 +1,1 @@
+"""Tables about streams and fleets."""

@@ -1,0 +1,181 @@
+"""The answer to a budget on one screen: what to rent, what it buys, what the next dollar would buy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from slacktide.budget.answer import STEP_SHARE, BudgetAnswer, Step
+from slacktide.core.units import format_usd
+from slacktide.report import words
+from slacktide.report.text.sentences import budget as say
+from slacktide.report.text.sentences.budget_notes import notes
+from slacktide.report.text.tables import grid
+from slacktide.report.text.tables.grid import Column, Grid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from slacktide.budget.classes import JobClass
+    from slacktide.budget.result import ClassPlan
+
+MAX_CLASSES = 24
+"""Classes with a line of their own, those that spend most; the rest are counted in one."""
+
+
+class Asked(NamedTuple):
+    """What was asked, in the words of whoever asked."""
+
+    source: str
+    """The fleet file."""
+    budget: str
+    """The budget as written."""
+    response_hours: float | None = None
+    """The mean response that was asked for, where the budget is the answer."""
+
+
+def page(answer: BudgetAnswer, asked: Asked) -> list[Any]:
+    """Return things to print: the budget, the classes, what they buy, other budgets, and notes."""
+    return [
+        *lines(head(answer, asked)),
+        "",
+        grid.as_rich(classes(answer)),
+        "",
+        *lines([_bought(answer)]),
+        "",
+        grid.as_rich(steps(answer)),
+        "",
+        *lines(f"- {note}" for note in notes(answer)),
+    ]
+
+
+def head(answer: BudgetAnswer, asked: Asked) -> list[str]:
+    """Say what the budget is in GPUs and money, and what the least would be."""
+    plan, name = answer.plan, words.plain(Path(asked.source).name, 60)
+    budget, here = words.plain(asked.budget, 40), say.gpus(plan.budget_gpus)
+    if asked.response_hours is not None:
+        target = say.response(asked.response_hours)
+        first = (
+            f"{name}: a mean response of {target} needs {here} GPUs on average"
+            f"{_money(answer, plan.budget_gpus)}; the file's budget is {budget}"
+        )
+    else:
+        same = "" if budget.lower().endswith(("gpu", "gpus")) else f" rents {here} GPUs on average"
+        first = f"{name}: a budget of {budget}{same}{_money(answer, plan.budget_gpus, told=budget)}"
+    kinds = "1 class" if len(plan.classes) == 1 else f"{len(plan.classes)} classes"
+    arrivals = say.rate(sum(one.arrivals_per_hour for one in plan.job_classes))
+    least = f"{say.gpus(answer.least_budget_gpus)} GPUs{_money(answer, answer.least_budget_gpus)}"
+    return [first, f"jobs of {kinds} arrive at {arrivals}; the minimum that keeps up with them is {least}"]
+
+
+def classes(answer: BudgetAnswer) -> Grid:
+    """Return one line for each class, those that spend most where there are many, and one for all."""
+    plan = answer.plan
+    pairs = list(zip(plan.job_classes, plan.classes, strict=True))
+    if len(pairs) > MAX_CLASSES:
+        pairs = sorted(pairs, key=lambda pair: -pair[1].average_gpus)[:MAX_CLASSES]
+    rows = [_class_row(answer, one, found) for one, found in pairs]
+    if left := len(plan.classes) - len(rows):
+        shown = sum(found.average_gpus for _, found in pairs)
+        rest = plan.average_gpus - shown
+        rows.append((f"{left} others", "", "", "", "", say.gpus(rest), say.share(rest / plan.average_gpus)))
+    total = say.rate(sum(one.arrivals_per_hour for one in plan.job_classes))
+    mean = say.response(plan.mean_response_hours)
+    rows.append(("all", total, "", "", mean, say.gpus(plan.average_gpus), "100 %"))
+    return Grid(
+        (
+            Column("class", right=False, breaks=True), Column("arrivals"),
+            Column("GPU-h", narrow="work\nGPU-h"),
+            Column("width", right=False, breaks=True, narrow="width\nGPUs"),
+            Column("response", narrow="mean\nresponse"), Column("average GPUs"), Column("of spend"),
+        ),
+        tuple(rows),
+        strong=len(rows) - 1,
+    )  # fmt: skip
+
+
+def _class_row(answer: BudgetAnswer, one: JobClass, found: ClassPlan) -> tuple[str, ...]:
+    return (
+        words.plain(one.name, 40),
+        say.rate(one.arrivals_per_hour),
+        f"{one.work_gpu_hours:.3g}",
+        say.ways(found),
+        say.response(found.response_hours),
+        say.gpus(found.average_gpus),
+        say.share(found.average_gpus / answer.plan.average_gpus),
+    )
+
+
+def steps(answer: BudgetAnswer) -> Grid:
+    """Return what other budgets would buy, the budget itself among them."""
+    plan = answer.plan
+    rows = [_step_row(answer, step) for step in answer.steps()]
+    here = sum(step.budget_gpus < plan.budget_gpus for step in answer.steps())
+    rows.insert(here, _step_row(answer, Step("here", plan.budget_gpus, plan.mean_response_hours, 0.0)))
+    columns = (
+        Column("budget", right=False), Column("GPUs"), Column("per month"),
+        Column("mean response"), Column("each job"),
+    )  # fmt: skip
+    grid = Grid(columns, tuple(rows), strong=here)
+    return grid if answer.usd_per_gpu_hour is not None else without(grid, 2)
+
+
+def _step_row(answer: BudgetAnswer, step: Step) -> tuple[str, ...]:
+    label = {
+        "here": "this one",
+        "less": f"{words.percent(STEP_SHARE)} less",
+        "more": f"{words.percent(STEP_SHARE)} more",
+        "gpu": "1 GPU more",
+        "usd": "$1 per hour more",
+        "fastest": "the most that helps",
+    }[step.kind]
+    money = say.per_month(answer.usd_per_month(step.budget_gpus))
+    mean = say.response(step.mean_response_hours)
+    return (
+        label,
+        say.gpus(step.budget_gpus),
+        money,
+        mean,
+        "" if step.kind == "here" else say.sooner(step.saved_hours),
+    )
+
+
+def _bought(answer: BudgetAnswer) -> str:
+    """Say what the budget buys, beside one width for all."""
+    mean = say.response(answer.plan.mean_response_hours)
+    one = answer.one_width
+    if one is None:
+        return f"A job finishes {mean} after it arrives, on average; no single width for all fits the budget."
+    ratio = one.mean_response_hours / answer.plan.mean_response_hours
+    return (
+        f"A job finishes {mean} after it arrives, on average. One width for all "
+        f"({say.shared_widths(one.widths)}) would take {say.response(one.mean_response_hours)}, "
+        f"{words.ratio(ratio)} as long, for the same money."
+    )
+
+
+def _money(answer: BudgetAnswer, gpus: float, told: str = "") -> str:
+    """Say what GPUs cost, over periods that were not told yet."""
+    if answer.usd_per_gpu_hour is None:
+        return ""
+    amounts = {
+        "hour": format_usd(gpus * answer.usd_per_gpu_hour),
+        "month": say.per_month(answer.usd_per_month(gpus)),
+    }
+    left = (f"{usd} per {period}" for period, usd in amounts.items() if not told.lower().endswith(period))
+    return f" ({', '.join(left)})"
+
+
+def without(table: Grid, place: int) -> Grid:
+    """Leave out a column."""
+    return table._replace(
+        columns=table.columns[:place] + table.columns[place + 1 :],
+        rows=tuple(row[:place] + row[place + 1 :] for row in table.rows),
+    )
+
+
+def lines(sentences: Iterable[str]) -> list[Any]:
+    """Return sentences as they are: what comes from files is never read as markup."""
+    from rich.text import Text
+
+    return [Text(sentence) for sentence in sentences]

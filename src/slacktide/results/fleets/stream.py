@@ -1,0 +1,150 @@
+"""What a run of a stream came to: how long jobs took, what was rented and wasted; and runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.stream import Stream
+from slacktide.core.arrays import Floats
+from slacktide.core.errors import InputError
+from slacktide.physics import ledger
+from slacktide.physics.ledger import Priced
+from slacktide.results.stretches import Kept
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """How long some jobs took from arrival to end."""
+
+    jobs: int
+    mean_hours: float
+    p50_hours: float
+    p95_hours: float
+
+    @classmethod
+    def of(cls, hours: Floats) -> Responses:
+        """Sum up response times; of no jobs they are not numbers."""
+        if not len(hours):
+            return cls(0, np.nan, np.nan, np.nan)
+        middle, late = (len(hours) - 1) // 2, -(-95 * len(hours) // 100) - 1
+        ranked = np.partition(hours, (middle, late))
+        return cls(len(hours), float(hours.mean()), float(ranked[middle]), float(ranked[late]))
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """GPU-hours that were paid for, split into what they were used for; the parts add up.
+
+    Restart: held by jobs that made no progress yet after a start or a change of width. Fragmentation: GPUs
+    that are free on nodes of which others are in use. Idle: nodes that nobody used, those on their way
+    included.
+
+    It is `Bill.of(ledger.bill(stretches))` of all stretches of the run, added up on the way so that a run
+    need not keep them.
+    """
+
+    gpu_hours: float
+    """All that was paid for."""
+    busy_gpu_hours: float
+    restart_gpu_hours: float
+    fragmentation_gpu_hours: float
+    idle_gpu_hours: float
+
+    @classmethod
+    def of(cls, sums: ledger.Bill) -> Bill:
+        """Split what all stretches of a stream come to, which rents on demand only."""
+        nobodys, rounding = sums.idle_gpu_hours, sums.rounding_gpu_hours
+        all_of_it, pause = sums.on_demand_gpu_hours, sums.pause_gpu_hours
+        return cls(all_of_it, all_of_it - nobodys - pause, pause, rounding, nobodys - rounding)
+
+    def share(self, gpu_hours: float) -> float:
+        """Return a part of the bill as a share of all."""
+        return gpu_hours / self.gpu_hours if self.gpu_hours else 0.0
+
+
+@dataclass(frozen=True)
+class StreamRun:
+    """A stream under one policy.
+
+    `average_gpus` is what these jobs cost until the last of them was done, per hour of the time over which
+    they arrived. In the long run this is the average over time; it has neither the bias of a cluster that
+    begins empty nor that of jobs cut off at the end, and it makes policies comparable job by job.
+    """
+
+    policy: str
+    stream: Stream
+    response_hours: Floats
+    """Of each job of the stream, in its order."""
+    bill: Bill
+    peak_gpus: int
+    """The most GPUs that were paid for at once."""
+    resizes: int
+    """How often a running job's width was changed."""
+    end_hours: float
+    """When the last job was done."""
+    kept: Kept | None = field(default=None, repr=False, compare=False)
+    """All that happened, where the run was asked to keep it."""
+
+    @property
+    def stretches(self) -> Sequence[Priced]:
+        """All stretches of the jobs and of the site, in the order in which they began; made when read.
+
+        Raises InputError when the run did not keep them.
+        """
+        if self.kept is None:
+            raise InputError("a run must keep its stretches to show them; run it with keep=True")
+        return self.kept
+
+    @cached_property
+    def responses(self) -> Responses:
+        """How long the jobs took."""
+        return Responses.of(self.response_hours)
+
+    @property
+    def mean_response_hours(self) -> float:
+        """Mean time from arrival to end."""
+        return self.responses.mean_hours
+
+    @property
+    def average_gpus(self) -> float:
+        """GPUs paid for, on average over the time in which jobs arrived."""
+        return self.bill.gpu_hours / (self.stream.hours or self.end_hours)
+
+    def responses_of(self, class_index: int) -> Responses:
+        """How long the jobs of one class took."""
+        return Responses.of(self.response_hours[self.stream.class_index == class_index])
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """One policy beside the optimum that spends the same."""
+
+    policy: str
+    """Its name, with the parameters that are not at their defaults."""
+    run: StreamRun
+    optimum: StreamRun | None
+    """Fixed widths on the same stream, at the same realised average; None where they cannot spend so little.
+
+    Where they cannot spend so much, because all jobs are at their fastest, this spends less.
+    """
+
+    @property
+    def ratio(self) -> float | None:
+        """Mean response over the optimum's."""
+        if self.optimum is None:
+            return None
+        return self.run.mean_response_hours / self.optimum.mean_response_hours
+
+
+@dataclass(frozen=True, slots=True)
+class StreamComparison:
+    """Policies on one stream."""
+
+    fleet: Fleet
+    stream: Stream
+    rows: tuple[StreamRow, ...]

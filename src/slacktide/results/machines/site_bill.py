@@ -1,0 +1,28 @@
+"""What a whole journal cost: every job's part, the site's own, and all of it together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slacktide.physics.ledger import Audit, Bill
+
+
+@dataclass(frozen=True, slots=True)
+class PayerBill:
+    """What one payer paid."""
+
+    payer: str
+    """The job's id; empty for the site itself, which pays for machines that no job holds."""
+    status: str
+    """The job's; empty for the site."""
+    bill: Bill
+
+
+@dataclass(frozen=True, slots=True)
+class SiteBill:
+    """What all payers of a journal paid, priced a second time."""
+
+    payers: tuple[PayerBill, ...]
+    """The jobs in the order they came; the site last, where it paid for anything."""
+    total: Bill
+    audit: Audit

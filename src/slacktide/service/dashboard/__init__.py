@@ -1,0 +1,4 @@
+"""The dashboard's pages and their scripts.
+
+Begin with `pages`; `static` has the scripts.
+"""

@@ -1,0 +1,335 @@
+"""What requests are answered from: one fold of the journal for all, and a few threads that read it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from slacktide.app.jobs import requests
+from slacktide.app.jobs.job_terms import terms_of
+from slacktide.app.jobs.submission import FleetText
+from slacktide.app.journal.course import Courses, drawn
+from slacktide.app.journal.fleet_course import FleetCourses
+from slacktide.app.journal.fleet_course import drawn as fleet_drawn
+from slacktide.app.journal.fold import Fold
+from slacktide.app.journal.journal import Journal, Told, runs_of
+from slacktide.app.journal.listing import held_by, listed
+from slacktide.app.journal.live_status import LEAST_SHARE
+from slacktide.app.journal.logs import LogLine
+from slacktide.app.journal.stories import Stories
+from slacktide.core.errors import InputError, shown
+from slacktide.journal.events import Decided, Record, SubmissionAsked, Submitted
+from slacktide.journal.state.jobs import AT_HAND
+from slacktide.journal.state.requests import Answer
+from slacktide.journal.state.world import Track, World
+from slacktide.journal.store.lease import is_held
+from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.report.text.sentences.reasons import because
+from slacktide.report.text.sentences.why import why as explain
+from slacktide.report.wire import events as events_wire
+from slacktide.report.wire import values
+from slacktide.results.status import JobStatus
+from slacktide.service.rows import Row, Rows
+from slacktide.service.uploads.server_paths import ServerPaths
+from slacktide.service.uploads.upload_history import KEPT_DAYS, UploadHistory
+from slacktide.service.uploads.uploads import KEPT_S, SubmitRequest, Uploads, is_alike
+
+THREADS = 2
+"""More would only wait for one another: most of what they do holds the interpreter."""
+IN_CHARGE_S = 0.5
+"""How long it is taken as known whether a controller is there."""
+NO_ADDRESS = ("/", "\\", "..")
+"""What no address has: who submits with a key must be able to ask for it."""
+WITHIN = 1024
+"""How many events before its answer a request is looked for at first."""
+LOG_LINES, LOG_CHARACTERS = 2000, 512 * 1024
+"""Of logs that are told in one answer."""
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+class KeyTakenError(InputError):
+    """An idempotency key stands for another request already."""
+
+    http_status = 409
+
+
+class Desk:
+    """All that can be asked of a journal while others ask, too."""
+
+    def __init__(
+        self,
+        path: Path,
+        keep_days: float = KEPT_DAYS,
+        fleet: FleetText | None = None,
+        market: str | None = None,
+    ) -> None:
+        """Open a journal; files of jobs that came over the network are kept so long after their end."""
+        self.path, self.paths = path, ServerPaths(path, market, fleet and fleet.path)
+        self.store = SqliteStore(path, create=False)
+        self.uploads = Uploads(runs_of(path), fleet)
+        self.fleet_file = None if fleet is None else Path(fleet.path).name
+        """The name of the fleet file of jobs that are submitted here."""
+        self._history = UploadHistory(self.uploads, self.store, keep_days)
+        self._news: deque[Record] = deque()
+        self.fold = Fold(self.store, self._news.append)
+        self.journal = Journal(self.store, path, world=self.fold)
+        self._stories, self._courses = Stories(self.store), Courses(self.store)
+        self._fleet_courses = FleetCourses(self.store)
+        self._telling = threading.Lock()
+        self._keys = [threading.Lock() for _ in range(64)]
+        """Held while a job is submitted with a key, one for many keys."""
+        self._rows = Rows()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reader")
+        self._in_charge = (-math.inf, False)
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self.store.close()
+
+    async def run(self, do: Callable[Given, Found], *args: Given.args, **kwargs: Given.kwargs) -> Found:
+        """Do something that reads or writes the journal without holding up other requests."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, functools.partial(do, *args, **kwargs))
+
+    @contextmanager
+    def world(self) -> Iterator[World]:
+        """Look at all that the journal tells by now; nobody folds on meanwhile."""
+        with self.fold.lock:
+            yield self.fold()
+
+    @property
+    def in_charge(self) -> bool:
+        """Whether a controller is there, as of a moment ago."""
+        at_s, known = self._in_charge
+        if time.monotonic() - at_s > IN_CHARGE_S:
+            known = is_held(self.path)
+            self._in_charge = time.monotonic(), known
+        return known
+
+    def news(self) -> tuple[list[Told], int]:
+        """Read what is new, and return what was not told yet, with the journal's last event."""
+        with self.world() as world:
+            records = [self._news.popleft() for _ in range(len(self._news))]
+            return [Told(record, _submitted(world, record)) for record in records], world.seq
+
+    def page(self, after: int, job: str | None, most: int) -> Sequence[Told]:
+        """Return what happened after an event, at most so much."""
+        return list(self.journal.events(job, after=after, most=most))
+
+    def ended_by(self, job: str) -> int | None:
+        """Return the number of an event by which a job had ended; None where it has not."""
+        with self.world() as world:
+            return world.seq if job in world.jobs and job not in world.unended else None
+
+    def jobs(self, keep: Callable[[Row], bool], most: int | None, *, active: bool = False) -> list[Row]:
+        """List jobs, the newest `most` of those that are to be kept, in the order they came.
+
+        `active`: only those that have not ended.
+        """
+        in_charge = self.in_charge
+        with self.world() as world:
+            only = world.unended if active else None
+            rows = self._rows.at_hand(world, in_charge, only)
+            places = dict.fromkeys(world.unended, AT_HAND) if active else world.jobs.places.copy()
+        # What is packed does not change, so nobody need wait while it is unpacked.
+        kept = filter(keep, self._rows.newest_first(places, rows, world))
+        return [*islice(kept, most)][::-1]
+
+    def job(self, job: str) -> dict[str, Any]:
+        """Tell one job: its row, and what a list has no room for."""
+        in_charge = self.in_charge
+        with self.world() as world:
+            track = requests.track_of(world, job)
+            return {**self._rows.of(track, world, in_charge)[1], **_details(track)}
+
+    def holdings(self) -> list[dict[str, Any]]:
+        """Tell which jobs hold GPUs in which pool."""
+        with self.world() as world:
+            found = [(track, held_by(track)) for track in world.active]
+            return [
+                {
+                    "job": track.job,
+                    "pool": track.submitted.pool if track.order is None else track.order.pool,
+                    "spot_gpus": held.spot_gpus,
+                    "on_demand_gpus": held.on_demand_gpus,
+                }
+                for track, held in found
+                if held.gpus
+            ]
+
+    def why(self, job: str) -> list[str]:
+        """Say why a job holds what it holds."""
+        in_charge = self.in_charge
+        with self.world() as world:
+            status = listed(requests.track_of(world, job), world, in_charge=in_charge)
+        with self._telling:
+            return [self.paths.out_of(one) for one in explain(status, self._stories.events(job))]
+
+    def course(self, job: str) -> dict[str, Any]:
+        """Tell the course of a job so far: points for pictures, and the last of what happened."""
+        in_charge = self.in_charge
+        with self.world() as world:
+            track = requests.track_of(world, job)
+            one, _ = self._rows.of(track, world, in_charge)
+            over, submitted = not track.active, track.submitted
+        with self._telling:
+            course = self._courses.of(job)
+            points, told = drawn(course, one.spot_gpus, one.on_demand_gpus, over=over), [*course.happenings]
+        return {
+            "job": job,
+            "hours": one.hours,
+            "projected_hours": None if over else _projected_hours(one),
+            "points": values.plain(points),
+            "happenings": [_happening(record, submitted, self.paths) for record in told],
+        }
+
+    def fleet_course(self, fleet: str) -> dict[str, Any]:
+        """Tell the course of a fleet so far; raises UnknownJobError where there is no such one."""
+        with self._telling:
+            moments = [*self._fleet_courses.of(fleet)]
+        with self.world() as world:
+            if fleet not in world.fleets:
+                raise requests.UnknownJobError("a fleet", fleet, world.fleets)
+            points = fleet_drawn(world.fleets[fleet], world, moments)
+        return {"fleet": fleet, "points": values.plain(points)}
+
+    def logs(
+        self, job: str, rank: int | None, attempt: int | None, after: str, follow: bool
+    ) -> tuple[list[LogLine], str, bool]:
+        """Return lines that workers printed after a place, the place where they end, and whether all is told.
+
+        `follow`: more may come, so that a line is told when it has its end.
+        """
+        with self.world() as world:
+            over = not requests.track_of(world, job).active
+        printed = self.journal.printed(job, rank, attempt, after)
+        lines, length = [], 0
+        for line in printed.more(last=over or not follow):
+            lines.append(line)
+            length += len(line.line)
+            if len(lines) >= LOG_LINES or length >= LOG_CHARACTERS:
+                return lines, printed.place, False
+        return lines, printed.place, over
+
+    def submit(self, request: SubmitRequest, key: str) -> None:
+        """Ask the controller to run a job, once however often it is asked with this key.
+
+        Raises InputError or InfeasibleError where that can be seen here, and KeyTakenError where the key
+        stands for another job.
+        """
+        requests.check_key(key)
+        if any(part in key for part in NO_ADDRESS):
+            raise InputError(f"a key must have none of {' '.join(NO_ADDRESS)} for a server, got {shown(key)}")
+        with self._keys[hash(key) % len(self._keys)]:  # else two of one key would share its folder
+            self._submit_once(request, key)
+
+    def _submit_once(self, request: SubmitRequest, key: str) -> None:
+        if self._is_known(request, key):
+            return
+        try:
+            submission = self.uploads.submission(request, key)
+            self.journal.submit(submission, job_class=request.job_class)
+        except BaseException:
+            if not self._is_known(request, key):
+                self.uploads.drop(key)
+            raise
+
+    def _is_known(self, request: SubmitRequest, key: str) -> bool:
+        with self.world() as world:
+            asked, answer = world.requests.waiting.get(key), world.requests.answers.get(key)
+            if asked is not None:
+                before = asked.text
+            elif answer is not None and answer.job:
+                before = world.jobs[answer.job].submitted.text
+            else:
+                return answer is not None
+        if asked is None and answer is not None:
+            asked = self._asked(key, answer.job)
+        if not self.uploads.is_same(request, before) or not (asked is None or is_alike(request, asked)):
+            raise KeyTakenError("an Idempotency-Key must be for one job, got it with another; use a new one")
+        return True
+
+    def _asked(self, key: str, job: str) -> SubmissionAsked | None:
+        """Find the request that became a job: as a rule it stands a little before it in the journal."""
+        taken_in, within = next(iter(self.store.read(job=job))).seq, WITHIN
+        while True:
+            for record in self.store.read(after=max(0, taken_in - within), job=""):
+                if isinstance(record.event, SubmissionAsked) and record.event.key == key:
+                    return record.event
+                if record.seq > taken_in:
+                    break
+            if within >= taken_in:
+                return None
+            within *= 8
+
+    def tidy(self, now_s: float | None = None) -> None:
+        """Remove files of jobs that nobody needs any more; those of a job that has not ended stay."""
+        now_s = time.time() if now_s is None else now_s
+        self.uploads.sweep(now_s)
+        folders = self.uploads.folders()  # before the journal is read: what comes later is not among them
+        with self.world() as world:
+            spent = self._history.spent(world, folders, now_s)
+            orphans = self._history.orphans(world, folders, now_s)
+        for name in spent:
+            self.uploads.remove(name, -math.inf, now_s)
+        for name in orphans:
+            self.uploads.remove(name, KEPT_S, now_s)
+
+    def answer(self, key: str) -> Answer | None:
+        """Return what became of a request, None while it waits; raises UnknownJobError for no such one."""
+        with self.world() as world:
+            if key not in world.requests.waiting and key not in world.requests.answers:
+                raise requests.UnknownJobError("a request", key, world.requests.waiting)
+            return world.requests.answers.get(key)
+
+
+def _submitted(world: World, record: Record) -> Any:
+    track = world.jobs.get(record.event.job)
+    return None if track is None else track.submitted
+
+
+def _happening(record: Record, submitted: Submitted, paths: ServerPaths) -> dict[str, Any]:
+    """Tell an event as documented; of a decision also the rule behind it, as the rest of a sentence."""
+    event = paths.out_of_event(record.event)
+    told = events_wire.as_json(record._replace(event=event), submitted)
+    is_rule = isinstance(event, Decided) and event.why and " " not in event.why
+    return {**told, "because": because(event.why)} if is_rule else told
+
+
+def _projected_hours(one: JobStatus) -> float | None:
+    """Say when a job would be done at its pace so far; None while too little is done to tell."""
+    share = one.progress_gpu_hours / one.work_gpu_hours
+    return one.hours / share if LEAST_SHARE <= share < 1 else None
+
+
+def _details(track: Track) -> dict[str, Any]:
+    told = track.submitted
+    return {
+        **dataclasses.asdict(terms_of(told.text, told.path)),
+        "key": told.key,
+        "text": told.text,
+        "home_pool": told.pool,
+        "pools": list(told.pools),
+        "class": told.fleet_class,
+        "attempt": track.attempt,
+        "failures": track.failures,
+        "restarts": track.restarts,
+        "lost_gpu_hours": track.lost_gpu_hours,
+        "spot_usd": track.bill.spot_usd,
+        "on_demand_usd": track.bill.on_demand_usd,
+        "began_hours": track.began_hours,
+    }

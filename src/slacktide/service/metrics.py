@@ -1,0 +1,174 @@
+"""Figures for Prometheus: what jobs hold and cost, how the engine goes, what the server answers."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+
+from slacktide.app.alerts.sending.outbox import HookStatus
+from slacktide.app.journal.listing import elapsed_hours, held_by, status_of, task_of
+from slacktide.journal.state.ended_sums import Spent, spent_by
+from slacktide.journal.state.world import Track, World
+
+BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+STEP_BOUNDS_S = (
+    0.01, 0.025, 0.05, 0.055, 0.06, 0.065, 0.07, 0.08, 0.09, 0.1, 0.125, 0.15, 0.2, 0.25, 0.5, 1.0, 2.5
+)  # fmt: skip
+"""Finer where a step is usually: some milliseconds after the pause between two."""
+RECENT_HOURS = 24.0
+"""A job is told apart until this long after its end, on the market's clock, and while it is among the last
+that ended; then only sums have it."""
+
+
+class Histogram:
+    """How often something took how long."""
+
+    def __init__(self, name: str, said: str, bounds_s: tuple[float, ...] = BOUNDS_S) -> None:
+        self._name, self._said, self._bounds_s = name, said, bounds_s
+        self._took: Counter[int] = Counter()
+        self._sum_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one."""
+        self._took[bisect_left(self._bounds_s, seconds)] += 1
+        self._sum_s += seconds
+
+    def lines(self) -> Iterator[str]:
+        """Yield it in Prometheus' text form."""
+        yield f"# HELP {self._name} {self._said}"
+        yield f"# TYPE {self._name} histogram"
+        sums = list(accumulate(self._took[place] for place in range(len(self._bounds_s) + 1)))
+        for bound, total in zip((*map(str, self._bounds_s), "+Inf"), sums, strict=True):
+            yield f'{self._name}_bucket{{le="{bound}"}} {total}'
+        yield f"{self._name}_sum {self._sum_s:.6f}"
+        yield f"{self._name}_count {sums[-1]}"
+
+
+class Counts:
+    """What the server counts about itself."""
+
+    def __init__(self) -> None:
+        self.answers: Counter[tuple[str, int]] = Counter()
+        self.reads = Histogram(
+            "slacktide_http_request_duration_seconds",
+            "How long requests took, without streams and costly questions.",
+        )
+
+    def answered(self, method: str, status: int) -> None:
+        """Count an answer."""
+        self.answers[method, status] += 1
+
+    def lines(self) -> Iterator[str]:
+        """Yield the figures in Prometheus' text form."""
+        answers = [({"method": name, "status": str(code)}, n) for (name, code), n in self.answers.items()]
+        yield from _family(
+            "slacktide_http_responses_total", "counter", "Answers by method and status.", answers
+        )
+        yield from self.reads.lines()
+
+
+def world_lines(world: World, *, in_charge: bool) -> Iterator[str]:
+    """Yield the figures of a journal's jobs."""
+    active = world.active
+    states = Counter(world.ended.states)
+    states.update(status_of(track, world, in_charge=in_charge) for track in active)
+    recent = [track for track in world.jobs.at_hand.values() if _is_recent(track, world)]
+    yield from _family(
+        "slacktide_jobs",
+        "gauge",
+        "Jobs by state.",
+        (({"state": state}, count) for state, count in states.items()),
+    )
+    yield from _family("slacktide_events_total", "counter", "Events in the journal.", [({}, world.seq)])
+    yield from _family(
+        "slacktide_cost_usd_total", "counter", "What all jobs cost.", _totals(world, active, "usd")
+    )
+    yield from _family(
+        "slacktide_gpu_seconds_total",
+        "counter",
+        "GPU time that all jobs held.",
+        _totals(world, active, "gpu_hours", 3600.0),
+    )
+    yield from _family(
+        "slacktide_job_cost_usd_total", "counter", "What a job cost.",
+        ((_labels(track, kind), usd) for track in recent for kind, usd in _amounts(spent_by(track), "usd")),
+    )  # fmt: skip
+    yield from _family(
+        "slacktide_job_gpus", "gauge", "GPUs that a job holds.",
+        ((_labels(track, kind), gpus) for track in recent for kind, gpus in _held(track)),
+    )  # fmt: skip
+    yield from _family(
+        "slacktide_job_progress_ratio", "gauge", "Share of a job's work that is done.",
+        (({"job": track.job}, track.state.progress_gpu_hours / task_of(track)[0]) for track in recent),
+    )  # fmt: skip
+    yield from _family(
+        "slacktide_job_elapsed_seconds", "gauge", "How long a job has been under way, on the market's clock.",
+        (({"job": track.job}, 3600.0 * elapsed_hours(track, world.now_hours)) for track in recent),
+    )  # fmt: skip
+    yield from _family(
+        "slacktide_job_preemptions_total", "counter", "How often the market took spot GPUs from a job.",
+        (({"job": track.job}, track.preemptions) for track in recent),
+    )  # fmt: skip
+    yield from _family(
+        "slacktide_machines", "gauge", "Machines with an open ticket.", [({}, len(world.tickets.open))]
+    )
+
+
+def hook_lines(hooks: Sequence[HookStatus]) -> Iterator[str]:
+    """Yield the figures of hooks for alerts; none where there are none."""
+    figures = (
+        ("slacktide_alerts_sent_total", "counter", "Alerts that a hook accepted.", "sent"),
+        ("slacktide_alerts_failed_total", "counter", "Tries that a hook did not accept.", "failed"),
+        ("slacktide_alerts_dropped_total", "counter", "Alerts that a hook refused for good.", "dropped"),
+        ("slacktide_alerts_waiting", "gauge", "Alerts that wait for a hook.", "waiting"),
+    )
+    for name, kind, said, count in figures if hooks else ():
+        yield from _family(name, kind, said, (({"hook": one.name}, getattr(one, count)) for one in hooks))
+
+
+def _is_recent(track: Track, world: World) -> bool:
+    return track.ended is None or world.now_hours - track.ended.at_hours < RECENT_HOURS
+
+
+def _labels(track: Track, kind: str) -> dict[str, str]:
+    return {"job": track.job, "capacity_type": kind, "pool": track.paid_pool}
+
+
+def _amounts(spent: Spent, unit: str) -> tuple[tuple[str, float], ...]:
+    return ("spot", getattr(spent, f"spot_{unit}")), ("on-demand", getattr(spent, f"on_demand_{unit}"))
+
+
+def _held(track: Track) -> tuple[tuple[str, int], ...]:
+    held = held_by(track)
+    return ("spot", held.spot_gpus), ("on-demand", held.on_demand_gpus)
+
+
+def _totals(
+    world: World, active: Iterable[Track], unit: str, times: float = 1.0
+) -> Iterator[tuple[Mapping[str, str], float]]:
+    sums: Counter[tuple[str, str]] = Counter()
+    spent = [*world.ended.pools.items(), *((track.submitted.pool, spent_by(track)) for track in active)]
+    for pool, one in spent:
+        for kind, amount in _amounts(one, unit):
+            sums[kind, pool] += amount  # type: ignore[assignment]
+    for (kind, pool), amount in sums.items():
+        yield {"capacity_type": kind, "pool": pool}, amount * times
+
+
+def _family(
+    name: str, kind: str, said: str, samples: Iterable[tuple[Mapping[str, str], float]]
+) -> Iterator[str]:
+    yield f"# HELP {name} {said}"
+    yield f"# TYPE {name} {kind}"
+    for labels, value in samples:
+        inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        yield f"{name}{{{inside}}} {value:.10g}" if inside else f"{name} {value:.10g}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+family = _family

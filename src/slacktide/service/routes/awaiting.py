@@ -1,0 +1,88 @@
+"""Answers that take a while: at once when they are there, or as a stream that says how far they are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from slacktide.report.wire import values
+from slacktide.service.hub import STREAM
+from slacktide.service.routes.endpoints import who_asks
+from slacktide.service.routes.mistakes import told
+from slacktide.service.service import Service
+from slacktide.service.tasks.asking import Place
+
+Ask = Callable[[Place], Awaitable[dict[str, Any]]]
+Told = Callable[[Exception], Response]
+STEP_S = 0.25
+"""How often it is looked at how far an answer is."""
+STILL_HERE_S = 5.0
+"""How often something is said where nothing is new."""
+
+
+async def questioned(service: Service, request: Request, verb: str, question: Any) -> Response:
+    """Have a costly question answered by the process for them."""
+    asked = values.plain(question)
+
+    async def ask(place: Place) -> dict[str, Any]:
+        return await service.asker.ask(verb, asked, place=place)
+
+    return await awaited(request, ask, partial(told, service))
+
+
+async def awaited(request: Request, ask: Ask, tell: Told) -> Response:
+    """Answer a question; to who accepts a stream also say meanwhile how far it is.
+
+    The stream has messages `progress` and then one, `answer` or `error`, with the body that would have come
+    otherwise.
+    """
+    if STREAM not in request.headers.get("accept", ""):
+        return JSONResponse(await ask(place_of(request)))
+    return StreamingResponse(_frames(ask, tell, place_of(request)), media_type=STREAM)
+
+
+def place_of(request: Request) -> Place:
+    """Return a place in the line for who asks."""
+    return Place(who_asks(request).name)
+
+
+async def _frames(ask: Ask, tell: Told, place: Place) -> AsyncIterator[str]:
+    task = asyncio.ensure_future(ask(place))
+    try:
+        async for frame in _steps(task, place):
+            yield frame
+        yield _last(task, tell)
+    finally:
+        task.cancel()  # whoever asked may be gone
+
+
+async def _steps(task: asyncio.Future[dict[str, Any]], place: Place) -> AsyncIterator[str]:
+    """Yield how far an answer is, whenever that changes, until it is there."""
+    before, silent_s = "", 0.0
+    while not task.done():
+        frame = _frame("progress", {"ahead": place.ahead, "done": place.done, "total": place.total})
+        if frame != before or silent_s >= STILL_HERE_S:
+            before, silent_s = frame, 0.0
+            yield frame
+        await asyncio.wait([task], timeout=STEP_S)
+        silent_s += STEP_S
+
+
+def _last(task: asyncio.Future[dict[str, Any]], tell: Told) -> str:
+    error = task.exception()
+    if error is None:
+        return _frame("answer", task.result())
+    if not isinstance(error, Exception):
+        raise error
+    answer = tell(error)
+    return _frame("error", {**json.loads(bytes(answer.body)), "status": answer.status_code})
+
+
+def _frame(kind: str, document: dict[str, Any]) -> str:
+    return f"event: {kind}\ndata: {json.dumps(document, allow_nan=False)}\n\n"

@@ -1,0 +1,343 @@
+"""What requests and answers look like: the types from which the description of the API is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slacktide.app.alerts.sending.outbox import HookStatus
+from slacktide.app.costs.fleet_money import FleetStatus
+from slacktide.app.journal.fleet_course import FleetPoint
+from slacktide.app.markets.pool_forecast import PoolForecast
+from slacktide.app.tokens import Role
+from slacktide.results.bill import Bill
+from slacktide.results.course import CoursePoint
+from slacktide.results.machines.machines import MachineStatus
+from slacktide.results.status import JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBody:
+    """What went wrong: its kind, a message, and the exit code of the command line for it."""
+
+    kind: str
+    message: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    """An error."""
+
+    error: ErrorBody
+
+
+@dataclass(frozen=True, slots=True)
+class JobList:
+    """Jobs in the order of their submission."""
+
+    jobs: list[JobStatus]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAnswer(JobStatus):
+    """One job: its row in the list, and more."""
+
+    key: str
+    """The request that it came from; empty for one that the controller's own process submitted."""
+    text: str
+    """The job file, without values of secrets."""
+    home_pool: str
+    pools: list[str]
+    """Among which it may move; empty for one that stays."""
+    class_: str = field(metadata={"name": "class"})
+    attempt: int
+    failures: int
+    restarts: int
+    lost_gpu_hours: float
+    spot_usd: float
+    on_demand_usd: float
+    began_hours: float
+    """On the market's clock."""
+    deadline_kind: str | None
+    """`hard`, `soft` or `none`; null if its file can no longer be read."""
+    after_deadline: str | None
+    work_known: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A request to run a job: its key, and the job once it is accepted."""
+
+    key: str
+    job: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Whether a submission was withdrawn; otherwise the job is asked to end."""
+
+    job: str
+    withdrawn: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptRequest:
+    """How many spot GPUs to take; null: all."""
+
+    gpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    """What was asked for."""
+
+    job: str
+    gpus: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """A line that a worker printed, or a piece of a long one."""
+
+    attempt: int
+    rank: int
+    line: str
+    continued: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Lines, the place from which to ask next, and whether there will be no more."""
+
+    lines: list[LogRow]
+    next: str
+    over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """Events, and the number to ask from next; null where these are the last so far."""
+
+    events: list[Mapping[str, Any]]
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Plain sentences."""
+
+    job: str
+    why: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CourseAnswer:
+    """The course of a job so far, in few enough points to be drawn."""
+
+    job: str
+    hours: float
+    """How long it has been running, or ran."""
+    projected_hours: float | None
+    """When it would be done at its pace so far; null while too little is done, and once it has ended."""
+    points: list[CoursePoint]
+    happenings: list[Mapping[str, Any]]
+    """Its last events, as documented, without payments; of a row of equal decisions the newest. A decision
+    has the rule behind it in words, too: `because`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditAnswer:
+    """A second look at a bill."""
+
+    clean: bool
+    cost_usd: float
+    gaps: list[str]
+    wrong: list[str]
+    oversold: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CostAnswer(Bill):
+    """The bill of a job and its audit; with `text` also as the command line prints it."""
+
+    saved_share: float | None = None
+    cost_over_clairvoyant: float | None = None
+    audit: AuditAnswer | None = None
+    notes: tuple[str, ...] = ()
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What a payer paid."""
+
+    cost_usd: float
+    spot_usd: float
+    on_demand_usd: float
+    spot_gpu_hours: float
+    on_demand_gpu_hours: float
+    pause_gpu_hours: float
+    idle_gpu_hours: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobAmounts(Amounts):
+    """What a job paid."""
+
+    job: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteCostAnswer:
+    """What every job and the site itself paid, with the audit of all stretches together."""
+
+    jobs: list[JobAmounts]
+    site: Amounts | None
+    total: Amounts
+    audit: AuditAnswer
+    machines: Mapping[str, Any] | None
+    notes: tuple[str, ...] = ()
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingNow:
+    """What a job holds in a pool."""
+
+    job: str
+    pool: str
+    spot_gpus: int
+    on_demand_gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class MachineList:
+    """What is rented, and what jobs hold of it."""
+
+    machines: list[MachineStatus]
+    holdings: list[HoldingNow]
+
+
+@dataclass(frozen=True, slots=True)
+class HookList:
+    """The state of the hooks for alerts."""
+
+    hooks: list[HookStatus]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolNow:
+    """What a pool offers, slot by slot up to now, and what last happened to jobs in it."""
+
+    name: str
+    gpu: str
+    slot_hours: float
+    since_utc: str | None
+    spot_usd_per_gpu_hour: list[float]
+    on_demand_usd_per_gpu_hour: list[float]
+    spot_gpus: list[int]
+    on_demand_gpus: list[int] | None
+    until_utc: str | None
+    """Up to when a feed has prices; null for a recorded market."""
+    taken_hours_ago: float | None
+    """When the market last took spot back from a job here; null: never on this clock."""
+    taken_gpus: int
+    refused_hours_ago: float | None
+    """When a job last wanted more spot than there was; null: never on this clock."""
+    refused_gpus: int
+    """How many it wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Markets:
+    """The pools of the market that all jobs share."""
+
+    pools: list[PoolNow]
+    live: bool
+    """Whether prices come from a feed; otherwise a recorded market is replayed."""
+    feed_trouble: str
+    """What is wrong with the feed; empty when nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastAnswer:
+    """What a pool will probably offer; null before the first job, when no clock runs."""
+
+    forecast: PoolForecast | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fleets:
+    """The fleets of the journal, with their money."""
+
+    fleets: list[FleetStatus]
+    file: str | None
+    """The name of the server's fleet file, listed above from its first job on; null: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetCourseAnswer:
+    """The course of a fleet so far, in few enough points to be drawn."""
+
+    fleet: str
+    points: list[FleetPoint]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A request that has not been answered yet."""
+
+    key: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class JournalAnswer:
+    """The journal itself."""
+
+    id: str
+    seq: int
+    """The number of its last event."""
+    now_hours: float
+    """The market's clock."""
+    speed: float | None
+    """How many times as fast as real time it runs; null before it was first set."""
+    in_charge: bool
+    backend: str
+    unfinished: list[str]
+    waiting: list[Waiting]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether all is well: `ok`, or `trouble` with status 503."""
+
+    status: str
+    engine_stepped: bool
+    lease_held: bool
+    disk_writable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginRequest:
+    """A token, for which a session is opened."""
+
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAnswer:
+    """The name of the token, and its role."""
+
+    name: str | None
+    role: Role | None
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """A working folder that was kept."""
+
+    sha256: str

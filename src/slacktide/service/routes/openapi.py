@@ -1,0 +1,118 @@
+"""The description of the API, made from the addresses and the types that they take and answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any
+
+from slacktide.service.routes.endpoints import Endpoint, Param
+from slacktide.service.routes.forms import Accepted, ErrorAnswer
+from slacktide.service.routes.schema import Schemas
+
+IDEMPOTENCY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Names the request: the same key is the same job.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+}
+PATTERNS = {"sha256": {"pattern": "^[0-9a-f]{64}$"}}
+"""What parts of a path look like."""
+ERRORS = {
+    "400": "What was sent cannot be used.",
+    "401": "No token, or a wrong one.",
+    "403": "The token may not do this, or the request came from another site.",
+    "404": "Not found.",
+    "408": "The body took too long to arrive.",
+    "409": "It cannot be met, or conflicts with an earlier request.",
+    "413": "The body is too large.",
+    "421": "The Host is not a name of this server.",
+    "429": "Too many requests.",
+    "500": "Something went wrong; the server's log says what.",
+    "502": "Something that the server depends on failed.",
+    "503": "The server is unhealthy, or busy.",
+}
+
+
+def described(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of these addresses."""
+    schemas, paths = Schemas(), dict[str, dict[str, Any]]()
+    for one in endpoints:
+        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Slacktide",
+            "version": version("slacktide"),
+            "description": "Rents GPUs for training jobs. JSON keys are those of the commands' `-o json`.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas.named,
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "NAME:SECRET"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "slacktide_session"},
+            },
+        },
+    }
+
+
+def _operation(one: Endpoint, schemas: Schemas) -> dict[str, Any]:
+    error = {"application/json": {"schema": schemas.of(ErrorAnswer)}}
+    answers: dict[str, Any] = {str(one.status): _answer(one, schemas)}
+    if one.answer is Accepted:
+        answers.setdefault("202", _answer(one, schemas))
+    if one.path == "/healthz":
+        answers["503"] = _answer(one, schemas)
+    for status, says in ERRORS.items():
+        answers.setdefault(status, {"description": says, "content": error})
+    found: dict[str, Any] = {
+        "operationId": one.name,
+        "summary": one.says,
+        "parameters": [*_in_path(one.path), *map(_in_query, one.query)],
+        "responses": answers,
+        "security": [] if one.role is None else [{"token": []}, {"session": []}],
+    }
+    if one.path == "/api/v1/jobs" and one.method == "POST":
+        found["parameters"].append(IDEMPOTENCY)
+    if one.role is not None:
+        found["x-role"] = one.role
+    if one.body is not None:
+        found["requestBody"] = {"required": True, "content": _body(one.body, schemas)}
+    return found
+
+
+def _answer(one: Endpoint, schemas: Schemas) -> dict[str, Any]:
+    if one.answer is None:
+        return {"description": one.says}
+    media = (one.media,) if isinstance(one.media, str) else one.media
+    schema = {"type": "string", "format": "binary"} if one.answer is bytes else schemas.of(one.answer)
+    content: dict[str, Any] = {kind: {"schema": schema} for kind in media}
+    if one.streams:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    return {"description": one.says, "content": content}
+
+
+def _body(kind: Any, schemas: Schemas) -> dict[str, Any]:
+    if kind is bytes:
+        file = {"schema": {"type": "string", "format": "binary"}}
+        return {"application/zip": file, "application/octet-stream": file}
+    return {"application/json": {"schema": schemas.of(kind)}}
+
+
+def _in_path(path: str) -> list[dict[str, Any]]:
+    names = re.findall(r"{(\w+)}", path)
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", **PATTERNS.get(name, {})}}
+        for name in names
+    ]
+
+
+def _in_query(one: Param) -> dict[str, Any]:
+    bounds = {"minimum": one.least, "maximum": one.most}
+    limits = {name: value for name, value in bounds.items() if value is not None}
+    words = {"enum": list(one.among)} if one.among else {}
+    schema = {"type": one.kind, **limits, **words}
+    return {"name": one.name, "in": "query", "required": False, "description": one.says, "schema": schema}

@@ -1,0 +1,120 @@
+"""What handlers of requests are given: the desk, the engine, the doorkeeper, and who counts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+from slacktide.core.errors import SlacktideError
+from slacktide.journal.state.requests import Answer
+from slacktide.service.access.gate import Doorkeeper
+from slacktide.service.access.limits import Slots
+from slacktide.service.desk import Desk
+from slacktide.service.hub import Hub
+from slacktide.service.metrics import Counts
+from slacktide.service.runner import Runner, is_writable
+from slacktide.service.tasks.asking import Asker
+
+PUMP_S = 0.1
+"""How often the journal is read on for listeners and for those who wait."""
+TIDY_S = 600.0
+"""How often files that no job needs any more are removed."""
+DISK_S = 5.0
+"""How long it is taken as known that the disk takes more."""
+LISTENERS, LISTENERS_EACH = 64, 32
+SENDERS, SENDERS_EACH = 12, 4
+"""Uploads at a time: each is given room on the disk for the largest that it may be."""
+
+
+@dataclass(slots=True)
+class Service:
+    """All parts of a server that handlers need."""
+
+    desk: Desk
+    runner: Runner
+    keeper: Doorkeeper
+    asker: Asker
+    hub: Hub
+    say: Callable[[str], None]
+    counts: Counts = field(default_factory=Counts)
+    listeners: Slots = field(default_factory=lambda: Slots(LISTENERS, LISTENERS_EACH, "listeners"))
+    senders: Slots = field(default_factory=lambda: Slots(SENDERS, SENDERS_EACH, "uploads at a time"))
+    warm_after_s: float | None = None
+    """How long after its start the server has machine code made; None: never."""
+    _disk: tuple[float, bool] = (float("-inf"), True)
+
+    async def pump(self) -> None:
+        """Read the journal on for as long as the server runs."""
+        while True:
+            with contextlib.suppress(OSError, SlacktideError):  # it may be readable later
+                news, seq = await self.desk.run(self.desk.news)
+                if news or seq > self.hub.seq:
+                    self.hub.tell(news, seq)
+            await asyncio.sleep(PUMP_S)
+
+    async def tidy(self) -> None:
+        """Remove files that no job needs any more, again and again."""
+        while True:
+            with contextlib.suppress(OSError, SlacktideError):
+                await self.desk.run(self.desk.tidy)
+            await asyncio.sleep(TIDY_S)
+
+    async def warm_up(self) -> None:
+        """Have the machine code of costly questions made beside the server, at low priority.
+
+        The process reads our pipe, so that it ends with us, however we end.
+        """
+        if self.warm_after_s is None:
+            return
+        await asyncio.sleep(self.warm_after_s)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "slacktide.service.tasks.warm_questions",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    async def answered(self, key: str, wait_s: float) -> Answer | None:
+        """Wait for the answer to a request, at most so long; None where it did not come."""
+        until = time.monotonic() + wait_s
+        while True:
+            seq, answer = self.hub.seq, await self.desk.run(self.desk.answer, key)
+            left = until - time.monotonic()
+            if answer is not None or left <= 0 or self.hub.closed:
+                return answer
+            await self.hub.changed(seq, left)
+
+    def disk_is_writable(self) -> bool:
+        """Whether the disk of the journal takes more, as of a moment ago."""
+        at_s, known = self._disk
+        if time.monotonic() - at_s > DISK_S:
+            known = is_writable(self.desk.path.parent)
+            self._disk = time.monotonic(), known
+        return known
+
+    def without_paths(self, message: str) -> str:
+        """Take the server's own folders out of a message: they are nobody else's business."""
+        return self.desk.paths.out_of(message)
+
+
+@contextlib.asynccontextmanager
+async def pumping(service: Service) -> AsyncIterator[None]:
+    """Read the journal on while the block runs."""
+    tasks = [asyncio.create_task(each) for each in (service.pump(), service.tidy(), service.warm_up())]
+    try:
+        yield
+    finally:
+        service.hub.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await service.asker.close()

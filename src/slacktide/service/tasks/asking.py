@@ -1,0 +1,220 @@
+"""The process that answers costly questions: one at a time, started when needed, ended with the server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections import Counter, OrderedDict
+from typing import Any
+
+from slacktide.app.questions import OutOfMemoryError, Setting
+from slacktide.core.errors import BackendError
+from slacktide.journal.codec.json_types import form
+from slacktide.service.access.limits import TooMuchError
+
+MOST_WAITING, MOST_OF_EACH = 16, 8
+"""Questions in the line, and those of one caller."""
+LINE_BYTES = 64 * 1024 * 1024
+PATIENCE_S = 300.0
+"""How long an answer may take; the first back-test on a machine compiles for half a minute."""
+KEPT = 512
+"""Answers that are remembered."""
+
+
+class AskedError(Exception):
+    """What the process answered instead of an answer."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        super().__init__(told["message"])
+        self.told = told
+
+
+class BusyError(TooMuchError):
+    """So many questions wait that another one would wait for too long."""
+
+    http_status = 503
+    retry_after_s = 5
+
+
+class StoppingError(BusyError):
+    """The server stops, and answers nothing costly any more."""
+
+    def __init__(self) -> None:
+        super().__init__("questions must wait until the server runs again, got one while it stops; ask again")
+
+
+class DiedError(Exception):
+    """The process ended in the middle of an answer."""
+
+
+class Place:
+    """The place of a question in the line, and how far its answer is."""
+
+    def __init__(self, caller: str = "") -> None:
+        """Say who asks."""
+        self.caller, self.turn = caller, asyncio.Event()
+        self.ahead = 0
+        """Questions that come first."""
+        self.done = self.total = 0
+        """Steps of the answer; none while it is not known how many."""
+
+    def hear(self, told: list[int]) -> None:
+        """Take a step into account."""
+        self.done, self.total = told
+
+
+class Asker:
+    """Asks the process, starts it when it is not there, and ends it with us: it reads our pipe."""
+
+    def __init__(self, setting: Setting, patience_s: float = PATIENCE_S) -> None:
+        self._setting, self._patience_s = setting, patience_s
+        self._process: asyncio.subprocess.Process | None = None
+        self._line: list[Place] = []
+        """In the order in which they came."""
+        self._current: Place | None = None
+        self._turn, self._turns = 0, Counter[str]()
+        """How many turns there were, and which was the last of each caller."""
+        self._known: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._stopping = False
+
+    async def ask(
+        self, verb: str, request: dict[str, Any], stamp: object = None, place: Place | None = None
+    ) -> dict[str, Any]:
+        """Return the answer; one that was given before where `stamp` is what it was then.
+
+        `place` hears where the question stands in the line. Raises AskedError with what the process met,
+        BusyError where too many wait, and BackendError where the process fails.
+        """
+        name = json.dumps([verb, request, stamp])
+        if stamp is not None and name in self._known:
+            self._known.move_to_end(name)
+            return self._known[name]
+        if self._stopping:
+            raise StoppingError
+        place = place or Place()
+        own = sum(one.caller == place.caller for one in self._line)
+        if len(self._line) >= MOST_WAITING or own >= MOST_OF_EACH:
+            raise BusyError(
+                f"at most {MOST_WAITING} costly questions may wait, {MOST_OF_EACH} of each caller, got more; "
+                "ask again later"
+            )
+        return await self._in_turn(name, {"verb": verb, "request": request}, stamp, place)
+
+    async def _in_turn(self, name: str, line: dict[str, Any], stamp: object, place: Place) -> dict[str, Any]:
+        self._line.append(place)
+        self._arrange()
+        try:
+            await place.turn.wait()
+            if self._stopping:
+                raise StoppingError
+            if stamp is not None and name in self._known:  # somebody else asked the same meanwhile
+                return self._known[name]
+            found = await self._asked(line, place)
+        finally:
+            self._line.remove(place)
+            self._arrange()
+        if stamp is not None:
+            self._known[name] = found
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        return found
+
+    def _arrange(self) -> None:
+        """Say how many come first, and give the turn to the next where nobody has it.
+
+        Callers take turns: whose turn was longest ago comes first, then who came first.
+        """
+        if self._current not in self._line:
+            self._current = None
+        ahead, turns = 0, Counter(self._turns)
+        waiting = [place for place in self._line if place is not self._current]
+        if self._current is not None:
+            self._current.ahead, ahead = 0, 1
+        while waiting:
+            place = min(waiting, key=lambda one: turns[one.caller])
+            waiting.remove(place)
+            place.ahead, turns[place.caller] = ahead, self._turn + ahead + 1
+            if self._current is None:
+                self._give_turn(place)
+            ahead += 1
+
+    def _give_turn(self, place: Place) -> None:
+        self._turn += 1
+        self._current, self._turns[place.caller] = place, self._turn
+        place.turn.set()
+
+    def stop(self) -> None:
+        """Answer nothing any more: whoever waits is told so at once."""
+        self._stopping = True
+        for place in self._line:
+            place.turn.set()
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    async def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            process.kill()
+            await process.wait()
+
+    async def _asked(self, line: dict[str, Any], place: Place) -> dict[str, Any]:
+        try:
+            told = await asyncio.wait_for(self._exchange(line, place), self._patience_s)
+        except TimeoutError as error:
+            raise BackendError(
+                f"a question must be answered in {self._patience_s:g} s, got no answer; ask for less"
+            ) from error
+        except (DiedError, OSError, ValueError) as error:
+            if self._stopping:
+                raise StoppingError from error
+            raise BackendError(
+                "the process that answers questions must run until it has answered, but it ended; ask again, "
+                "and if it ends again, ask for less"
+            ) from error
+        if "error" in told:
+            raise AskedError(told["error"])
+        found: dict[str, Any] = told["answer"]
+        return found
+
+    async def _exchange(self, line: dict[str, Any], place: Place) -> Any:
+        """Send a question and return what comes back; where that is broken off, the process is ended.
+
+        Otherwise an answer that comes late would be taken for the next one's.
+        """
+        whole = False
+        try:
+            process = await self._living()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(line).encode() + b"\n")
+            await process.stdin.drain()
+            while raw := await process.stdout.readline():
+                told = json.loads(raw)
+                if "progress" not in told:
+                    # One that ran out of memory may hold much of it still.
+                    whole = told.get("error", {}).get("kind") != OutOfMemoryError.__name__
+                    return told
+                place.hear(told["progress"])
+            raise DiedError
+        finally:
+            if not whole:
+                await self.close()
+
+    async def _living(self) -> asyncio.subprocess.Process:
+        if self._process is None or self._process.returncode is not None:
+            self._process = await self._started()
+            if self._stopping:  # it was asked for meanwhile
+                raise DiedError
+        return self._process
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "slacktide.service.tasks.questions",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
+        )  # fmt: skip
+        assert process.stdin is not None
+        kind = form(Setting)
+        process.stdin.write(kind.text(kind.plain(self._setting)).encode() + b"\n")
+        return process

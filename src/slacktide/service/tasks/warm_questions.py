@@ -1,0 +1,56 @@
+"""Have the machine code of plans and back-tests made before anybody asks for one.
+
+Started by a server with `python -m slacktide.service.tasks.warm_questions`: the first time on a machine it
+compiles for a minute or two, at low priority, and leaves the code on disk for the process that answers
+questions. It ends with its input, so it never outlives the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from slacktide.app.questions import Setting
+from slacktide.service.tasks.questions import answer
+
+JOB = """\
+name: warm-up
+resources: {accelerators: "H100:1..4"}
+work: 6 gpu-hours
+deadline: 4h
+restart: 6m
+checkpoint: {every: 10m}
+market: synthetic:h100?days=4&slot=30m
+"""
+QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("plan", {"text": JOB}),
+    ("backtest", {"text": JOB, "starts": 40}),
+)
+"""As many starts as are run compiled."""
+
+
+def warm_up() -> None:
+    """Answer a question of each kind, for nobody; what goes wrong will be said to who asks."""
+    with tempfile.TemporaryDirectory(prefix="slacktide-") as folder:
+        setting = Setting(journal=str(Path(folder, "none.db")))
+        for verb, request in QUESTIONS:
+            with contextlib.suppress(Exception):
+                answer(setting, verb, request)
+
+
+def end_with_input() -> None:
+    """End this process when its input does."""
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(OSError):
+        os.nice(15)
+    threading.Thread(target=end_with_input, daemon=True).start()
+    warm_up()

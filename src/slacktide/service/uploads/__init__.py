@@ -1,0 +1,4 @@
+"""Jobs that come over the network: their files, kept and removed.
+
+Begin with `uploads`.
+"""

@@ -1,0 +1,343 @@
+"""Jobs that come over the network: their files, and what a job file may not ask of the server.
+
+The client resolves variables, secrets and files, and sends them. So a job file is checked before it enters
+the journal: nothing in it may make the server read a file, a variable or a module of its own for others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import stat
+import threading
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from slacktide.app.jobs.submission import FleetText, Submission, check_runnable
+from slacktide.app.markets.market import MarketSpec
+from slacktide.backends.machines.pack import MOST_BYTES
+from slacktide.core.errors import BackendError, FileError, InputError, SlacktideError, shown
+from slacktide.core.files import make_private_folder, write_private
+from slacktide.core.own_class import Spec, is_place
+from slacktide.engine.job.launch_spec import UPLOADS
+from slacktide.files.foreign import code_named, file_named
+from slacktide.files.job import JobFile, parse_job
+from slacktide.files.redact import with_class, without_secrets
+from slacktide.journal.events import Sight, SubmissionAsked
+from slacktide.service.uploads.shelf import Shelf
+
+SYNTHETIC = "synthetic"
+MOST_UNPACKED_BYTES = 4 * MOST_BYTES
+MOST_FILES = 20_000
+MOST_KEPT_BYTES = 20 * MOST_BYTES
+"""All working folders that wait for their submission."""
+KEPT_S = 24 * 3600.0
+"""How long a working folder may wait for its submission."""
+MARKET_BYTES = 32 << 20
+"""Of a market that is sent with a question, packed: some millions of quotes."""
+MARKET_KEPT_S = 3600.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_FOLDER = re.compile(r"[0-9a-f]{24}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitRequest:
+    """A job to be run, as a client sends it: all that the job needs from the client's machine is in it."""
+
+    text: str
+    """The job file."""
+    name: str = "job.yaml"
+    """The job file's name, for messages and for the job's name where it says none."""
+    envs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values of variables that the job file only names."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values of the job's secrets; they are kept in private files until the job is over."""
+    policy: str | None = None
+    """The policy as JSON: a name, or an object with a name and its parameters; None: the server's choice."""
+    pool: str | None = None
+    sight: Sight = "feed"
+    job_class: str = ""
+    """The job's class in the server's fleet."""
+    workdir: str = ""
+    """SHA-256 of the zipped working folder, sent before; empty: the job needs no files."""
+
+
+class Uploads:
+    """Keeps working folders that were sent, and makes a folder of its own for every job that comes."""
+
+    def __init__(self, runs: Path, fleet: FleetText | None = None) -> None:
+        """Name the folder of a journal's runs, made with the first upload, and the server's fleet."""
+        self._fleet = fleet
+        self.folder = runs / UPLOADS
+        self.zips = Shelf(
+            folder=self.folder / ".zips",
+            what="working folders",
+            most_bytes=MOST_BYTES,
+            most_kept_bytes=MOST_KEPT_BYTES,
+            kept_s=KEPT_S,
+        )
+        self.markets = markets_of(runs)
+        self._lock = threading.Lock()
+        """Held while a folder is taken for a job, or taken away."""
+
+    def is_same(self, request: SubmitRequest, text: str) -> bool:
+        """Whether a text of the journal is that of a request, as it was asked or as it was taken in."""
+        asked = dataclasses.replace(request, text=without_secrets(request.text))
+        with contextlib.suppress(SlacktideError):
+            return text in (asked.text, whole_text(asked, None), whole_text(asked, self._fleet))
+        return False
+
+    def submission(self, request: SubmitRequest, key: str) -> Submission:
+        """Put the files of a job in their place, and return what is to be asked of the controller.
+
+        Asked again with the same key it is the same folder. Raises InputError or InfeasibleError for a job
+        that cannot be run, or that asks for what is not its user's.
+        """
+        file = checked(request, self._fleet)
+        folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:24]
+        self._lay_out(folder, file, request)
+        path = str(folder / request.name)
+        envs = {name: request.envs[name] for name, value in file.envs.items() if value is None}
+        own = {name: value for name, value in file.secrets.items() if value is not None}
+        return Submission(
+            file=dataclasses.replace(file, path=path, secrets=dict.fromkeys(file.secrets)),
+            text=without_secrets(request.text),
+            envs={**envs, **own, **{name: request.secrets[name] for name in file.secrets if name not in own}},
+            policy=policy_spec(request.policy),
+            market=MarketSpec(pool=request.pool or None),
+            key=key,
+            sight=request.sight,
+        )
+
+    def _lay_out(self, folder: Path, file: JobFile, request: SubmitRequest) -> None:
+        """Make the folder of a job, whole or not at all."""
+        with self._lock, contextlib.suppress(FileNotFoundError):
+            os.utime(folder)  # it is new again, so that nobody takes it for one that was left behind
+            return
+        draft = folder.with_name(f".{folder.name}-{os.urandom(4).hex()}")
+        try:
+            self._fill(draft, file, request)
+            os.rename(draft, folder)
+        except (OSError, FileError) as error:
+            if not folder.is_dir():  # nobody sent the same at the same time
+                cause = error if isinstance(error, OSError) else error.__cause__
+                reason = getattr(cause, "strerror", None) or "an error"
+                raise BackendError(
+                    f"the disk of the server must take the files of a job, got: {reason}; tell its operator"
+                ) from error
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _fill(self, folder: Path, file: JobFile, request: SubmitRequest) -> None:
+        make_private_folder(folder)
+        if request.workdir:
+            if not self.zips.has(request.workdir):
+                raise InputError(
+                    "the working folder must be sent before the job, got none of that SHA-256; "
+                    "PUT it to /api/v1/uploads/SHA256 first"
+                )
+            unpack(self.zips.path(request.workdir).read_bytes(), folder / (file.workdir or "."))
+        write_private(folder / request.name, without_secrets(request.text).encode())
+
+    def folders(self) -> list[str]:
+        """List the folders of jobs, whatever became of them."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(one.name for one in self.folder.iterdir() if _FOLDER.fullmatch(one.name))
+
+    def age_s(self, folder: str, now_s: float) -> float:
+        """Return how long ago a folder was made, or asked for again; no time for one that is gone."""
+        try:
+            return now_s - (self.folder / folder).stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+    def remove(self, folder: str, older_than_s: float, now_s: float) -> None:
+        """Remove a folder of a job, unless somebody just asked for it again.
+
+        It is renamed first: what is left of it after a kill is removed by `sweep`.
+        """
+        gone = self.folder / f".gone-{folder}-{os.urandom(4).hex()}"
+        with self._lock:
+            if self.age_s(folder, now_s) <= older_than_s:
+                return
+            os.rename(self.folder / folder, gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def sweep(self, now_s: float) -> None:
+        """Remove what a kill left half made or half removed, and zips that nobody came back for."""
+        for shelf in (self.zips, self.markets):
+            shelf.tidy(now_s)
+        for one in self.folder.glob(".*-*") if self.folder.is_dir() else ():
+            if one.name.startswith(".gone-") or self.age_s(one.name, now_s) > KEPT_S:
+                shutil.rmtree(one, ignore_errors=True)
+
+    def drop(self, key: str) -> None:
+        """Remove the folder of a job that was not taken in."""
+        shutil.rmtree(self.folder / hashlib.sha256(key.encode()).hexdigest()[:24], ignore_errors=True)
+
+
+def is_alike(request: SubmitRequest, asked: SubmissionAsked) -> bool:
+    """Whether a request asks for the policy, the pool and the like that were asked for before."""
+    before = json.loads(asked.policy) if asked.policy else None
+    now = policy_spec(request.policy), request.pool or "", request.sight, request.job_class
+    return now == (before, asked.pool, asked.sight, asked.job_class)
+
+
+def markets_of(runs: Path) -> Shelf:
+    """Return where markets wait that were sent with questions, among the files of a journal's runs."""
+    return Shelf(
+        folder=runs / UPLOADS / ".markets",
+        what="markets",
+        most_bytes=MARKET_BYTES,
+        most_kept_bytes=16 * MARKET_BYTES,
+        kept_s=MARKET_KEPT_S,
+    )
+
+
+def whole_text(request: SubmitRequest, fleet: FleetText | None) -> str:
+    """Return a job file as the controller will read it: with the class of the request, and what that says."""
+    text = with_class(request.text, request.job_class) if request.job_class else request.text
+    return text if fleet is None else fleet.completed(text)
+
+
+def checked(request: SubmitRequest, fleet: FleetText | None = None) -> JobFile:
+    """Read a job file of somebody else; raises InputError where it asks for what is not theirs."""
+    if not _NAME.fullmatch(request.name):
+        raise InputError(
+            "the name of a job file must be at most 63 letters, digits, dots and dashes, got "
+            f"{shown(request.name)}"
+        )
+    check_policy(code_named(request.text, request.name))  # and that it is YAML at all
+    file = parsed(whole_text(request, fleet), request.name)
+    check_runnable(file)
+    check_policy(request.policy)
+    _check_workdir(file)
+    for what, names, given in (
+        ("variable", [name for name, value in file.envs.items() if value is None], request.envs),
+        ("secret", [name for name, value in file.secrets.items() if value is None], request.secrets),
+    ):
+        for name in names:
+            if name not in given:
+                raise InputError(
+                    f"{what} {name} must come with the job, got none: a server does not look for it"
+                )
+    return file
+
+
+def parsed(text: str, name: str, *, market_sent: bool = False) -> JobFile:
+    """Read the text of a job file of somebody else, without loading code or opening a file that it names.
+
+    It may name a market that is a file only where that was sent, too.
+    """
+    check_policy(code_named(text, name))
+    if file_named(text, name):
+        raise InputError(
+            f"{name}: a job for a server must say its speedup itself, got a CSV file; write "
+            "speedup: {table: {1: 1, 2: 1.9}}, or send it with the command line, which does so"
+        )
+    file = parse_job(text, path=name)
+    if not market_sent:
+        check_market(file.market, name)
+    return file
+
+
+def check_market(named: str | None, place: str) -> None:
+    """Raise InputError for a market that is a file, which would be one of the server's."""
+    parts = [] if named is None else named.split(",")
+    if any(part.strip().split(":")[0] != SYNTHETIC for part in parts):
+        raise InputError(
+            f"{place}: a job for a server must leave its market to the server, or name a synthetic one, "
+            "got a file; remove 'market'"
+        )
+
+
+def check_policy(written: str | None) -> None:
+    """Raise InputError for a policy whose code would be loaded into the server."""
+    if any(is_place(word) for word in _words(policy_spec(written))):
+        raise InputError(
+            f"the policy of a job for a server must be a registered one, got {shown(written)}; "
+            "`slacktide policies` lists them, and the operator may install more"
+        )
+
+
+def _words(tree: object) -> Iterator[object]:
+    """Yield all names and values in a policy, however deep."""
+    if isinstance(tree, Mapping):
+        for name, value in tree.items():
+            yield name
+            yield from _words(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _words(value)
+    else:
+        yield tree
+
+
+def _check_workdir(file: JobFile) -> None:
+    place = PurePosixPath(file.workdir or ".")
+    if place.is_absolute() or ".." in place.parts:
+        raise InputError(
+            f"{file.path}: workdir must be below the job file's folder for a server, got {shown(str(place))}"
+        )
+
+
+def policy_spec(text: str | None) -> Spec | None:
+    """Return a policy that was sent, as JSON or as a bare name; raises InputError for anything else."""
+    if not text:
+        return None
+    try:
+        spec = json.loads(text)
+    except (ValueError, RecursionError):
+        spec = text  # a bare name
+    if not (isinstance(spec, str) or (isinstance(spec, dict) and len(spec) == 1)):
+        raise InputError(
+            f"a policy must be a name, or an object of one name and its parameters, got {text:.60}"
+        )
+    return spec
+
+
+def unpack(content: bytes, folder: Path) -> None:
+    """Unpack a zipped working folder; raises InputError for one with links, ways out or too much in it."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            _check_archive(archive)
+            for entry in archive.infolist():
+                _write(archive, entry, folder)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+        raise InputError(f"a working folder must be an intact zip file, got: {error}") from error
+
+
+def _check_archive(archive: zipfile.ZipFile) -> None:
+    entries = archive.infolist()
+    if len(entries) > MOST_FILES or sum(one.file_size for one in entries) > MOST_UNPACKED_BYTES:
+        raise InputError(
+            f"a working folder must have at most {MOST_FILES} files and {MOST_UNPACKED_BYTES >> 20} MB, "
+            "got more"
+        )
+    for one in entries:
+        path, mode = PurePosixPath(one.filename), one.external_attr >> 16
+        if path.is_absolute() or ".." in path.parts or "\\" in one.filename or stat.S_ISLNK(mode):
+            raise InputError(
+                f"a working folder must hold plain files below it, got {shown(one.filename)}; leave it out"
+            )
+
+
+def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path) -> None:
+    target = folder / entry.filename
+    if entry.is_dir():
+        make_private_folder(target)
+        return
+    make_private_folder(target.parent)
+    with archive.open(entry) as source, open(target, "wb") as out:
+        shutil.copyfileobj(io.BytesIO(source.read(entry.file_size + 1)[: entry.file_size]), out)
+    target.chmod(0o600 | (entry.external_attr >> 16) & 0o100)

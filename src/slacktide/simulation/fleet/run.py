@@ -1,0 +1,338 @@
+"""A fleet on one market under any allocator, from event to event and exactly.
+
+At every border of the market's slots pools take back the spot that they no longer offer; then the allocator
+is asked about all jobs, as it is when a job comes or ends. Where it makes promises it is asked first whether
+a job can be taken in. What is wanted is cut to what is there, so spot is never sold twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slacktide.allocators.site.kinds import Kinds, Lives, work_of
+from slacktide.allocators.view import (
+    Admitting,
+    Allocator,
+    AnyAllocator,
+    FleetView,
+    Money,
+    Pricing,
+    Standing,
+    Wanted,
+    begin,
+)
+from slacktide.budget.allowance import Spending
+from slacktide.core.arrays import Ints
+from slacktide.core.compiled import compiled
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Reason, Refusal
+from slacktide.results.fleets.fleet import FleetRun, Held, Moments
+from slacktide.simulation.fleet import kernel
+from slacktide.simulation.fleet.kernel import Offer, Orders, Sums
+from slacktide.simulation.fleet.scene import FleetScene
+from slacktide.simulation.fleet.views import Pasts, View, orders_of
+
+Progress = Callable[[int, int], None]
+Watch = Callable[[FleetView, Orders], None]
+
+PATIENCE_SLOTS = 200_000
+"""After this many slots beyond the last arrival a run is given up: jobs wait that nobody will serve."""
+IDLE_SLOTS = 2_000
+"""So is one in which nothing was held for this many slots after the last arrival."""
+
+
+def run_fleet(
+    scene: FleetScene,
+    allocator: AnyAllocator,
+    *,
+    name: str = "",
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    plain: bool = False,
+    keep: bool = False,
+    stop_hours: float = math.inf,
+) -> FleetRun:
+    """Run the jobs of a fleet under an allocator until all have ended, or until a time.
+
+    `watch` is called with every view and what was decided on it; `plain` runs the kernel's source without
+    compiling it; `keep` keeps every stretch and every reason. A job that nobody serves for very long after
+    the last arrival is left unfinished.
+    """
+    run = _Run(scene, begin(allocator, scene.fleet), plain, watch, keep, stop_hours)
+    run.go(progress)
+    return run.result(name)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The state of one run."""
+
+    scene: FleetScene
+    allocator: Allocator
+    plain: bool
+    watch: Watch | None
+    keep: bool
+    stop_hours: float
+    kinds: Kinds = field(init=False)
+    lives: Lives = field(init=False)
+    orders: Orders = field(init=False)
+    sums: Sums = field(init=False)
+    pasts: Pasts = field(init=False)
+    view: View = field(init=False)
+    offer: Offer = field(init=False)
+    spending: Spending = field(default_factory=Spending)
+    active: list[int] = field(default_factory=list)
+    refused: dict[int, Refusal] = field(default_factory=dict)
+    moments: list[tuple[float, ...]] = field(default_factory=list)
+    stretches: list[tuple[Any, ...]] = field(default_factory=list)
+    reasons: list[tuple[float, int, Reason]] = field(default_factory=list)
+    now_hours: float = 0.0
+    slot: int = -1
+    came: int = 0
+    idle_slots: int = 0
+    most_spent_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        scene, count = self.scene, len(self.scene.members)
+        self.kinds, self.lives = scene.kinds, scene.lives()
+        self.orders = Orders(self.lives.pool.copy(), *np.zeros((2, count), dtype=np.int64))
+        self.sums = Sums.empty(count)
+        self.pasts = Pasts(scene)
+        self.view = View(scene, self.lives, self.pasts)
+
+    def go(self, progress: Progress | None) -> None:
+        """Go from slot to slot until all jobs are done."""
+        total = len(self.scene.members)
+        while (self.came < total or self.active) and self.now_hours < self.stop_hours:
+            if self.came == total and not self._goes_on():
+                return
+            self._begin_slot()
+            self._live_slot()
+            if progress and self.slot % 50 == 0:
+                progress(self.came - len(self.active), total)
+
+    def _goes_on(self) -> bool:
+        """Whether anything can be expected to happen yet."""
+        holds = any(self.orders.spot_gpus[self.active]) or any(self.orders.on_demand_gpus[self.active])
+        self.idle_slots = 0 if holds else self.idle_slots + 1
+        late = self.slot - self.scene.hours / self.scene.slot_hours
+        return self.idle_slots <= IDLE_SLOTS and late <= PATIENCE_SLOTS
+
+    # ---------------------------------------------------------------- time
+
+    def _begin_slot(self) -> None:
+        """Let the market change: what it no longer offers is gone."""
+        self.slot += 1
+        self.now_hours = self.slot * self.scene.slot_hours
+        scene = self.scene
+        at = self.slot % len(scene.quotes.spot_usd) if scene.again else self.slot
+        self.offer = scene.quotes.at(at)
+        self.pasts.append(self.offer)
+        if self.active:
+            self._fn("take_back")(self._active(), self.kinds, self.lives, self.orders, self.sums, self.offer)
+
+    def _live_slot(self) -> None:
+        """Live through a slot, from event to event; the allocator is asked at its beginning and at each."""
+        ends = (self.slot + 1) * self.scene.slot_hours
+        self._arrive()
+        self._decide()
+        self._note()
+        while True:
+            renewal = self._renewal()
+            ended = self._pass(min(ends, self._next_arrival(), renewal))
+            if self.now_hours >= ends - TIME_TOLERANCE_HOURS:
+                return
+            if self._arrive() or ended or self.now_hours >= renewal - TIME_TOLERANCE_HOURS:
+                self._decide()
+
+    def _next_arrival(self) -> float:
+        members = self.scene.members
+        return members[self.came].submitted_hours if self.came < len(members) else math.inf
+
+    def _renewal(self) -> float:
+        return self.scene.allowance.period(self.now_hours).until_hours
+
+    def _pass(self, until_hours: float) -> bool:
+        """Let time pass up to the next end of a job, at most to a time; return whether a job ended."""
+        if not self.active:
+            self.now_hours = until_hours
+            return False
+        active = self._active()
+        ends = self._fn("next_end")(active, self.kinds, self.lives, self.orders, self.now_hours, until_hours)
+        # An end this close to the border is the border's: the job ends in time, by the same tolerance.
+        until = until_hours if ends >= until_hours - TIME_TOLERANCE_HOURS else ends
+        before = self._before(active)
+        spent, ended = self._fn("pass_time")(
+            active, self.kinds, self.lives, self.orders, self.sums, self.offer, self.slot,
+            self.scene.slot_hours, self.now_hours, until - self.now_hours,
+        )  # fmt: skip
+        self._spend(until, spent)
+        self._kept(active, before)
+        self.now_hours = until
+        if ended:
+            done = (self.sums.finish_hours < np.inf) | (self.sums.stopped > 0)
+            self.active = [job for job in self.active if not done[job]]
+        return bool(ended)
+
+    def _spend(self, until_hours: float, usd: float) -> None:
+        """Take in what was spent; a stretch belongs to the period in which it began."""
+        period = self.scene.allowance.period(self.now_hours)
+        self.spending.add(min(until_hours, period.until_hours), usd)
+        if period.budget_usd < math.inf:
+            spent = self.spending.since(period.since_hours)
+            self.most_spent_share = max(self.most_spent_share, spent / period.budget_usd)
+
+    # ---------------------------------------------------------------- decisions
+
+    def _arrive(self) -> bool:
+        """Take in the jobs that have come by now; return whether any was taken in."""
+        present = len(self.active)
+        while self._next_arrival() <= self.now_hours + TIME_TOLERANCE_HOURS:
+            job, self.came = self.came, self.came + 1
+            refusal = self._refusal(job)
+            if refusal is None:
+                self.active.append(job)
+            else:
+                self.refused[job] = refusal
+        return len(self.active) > present
+
+    def _refusal(self, job: int) -> Refusal | None:
+        if not isinstance(self.allocator, Admitting):
+            return None
+        return self.allocator.admit(self._view([*self.active, job]))
+
+    def _decide(self) -> None:
+        if not self.active:
+            return
+        view = self._view(self.active)
+        decision = self.allocator.decide(view)
+        wanted = orders_of(decision, view)
+        if self.watch:
+            self.watch(view, wanted)
+        if self.keep:
+            self._explain(decision, wanted)
+        self._fn("settle")(
+            self._active(), self.kinds, self.lives, self.orders, wanted, self.offer,
+            self.scene.on_demand_gpus, self.now_hours,
+        )  # fmt: skip
+
+    def _view(self, active: Sequence[int]) -> FleetView:
+        return self.view.at(self.now_hours, self.slot, self.offer, active, self._money())
+
+    def _money(self) -> Money:
+        period = self.scene.allowance.period(self.now_hours)
+        return Money(
+            budget_usd=period.budget_usd,
+            spent_usd=self.spending.since(period.since_hours),
+            usd_per_hour=self.scene.allowance.usd_per_hour,
+            since_hours=period.since_hours,
+            until_hours=period.until_hours,
+            ever_usd=self.spending.total_usd,
+        )
+
+    # ---------------------------------------------------------------- what is kept
+
+    def _note(self) -> None:
+        """Write down where the fleet stands at the beginning of a slot."""
+        standing = self.allocator.standing if isinstance(self.allocator, Pricing) else Standing()
+        orders, active = self.orders, self.active
+        spot, on_demand = orders.spot_gpus[active], orders.on_demand_gpus[active]
+        period = self.scene.allowance.period(self.now_hours)
+        self.moments.append(
+            (
+                self.now_hours,
+                self.spending.since(period.since_hours),
+                standing.reserved_usd,
+                standing.usd_per_job_hour,
+                int((spot + on_demand == 0).sum()),
+                len(active),
+                int(spot.sum()),
+                int(on_demand.sum()),
+                int(self.offer.spot_gpus.sum()),
+            )
+        )
+
+    def _before(self, active: Ints) -> tuple[Any, ...]:
+        if not self.keep:
+            return ()
+        orders, sums = self.orders, self.sums
+        columns = (orders.pool, orders.spot_gpus, orders.on_demand_gpus, self.lives.cost_usd)
+        return (
+            *(column[active] for column in columns),
+            sums.pause_gpu_hours[active],
+            sums.held_hours[active],
+        )
+
+    def _kept(self, active: Ints, before: tuple[Any, ...]) -> None:
+        if not before:
+            return
+        pool, spot, on_demand, cost, pause, held = before
+        hours = self.sums.held_hours[active] - held
+        gpus = np.maximum(spot + on_demand, 1)
+        rows = hours > 0
+        count = len(active)
+        columns = (
+            active, np.full(count, self.slot), np.full(count, self.now_hours), self.now_hours + hours, pool,
+            spot, on_demand, self.lives.cost_usd[active] - cost,
+            (self.sums.pause_gpu_hours[active] - pause) / gpus,
+        )  # fmt: skip
+        self.stretches.append(tuple(column[rows] for column in columns))
+
+    def _explain(self, decision: object, wanted: Orders) -> None:
+        if not (isinstance(decision, Wanted) and decision.why):
+            return
+        lives = self.lives
+        for place, job in enumerate(self.active):
+            new = wanted.pool[place], wanted.spot_gpus[place], wanted.on_demand_gpus[place]
+            if new != (lives.pool[job], lives.spot_gpus[job], lives.on_demand_gpus[job]):
+                self.reasons.append((self.now_hours, job, decision.why(place)))
+
+    def _fn(self, name: str) -> Callable[..., Any]:
+        function: Callable[..., Any] = getattr(kernel, name)
+        return function if self.plain else compiled(function)
+
+    def _active(self) -> Ints:
+        return np.array(self.active, dtype=np.int64)
+
+    def result(self, name: str) -> FleetRun:
+        """Sum the run up."""
+        lives, sums = self.lives, self.sums
+        columns = np.array(self.moments).reshape(-1, len(Moments._fields)).T
+        whole = {"waiting", "present", "spot_gpus", "on_demand_gpus", "offered_gpus"}
+        made: Iterable[Any] = (
+            column.astype(np.int64) if field in whole else column
+            for field, column in zip(Moments._fields, columns, strict=True)
+        )
+        return FleetRun(
+            policy=name,
+            submitted_hours=lives.submitted_hours,
+            deadline_hours=lives.deadline_hours,
+            hard=np.isfinite(lives.deadline_hours) & (lives.worthless_hours <= lives.deadline_hours),
+            kind=lives.kind,
+            work_gpu_hours=work_of(self.kinds, lives),
+            finish_hours=sums.finish_hours,
+            cost_usd=lives.cost_usd,
+            on_demand_usd=sums.on_demand_usd,
+            spot_gpu_hours=sums.spot_gpu_hours,
+            on_demand_gpu_hours=sums.on_demand_gpu_hours,
+            pause_gpu_hours=sums.pause_gpu_hours,
+            losses=sums.losses,
+            starts=sums.starts,
+            refused=self.refused,
+            moments=Moments(*made),
+            most_spent_share=self.most_spent_share,
+            held=self._held(),
+            reasons=self.reasons,
+        )
+
+    def _held(self) -> Held | None:
+        if not self.keep:
+            return None
+        if not self.stretches:
+            nothing: Iterable[Any] = (np.zeros(0) for _ in Held._fields)
+            return Held(*nothing)
+        return Held(*(np.concatenate(column) for column in zip(*self.stretches, strict=True)))

@@ -1,0 +1,257 @@
+"""What a fleet is simulated on: its jobs, the market that they share, and its money."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.allocators.site.kinds import Kinds, Lives, kinds_of
+from slacktide.budget.allowance import Allowance
+from slacktide.budget.fleet import Fleet
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.errors import InputError
+from slacktide.core.types import UNLIMITED_GPUS, Job, Phase
+from slacktide.market.base import Market, Pool
+from slacktide.policies.view import Places
+from slacktide.simulation.fleet.kernel import Offer
+from slacktide.simulation.roaming import Ground
+
+ANY_GPU = "GPU"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A job of a fleet: when it comes, what it is like, and what is its own of that."""
+
+    submitted_hours: float
+    """On the clock of the run."""
+    template: Job
+    """What it shares with its class; work, deadline and value are those of the class where it has none."""
+    work_gpu_hours: float | None = None
+    deadline_hours: float | None = None
+    """From its submission; infinite: none."""
+    value_usd: float | None = None
+    weight: float = 1.0
+    patience_hours: float = math.nan
+    """How long it may go without GPUs before it rents on demand; not a number: as the allocator thinks."""
+    name: str = ""
+    kind: str = ""
+    """Its class."""
+    owner: str = ""
+
+    @property
+    def work(self) -> float:
+        """All its work, in GPU-hours."""
+        return self.template.work_gpu_hours if self.work_gpu_hours is None else self.work_gpu_hours
+
+    @property
+    def due_hours(self) -> float:
+        """Hours from its submission to its deadline; infinite without one."""
+        return self.template.deadline_hours if self.deadline_hours is None else self.deadline_hours
+
+    @property
+    def hard(self) -> bool:
+        """Whether being late is a failure."""
+        return self.due_hours < math.inf and self.worthless_hours <= self.due_hours
+
+    @property
+    def worthless_hours(self) -> float:
+        """When its result is worth nothing, from its submission: as much later as its class says."""
+        late = self.template.worthless_after_hours
+        if late is None or self.due_hours == math.inf:
+            return self.due_hours
+        own = self.template.deadline_hours
+        return self.due_hours * (late / own if own < math.inf else 1.0)
+
+    @property
+    def job(self) -> Job:
+        """The job as its own file would describe it."""
+        size = self.work / self.template.work_gpu_hours
+        phases = tuple(Phase(one.work_gpu_hours * size, one.speedup) for one in self.template.parts)
+        late = self.worthless_hours if self.worthless_hours > self.due_hours else None
+        value = self.template.value_usd if self.value_usd is None else self.value_usd
+        return replace(
+            self.template,
+            name=self.name or self.template.name,
+            phases=phases,
+            deadline_hours=self.due_hours,
+            worthless_after_hours=late,
+            value_usd=value,
+        )
+
+
+class Quotes(NamedTuple):
+    """What every pool offers in each slot from the start of a run on: [slot, pool]."""
+
+    spot_usd: Floats
+    on_demand_usd: Floats
+    spot_gpus: Ints
+    on_demand_gpus: Ints
+
+    def at(self, slot: int) -> Offer:
+        """Return what is offered in a slot; after the last one only on demand, at its last price."""
+        if slot < len(self.spot_usd):
+            return Offer(
+                self.spot_usd[slot], self.on_demand_usd[slot], self.spot_gpus[slot], self.on_demand_gpus[slot]
+            )
+        last = len(self.spot_usd) - 1
+        none = np.zeros_like(self.spot_gpus[last])
+        return Offer(self.spot_usd[last], self.on_demand_usd[last], none, none + UNLIMITED_GPUS)
+
+
+@dataclass(frozen=True, eq=False)
+class FleetScene:
+    """The jobs of a fleet in the order of their submission, on a market, from one of its slots on.
+
+    Slots are those of the market's first pool. Raises InputError when there is no job, or where one cannot
+    be in any pool.
+    """
+
+    market: Market
+    members: tuple[Member, ...]
+    allowance: Allowance = field(default_factory=Allowance)
+    start: int = 0
+    """The slot of the first pool in which the run begins; what lies before is known as the past."""
+    again: bool = False
+    """Whether the market begins anew after its end; otherwise only on demand is left then."""
+    gpu: str = ANY_GPU
+    """The GPU type of jobs that name none."""
+    fleet: Fleet | None = None
+    """The classes of the fleet, where it has any, in the order in which their first jobs come."""
+    on_demand_gpus: int = UNLIMITED_GPUS
+    """How many on-demand GPUs all jobs may hold at a time."""
+
+    def __post_init__(self) -> None:
+        if not self.members:
+            raise InputError("a fleet must have at least one job to be simulated, got none")
+        hours = [one.submitted_hours for one in self.members]
+        if min(hours) < 0 or any(later < before for before, later in pairwise(hours)):
+            raise InputError("jobs of a fleet must come in the order of their submission, from hour 0 on")
+        if not 0 <= self.start < len(self.pools[0]):
+            raise InputError(f"the first slot must be in 0..{len(self.pools[0]) - 1}, got {self.start}")
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """The pools of the market."""
+        return self.market.pools
+
+    @property
+    def slot_hours(self) -> float:
+        """How long a slot is."""
+        return self.pools[0].slot_hours
+
+    @property
+    def hours(self) -> float:
+        """The time over which jobs come."""
+        return self.members[-1].submitted_hours
+
+    @cached_property
+    def templates(self) -> tuple[Job, ...]:
+        """The kinds of jobs, each once."""
+        return tuple({id(one.template): one.template for one in self.members}.values())
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """The tables of the kinds."""
+        grounds = [self.ground(kind) for kind in range(len(self.templates))]
+        return kinds_of([one.places for one, _ in grounds], [at for _, at in grounds], len(self.pools))
+
+    @cached_property
+    def _grounds(self) -> dict[int, tuple[Ground, list[int]]]:
+        return {}
+
+    def ground(self, kind: int) -> tuple[Ground, list[int]]:
+        """Return where jobs of a kind may be, and which of the site's pools these are."""
+        if kind not in self._grounds:
+            names = [pool.name for pool in self.pools]
+            ground = Ground.of(self.templates[kind], self.gpu, self.market)
+            self._grounds[kind] = ground, [names.index(pool.name) for pool in ground.pools]
+        return self._grounds[kind]
+
+    @cached_property
+    def _own_places(self) -> dict[int, Places]:
+        return {}
+
+    def places(self, number: int) -> Places:
+        """Return a job as it is in each of its pools, with its own work and deadline."""
+        if number not in self._own_places:
+            job = self.members[number].job
+            self._own_places[number] = Ground.of(job, self.gpu, self.market).places
+        return self._own_places[number]
+
+    @cached_property
+    def quotes(self) -> Quotes:
+        """What is offered from the start on; once round where the market begins anew."""
+        slots = len(self.pools[0]) if self.again else len(self.pools[0]) - self.start
+        columns = [_columns(pool, self.pools[0], self.start, slots, self.again) for pool in self.pools]
+        return Quotes(
+            *(np.ascontiguousarray(np.stack(column, axis=1)) for column in zip(*columns, strict=True))
+        )
+
+    def lives(self) -> Lives:
+        """Return the jobs as columns, before anything has happened to them."""
+        number = {id(job): place for place, job in enumerate(self.templates)}
+        kind = np.array([number[id(one.template)] for one in self.members], dtype=np.int64)
+        work = np.array([one.work for one in self.members])
+        submitted = np.array([one.submitted_hours for one in self.members])
+        due, late = (
+            np.array([getattr(one, name) for one in self.members])
+            for name in ("due_hours", "worthless_hours")
+        )
+        ends = self.kinds.phase_share[kind] * work[:, None]
+        nothing = np.zeros((7, len(work)))
+        return Lives(
+            kind=kind,
+            safe_kind=kind,
+            said_kind=kind,
+            measure_gpus=np.zeros((len(work), len(self.pools)), dtype=np.int64),
+            ends_gpu_hours=np.ascontiguousarray(ends),
+            submitted_hours=submitted,
+            deadline_hours=submitted + due,
+            worthless_hours=submitted + late,
+            value_usd=np.array(
+                [one.template.value_usd if one.value_usd is None else one.value_usd for one in self.members]
+            ),
+            weight=np.array([one.weight for one in self.members]),
+            patience_hours=np.array([one.patience_hours for one in self.members]),
+            pool=_first_pool(self.kinds)[kind],
+            spot_gpus=np.zeros(len(work), dtype=np.int64),
+            on_demand_gpus=np.zeros(len(work), dtype=np.int64),
+            pause_hours=nothing[0],
+            progress_gpu_hours=nothing[1],
+            checkpointed_gpu_hours=nothing[2],
+            since_checkpoint_hours=nothing[3],
+            cost_usd=nothing[4],
+            added_hours=nothing[5],
+            idle_since_hours=submitted.copy(),
+            spot_until_hours=submitted.copy(),
+        )
+
+
+def _first_pool(kinds: Kinds) -> Ints:
+    """Return for each kind the first pool that it may be in."""
+    first: Ints = np.argmax(kinds.fastest > 0, axis=1)
+    return first
+
+
+def _columns(
+    pool: Pool, home: Pool, start: int, slots: int, again: bool
+) -> tuple[Floats, Floats, Ints, Ints]:
+    """Return what a pool offers in each of some slots of the first pool."""
+    hours = (home.start - pool.start).total_seconds() / 3600.0 + (start + np.arange(slots)) * home.slot_hours
+    at = np.floor(hours / pool.slot_hours + 1e-9).astype(np.int64)
+    if again:
+        at %= len(pool)
+    there = (at >= 0) & (at < len(pool))
+    at = np.clip(at, 0, len(pool) - 1)
+    return (
+        pool.spot_usd_per_gpu_hour[at],
+        pool.on_demand_usd_per_gpu_hour[at],
+        np.where(there, pool.spot_gpus[at], 0),
+        np.where(there, pool.stock(0, len(pool))[at], UNLIMITED_GPUS),
+    )

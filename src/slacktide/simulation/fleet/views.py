@@ -1,0 +1,258 @@
+"""What an allocator is shown of a simulated fleet, and how its answer is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from slacktide.allocators.each import claimed
+from slacktide.allocators.site.kinds import Lives, work_of
+from slacktide.allocators.site.spot import Claim, Spot
+from slacktide.allocators.view import Columns, Decision, FleetView, Money, SiteView, Wanted
+from slacktide.budget.stream import numbers_in_class
+from slacktide.core.arrays import Ints
+from slacktide.core.errors import InputError, UnknownNameError
+from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Quote, Sighting
+from slacktide.market.forecast.on_tape import OnTape
+from slacktide.market.moment import Moment, PoolView
+from slacktide.market.tape import Past, Tape, first_hours
+from slacktide.market.tapes import Tapes
+from slacktide.physics.pace import KNOWN
+from slacktide.policies.view import View as JobView
+from slacktide.policies.view import look
+from slacktide.simulation.fleet.kernel import Offer, Orders
+from slacktide.simulation.fleet.scene import FleetScene
+from slacktide.simulation.plain import USUAL
+
+PREFIX = "job-"
+"""A job without a name is called this and its number."""
+
+
+class Pasts:
+    """What every pool has quoted up to the present slot, on the clock of the run."""
+
+    def __init__(self, scene: FleetScene) -> None:
+        home = scene.pools[0]
+        tapes = [Tape.of(pool, first_hours(pool, home, scene.start)) for pool in scene.pools]
+        self.tapes = Tapes(tapes, [OnTape(USUAL.forecaster, tape, USUAL.horizon) for tape in tapes])
+        for pool, tape in zip(scene.pools, tapes, strict=True):
+            begun = min(max(0, tape.slots_begun(0.0) - 1), len(pool))
+            tape.extend(
+                pool.spot_usd_per_gpu_hour[:begun],
+                pool.on_demand_usd_per_gpu_hour[:begun],
+                pool.spot_gpus[:begun],
+                pool.stock(0, begun),
+            )
+
+    def append(self, offer: Offer) -> None:
+        """Take in what is offered in the next slot."""
+        rows = zip(*(column.tolist() for column in offer), strict=True)
+        for tape, row in zip(self.tapes.tapes, rows, strict=True):
+            tape.append(Quote(*row))
+
+    def past(self, pool: int) -> Past:
+        """Return what a pool has quoted, the present slot last."""
+        return self.tapes.tapes[pool].past()
+
+    def forecast(self, pool: int) -> Sequence[Quote]:
+        """Return nothing: allocators forecast for themselves."""
+        return ()
+
+    def sightings(self, pool: int) -> Sequence[Sighting]:
+        """Return nothing: all that pools quote is recorded."""
+        return ()
+
+
+class View:
+    """Makes the views of a run."""
+
+    def __init__(self, scene: FleetScene, lives: Lives, pasts: Pasts) -> None:
+        self._scene, self._lives, self._pasts = scene, lives, pasts
+        self._number = numbers_in_class(lives.kind)
+        self._names = tuple(pool.name for pool in scene.pools)
+
+    def at(self, now_hours: float, slot: int, offer: Offer, active: Sequence[int], money: Money) -> FleetView:
+        """Return what may be known at a moment about some jobs."""
+        scene = self._scene
+        ids = np.array(active, dtype=np.int64)
+        jobs = Lives._make(column[ids] for column in self._lives)
+        rows = zip(*(column.tolist() for column in offer), strict=True)
+        pools = tuple(PoolView(name, Quote(*row)) for name, row in zip(self._names, rows, strict=True))
+        site = SiteView(
+            slot=slot,
+            slot_hours=scene.slot_hours,
+            next_hours=(slot + 1) * scene.slot_hours,
+            pools=pools,
+            kinds=scene.kinds,
+            jobs=jobs,
+            money=money,
+            known=self._pasts,
+            on_demand_gpus=scene.on_demand_gpus,
+        )
+        shown = Shown(scene, site, ids, now_hours, self._pasts)
+        gpus = int(jobs.gpus.sum())
+        return FleetView(
+            now_hours=now_hours,
+            fleet=scene.fleet,
+            jobs=self._columns(ids, jobs),
+            due=range(len(ids)),
+            ready_gpus=gpus,
+            rented_gpus=gpus,
+            spent_gpu_hours=0.0,
+            spot=LaterSpot(shown.claims),
+            shown=shown,
+            site=site,
+        )
+
+    def _columns(self, ids: Ints, jobs: Lives) -> Columns:
+        kinds = self._scene.kinds
+        last = kinds.phases[jobs.kind] - 1
+        shares = jobs.progress_gpu_hours[:, None] >= jobs.ends_gpu_hours
+        return Columns(
+            ids=ids,
+            kind=jobs.kind,
+            number=self._number[ids],
+            phase=np.minimum(shares.sum(axis=1), last),
+            submitted_hours=jobs.submitted_hours,
+            spot_gpus=jobs.spot_gpus,
+            on_demand_gpus=jobs.on_demand_gpus,
+            pause_hours=jobs.pause_hours,
+            progress_gpu_hours=jobs.progress_gpu_hours,
+            work_gpu_hours=work_of(kinds, jobs),
+        )
+
+
+class Shown:
+    """The rows of a view, made of its columns when somebody asks for one."""
+
+    def __init__(self, scene: FleetScene, site: SiteView, ids: Ints, now_hours: float, pasts: Pasts) -> None:
+        self._scene, self._site, self._ids, self._now_hours = scene, site, ids, now_hours
+        self._pasts = pasts
+
+    def name(self, place: int) -> str:
+        """Return the name of the job at a place."""
+        number = int(self._ids[place])
+        return self._scene.members[number].name or f"{PREFIX}{number}"
+
+    def claims(self) -> Iterator[Claim]:
+        """Yield who holds what now."""
+        jobs, pools = self._site.jobs, self._site.pools
+        columns = (jobs.pool, jobs.spot_gpus, jobs.added_hours, jobs.on_demand_gpus)
+        for place, row in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            pool, spot, added, on_demand = row
+            yield Claim(self.name(place), pools[pool].name, spot, added, on_demand)
+
+    def view(self, place: int, spot: Spot) -> JobView:
+        """Return its view; what others hold by this account is gone from what it is offered."""
+        scene, jobs, site = self._scene, self._site.jobs, self._site
+        _, where = scene.ground(int(jobs.kind[place]))
+        submitted, slot_hours = float(jobs.submitted_hours[place]), site.slot_hours
+        first = math.floor(submitted / slot_hours + 1e-9)
+        own = site.slot - first
+        name, here = self.name(place), where.index(int(jobs.pool[place]))
+        moment = Moment(
+            self._pasts.tapes.some(where), own * slot_hours, here, spot.by_others(name), first * slot_hours,
+            spot.on_demand_by_others(name),
+        )  # fmt: skip
+        number, state = int(self._ids[place]), self._state(place, here)
+        alone = len(where) == 1
+        job = scene.places(number).jobs[0] if alone else scene.members[number].job
+        places = None if alone else scene.places(number)
+        view = look(job, moment, state, own, slot_hours, (), name, KNOWN, places)
+        return self._shortened(view, submitted - first * slot_hours)
+
+    def _shortened(self, view: JobView, early_hours: float) -> JobView:
+        """Return the view of a whole slot as seen from a moment of it, its hours counted from submission."""
+        waited = self._now_hours - self._site.slot * self._site.slot_hours
+        if max(waited, early_hours) < TIME_TOLERANCE_HOURS:
+            return view
+        now = view.now_hours + (waited if waited >= TIME_TOLERANCE_HOURS else 0.0) - early_hours
+        return replace(view, now_hours=now, next_hours=view.next_hours - early_hours)
+
+    def _state(self, place: int, here: int) -> JobState:
+        jobs = self._site.jobs
+        return JobState(
+            spot_gpus=int(jobs.spot_gpus[place]),
+            on_demand_gpus=int(jobs.on_demand_gpus[place]),
+            pool=here,
+            pause_hours=float(jobs.pause_hours[place]),
+            progress_gpu_hours=float(jobs.progress_gpu_hours[place]),
+            checkpointed_gpu_hours=float(jobs.checkpointed_gpu_hours[place]),
+            since_checkpoint_hours=float(jobs.since_checkpoint_hours[place]),
+            cost_usd=float(jobs.cost_usd[place]),
+        )
+
+
+class LaterSpot(Spot):
+    """Who holds what, worked out when somebody first asks."""
+
+    def __init__(self, claims: Callable[[], Iterable[Claim]]) -> None:
+        self._later = claims
+
+    def __getattr__(self, name: str) -> object:
+        if name in ("_claims", "_held", "_on_demand", "_scarce"):
+            super().__init__(self._later())
+        return object.__getattribute__(self, name)
+
+
+def orders_of(decision: Decision, view: FleetView) -> Orders:
+    """Return what each job is to hold; who is not named keeps what it holds."""
+    assert view.site is not None
+    jobs = view.site.jobs
+    if not isinstance(decision, Wanted):
+        return _named(decision, view)
+    count = len(jobs.kind)
+    spot = np.zeros(count, dtype=np.int64) if decision.spot_gpus is None else decision.spot_gpus
+    pool = jobs.pool if decision.pool is None else decision.pool
+    found = Orders(
+        *(np.ascontiguousarray(each, dtype=np.int64) for each in (pool, spot, decision.on_demand_gpus))
+    )
+    for column in found:
+        if len(column) != count:
+            raise InputError(
+                f"an allocator must decide about each of {count} jobs, got {len(column)} entries"
+            )
+    _check(found, len(view.site.pools))
+    return found
+
+
+def _check(orders: Orders, pools: int) -> None:
+    """Raise InputError where a pool or a count cannot be meant: compiled code trusts them."""
+    if ((orders.pool < 0) | (orders.pool >= pools)).any():
+        raise InputError(f"a wish must be for one of {pools} pools, got {orders.pool.tolist()}")
+    if ((orders.spot_gpus < 0) | (orders.on_demand_gpus < 0)).any():
+        raise InputError(
+            f"counts of GPUs must be >= 0, got {orders.spot_gpus.tolist()} spot and "
+            f"{orders.on_demand_gpus.tolist()} on demand"
+        )
+
+
+def _named(decision: Mapping[str, Allocation], view: FleetView) -> Orders:
+    """Return what a mapping says, by the names of jobs and pools.
+
+    Where a job names several wishes, the first counts that is had beside what others hold and those before
+    it in the mapping were given.
+    """
+    assert view.site is not None
+    jobs, pools = view.site.jobs, [pool.name for pool in view.site.pools]
+    orders = Orders(jobs.pool.copy(), jobs.spot_gpus.copy(), jobs.on_demand_gpus.copy())
+    places = {view.shown.name(place): place for place in range(len(jobs.kind))}
+    left = view.spot.copy()
+    for name, wish in decision.items():
+        if name not in places:
+            raise UnknownNameError("a job", name, places)
+        if wish.pool is not None and wish.pool not in pools:
+            raise UnknownNameError("pool", wish.pool, pools)
+        place = places[name]
+        at = pools[jobs.pool[place]] if wish.pool is None else wish.pool
+        claim = Claim(name, at, wish.spot_gpus, view.now_hours, wish.on_demand_gpus)
+        if wish.instead:
+            claim = claimed(view.row(place, left), wish)
+        left.hold(claim)
+        orders.pool[place] = pools.index(claim.pool)
+        orders.spot_gpus[place], orders.on_demand_gpus[place] = claim.spot_gpus, claim.on_demand_gpus
+    _check(orders, len(pools))
+    return orders

@@ -1,0 +1,4 @@
+"""Tasks of sweeps done on other cores and on a Ray cluster.
+
+Begin with `base`.
+"""

@@ -1,0 +1,304 @@
+"""A stream of jobs under any allocator, event by event and exactly.
+
+The model:
+
+- An allocator gives every job that is present a width; 0 means that it waits. It is asked again whenever a
+  job arrives or is done, a phase ends, a node is ready, and when it asked to be woken.
+- As many nodes are rented as the widths need together, or as the allocator asks for; `cluster` says how they
+  come and go. While nodes are on their way, jobs run on what is there: a job keeps its width, or waits,
+  until all that it is to have is free; earlier jobs go first, and a later one may take what an earlier one
+  cannot use yet.
+- A start costs its class's restart time without progress, with the width paid for: the first one, going on
+  after a wait half-way, and every change of a running job's width.
+- Once the last job has arrived nothing is kept for jobs to come: idle nodes are given back at once, and of
+  a fixed cluster only the nodes in use are paid for. The bill ends with the last job.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slacktide.allocators.site.spot import Spot
+from slacktide.allocators.view import (
+    Allocator,
+    AnyAllocator,
+    Arrived,
+    Columns,
+    Finished,
+    FleetView,
+    Learning,
+    Progressed,
+    Sizing,
+    begin,
+    needs_sizes,
+)
+from slacktide.budget.cluster import Cluster
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.stream import Stream, numbers_in_class
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compiled
+from slacktide.core.errors import InputError, shown
+from slacktide.results.fleets.stream import Bill, StreamRun
+from slacktide.results.stretches import Kept
+from slacktide.simulation.stream import kernel
+from slacktide.simulation.stream.book import Book
+from slacktide.simulation.stream.kernel import Arrivals, Ended, Present
+from slacktide.simulation.stream.views import Shown, columns_of, widths_of
+
+Progress = Callable[[int, int], None]
+Watch = Callable[[FleetView, Ints], None]
+
+ROOM = 256
+"""Jobs that can be present before the arrays are made larger."""
+REPORTS = 100
+"""How often a run says how far it is."""
+
+
+def run_events(
+    stream: Stream,
+    fleet: Fleet,
+    allocator: AnyAllocator,
+    *,
+    name: str = "",
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    plain: bool = False,
+    last_call: bool = True,
+    keep: bool = False,
+    usd_per_gpu_hour: float = 1.0,
+) -> StreamRun:
+    """Run a stream under an allocator, event by event.
+
+    `watch` is called with every view and the widths that were decided on it; `plain` runs the kernel's source
+    without compiling it; without `last_call` nobody knows which job is the last, and machines are kept as
+    before. `keep` keeps every stretch of every job and of the site, at a price per GPU-hour, for
+    `StreamRun.stretches`. Raises InputError when an allocator asks for what is not allowed or lets jobs
+    wait forever.
+    """
+    if int(stream.class_index.max()) >= len(fleet.classes):
+        raise InputError(
+            f"a stream's classes must be those of the fleet, got {stream.class_index.max()} and "
+            f"only {len(fleet.classes)} classes"
+        )
+    book = Book(len(stream), plain=plain) if keep else None
+    run = _Run(stream, fleet, begin(allocator, fleet), plain, watch, last_call, book)
+    run.go(progress)
+    return run.result(name, book.kept(usd_per_gpu_hour) if book else None)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The state of one run."""
+
+    stream: Stream
+    fleet: Fleet
+    allocator: Allocator
+    plain: bool
+    watch: Watch | None
+    last_call: bool
+    """Whether nothing is kept for jobs to come once the last one has."""
+    book: Book | None
+    step: Callable[..., kernel.Step] = field(init=False)
+    """The kernel's functions, compiled unless the run is a plain one."""
+    place: Callable[..., tuple[int, int]] = field(init=False)
+    sized: Sizing | None = field(init=False)
+    """The allocator, where it also decides how much is rented."""
+    learner: Learning | None = field(init=False)
+    """The allocator, where it wants to be told what happens."""
+    work_of_class: Floats | None = field(init=False)
+    """Mean work of a job of each class, for an allocator that may know sizes."""
+    cluster: Cluster = field(init=False)
+    jobs: Present = field(init=False)
+    ended: Ended = field(init=False)
+    shown: Present = field(init=False)
+    """The same arrays, read-only."""
+    columns: dict[int, Columns] = field(init=False)
+    """... and what allocators see of them: [how many jobs are present]."""
+    arrivals: Arrivals = field(init=False)
+    finish_hours: Floats = field(init=False)
+    busy: Floats = field(default_factory=lambda: np.zeros(2))
+    now_hours: float = 0.0
+    present: int = 0
+    came: int = 0
+    held_gpus: int = 0
+    resizes: int = 0
+    nobodys: Spot = field(default_factory=Spot)
+    """A stream has no spot, so nobody holds any."""
+
+    def __post_init__(self) -> None:
+        stream = self.stream
+        self.step = kernel.step if self.plain else compiled(kernel.step)
+        self.place = kernel.place if self.plain else compiled(kernel.place)
+        self.sized = self.allocator if isinstance(self.allocator, Sizing) else None
+        self.learner = self.allocator if isinstance(self.allocator, Learning) else None
+        if needs_sizes(self.allocator):
+            self.work_of_class = np.array([one.work_gpu_hours for one in self.fleet.classes])
+        else:
+            self.work_of_class = None
+        self.cluster = Cluster.of(self.fleet)
+        self.arrivals = Arrivals(
+            stream.arrival_hours, stream.class_index, numbers_in_class(stream.class_index), stream.size
+        )
+        self.finish_hours = np.full(len(stream), np.nan)
+        self._make_room(Present.empty(ROOM))
+
+    def go(self, progress: Progress | None) -> None:
+        """Go from event to event until all jobs are done."""
+        total, every = len(self.stream), max(1, len(self.stream) // REPORTS)
+        if self.sized:
+            self._decide()  # a fixed cluster is there before the first job
+        reported = 0
+        while self.came < total or self.present:
+            if self._step():
+                self._decide()
+            if progress and self.came - self.present >= reported + every:
+                reported = self.came - self.present
+                progress(reported, total)
+
+    def _step(self) -> bool:
+        """Go to the next event; return whether the allocator is to decide."""
+        wake_hours = self._wake_hours()
+        until, before, came = min(wake_hours, self.cluster.next_hours), self.now_hours, self.came
+        if until == math.inf and came == len(self.stream) and not self.held_gpus:
+            raise InputError(
+                f"an allocator must let every job run eventually, got {self.present} jobs that wait forever"
+            )
+        step = self.step(
+            self.jobs, self.arrivals, self.fleet.stages, self.finish_hours, self.ended, self.busy,
+            self.present, came, before, until,
+        )  # fmt: skip
+        self.now_hours, self.present, self.came, ended = step
+        self.cluster.pass_time(self.now_hours - before, self.held_gpus)
+        if self.book:
+            self.book.site(before, self.now_hours, self.cluster.unused(self.held_gpus))
+            self._note(ended)
+        if self.learner:
+            self._tell(self.learner, ended, came)
+        if self.present == len(self.jobs.ids):
+            self._make_room(self.jobs.grown())
+        nodes_came = self.cluster.arrive(self.now_hours)
+        if self.learner and self.now_hours >= wake_hours:
+            self._report(self.learner, np.arange(self.present))
+        return bool(ended or self.came > came or nodes_came or self.now_hours >= wake_hours)
+
+    def _wake_hours(self) -> float:
+        wake = self.learner.wake_hours if self.learner else math.inf
+        return wake if wake > self.now_hours else math.inf
+
+    def _decide(self) -> None:
+        """Ask the allocator, rent what it needs and give jobs their widths."""
+        cluster, nodes, jobs = self.cluster, 0, self._columns()
+        if self.sized:
+            nodes = cluster.nodes_for(self.sized.rent_gpus(self._view(jobs, cluster.ready)))
+            cluster.ask(nodes, self.now_hours)
+        usable = min(cluster.ready, nodes) if self.sized else cluster.ready
+        view = self._view(jobs, usable)
+        wanted = widths_of(self.allocator.decide(view), jobs)
+        if self.watch:
+            self.watch(view, wanted)
+        if not self.sized:
+            cluster.ask(cluster.nodes_for(int(wanted.sum())), self.now_hours)
+        if self.last_call and self.came == len(self.stream):
+            cluster.keep_nothing(self.now_hours)
+        self._place(wanted)
+
+    def _place(self, wanted: Ints) -> None:
+        if self.learner:
+            held = self.jobs.width[: self.present]
+            self._report(self.learner, np.flatnonzero((held != wanted) & (held > 0)))
+        gpus = self.cluster.ready * self.cluster.node_gpus
+        held_gpus, changes = self.place(self.jobs, self.fleet.stages, wanted, gpus)
+        if held_gpus < 0:
+            one = self.fleet.classes[self.jobs.kind[changes]]
+            raise InputError(
+                f"an allocator must give widths that class {shown(one.name)} may have, got {wanted[changes]}"
+            )
+        self.held_gpus = held_gpus
+        self.resizes += changes
+        if self.book:
+            self._note(0)
+
+    def _note(self, ends: int) -> None:
+        assert self.book is not None
+        self.book.jobs(self.jobs, self.present, self.ended, ends, self.finish_hours, self.now_hours)
+
+    def _columns(self) -> Columns:
+        """Return the jobs that are present as an allocator may see them."""
+        count = self.present
+        columns = self.columns.get(count)
+        if columns is None:
+            columns = self.columns[count] = columns_of(self.shown, count)
+        if self.work_of_class is None:
+            return columns
+        return columns._replace(work_gpu_hours=self.work_of_class[columns.kind] * self.jobs.size[:count])
+
+    def _view(self, jobs: Columns, ready_nodes: int) -> FleetView:
+        cluster = self.cluster
+        return FleetView(
+            now_hours=self.now_hours,
+            fleet=self.fleet,
+            jobs=jobs,
+            due=range(self.present),
+            ready_gpus=ready_nodes * cluster.node_gpus,
+            rented_gpus=cluster.rented * cluster.node_gpus,
+            spent_gpu_hours=cluster.billed_gpu_hours,
+            spot=self.nobodys,
+            shown=Shown(self.fleet, self.now_hours, jobs),
+        )
+
+    def _tell(self, learner: Learning, ended: int, came_before: int) -> None:
+        """Tell an allocator what ended and what came."""
+        now, rows, first = self.now_hours, self.ended, self.fleet.stages.first
+        for row in range(ended):
+            job, one, stage = int(rows.ids[row]), int(rows.kind[row]), int(rows.stage[row])
+            hours, work = float(rows.span_hours[row]), float(rows.span_gpu_hours[row])
+            phase, width = stage - int(first[one]), int(rows.width[row])
+            learner.learn(Progressed(now, job, one, phase, width, hours, work))
+            if self.finish_hours[job] == now:
+                learner.learn(Finished(now, job, one))
+        for job in range(came_before, self.came):
+            learner.learn(Arrived(now, job, int(self.arrivals.kind[job])))
+
+    def _report(self, learner: Learning, places: Ints) -> None:
+        """Tell an allocator what jobs did since it last heard of them."""
+        if not len(places):
+            return
+        jobs, first = self.jobs, self.fleet.stages.first
+        for job in places[jobs.span_hours[places] > 0].tolist():
+            one = int(jobs.kind[job])
+            phase, width = int(jobs.stage[job] - first[one]), int(jobs.width[job])
+            hours, work = float(jobs.span_hours[job]), float(jobs.span_gpu_hours[job])
+            learner.learn(Progressed(self.now_hours, int(jobs.ids[job]), one, phase, width, hours, work))
+            jobs.span_hours[job] = jobs.span_gpu_hours[job] = 0.0
+
+    def _make_room(self, jobs: Present) -> None:
+        self.jobs, self.ended = jobs, Ended.empty(len(jobs.ids))
+        self.shown = Present._make(array.view() for array in jobs)
+        self.columns = {}
+        for array in self.shown:
+            array.flags.writeable = False
+
+    def result(self, name: str, kept: Kept | None) -> StreamRun:
+        """Sum the run up."""
+        cluster = self.cluster
+        busy, restart = self.busy.tolist()
+        return StreamRun(
+            policy=name,
+            stream=self.stream,
+            response_hours=self.finish_hours - self.stream.arrival_hours,
+            bill=Bill(
+                gpu_hours=cluster.billed_gpu_hours,
+                busy_gpu_hours=busy,
+                restart_gpu_hours=restart,
+                fragmentation_gpu_hours=cluster.fragmented_gpu_hours,
+                idle_gpu_hours=cluster.idle_gpu_hours,
+            ),
+            peak_gpus=cluster.peak * cluster.node_gpus,
+            resizes=self.resizes,
+            end_hours=self.now_hours,
+            kept=kept,
+        )

@@ -1,0 +1,253 @@
+"""What time does to the jobs that are present; one source, plain and compiled.
+
+Between two events every job's progress is constant, so nothing is stepped through: the next event is
+computed and all jobs are taken there at once. What a pause, an end and a change of width are is `physics`;
+who gets what while nodes are on their way is `site.cluster.granted`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.budget.cluster import granted
+from slacktide.budget.fleet import Stages
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compilable
+from slacktide.physics.physics import ends_in_hours, pause_on_change, worked
+
+
+class Arrivals(NamedTuple):
+    """The stream as the kernel reads it."""
+
+    hours: Floats
+    kind: Ints
+    number: Ints
+    size: Floats
+
+
+class Present(NamedTuple):
+    """The jobs that are present, in the order of their arrival; arrays with room for more."""
+
+    ids: Ints
+    kind: Ints
+    number: Ints
+    phase: Ints
+    stage: Ints
+    """The row of the phase in the fleet's tables."""
+    submitted_hours: Floats
+    size: Floats
+    width: Ints
+    """GPUs held."""
+    started: Ints
+    """1 once a job has held GPUs: from then on a change of width is a resize."""
+    pause_hours: Floats
+    """Hours without progress still to come."""
+    left_gpu_hours: Floats
+    """Work left in the stage."""
+    progress_gpu_hours: Floats
+    """Work done in all stages."""
+    span_hours: Floats
+    """Productive hours since the last report of this job."""
+    span_gpu_hours: Floats
+    """Work done since the last report of this job."""
+
+    @classmethod
+    def empty(cls, room: int) -> Present:
+        """Return room for so many jobs."""
+        whole = {"ids", "kind", "number", "phase", "stage", "width", "started"}
+        kinds = (np.int64 if name in whole else np.float64 for name in cls._fields)
+        return cls._make(np.zeros(room, dtype=kind) for kind in kinds)
+
+    def grown(self) -> Present:
+        """Return the same jobs with twice the room."""
+        return Present._make(np.concatenate((array, np.zeros_like(array))) for array in self)
+
+
+class Ended(NamedTuple):
+    """The stretches that ended in the last step, because a stage was done."""
+
+    ids: Ints
+    kind: Ints
+    stage: Ints
+    width: Ints
+    span_hours: Floats
+    span_gpu_hours: Floats
+    progress_gpu_hours: Floats
+
+    @classmethod
+    def empty(cls, room: int) -> Ended:
+        """Return room for this many stretches."""
+        return cls._make(np.zeros(room, dtype=np.int64 if place < 4 else np.float64) for place in range(7))
+
+
+class Step(NamedTuple):
+    """Where a step led."""
+
+    now_hours: float
+    present: int
+    """How many jobs are present."""
+    came: int
+    """How many jobs have arrived so far."""
+    ended: int
+    """How many stretches ended."""
+
+
+@compilable
+def step(
+    jobs: Present,
+    arrivals: Arrivals,
+    stages: Stages,
+    finish_hours: Floats,
+    ended: Ended,
+    busy: Floats,
+    present: int,
+    came: int,
+    now_hours: float,
+    until_hours: float,
+) -> Step:
+    """Go to the next event: the end of a stage, an arrival, or the time given; and let it happen.
+
+    Adds GPU-hours with and without progress to `busy`, writes when jobs finish into `finish_hours`.
+    """
+    if came < len(arrivals.hours) and arrivals.hours[came] < until_hours:
+        until_hours = max(arrivals.hours[came], now_hours)
+    span = until_hours - now_hours
+    for job in range(present):
+        if jobs.width[job] > 0:
+            rate = stages.rate[jobs.stage[job], jobs.width[job]]
+            ends = ends_in_hours(jobs.left_gpu_hours[job], rate, jobs.pause_hours[job])
+            if ends < span:
+                span = ends
+                until_hours = now_hours + ends
+    ends_count = pass_time(jobs, stages, busy, present, span)
+    kept = settle(jobs, stages, finish_hours, ended, present, until_hours) if ends_count > 0 else present
+    while came < len(arrivals.hours) and arrivals.hours[came] <= until_hours and kept < len(jobs.ids):
+        admit(jobs, arrivals, stages, kept, came)
+        kept += 1
+        came += 1
+    return Step(until_hours, kept, came, ends_count)
+
+
+@compilable
+def pass_time(jobs: Present, stages: Stages, busy: Floats, present: int, span: float) -> int:
+    """Let some hours pass for every job; return how many stages that brings to their end."""
+    count = 0
+    for job in range(present):
+        width = jobs.width[job]
+        if width == 0:
+            continue
+        rate = stages.rate[jobs.stage[job], width]
+        # No end lies before the span's, which is one of them or earlier: nothing is left to forgive.
+        waited, _, gained, ended = worked(jobs.left_gpu_hours[job], rate, jobs.pause_hours[job], span, 0.0)
+        count += ended
+        jobs.pause_hours[job] -= waited
+        jobs.left_gpu_hours[job] -= gained
+        jobs.progress_gpu_hours[job] += gained
+        jobs.span_hours[job] += span - waited
+        jobs.span_gpu_hours[job] += gained
+        busy[0] += width * (span - waited)
+        busy[1] += width * waited
+    return count
+
+
+@compilable
+def settle(
+    jobs: Present, stages: Stages, finish_hours: Floats, ended: Ended, present: int, now_hours: float
+) -> int:
+    """Move jobs whose stage is done into the next one, or out; return how many stay."""
+    kept = 0
+    count = 0
+    for job in range(present):
+        if jobs.left_gpu_hours[job] <= 0.0:
+            stage = jobs.stage[job]
+            ended.ids[count] = jobs.ids[job]
+            ended.kind[count] = jobs.kind[job]
+            ended.stage[count] = stage
+            ended.width[count] = jobs.width[job]
+            ended.span_hours[count] = jobs.span_hours[job]
+            ended.span_gpu_hours[count] = jobs.span_gpu_hours[job]
+            ended.progress_gpu_hours[count] = jobs.progress_gpu_hours[job]
+            count += 1
+            if stage + 1 == stages.first[jobs.kind[job] + 1]:
+                finish_hours[jobs.ids[job]] = now_hours
+                continue
+            jobs.phase[job] += 1
+            jobs.stage[job] = stage + 1
+            jobs.left_gpu_hours[job] = stages.work_gpu_hours[stage + 1] * jobs.size[job]
+            jobs.span_hours[job] = 0.0
+            jobs.span_gpu_hours[job] = 0.0
+        if kept < job:
+            move(jobs, job, kept)
+        kept += 1
+    return kept
+
+
+@compilable
+def move(jobs: Present, source: int, target: int) -> None:
+    """Let a job take the place of one that is gone."""
+    jobs.ids[target] = jobs.ids[source]
+    jobs.kind[target] = jobs.kind[source]
+    jobs.number[target] = jobs.number[source]
+    jobs.phase[target] = jobs.phase[source]
+    jobs.stage[target] = jobs.stage[source]
+    jobs.submitted_hours[target] = jobs.submitted_hours[source]
+    jobs.size[target] = jobs.size[source]
+    jobs.width[target] = jobs.width[source]
+    jobs.started[target] = jobs.started[source]
+    jobs.pause_hours[target] = jobs.pause_hours[source]
+    jobs.left_gpu_hours[target] = jobs.left_gpu_hours[source]
+    jobs.progress_gpu_hours[target] = jobs.progress_gpu_hours[source]
+    jobs.span_hours[target] = jobs.span_hours[source]
+    jobs.span_gpu_hours[target] = jobs.span_gpu_hours[source]
+
+
+@compilable
+def admit(jobs: Present, arrivals: Arrivals, stages: Stages, place: int, number: int) -> None:
+    """Let a job of the stream in; it waits until it is given a width."""
+    stage = stages.first[arrivals.kind[number]]
+    jobs.ids[place] = number
+    jobs.kind[place] = arrivals.kind[number]
+    jobs.number[place] = arrivals.number[number]
+    jobs.phase[place] = 0
+    jobs.stage[place] = stage
+    jobs.submitted_hours[place] = arrivals.hours[number]
+    jobs.size[place] = arrivals.size[number]
+    jobs.width[place] = 0
+    jobs.started[place] = 0
+    jobs.pause_hours[place] = 0.0
+    jobs.left_gpu_hours[place] = stages.work_gpu_hours[stage] * arrivals.size[number]
+    jobs.progress_gpu_hours[place] = 0.0
+    jobs.span_hours[place] = 0.0
+    jobs.span_gpu_hours[place] = 0.0
+
+
+@compilable
+def place(jobs: Present, stages: Stages, wanted: Ints, gpus: int) -> tuple[int, int]:
+    """Give jobs the widths they are to have, as far as the GPUs that can be used go.
+
+    Returns the GPUs held and how many running jobs changed their width; for a width that is not allowed -1
+    and the job's place.
+    """
+    for job in range(len(wanted)):
+        width = wanted[job]
+        if width < 0 or width >= stages.rate.shape[1]:
+            return -1, job
+        if width > 0 and stages.rate[jobs.stage[job], width] == 0.0:
+            return -1, job
+    given = granted(jobs.width[: len(wanted)], wanted, gpus)
+    held = 0
+    changes = 0
+    for job in range(len(given)):
+        held += given[job]
+        if given[job] == jobs.width[job]:
+            continue
+        restart = stages.restart_hours[jobs.stage[job]]
+        jobs.pause_hours[job] = pause_on_change(
+            restart, restart, jobs.pause_hours[job], 0, jobs.width[job], 0, given[job]
+        )
+        jobs.width[job] = given[job]
+        changes += jobs.started[job]
+        jobs.started[job] = 1
+    return held, changes

@@ -1,0 +1,110 @@
+"""What can be turned at each allocator until it spends a given amount."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.allocators.streams.efficiency_band import EfficiencyBand
+from slacktide.allocators.streams.equi import Equi
+from slacktide.allocators.streams.fifo import Fifo
+from slacktide.allocators.streams.fixed_width import FixedWidth
+from slacktide.allocators.streams.one_width import OneWidth
+from slacktide.allocators.streams.srpt import Srpt
+from slacktide.allocators.view import AnyAllocator
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.widths import least_budget_gpus
+
+
+class Knob(NamedTuple):
+    """An allocator of one number: the greater it is, the more is spent."""
+
+    make: Callable[[float], AnyAllocator]
+    low: float
+    high: float
+    whole: bool
+    """Whether the number must be whole."""
+
+
+def knobs_of(name: str, fleet: Fleet) -> list[Knob]:
+    """Return the variants of an allocator, each with one knob; none where it has no knob."""
+    return KNOBS[name](fleet) if name in KNOBS else []
+
+
+def _fixed_width(fleet: Fleet) -> list[Knob]:
+    least = least_budget_gpus(fleet.classes) * (1 + 1e-9)
+    most = max(_most_gpus(fleet), 2 * least)
+    return [Knob(lambda budget: FixedWidth(float(budget)), least, most, False)]
+
+
+def _one_width(fleet: Fleet) -> list[Knob]:
+    return [Knob(lambda gpus: OneWidth(int(gpus)), 1, _widest(fleet), True)]
+
+
+def _fifo(fleet: Fleet) -> list[Knob]:
+    return [_fifo_of(gpus, fleet) for gpus in _widths(fleet)]
+
+
+def _fifo_of(gpus: int, fleet: Fleet) -> Knob:
+    return Knob(lambda size: Fifo(int(size), gpus), *_sizes(fleet), True)
+
+
+def _srpt(fleet: Fleet) -> list[Knob]:
+    return [_srpt_of(gpus, fleet) for gpus in _widths(fleet)]
+
+
+def _srpt_of(gpus: int, fleet: Fleet) -> Knob:
+    return Knob(lambda size: Srpt(int(size), gpus), *_sizes(fleet), True)
+
+
+def _equi(fleet: Fleet) -> list[Knob]:
+    return [Knob(lambda size: Equi(int(size)), *_sizes(fleet), True)]
+
+
+def _efficiency_band(fleet: Fleet) -> list[Knob]:
+    restart = max(one.restart_hours for one in fleet.classes)
+    rounds = (0.0, 5 * restart, 20 * restart) if restart > 0 else (0.0,)
+    return [_band_of(share, hours) for share in (0.05, 0.15) for hours in rounds]
+
+
+def _band_of(share: float, round_hours: float) -> Knob:
+    # The less efficient, the more is spent.
+    return Knob(lambda waste: EfficiencyBand(1.0 - waste, share, round_hours), 0.0, 0.98, False)
+
+
+KNOBS: Mapping[str, Callable[[Fleet], list[Knob]]] = {
+    "efficiency-band": _efficiency_band,
+    "equi": _equi,
+    "fifo": _fifo,
+    "fixed-width": _fixed_width,
+    "one-width": _one_width,
+    "srpt": _srpt,
+}
+
+
+def _most_gpus(fleet: Fleet) -> float:
+    """Return more GPUs on average than all jobs at their fastest take."""
+    stages = fleet.stages
+    fastest = np.argmax(stages.rate, axis=1)
+    arrivals = np.repeat([one.arrivals_per_hour for one in fleet.classes], np.diff(stages.first))
+    hours = stages.work_gpu_hours / stages.rate[np.arange(len(fastest)), fastest] + stages.restart_hours
+    return float((arrivals * fastest * hours).sum())
+
+
+def _widest(fleet: Fleet) -> int:
+    return max(one.widths[-1] for one in fleet.classes)
+
+
+def _sizes(fleet: Fleet) -> tuple[int, int]:
+    """Return the least and the greatest size of a cluster worth trying."""
+    least = max(one.widths[0] for one in fleet.classes)
+    return least, max(least + 1, math.ceil(8 * fleet.budget_gpus))
+
+
+def _widths(fleet: Fleet) -> list[int]:
+    """Return the widths to try for all jobs: doublings, as far as a budget's share may go."""
+    most = min(_widest(fleet), max(1, int(fleet.budget_gpus)))
+    return [2**power for power in range(int(math.log2(most)) + 1)]

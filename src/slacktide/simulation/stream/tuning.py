@@ -1,0 +1,98 @@
+"""Turning an allocator's knob until it spends what it should, on the stream it is tried on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slacktide.budget.fleet import Fleet
+from slacktide.budget.stream import Stream
+from slacktide.results.fleets.stream import StreamRun
+from slacktide.simulation.stream.knobs import Knob
+from slacktide.simulation.stream.simulate import simulate
+
+LOOKS = 9
+"""Values of a knob that are tried where spending need not rise with it ..."""
+LOOK_FAR = 3.0
+"""... up to so many times the target ..."""
+HALVINGS = 6
+"""... and how often the best one's neighbourhood is then halved."""
+
+
+@dataclass(slots=True)
+class Tuner:
+    """The runs of one knob on one stream; those made for one target serve the next."""
+
+    knob: Knob
+    stream: Stream
+    fleet: Fleet
+    runs: dict[float, StreamRun] = field(default_factory=dict)
+
+    def run(self, value: float) -> StreamRun:
+        """Return the run at a value of the knob."""
+        if value not in self.runs:
+            self.runs[value] = simulate(self.stream, self.fleet, self.knob.make(value))
+        return self.runs[value]
+
+    def nearest(
+        self, average_gpus: float, start: float, *, tolerance: float = 1e-3, tries: int = 12
+    ) -> tuple[float, StreamRun]:
+        """Return the value, and its run, whose realised average is nearest to a target.
+
+        False position between the nearest runs below and above; spending rises with the knob.
+        """
+        value = self._allowed(start)
+        for _ in range(tries):
+            spent = self.run(value).average_gpus
+            if abs(spent / average_gpus - 1.0) <= tolerance:
+                break
+            following = self._following(average_gpus, value)
+            if following in self.runs:
+                break
+            value = following
+        best = min(self.runs, key=lambda one: abs(self.runs[one].average_gpus - average_gpus))
+        return best, self.runs[best]
+
+    def best_within(self, average_gpus: float, *, tolerance: float = 1e-3) -> StreamRun | None:
+        """Return the soonest run that spends no more than a target; None where all spend more.
+
+        With nodes spending need not rise with the knob, so the range is looked through first; then the
+        best run's way to the next one that spends too much is halved a few times.
+        """
+        most = average_gpus * (1.0 + tolerance)
+        for value in np.geomspace(self.knob.low, min(self.knob.high, LOOK_FAR * average_gpus), LOOKS):
+            self.run(float(value))
+        for _ in range(HALVINGS):
+            best = self._best(most)
+            over = [one for one in self.runs if best is not None and one > best]
+            if best is None or not over or self.runs[min(over)].average_gpus <= most:
+                break
+            self.run((best + min(over)) / 2)
+        best = self._best(most)
+        return None if best is None else self.runs[best]
+
+    def _best(self, most_gpus: float) -> float | None:
+        fitting = [one for one, run in self.runs.items() if run.average_gpus <= most_gpus]
+        return min(fitting, key=lambda one: self.runs[one].mean_response_hours, default=None)
+
+    def _following(self, average_gpus: float, value: float) -> float:
+        """Return the value to try next."""
+        spent = {one: run.average_gpus for one, run in self.runs.items()}
+        below = max((one for one in spent if spent[one] <= average_gpus), default=None)
+        above = min((one for one in spent if spent[one] > average_gpus), default=None)
+        if below is None:
+            assert above is not None
+            return self._allowed((self.knob.low + above) / 2 if above > self.knob.low else above)
+        if above is None:
+            return self._allowed(min(self.knob.high, max(2 * below, below + self.knob.high / 16)))
+        share = (average_gpus - spent[below]) / (spent[above] - spent[below])
+        # Never quite to an end: there a bent curve would creep.
+        guess = below + (above - below) * min(max(share, 0.1), 0.9)
+        if self.knob.whole and round(guess) in (below, above) and above - below > 1:
+            guess = (below + above) // 2
+        return self._allowed(guess)
+
+    def _allowed(self, value: float) -> float:
+        value = min(max(value, self.knob.low), self.knob.high)
+        return float(round(value)) if self.knob.whole else value

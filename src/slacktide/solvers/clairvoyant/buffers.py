@@ -1,0 +1,102 @@
+"""The memory of the clairvoyant: allocated once, used for every start."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.core.arrays import Ints
+from slacktide.solvers.clairvoyant.frame import Frame, Numbers
+from slacktide.solvers.clairvoyant.sweep import Edge, Future, Grid
+
+BEAM = 64
+"""How many ways to have come to a slot are followed at once where the grid is not exact; paying whole slots
+makes more of them look alike, so that twice as many are."""
+
+
+class Values(NamedTuple):
+    """The values of states, slot by slot, for as many slots as are kept at once."""
+
+    inside: Grid
+    """Values by slot of a segment, pause left over, row and grid point; see `step_back`."""
+    rows: Ints
+    kept: Grid
+    """The values at each segment's first slot, and at the deadline."""
+    kept_rows: Ints
+    subset: Grid
+    low: Ints
+    """The lowest grid point that can have been reached by each slot."""
+
+
+class Labels(NamedTuple):
+    """The ways to have come to each slot that are worth following, and the best way to an end."""
+
+    counts: Ints
+    """How many there are, by slot; the other arrays are by slot and label."""
+    holding: Ints
+    left: Ints
+    """Index of the pause left over."""
+    work: Grid
+    """Work left, in GPU-hours."""
+    paid: Grid
+    score: Grid
+    """The value still to be had by the grid, less what was paid."""
+    parent: Ints
+    """The label of the slot before."""
+    end: Ints
+    """The best end so far: its slot, its target, and its parent among the labels of that slot."""
+    end_score: Grid
+
+
+def empty_future(frame: Numbers) -> Future:
+    """Allocate the quotes of one start: up to the deadline, and as long after it as the work may take."""
+    terms = frame.terms
+    longest = terms.restart_hours + terms.work_gpu_hours / terms.rate[terms.fastest]
+    late = math.ceil(longest / terms.slot_hours) + 3
+    slots = terms.deadline_slots + late
+    return Future(np.empty(slots), np.empty(slots), np.empty(slots, dtype=np.int64), np.zeros(late + 1))
+
+
+def empty_edge(frame: Frame) -> Edge:
+    """Allocate the edge of what a hard deadline allows."""
+    shape = (frame.terms.deadline_slots + 1, len(frame.pauses.left_hours), len(frame.spot))
+    return Edge(np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64))
+
+
+def empty_values(frame: Frame) -> Values:
+    """Allocate the values of one segment, and of the first slot of each."""
+    state = (len(frame.pauses.left_hours), len(frame.spot))
+    slots, points = frame.terms.deadline_slots, frame.last + 2
+    segments = math.ceil(slots / frame.segment)
+    fewer = frame.pauses.shrink[frame.pauses.stay]
+    widths = len(frame.terms.rate) if (fewer != frame.pauses.restart).any() else 0
+    low = np.full(slots + 1, frame.last)
+    low[1:] -= frame.shift[frame.pauses.restart].max() + frame.shift.max() * np.arange(slots)
+    return Values(
+        inside=np.empty((frame.segment + 1, *state, points)),
+        rows=np.empty((frame.segment + 1, *state), dtype=np.int64),
+        kept=np.empty((segments + 1 if segments > 1 else 0, *state, points)),
+        kept_rows=np.empty((segments + 1, *state), dtype=np.int64),
+        subset=np.empty((widths, widths, points)),
+        low=np.maximum(low, 0).astype(np.int64),
+    )
+
+
+def empty_labels(frame: Frame) -> Labels:
+    """Allocate the labels of every slot: one where the grid is exact, else BEAM or twice as many."""
+    slots = frame.terms.deadline_slots + 1
+    beam = 2 * BEAM if frame.terms.whole_slots else BEAM
+    shape = (slots, 1 if frame.exact else beam)
+    return Labels(
+        counts=np.zeros(slots, dtype=np.int64),
+        holding=np.zeros(shape, dtype=np.int64),
+        left=np.zeros(shape, dtype=np.int64),
+        work=np.zeros(shape),
+        paid=np.zeros(shape),
+        score=np.zeros(shape),
+        parent=np.zeros(shape, dtype=np.int64),
+        end=np.zeros(3, dtype=np.int64),
+        end_score=np.zeros(1),
+    )

@@ -1,0 +1,302 @@
+"""The forward run: follow the best values through the true physics, from one start or from many.
+
+The grid only advises. A *label* is one way to have come to a slot: holding, pause left over, true work
+left, and what was paid. Every target is tried from every label; its score is the value that the grid
+promises after it, read between points if need be, less what was paid. Whether a target still meets a
+hard deadline is decided by the exact edge and not by the grid, and an end of the job is scored by its
+formula. Where the grid is exact its promises are true and one label is enough; elsewhere the best BEAM
+labels of each slot are kept, so that a promise wrong by a little does not decide at once: this cuts the
+error of a single path by more than ten.
+
+The best plan is then run through `physics`. So a plan is always one that can be carried out, its cost
+is what the physics says, and rounding can make it only worse than the optimum, never better.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compilable
+from slacktide.core.types import UNLIMITED_GPUS, JobState, Quote
+from slacktide.physics.physics import WORK_TOLERANCE_HOURS, lose
+from slacktide.solvers.clairvoyant.buffers import Labels, Values
+from slacktide.solvers.clairvoyant.frame import GRID_TOLERANCE, Frame, Numbers
+from slacktide.solvers.clairvoyant.sweep import (
+    NEVER,
+    Edge,
+    Future,
+    Grid,
+    copy,
+    fill_deadline,
+    find_edge,
+    late_pause,
+    late_value,
+    step_back,
+    usd_per_hour,
+    window_hours,
+    worth,
+)
+from slacktide.solvers.lattice import kind_of_move
+from slacktide.solvers.slotted import live_slot
+
+SAME = 1e-9
+"""Amounts of work or money closer than this are equal."""
+
+
+class Label(NamedTuple):
+    """One way to have come to a slot; the fields are those of `Labels`."""
+
+    holding: int
+    left: int
+    work: float
+    paid: float
+    score: float
+    parent: int
+
+
+@compilable
+def look_ahead(
+    frame: Numbers, future: Future, start: int, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints
+) -> None:
+    """Copy the quotes from a start on; after the pool's end only on demand is left, at its last price."""
+    widest = len(frame.terms.rate) - 1
+    for slot in range(len(future.spot_usd)):
+        at = min(start + slot, len(spot_gpus) - 1)
+        future.spot_usd[slot] = spot_usd[at]
+        future.on_demand_usd[slot] = on_demand_usd[at]
+        future.spot_gpus[slot] = min(spot_gpus[at], widest) if start + slot < len(spot_gpus) else 0
+    for late in range(len(future.owed_usd) - 1):
+        price = future.on_demand_usd[frame.terms.deadline_slots + late]
+        future.owed_usd[late + 1] = future.owed_usd[late] + price * frame.terms.slot_hours
+
+
+@compilable
+def copy_slot(values: Grid, rows: Ints, other: Grid, other_rows: Ints) -> None:
+    """Copy the values of one slot."""
+    for left in range(rows.shape[0]):
+        for holding in range(rows.shape[1]):
+            rows[left, holding] = other_rows[left, holding]
+            copy(values[left, holding], other[left, holding])
+
+
+@compilable
+def sweep_segment(frame: Frame, future: Future, edge: Edge, values: Values, first: int, count: int) -> None:
+    """Compute the values of a segment's slots out of those just after it, which are in their place."""
+    for i in range(count - 1, -1, -1):
+        slot = first + i
+        if slot > 0:  # at slot 0 there is one state only, and the search tries its targets itself
+            step_back(
+                frame, future, edge, slot, values.low[slot],
+                values.inside[i + 1], values.rows[i + 1], values.inside[i], values.rows[i], values.subset,
+            )  # fmt: skip
+
+
+@compilable
+def sweep(frame: Frame, future: Future, edge: Edge, values: Values) -> None:
+    """Sweep back from the deadline; leaves the first segment's values, and the start of every other."""
+    slots, size = frame.terms.deadline_slots, frame.segment
+    segments = (slots + size - 1) // size
+    count = slots - (segments - 1) * size
+    fill_deadline(frame, future, values.inside[count], values.rows[count])
+    for segment in range(segments - 1, -1, -1):
+        count = min(size, slots - segment * size)
+        if segments > 1:
+            kept = segment + 1
+            copy_slot(values.kept[kept], values.kept_rows[kept], values.inside[count], values.rows[count])
+        sweep_segment(frame, future, edge, values, segment * size, count)
+        if segment > 0:
+            copy_slot(values.inside[size], values.rows[size], values.inside[0], values.rows[0])
+
+
+@compilable
+def sweep_again(frame: Frame, future: Future, edge: Edge, values: Values, slot: int) -> None:
+    """Compute the values of the segment that begins with a slot once more, if they are not there."""
+    segment = slot // frame.segment
+    if segment > 0 and slot == segment * frame.segment:
+        count = min(frame.segment, frame.terms.deadline_slots - slot)
+        kept = segment + 1
+        copy_slot(values.inside[count], values.rows[count], values.kept[kept], values.kept_rows[kept])
+        sweep_segment(frame, future, edge, values, slot, count)
+
+
+@compilable
+def work_tolerance(frame: Frame) -> float:
+    """Return the work by which a state may miss a hard deadline's edge and the physics still finish it."""
+    return float(0.5 * WORK_TOLERANCE_HOURS * frame.terms.rate[frame.terms.fastest])
+
+
+@compilable
+def lowest_score(labels: Labels, slot: int) -> float:
+    """Return the score that a new label must pass to get a place in a slot."""
+    if labels.counts[slot] < labels.score.shape[1]:
+        return 0.5 * NEVER
+    lowest = np.inf
+    for score in labels.score[slot]:
+        lowest = score if score < lowest else lowest
+    return lowest
+
+
+@compilable
+def keep(labels: Labels, slot: int, new: Label) -> None:
+    """Put a label among those of its slot: in place of one it makes useless, or a free one, or the worst.
+
+    Of two labels in the same state, one with no more work left and no more paid makes the other useless.
+    """
+    count, place = labels.counts[slot], -1
+    worst = 0
+    for i in range(count):
+        if labels.holding[slot, i] == new.holding and labels.left[slot, i] == new.left:
+            if labels.work[slot, i] <= new.work + SAME and labels.paid[slot, i] <= new.paid + SAME:
+                return
+            if labels.work[slot, i] >= new.work - SAME and labels.paid[slot, i] >= new.paid - SAME:
+                place = i
+        if labels.score[slot, i] < labels.score[slot, worst]:
+            worst = i
+    if place < 0 and count < labels.score.shape[1]:
+        place = count
+        labels.counts[slot] = count + 1
+    if place < 0:
+        place = worst
+    labels.holding[slot, place] = new.holding
+    labels.left[slot, place] = new.left
+    labels.work[slot, place] = new.work
+    labels.paid[slot, place] = new.paid
+    labels.score[slot, place] = new.score
+    labels.parent[slot, place] = new.parent
+
+
+@compilable
+def note_end(labels: Labels, slot: int, target: int, parent: int, score: float) -> None:
+    """Note the end of a job with this target in this slot, if it is the best so far."""
+    if score > labels.end_score[0]:
+        labels.end_score[0] = score
+        labels.end[0], labels.end[1], labels.end[2] = slot, target, parent
+
+
+@compilable
+def branch(
+    frame: Frame, future: Future, edge: Edge, later: Grid, rows: Ints, prices: Floats,
+    labels: Labels, slot: int, parent: int,
+) -> None:  # fmt: skip
+    """Try every target from one label of a slot.
+
+    The one hot loop of the forward run, so it calls nothing that most targets would need but what is inlined.
+    """
+    terms, offered = frame.terms, future.spot_gpus[slot]
+    slot_hours, cell, first = terms.slot_hours, frame.cell_gpu_hours, frame.first_gpu_hours
+    most, tops, tolerance = edge.most_gpu_hours[slot + 1], edge.top[slot + 1], work_tolerance(frame)
+    spots, on_demands = frame.spot, frame.on_demand
+    holding, left = labels.holding[slot, parent], labels.left[slot, parent]
+    work, paid = labels.work[slot, parent], labels.paid[slot, parent]
+    spot, on_demand, stay = spots[holding], on_demands[holding], frame.pauses.stay[left]
+    aheads = (stay, frame.pauses.shrink[stay], frame.pauses.restart)
+    window = window_hours(frame, slot)
+    lowest = lowest_score(labels, slot + 1)
+    for target in range(len(spots)):
+        if spots[target] > offered:
+            continue
+        after, rest, bill = 0, work, 0.0
+        if target > 0:
+            pause = aheads[kind_of_move(spot, on_demand, spots[target], on_demands[target])]
+            hours, rate = frame.pauses.ahead_hours[pause], terms.rate[spots[target] + on_demands[target]]
+            if hours < window and work <= rate * (window - hours + WORK_TOLERANCE_HOURS):
+                held = hours + work / rate
+                bill = prices[target] * (slot_hours if terms.whole_slots else held)
+                note_end(labels, slot, target, parent, worth(frame, slot * slot_hours + held) - paid - bill)
+                continue
+            after, bill = frame.pauses.after[pause], prices[target] * slot_hours
+            rest = work - rate * max(0.0, slot_hours - hours)
+        if slot + 1 == terms.deadline_slots:
+            lateness = late_pause(frame, after, target)
+            note_end(labels, slot, target, parent, late_value(frame, future, lateness, rest) - paid - bill)
+            continue
+        if frame.hard and rest > most[after, target] + tolerance:
+            continue
+        position = (rest - first) / cell
+        point = min(max(int(position + GRID_TOLERANCE), 0), tops[after, target])
+        row = rows[after, target]
+        score = later[after, row, point] - paid - bill
+        weight = position - point
+        if abs(weight) > GRID_TOLERANCE:
+            score += weight * (later[after, row, point + 1] - later[after, row, point])
+        if score > lowest:
+            keep(labels, slot + 1, Label(target, after, rest, paid + bill, score, parent))
+            lowest = lowest_score(labels, slot + 1)
+
+
+@compilable
+def search(frame: Frame, future: Future, edge: Edge, values: Values, labels: Labels, plan: Ints) -> float:
+    """Find the plan of greatest value; fills in the targets by slot, returns what the grid promised.
+
+    Leaves the plan empty (-1 in every slot) when a hard deadline cannot be met.
+    """
+    for slot in range(len(plan)):
+        plan[slot] = -1
+    if frame.hard and frame.terms.work_gpu_hours > edge.most_gpu_hours[0, 0, 0] + 0.5 * work_tolerance(frame):
+        return NEVER
+    prices = np.zeros(len(frame.spot))
+    promised = NEVER
+    labels.counts[0], labels.end_score[0] = 1, NEVER
+    labels.holding[0, 0], labels.left[0, 0] = 0, 0
+    labels.work[0, 0], labels.paid[0, 0] = frame.terms.work_gpu_hours, 0.0
+    for slot in range(frame.terms.deadline_slots):
+        sweep_again(frame, future, edge, values, slot)
+        for target in range(len(prices)):
+            prices[target] = usd_per_hour(frame, future, slot, target)
+        i = slot % frame.segment + 1
+        labels.counts[slot + 1] = 0
+        for parent in range(labels.counts[slot]):
+            branch(frame, future, edge, values.inside[i], values.rows[i], prices, labels, slot, parent)
+        if slot == 0:
+            promised = labels.end_score[0]
+            for label in range(labels.counts[1]):
+                promised = max(promised, labels.score[1, label])
+    target, parent = labels.end[1], labels.end[2]
+    for slot in range(labels.end[0], -1, -1):
+        plan[slot] = target
+        target, parent = labels.holding[slot, parent], labels.parent[slot, parent]
+    return promised
+
+
+@compilable
+def replay(frame: Numbers, future: Future, plan: Ints, spot: Ints, on_demand: Ints, out: Floats) -> None:
+    """Live through a plan; fills in what it holds and one row of COLUMNS. No plan means fastest on demand."""
+    terms = frame.terms
+    state = JobState(0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, np.inf, False)
+    for column in range(len(out)):
+        out[column] = 0.0
+    for slot in range(len(plan)):
+        if state.finish_hours < np.inf:
+            break
+        quote = Quote(
+            future.spot_usd[slot], future.on_demand_usd[slot], future.spot_gpus[slot], UNLIMITED_GPUS
+        )
+        left = lose(terms.terms, state, quote.spot_gpus)
+        spot[slot], on_demand[slot] = 0, terms.fastest
+        if slot < terms.deadline_slots and plan[slot] >= 0:
+            spot[slot], on_demand[slot] = frame.spot[plan[slot]], frame.on_demand[plan[slot]]
+        out[4] += 1.0 if state.spot_gpus > left.spot_gpus else 0.0
+        lived = live_slot(terms, left, slot, quote, spot[slot], on_demand[slot])
+        state = lived.state
+        out[2] += spot[slot] * lived.passed.hours
+        out[3] += on_demand[slot] * lived.passed.hours
+        out[6] = slot + 1
+    out[0], out[1] = state.cost_usd, state.finish_hours
+
+
+@compilable
+def solve_starts(
+    frame: Frame, spot_usd: Floats, on_demand_usd: Floats, spot_gpus: Ints, starts: Ints,
+    future: Future, edge: Edge, values: Values, labels: Labels, plan: Ints,
+    spot: Ints, on_demand: Ints, out: Grid, promised: Floats,
+) -> None:  # fmt: skip
+    """Solve the job from each start; one row of `out` each. The plan arrays keep the last one's."""
+    for row in range(len(starts)):
+        look_ahead(frame, future, starts[row], spot_usd, on_demand_usd, spot_gpus)
+        find_edge(frame, future, edge)
+        sweep(frame, future, edge, values)
+        promised[row] = search(frame, future, edge, values, labels, plan)
+        replay(frame, future, plan, spot, on_demand, out[row])

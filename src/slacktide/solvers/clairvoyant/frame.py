@@ -1,0 +1,218 @@
+"""The clairvoyant's problem as bare numbers: holdings, pauses, and the grid of work left.
+
+**Holdings and pauses** are those of `lattice`; only holdings whose sum is a width the job may have are
+numbered. Eight GPUs have 45 of them, sixteen 153.
+
+**Work left.** What a slot does to the work left is a constant for each width and pause:
+s(n) * (slot - pause). If all these constants are multiples of one step and the step is not too
+small, that step is the grid's cell: every state that can be reached then lies on a grid point and
+nothing is rounded. The grid hangs from the job's whole work, so the work itself need not be a
+multiple. Otherwise the cell is a given share of the work, and values between grid points are
+interpolated linearly.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.errors import InputError
+from slacktide.core.types import FINISH_FAST, Job
+from slacktide.physics.physics import WORK_TOLERANCE_HOURS
+from slacktide.solvers.lattice import Pauses, list_holdings, list_pauses
+from slacktide.solvers.slotted import Slotted, slotted
+
+GRID_TOLERANCE = 1e-6
+"""Grid positions closer than this share of a cell are the same."""
+
+EXACT_CELLS = 16_384
+"""The most cells for which a grid without any rounding is preferred to a coarser one."""
+
+STORED_NUMBERS = 24_000_000
+"""The most values kept in memory at a time, 8 bytes each."""
+
+WHOLE_SLOT_CELLS = 6
+"""How many times finer a grid must be when whole slots are paid: values then fall in steps."""
+
+MAX_PAUSE_SLOTS = 1_000
+"""The longest restart, in slots: each slot of it is a state of its own."""
+
+FEWEST_CELLS = 64
+"""Below this a grid says nothing; a problem that leaves room for fewer is refused."""
+
+
+class Numbers(Protocol):
+    """What every solver of the clairvoyant's problem knows of a job; `Frame` says what the names mean."""
+
+    @property
+    def terms(self) -> Slotted: ...
+    @property
+    def hard(self) -> bool: ...
+    @property
+    def value_usd(self) -> float: ...
+    @property
+    def worthless_after_hours(self) -> float: ...
+    @property
+    def spot(self) -> Ints: ...
+    @property
+    def on_demand(self) -> Ints: ...
+    @property
+    def pauses(self) -> Pauses: ...
+
+
+class Frame(NamedTuple):
+    """A job, its holdings, its pauses and its grid, in the form compiled code reads."""
+
+    terms: Slotted
+    hard: bool
+    value_usd: float
+    worthless_after_hours: float
+    spot: Ints
+    """spot[h], on_demand[h]: the GPUs of holding h; holding 0 is none."""
+    on_demand: Ints
+    pauses: Pauses
+    cell_gpu_hours: float
+    first_gpu_hours: float
+    """Work left at grid point 0; point j lies j cells above it."""
+    last: int
+    """The grid point of the whole work."""
+    exact: bool
+    """Whether every state that can be reached lies on a grid point."""
+    shift: Ints
+    """shift[q, n], weight[q, n]: n GPUs under pause q lead from point j to the weighted mean of
+    points j - shift (weight 1 - w) and j - shift + 1 (weight w)."""
+    weight: Floats
+    finishing: Ints
+    """finishing[q, n] = how many grid points, from the lowest, are finished within a slot."""
+    segment: int
+    """Slots whose values are kept together; earlier ones are computed again when they are needed."""
+
+
+def frame(job: Job, slot_hours: float, accuracy: float, *, may_be_exact: bool = True) -> Frame:
+    """Prepare a job for slots of this length; a cell is this share of the work unless an exact one exists.
+
+    Raises InputError when the accuracy is not a share or the job has too many holdings.
+    """
+    if not 0.0 < accuracy <= 1.0:
+        raise InputError(f"accuracy must be in (0, 1], got {accuracy:g}")
+    bare = without_losses(job, slot_hours)
+    check_pauses(bare)
+    pauses = list_pauses(bare)
+    _check_holdings(job, len(pauses.left_hours))
+    spot, on_demand = list_holdings((0, *job.widths))
+    numbers_per_point = len(pauses.left_hours) * len(spot)
+    most = _most_cells(numbers_per_point, bare.deadline_slots)
+    if most < FEWEST_CELLS:
+        raise InputError(
+            f"the clairvoyant must not need more than {STORED_NUMBERS:,} values, got {len(spot)} holdings "
+            f"over {bare.deadline_slots} slots; allow fewer widths"
+        )
+    gains = bare.rate * np.maximum(0.0, slot_hours - pauses.ahead_hours)[:, None]
+    step = common_step(gains[:, list(job.widths)]) if may_be_exact else 0.0
+    exact = step > 0.0 and bare.work_gpu_hours / step <= min(most, EXACT_CELLS)
+    if exact:
+        last = math.floor(bare.work_gpu_hours / step + GRID_TOLERANCE)
+        first = max(0.0, bare.work_gpu_hours - last * step)
+    else:
+        finer = WHOLE_SLOT_CELLS if bare.whole_slots else 1
+        last, first = min(most, math.ceil(finer / accuracy)), 0.0
+        step = bare.work_gpu_hours / last
+    shift, weight, finishing = _transitions(bare, gains, step, first, last)
+    return Frame(
+        terms=bare,
+        hard=job.hard,
+        value_usd=float(job.value_usd),
+        worthless_after_hours=float(job.worthless_after_hours or job.deadline_hours),
+        spot=spot,
+        on_demand=on_demand,
+        pauses=pauses,
+        cell_gpu_hours=step,
+        first_gpu_hours=first,
+        last=last,
+        exact=exact,
+        shift=shift,
+        weight=weight,
+        finishing=finishing,
+        segment=_segment(numbers_per_point * (last + 2), bare.deadline_slots),
+    )
+
+
+def without_losses(job: Job, slot_hours: float) -> Slotted:
+    """Lay a job on slots as the clairvoyant sees it; raises InputError if there is no slot for it.
+
+    Who knows the future checkpoints just before each loss, does not run out of money, and ends late work as
+    fast as can be.
+    """
+    bare = slotted(job, slot_hours)
+    if bare.deadline_slots < 1:
+        raise InputError(f"deadline_hours must be longer than the first instant, got {job.deadline_hours:g}")
+    free = bare.terms._replace(checkpoint_hours=0.0, after_deadline=FINISH_FAST)
+    return bare._replace(checkpoint_hours=0.0, terms=free)
+
+
+def check_pauses(terms: Slotted) -> None:
+    """Raise InputError when a restart lasts so many slots that what is left of it cannot be told apart."""
+    if terms.restart_hours > MAX_PAUSE_SLOTS * terms.slot_hours:
+        raise InputError(
+            f"restart must last at most {MAX_PAUSE_SLOTS} slots of {terms.slot_hours:g} h to be planned, "
+            f"got {terms.restart_hours:g} h; use longer slots (--slot)"
+        )
+
+
+def _check_holdings(job: Job, pauses: int) -> None:
+    """Raise InputError when a job has more holdings than a grid of any use could be kept for."""
+    count = 1 + sum(width + 1 for width in job.widths)
+    if count * pauses * FEWEST_CELLS > STORED_NUMBERS:
+        raise InputError(
+            f"the clairvoyant must not have more than {STORED_NUMBERS // (pauses * FEWEST_CELLS)} holdings, "
+            f"got {count}; allow fewer widths"
+        )
+
+
+def common_step(gains: Floats) -> float:
+    """Return the greatest step of which all gains are multiples, or 0 where there is none to speak of.
+
+    Euclid's algorithm on floats: a remainder under the tolerance counts as none.
+    """
+    amounts = gains[gains > 0.0]
+    if not len(amounts):
+        return 0.0
+    tolerance = 1e-9 * float(amounts.max())
+    step = 0.0
+    for amount in amounts:
+        rest = float(amount)
+        while rest > tolerance:
+            step, rest = rest, math.fmod(step, rest)
+            if step - rest < tolerance:
+                rest = 0.0
+    if step < 1e-6 * float(amounts.max()):
+        return 0.0
+    step = float(amounts.max()) / round(float(amounts.max()) / step)
+    off = np.abs(amounts / step - np.round(amounts / step))
+    return step if float(off.max()) < 1e-7 else 0.0
+
+
+def _transitions(
+    terms: Slotted, gains: Floats, step: float, first: float, last: int
+) -> tuple[Ints, Floats, Ints]:
+    """Return the constant shifts, weights and finishing points of each pause and width."""
+    cells = gains / step
+    whole = np.abs(cells - np.round(cells)) < GRID_TOLERANCE
+    shift = np.where(whole, np.round(cells), np.ceil(cells)).astype(np.int64)
+    weight = np.where(whole, 0.0, shift - cells)
+    reach = (gains + terms.rate * WORK_TOLERANCE_HOURS - first) / step
+    finishing = np.clip(np.floor(reach + GRID_TOLERANCE) + 1, 0, last + 1)
+    return shift, weight, np.where(gains > 0.0, finishing, 0).astype(np.int64)
+
+
+def _segment(numbers_per_slot: int, slots: int) -> int:
+    """Return how many slots' values to keep at once: all, or about the root of their number."""
+    return slots if numbers_per_slot * (slots + 1) <= STORED_NUMBERS else math.ceil(math.sqrt(slots))
+
+
+def _most_cells(numbers_per_point: int, slots: int) -> int:
+    """Return the finest grid of which a root's worth of slots, twice, fits into memory."""
+    return STORED_NUMBERS // (numbers_per_point * (2 * math.ceil(math.sqrt(slots)) + 3)) - 2

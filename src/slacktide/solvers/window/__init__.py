@@ -1,0 +1,4 @@
+"""The plan over a few slots ahead that AHAP makes from a forecast.
+
+Begin with `programme`.
+"""

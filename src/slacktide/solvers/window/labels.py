@@ -1,0 +1,301 @@
+"""The window programme where a limit binds: exact label setting under two bounds.
+
+A label is a way to a state (slot, holding, pause left) with its progress and cost. From the root on,
+the labels of each slot are moved to all its holdings. A label is dropped when
+
+- it cannot beat the best plan known, even at the price of work that makes the Lagrangian bound tightest;
+- it cannot beat it even if no pause were to come (`steps`: that bound knows whole GPUs);
+- a rival in the same state has done no less and paid no more;
+- a rival in any state has done more, by all that a restart could cost it, and paid no more: it can
+  follow whatever the other will do and not fall behind.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slacktide.core.arrays import Floats, Ints
+from slacktide.core.compiled import compilable
+from slacktide.solvers.lattice import kind_of_move
+from slacktide.solvers.window.frame import Frame, fill, live
+from slacktide.solvers.window.steps import Steps, count_steps, steps_of
+from slacktide.solvers.window.values import Values
+
+CELL, LEVEL, PARENT, NEXT = range(4)
+GAIN, COST = range(2)
+
+BUCKETS = 256
+"""Amounts of progress that labels of any state are compared by."""
+
+FIRST_LOOK = 8
+"""Labels of a slot that a first look follows."""
+
+ALL = 1 << 40
+
+SAME_WORK = 1e-10
+"""Progress that makes no difference, as a share of the work left."""
+
+SAME_COST = 1e-12
+"""Cost that makes no difference, as a share of the highest bill for the window."""
+
+
+class Labels(NamedTuple):
+    """All labels of a search, in the order in which they were found."""
+
+    whole: Ints
+    """[label, (cell, level, parent, next label of the same state)]."""
+    real: Floats
+    """[label, (gain, cost)]."""
+    newest: Ints
+    """[state]: its newest label."""
+    cheapest: Floats
+    """[bucket]: least cost of the labels at hand that have done this much or more."""
+
+
+class Bounds(NamedTuple):
+    """What labels are measured by."""
+
+    worth: float
+    """The price of work at which `Values` were computed."""
+    offset: float
+    """What the Lagrangian bound adds for the limit on progress."""
+    enough: float
+    """Progress that is on the line."""
+    nearly: float
+    """Progress that may end the job."""
+    slack: float
+    """Cost that makes no difference."""
+    bucket: float
+    """Progress that one bucket stands for."""
+    whole: bool
+    """Whether the job cannot end in the window: then each slot is paid in full."""
+
+
+class Best(NamedTuple):
+    """The best plan known."""
+
+    value: float
+    slot: int
+    """The slot of its last move; -1 while it is the plan that the search began with."""
+    label: int
+    """The label that was moved."""
+    target: int
+
+
+@compilable
+def search(frame: Frame, values: Values, worth: float, limit: float, known: float, plan: Ints) -> None:
+    """Write the best plan's cells over `plan` if one beats the `known` value.
+
+    `values` are those at the price `worth`; a plan that makes `limit` of progress at least (or at
+    most) is worth no more than its value there less what that price adds to the limit. A first look
+    follows a few labels only: a better plan known makes the whole search shorter, or superfluous.
+    """
+    most = frame.hours.sum() * frame.most[frame.side - 1]
+    bounds = Bounds(
+        worth, (frame.reserve - worth) * limit, frame.low - SAME_WORK * frame.high, frame.high * (1.0 - 1e-6),
+        least_difference(frame), most / BUCKETS, most < frame.high,
+    )  # fmt: skip
+    steps, labels = count_steps(frame), empty_labels(frame)
+    known, complete = follow_labels(frame, values, bounds, steps, labels, FIRST_LOOK, known, plan)
+    if not complete:
+        follow_labels(frame, values, bounds, steps, labels, ALL, known, plan)
+
+
+@compilable
+def follow_labels(
+    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, at_most: int, known: float,
+    plan: Ints,
+) -> tuple[float, bool]:  # fmt: skip
+    """Move at most this many labels of each slot; return the best value, and whether none was left out."""
+    for state in range(len(labels.newest)):
+        labels.newest[state] = -1
+    best = Best(known, -1, -1, 0)
+    complete = True
+    # Counted from the parent of the root, -1, both are of one type from the start: `move` compiles once.
+    first, count = int(labels.whole[0, PARENT]) + 1, int(labels.whole[0, PARENT]) + 2
+    for slot in range(frame.slots):
+        last = count
+        note_cheapest(labels, first, last, bounds.bucket)
+        chosen = choose(frame, values, bounds, steps, labels, slot, first, last, best.value)
+        complete = complete and len(chosen) <= at_most
+        for label in chosen[:at_most]:
+            if promise(frame, values, bounds, steps, labels, slot, label) > best.value + bounds.slack:
+                while count + frame.cells > len(labels.whole):
+                    labels = grown(labels)
+                count, best = move(frame, values, bounds, steps, labels, slot, label, last, count, best)
+        first = last
+    unroll(labels, best, plan)
+    return best.value, complete
+
+
+@compilable
+def choose(
+    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, slot: int, first: int,
+    last: int, known: float,
+) -> Ints:  # fmt: skip
+    """Return the labels of a slot that promise more than what is known and than any rival, best first."""
+    promises = np.empty(last - first)
+    chosen = np.empty(last - first, dtype=np.int64)
+    count = 0
+    for label in range(first, last):
+        if not is_outdone(frame, labels, label, bounds.bucket):
+            value = promise(frame, values, bounds, steps, labels, slot, label)
+            if value > known + bounds.slack:
+                promises[count], chosen[count] = -value, label
+                count += 1
+    order = np.argsort(promises[:count], kind="mergesort")  # stable, so that ties have one order
+    return chosen[:count][order]
+
+
+@compilable
+def least_difference(frame: Frame) -> float:
+    """Return the cost that is more than a rounding error."""
+    return float(SAME_COST * frame.highest_usd * frame.side * frame.billed.sum())
+
+
+@compilable
+def empty_labels(frame: Frame) -> Labels:
+    """Make room for labels, the root among them."""
+    room = 1 + 2 * frame.cells
+    whole = np.full((room, 4), -1)
+    whole[0, CELL], whole[0, LEVEL] = frame.root_cell, frame.root_level
+    newest = np.empty(len(frame.pauses) * frame.cells, dtype=np.int64)
+    return Labels(whole, np.zeros((room, 2)), newest, np.empty(BUCKETS + 1))
+
+
+@compilable
+def grown(labels: Labels) -> Labels:
+    """Return the same labels with room for twice as many."""
+    count = len(labels.whole)
+    whole, real = np.full((2 * count, 4), -1), np.zeros((2 * count, 2))
+    for label in range(count):
+        for column in range(4):
+            whole[label, column] = labels.whole[label, column]
+        real[label, GAIN], real[label, COST] = labels.real[label, GAIN], labels.real[label, COST]
+    return Labels(whole, real, labels.newest, labels.cheapest)
+
+
+@compilable
+def note_cheapest(labels: Labels, first: int, last: int, width: float) -> None:
+    """Note the least cost of the labels of a slot that have done this much or more."""
+    cheapest = labels.cheapest
+    fill(cheapest, np.inf)
+    for label in range(first, last):
+        bucket = min(int(labels.real[label, GAIN] / width), BUCKETS)
+        cheapest[bucket] = min(cheapest[bucket], labels.real[label, COST])
+    for bucket in range(BUCKETS - 1, -1, -1):
+        cheapest[bucket] = min(cheapest[bucket], cheapest[bucket + 1])
+
+
+@compilable
+def is_outdone(frame: Frame, labels: Labels, label: int, width: float) -> bool:
+    """Whether a rival in any state can follow whatever this label will do, and is no worse off."""
+    cell, gain = labels.whole[label, CELL], labels.real[label, GAIN]
+    slip = frame.restart * frame.most[cell // frame.side + cell % frame.side]
+    bucket = min(int((gain + slip) / width) + 1, BUCKETS)
+    return bool(labels.cheapest[bucket] <= labels.real[label, COST])
+
+
+@compilable
+def promise(
+    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, slot: int, label: int
+) -> float:
+    """Return the most that a plan through this label can be worth."""
+    cell, level = labels.whole[label, CELL], labels.whole[label, LEVEL]
+    gain, cost = labels.real[label, GAIN], labels.real[label, COST]
+    at_price: float = bounds.worth * gain - cost + bounds.offset + values.ahead[slot, level, cell]
+    if not bounds.whole:
+        # The last slot may be left early: then idling from here on bounds what is still to come.
+        return float(max(at_price, bounds.worth * gain - cost + bounds.offset))
+    need = min(max(steps_of(bounds.enough - gain, steps.step), 0), steps.worth.shape[1] - 1)
+    return float(min(at_price, frame.reserve * gain - cost + steps.worth[slot, need]))
+
+
+@compilable
+def move(
+    frame: Frame, values: Values, bounds: Bounds, steps: Steps, labels: Labels, slot: int, label: int,
+    first: int, count: int, best: Best,
+) -> tuple[int, Best]:  # fmt: skip
+    """Move one label to every holding of its slot that may lead to the best plan.
+
+    New labels are written from `count` on, where there is room for one per holding; those of the
+    next slot begin at `first`.
+    """
+    side, fit, rates, hours, billed = frame.side, frame.fit, frame.rate, frame.hours[slot], frame.billed[slot]
+    spot_usd, on_demand_usd, reserve = frame.usd[slot, 0], frame.usd[slot, 1], frame.reserve
+    cell, level = labels.whole[label, CELL], labels.whole[label, LEVEL]
+    gain, cost = labels.real[label, GAIN], labels.real[label, COST]
+    held_spot, held_on_demand = cell // side, cell % side
+    table, pauses, nexts = values.by_kind[slot, level], frame.pauses[level], frame.nexts[level]
+    completion, step, slack, whole = steps.worth[slot + 1], steps.step, bounds.slack, bounds.whole
+    out_of_reach = len(completion) - 1
+    enough, nearly, last = bounds.enough, bounds.nearly, slot == frame.slots - 1
+    bound = bounds.worth * gain - cost + bounds.offset - slack
+    top = best.value
+    for spot in range(frame.offered[slot] + 1):
+        for on_demand in range(side - spot):
+            width, target = spot + on_demand, spot * side + on_demand
+            if fit[width] != width:
+                continue
+            kind = kind_of_move(held_spot, held_on_demand, spot, on_demand)
+            # A last slot may be left early, and then be worth more than the whole of it.
+            if bound + table[kind, target] <= top and (
+                whole or gain + rates[width] * (hours - pauses[kind]) < nearly
+            ):
+                continue
+            new_gain, new_cost, done = live(
+                rates[width], spot_usd * spot + on_demand_usd * on_demand, hours, billed, frame.whole_slots,
+                pauses[kind], frame.high, gain, cost,
+            )  # fmt: skip
+            value = reserve * new_gain - new_cost
+            if done or last:
+                if new_gain >= enough and value > top + slack:
+                    best, top = Best(value, slot, label, target), value
+                continue
+            need = min(max(steps_of(enough - new_gain, step), 0), out_of_reach)
+            if whole and value + completion[need] <= top + slack:
+                continue
+            after = nexts[kind] if target > 0 else 0
+            if add(frame, labels, first, count, label, target, after, new_gain, new_cost, slack):
+                count += 1
+    return count, best
+
+
+@compilable
+def add(
+    frame: Frame, labels: Labels, first: int, count: int, parent: int, cell: int, level: int,
+    gain: float, cost: float, slack: float,
+) -> bool:  # fmt: skip
+    """Write a label at `count` unless a rival in its state is as good; void the rivals that it beats."""
+    # Without pauses it does not matter what is held: all holdings are one state.
+    state = level * frame.cells + cell if frame.restart > 0.0 else 0
+    same = SAME_WORK * frame.high
+    whole, real = labels.whole, labels.real
+    rival = labels.newest[state]
+    while rival >= first:
+        if real[rival, GAIN] >= gain - same and real[rival, COST] <= cost + slack:
+            return False
+        if real[rival, GAIN] <= gain + same and real[rival, COST] >= cost - slack:
+            real[rival, COST] = np.inf
+        rival = whole[rival, NEXT]
+    whole[count, CELL], whole[count, LEVEL], whole[count, PARENT] = cell, level, parent
+    whole[count, NEXT] = labels.newest[state]
+    real[count, GAIN], real[count, COST] = gain, cost
+    labels.newest[state] = count
+    return True
+
+
+@compilable
+def unroll(labels: Labels, best: Best, plan: Ints) -> None:
+    """Write the cells of the best plan, if the search found one."""
+    if best.slot < 0:
+        return
+    for slot in range(len(plan)):
+        plan[slot] = 0
+    plan[best.slot] = best.target
+    label = best.label
+    for slot in range(best.slot - 1, -1, -1):
+        plan[slot] = labels.whole[label, CELL]
+        label = labels.whole[label, PARENT]

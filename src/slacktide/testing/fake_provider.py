@@ -1,0 +1,251 @@
+"""A cloud that exists only in memory, with all that goes wrong in real ones, for tests and trials.
+
+Chance comes from a seed and time from a clock that is told, so the same story happens again. It keeps an
+account of its own, to be compared with what the journal says.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+
+from slacktide.core.errors import InputError, shown
+from slacktide.journal.state.tickets import Spec
+from slacktide.providers.base import INTERRUPTED, Machine, NoCapacity, Renter, State, Unreachable, providers
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+"""Hour 0 of the cloud's clock."""
+LISTED_AFTER_HOURS = 1.0
+"""How long a machine that is gone stays in lists."""
+NOTICE_HOURS = 2.0 / 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """How often things go wrong; shares are chances for each call, machine or question."""
+
+    lost_share: float = 0.0
+    """Answers that are lost though all was done."""
+    throttled_share: float = 0.0
+    """Calls that are turned away, with nothing done."""
+    late_hours: float = 0.0
+    """How late a list may be, drawn anew for each machine and call, so that machines come and go in it."""
+    full_share: float = 0.0
+    """Questions that find a pool full; it stays so for a while."""
+    full_hours: float = 0.0
+    """The longest such while."""
+    interruptions_per_hour: float = 0.0
+    """Of each spot machine; one in two comes with a notice."""
+    dud_share: float = 0.0
+    """Machines that boot and never join."""
+
+
+@dataclass(slots=True)
+class Instance:
+    """A machine as it really is."""
+
+    id: str
+    owner: str
+    ticket: str
+    spec: Spec
+    made_hours: float
+    ended_hours: float = math.inf
+    why: str = ""
+    dud: bool = False
+    noticed_hours: float = math.inf
+    """When it was told that it will be taken; it is taken NOTICE_HOURS later."""
+    address: str = ""
+    since_utc: datetime = EPOCH
+    until_utc: datetime | None = None
+
+    def state(self, at_hours: float, boot_hours: float) -> State:
+        """Return what it was at a time."""
+        if at_hours >= self.ended_hours:
+            return "gone"
+        booted = at_hours >= self.made_hours + boot_hours and not self.dud
+        return "up" if booted else "starting"
+
+
+class Cloud:
+    """All machines of all owners, as they really are."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        *,
+        seed: int = 0,
+        faults: Faults | None = None,
+        boot_hours: float = 0.0,
+    ) -> None:
+        """Begin with none; `clock` tells the hours, which only grow."""
+        self.faults, self.boot_hours = faults or Faults(), boot_hours
+        self.instances: dict[str, Instance] = {}
+        self._clock, self._random = clock, random.Random(seed)
+        self._passed_hours = clock()
+        self._of_ticket: dict[tuple[str, str], Instance] = {}
+        self._full_until: dict[tuple[str, str], float] = {}
+        self._living: dict[str, Instance] = {}
+
+    @property
+    def living(self) -> list[Instance]:
+        """Those that are paid for now."""
+        self.pass_time()
+        return list(self._living.values())
+
+    def billed_hours(self) -> float:
+        """Return for how many machine-hours this cloud sends a bill so far."""
+        now = self.pass_time()
+        return sum(min(one.ended_hours, now) - one.made_hours for one in self.instances.values())
+
+    def pass_time(self) -> float:
+        """Let happen what has become due, and return the time."""
+        now = self._clock()
+        passed, self._passed_hours = now - self._passed_hours, now
+        if passed > 0.0:
+            chance = -math.expm1(-self.faults.interruptions_per_hour * passed)
+            for one in list(self._living.values()):
+                self._age(one, now, chance)
+        return now
+
+    def _age(self, one: Instance, now: float, chance: float) -> None:
+        if now >= one.noticed_hours + NOTICE_HOURS:
+            self._end(one, one.noticed_hours + NOTICE_HOURS, INTERRUPTED)
+        elif one.spec.kind == "spot" and one.noticed_hours == math.inf and self._happens(chance):
+            if self._happens(0.5):
+                one.noticed_hours = now
+            else:
+                self._end(one, now, INTERRUPTED)
+
+    def _end(self, one: Instance, hours: float, why: str) -> None:
+        if one.ended_hours == math.inf:
+            one.ended_hours, one.why, one.until_utc = hours, why, EPOCH + timedelta(hours=hours)
+            del self._living[one.id]
+
+    def _happens(self, share: float) -> bool:
+        return share > 0.0 and self._random.random() < share
+
+    def _answer(self) -> None:
+        if self._happens(self.faults.lost_share):
+            raise Unreachable("the answer was lost")
+
+    def _call(self) -> float:
+        now = self.pass_time()
+        if self._happens(self.faults.throttled_share):
+            raise Unreachable("too many requests")
+        return now
+
+    def rent(self, owner: str, ticket: str, spec: Spec) -> None:
+        """Make a machine, unless this owner's ticket has one already."""
+        now = self._call()
+        if (owner, ticket) not in self._of_ticket:
+            self._find_room(spec, now)
+            number = len(self.instances) + 1
+            name, address = f"i-{number:06d}", f"10.0.{number // 250}.{number % 250}"
+            dud, since = self._happens(self.faults.dud_share), EPOCH + timedelta(hours=now)
+            one = Instance(name, owner, ticket, spec, now, dud=dud, address=address, since_utc=since)
+            self.instances[name] = self._of_ticket[owner, ticket] = self._living[name] = one
+        self._answer()
+
+    def _find_room(self, spec: Spec, now: float) -> None:
+        if now >= self._full_until.get(spec[:2], -math.inf) and self._happens(self.faults.full_share):
+            self._full_until[spec[:2]] = now + self._random.random() * self.faults.full_hours
+        elif now >= self._full_until.get(spec[:2], -math.inf):
+            return
+        raise NoCapacity(f"{spec.pool} is full")
+
+    def end(self, ids: Sequence[str]) -> None:
+        """End machines, whosever they are."""
+        now = self._call()
+        for name in ids:
+            if name in self._living:
+                self._end(self._living[name], now, "ended")
+        self._answer()
+
+    def listed(self) -> Iterator[tuple[str, Machine]]:
+        """Yield machines with their owners, as a list shows them: each as it was a moment ago."""
+        now = self._call()
+        for one in self.instances.values():
+            if one.ended_hours < now - LISTED_AFTER_HOURS:
+                continue
+            shown = now - self._random.random() * self.faults.late_hours
+            if shown >= one.made_hours:
+                yield one.owner, self._shown(one, shown)
+
+    def _shown(self, one: Instance, at: float) -> Machine:
+        state = one.state(at, self.boot_hours)
+        gone = state == "gone"
+        left_s = (one.noticed_hours + NOTICE_HOURS - at) * 3600.0
+        return Machine(
+            one.id, one.ticket, one.spec, state,
+            address=one.address if state == "up" else "",
+            why=one.why if gone and one.why != "ended" else "",
+            notice_s=None if gone or at < one.noticed_hours else max(0.0, left_s),
+            since_utc=one.since_utc,
+            until_utc=one.until_utc if gone else None,
+        )  # fmt: skip
+
+
+@providers.register
+@dataclass(slots=True)
+class Fake:
+    """Rents machines of a cloud that is only imagined, with faults that a seed decides."""
+
+    renter: Renter = field(default_factory=Renter)
+    seed: int = 0
+    boot_hours: float = 0.0
+    lost_share: float = 0.0
+    throttled_share: float = 0.0
+    late_hours: float = 0.0
+    full_share: float = 0.0
+    full_hours: float = 0.0
+    interruptions_per_hour: float = 0.0
+    dud_share: float = 0.0
+    cloud: Cloud | None = None
+    """Where the machines are; None: in one that all of this process with the same seed share."""
+    _cloud: Cloud = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        faults = {one.name: getattr(self, one.name) for one in fields(Faults)}
+        for name, value in faults.items():
+            if not value >= 0.0 or (name.endswith("_share") and value > 1.0):
+                raise InputError(f"{name} must be >= 0, and a share at most 1, got {value}", field=name)
+        if not isinstance(self.cloud, Cloud | None):
+            raise InputError(f"cloud must be left out of files, got {shown(self.cloud)}", field="cloud")
+        if self.cloud is None:
+            made = Cloud(_hours, seed=self.seed, boot_hours=self.boot_hours)
+            self._cloud = SHARED.setdefault(self.seed, made)
+            self._cloud.faults = Faults(**faults)
+        else:
+            self._cloud = self.cloud
+
+    def rent(self, ticket: str, spec: Spec) -> None:
+        """Make a machine of the imagined cloud."""
+        self._cloud.rent(self.renter.owner, ticket, spec)
+
+    def end(self, ids: Sequence[str]) -> None:
+        """End machines of it."""
+        self._cloud.end(ids)
+
+    def machines(self) -> Sequence[Machine]:
+        """List this owner's."""
+        return [machine for owner, machine in self._cloud.listed() if owner == self.renter.owner]
+
+    def everyones(self) -> Mapping[str, Sequence[Machine]]:
+        """List all owners' that have not gone."""
+        found: dict[str, list[Machine]] = {}
+        for owner, machine in self._cloud.listed():
+            if machine.state != "gone":
+                found.setdefault(owner, []).append(machine)
+        return found
+
+
+SHARED: dict[int, Cloud] = {}
+"""The clouds of this process, by their seeds."""
+
+
+def _hours() -> float:
+    return (time.time() - EPOCH.timestamp()) / 3600.0

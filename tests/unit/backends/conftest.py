@@ -1,0 +1,207 @@
+"""A machine of its own for each test: real processes, a clock set by hand, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slacktide.backends.base import Facts, LaunchSpec, Place
+from slacktide.backends.local import Kind, Launch, Local, Observation, Processes
+from slacktide.backends.processes.process_table import Seen, scan
+from slacktide.core.types import Order
+from tests.parts_of_files import pids_below
+
+PATIENCE_S = 60.0
+"""How long a test waits for the machine before it fails; far longer than anything takes."""
+
+
+def wait_for(condition: Callable[[], object], step: Callable[[], object] = lambda: None) -> None:
+    """Take steps until a condition holds; fails when the machine takes too long."""
+    give_up = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up, "the machine took too long"
+        step()
+        time.sleep(0.003)
+
+
+class Stage:
+    """A controller, its folders and its clock, with words for what tests do again and again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.owner = f"test-{uuid.uuid4().hex[:12]}"
+        self.time_s = 1000.0
+        self.processes = self.controller()
+
+    def controller(self) -> Processes:
+        """Return a new controller of the same owner, as after a restart."""
+        return Processes(self.folder / "root", self.owner, now=lambda: self.time_s)
+
+    def restart(self, keep: dict[str, int]) -> None:
+        """Forget the controller, as if it had died, and let a new one sweep."""
+        self.processes = self.controller()
+        self.processes.sweep(keep)
+
+    def register(self, run: str, job_id: str = "job", **more: Any) -> None:
+        """Make a job known, with ordinary folders and an hour of grace."""
+        given: dict[str, Any] = {
+            "workdir": self.folder,
+            "checkpoint_dir": self.folder / "checkpoints",
+            "grace_s": 3600.0,
+            **more,
+        }
+        self.processes.register(Launch(job_id=job_id, run=run, **given))
+
+    def hold(self, attempt: int, kinds: Sequence[Kind], **more: Any) -> None:
+        self.processes.hold("job", attempt, tuple(kinds), **more)
+
+    def look(self) -> Observation:
+        return self.processes.look("job")
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Tick until a condition holds."""
+        wait_for(condition, self.processes.tick)
+
+    def until_phase(self, phase: str, attempt: int | None = None) -> Observation:
+        """Tick until a job is in a phase, of an attempt if given, and return what is seen then."""
+        self.until(lambda: self.look().phase == phase and attempt in {None, self.look().attempt})
+        return self.look()
+
+    def until_file(self, name: str) -> str:
+        """Tick until a worker has written a whole file, and return it."""
+        path = self.folder / name
+        self.until(lambda: path.exists() and path.read_text().endswith("\n"))
+        return path.read_text()
+
+    def ticks(self, count: int = 20) -> None:
+        """Tick for a moment in which nothing is to happen."""
+        for _ in range(count):
+            self.processes.tick()
+            time.sleep(0.003)
+
+    def log(self, rank: int = 0, attempt: int = 1) -> str:
+        logs = {(log.attempt, log.rank): log.path for log in self.processes.logs("job")}
+        return logs[attempt, rank].read_text()
+
+    def marked(self) -> list[Seen]:
+        """Return every living process that this stage's workers started, also those that hide the marker."""
+        leaders = pids_below(self.folder / "root", "*.pid")
+        return [seen for seen in scan() if self._is_ours(seen, leaders)]
+
+    def _is_ours(self, seen: Seen, leaders: set[int]) -> bool:
+        if seen.marker is None:
+            return seen.session in leaders and seen.session != os.getsid(0)
+        return seen.marker.startswith(f"{self.owner}/")
+
+
+class Site:
+    """A journal with a back end of local processes, whose facts are looked at as an engine would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "journal.runs"
+        self.owner = uuid.uuid4().hex
+        self.now_hours = 100.0
+        self.secrets = {"TOKEN": "hush"}
+        self.local = self.controller()
+
+    def controller(self) -> Local:
+        """Return a new controller of the same journal; an hour of the market is a second of the wall."""
+        place = Place(
+            folder=self.root,
+            owner=self.owner,
+            speed=3600.0,
+            now_hours=lambda: self.now_hours,
+            secrets=lambda job: self.secrets,
+        )
+        return Local(place)
+
+    def enter(self, run: str, job: str = "job", **more: Any) -> None:
+        given: dict[str, Any] = {"workdir": str(self.folder), "grace_s": 30.0, **more}
+        self.local.enter(LaunchSpec(job=job, run=run, **given))
+
+    def hold(self, attempt: int = 1, spot: int = 1, on_demand: int = 0, job: str = "job") -> None:
+        self.local.hold(Order(job, attempt, "here", spot, on_demand))
+
+    def begin(self, run: str, spot: int = 1, on_demand: int = 0, **more: Any) -> None:
+        """Start the first attempt and wait until each worker has written the file `ready-RANK`."""
+        self.enter(run, **more)
+        self.hold(1, spot, on_demand)
+        self.until_files(*(f"ready-{rank}" for rank in range(spot + on_demand)))
+
+    def until_files(self, *names: str) -> None:
+        """Look until workers have made these files."""
+        self.until(lambda _: all((self.folder / name).exists() for name in names))
+
+    def until_held(self, attempt: int, gpus: int = 1) -> None:
+        """Look until so many workers of an attempt are there."""
+        self.until(lambda facts: (facts.attempt, facts.spot_gpus + facts.on_demand_gpus) == (attempt, gpus))
+
+    def restart(self, run: str | None = None, *orders: Order) -> None:
+        """Forget the controller, as if it had died; the next one recovers as an engine does."""
+        self.local = self.controller()
+        if run is not None:
+            self.enter(run)
+        self.local.sweep(orders)
+        for order in orders:
+            self.local.hold(order)
+
+    def look(self, job: str = "job") -> Facts:
+        return self.local.look([job])[job]
+
+    def until(self, condition: Callable[[Facts], object], job: str = "job") -> Facts:
+        """Look until a condition holds, and return what was seen then."""
+        seen: list[Facts] = []
+
+        def holds() -> object:
+            seen[:] = [self.look(job)]
+            return condition(seen[0])
+
+        wait_for(holds)
+        return seen[0]
+
+    def home(self, attempt: int = 1, job: str = "job") -> Path:
+        return self.root / job / f"attempt-{attempt:04d}"
+
+    def supervisor(self, rank: int = 0, attempt: int = 1) -> int:
+        """Return the pid of a worker's supervisor, which leads its process group."""
+        return int((self.home(attempt) / f"rank-{rank}.pid").read_text().split()[0])
+
+    def living(self) -> list[Seen]:
+        return [seen for seen in scan() if (seen.marker or "").startswith(f"{self.owner}/")]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A site that leaves nobody behind."""
+    site = Site(tmp_path)
+    try:
+        yield site
+    finally:
+        for _ in range(3):  # a supervisor may have been about to begin something
+            for seen in site.living():
+                with suppress(ProcessLookupError):
+                    os.kill(seen.process.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    """A stage that ends all its workers the way a controller does, and sees that this leaves nobody."""
+    stage = Stage(tmp_path)
+    try:
+        yield stage
+        stage.restart({})
+        stage.time_s += 1e6
+        wait_for(lambda: not stage.marked(), stage.processes.tick)
+    finally:
+        for seen in stage.marked():
+            with suppress(ProcessLookupError):
+                os.kill(seen.process.pid, signal.SIGKILL)

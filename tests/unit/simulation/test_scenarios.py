@@ -1,0 +1,50 @@
+"""Simulated futures: their past is real, their prices move as the past's did."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slacktide.core.arrays import Floats
+from slacktide.core.types import Job
+from slacktide.market.base import EPOCH, Pool
+from slacktide.simulation.plan.scenarios import scenarios
+
+JOB = Job(work_gpu_hours=6.0, deadline_hours=10.0, widths=(1,))
+SLOTS = 10
+
+
+def pool(usd: Floats) -> Pool:
+    gpus = np.ones(len(usd), np.int64)
+    gpus[::7] = 0
+    return Pool("p", 1.0, usd, np.full(len(usd), 10.0), gpus, EPOCH)
+
+
+def futures(usd: Floats) -> list[Floats]:
+    drawn, start = scenarios(JOB, pool(usd), (), paths=40)
+    for one in drawn:
+        assert np.array_equal(one.spot_usd_per_gpu_hour[: start + 1], usd)
+    return [one.spot_usd_per_gpu_hour[start : start + SLOTS] for one in drawn]
+
+
+def test_prices_move_as_they_did() -> None:
+    usd = 2.0 * np.exp(0.01 * np.sin(np.arange(200.0)))
+    moves = np.round(np.diff(np.log(usd)), 9)
+    drawn = futures(usd)
+    assert len({tuple(path) for path in drawn}) > 20
+    for path in drawn:
+        assert set(np.round(np.diff(np.log(path)), 9)) <= set(moves)
+
+
+def test_a_price_that_has_jumped_comes_down_as_it_did_before() -> None:
+    usd = np.full(200, 2.0)
+    for jump in (30, 80, 130):
+        usd[jump : jump + 6] = 6.0
+    usd[198:] = 6.0
+    for path in futures(usd):
+        assert path[0] == 6.0
+        assert path[6] == 2.0
+
+
+def test_without_a_past_as_long_as_the_job_the_price_stays() -> None:
+    for path in futures(np.array([2.0, 2.1, 2.2, 2.3])):
+        assert np.array_equal(path, np.full(SLOTS, 2.3))
