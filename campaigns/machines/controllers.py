@@ -16,7 +16,7 @@ from slacktide.engine.engine import Engine
 from slacktide.engine.job.diary import EngineDiary
 from slacktide.engine.job.lane import Lane
 from slacktide.journal.events import Event, Record, Rented, Submitted
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.providers.base import Machine, Renter, Unreachable
 from slacktide.providers.renting import Renting
@@ -81,7 +81,7 @@ class Struck:
             self._fate.dead = True
             raise Unreachable("the controller was killed")
 
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         """Rent with a ticket, which must have been written down."""
         self._strike()
         if ticket not in self._journal.rented:
@@ -116,8 +116,8 @@ class Controller:
     """One life of a controller, which recovers what those before it left."""
 
     def __init__(
-        self, folder: Path, owner: str, network: Network, fate: Fate, rules: Rules, specs: tuple[Spec, ...],
-        lease_s: float, open_lane: Callable[[Submitted], Lane],
+        self, folder: Path, owner: str, network: Network, fate: Fate, rules: Rules,
+        specs: tuple[MachineKind, ...], lease_s: float, open_lane: Callable[[Submitted], Lane],
     ) -> None:  # fmt: skip
         self._network, fate.dead = network, False
         now = network.now

@@ -18,7 +18,7 @@ from campaigns.machines.truth import Truth, Work
 from slacktide.core import machine_clock as boot
 from slacktide.engine.job.lane import Lane, lane_of
 from slacktide.journal.events import JournalMade, Submitted
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import INTERRUPTED
 from slacktide.providers.rules import Rules
 from slacktide.testing.fake_provider import EPOCH, Cloud
@@ -76,7 +76,7 @@ class Life:
             self.cloud, self.truth, random.Random(seed + 3), self.now, folder / "machines", OWNER, LEASE_S
         )
         gpus = self.rng.choice([1, 2, 4])
-        self.specs = (Spec("spot", "zone", gpus), Spec("on-demand", "zone", gpus))
+        self.specs = (MachineKind("spot", "zone", gpus), MachineKind("on-demand", "zone", gpus))
         self.rules = Rules(
             usd_per_hour={("spot", "zone"): 2.0 * gpus, ("on-demand", "zone"): 6.0 * gpus},
             max_machines=self.size, max_usd_per_hour=6.0 * gpus * self.size,

@@ -13,12 +13,12 @@ from slacktide.checks import provider as checks
 from slacktide.checks import provider_trial as trials
 from slacktide.checks.provider import ProviderCheck
 from slacktide.checks.provider_trial import MakeProvider
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, Provider, Renter, providers
 from slacktide.providers.fixed import Fixed
 from slacktide.testing.fake_provider import Cloud, Fake, Faults
 
-SPEC = Spec("on-demand", "zone/big", 8)
+SPEC = MachineKind("on-demand", "zone/big", 8)
 
 
 def test_the_usual_ones_are_known() -> None:
@@ -61,7 +61,7 @@ def _in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 class Doubles(Fake):
     """Takes every question for a new one."""
 
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         self._cloud._of_ticket.clear()
         super().rent(ticket, spec)
 
@@ -71,7 +71,7 @@ class Forgets(Fake):
 
     known: dict[int, set[str]] = {}  # noqa: RUF012
 
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         if ticket not in self.known.setdefault(id(self), set()):
             self._cloud._of_ticket.pop((self.renter.owner, ticket), None)
         self.known[id(self)].add(ticket)
@@ -93,7 +93,7 @@ class LosesTickets(Fake):
 class Smaller(Fake):
     """Gives something else than was asked for."""
 
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         super().rent(ticket, spec._replace(gpus=1))
 
 
@@ -125,14 +125,14 @@ class OneForAll(Fake):
 
 
 class RaisesAnything(Fake):
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         if "no-such" in spec.pool:
             raise ValueError(spec.pool)
         super().rent(ticket, spec)
 
 
 class RefusesAndRents(Fake):
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         from slacktide.providers.base import NoCapacity
 
         super().rent(ticket, spec)

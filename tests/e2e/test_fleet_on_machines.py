@@ -13,7 +13,7 @@ from slacktide.backends.base import backends
 from slacktide.backends.machines.backend import Carrier, MachineBackend
 from slacktide.cli import run
 from slacktide.journal.events import Decided
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.providers.base import Renter
 from slacktide.providers.renting import Renting
@@ -31,7 +31,7 @@ RAY_SPEED = "60"
 BUDGET_USD = 500.0
 LEASE_S = 30.0
 NODE = {"num_cpus": 0, "num_gpus": 2, "object_store_memory": 80_000_000}
-SPECS = (Spec("spot", "zone", 2), Spec("on-demand", "zone", 1))
+SPECS = (MachineKind("spot", "zone", 2), MachineKind("on-demand", "zone", 1))
 RULES = Rules(
     usd_per_hour={("spot", "zone"): 4.0, ("on-demand", "zone"): 10.0}, first_wait_hours=0.3 / 3600.0
 )

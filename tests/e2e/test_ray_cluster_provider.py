@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.checks import check_provider
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import NoCapacity, Refused, Renter, Unreachable
 from slacktide.providers.ray_cluster.ray_cluster import RayCluster
 from tests.parts_of_ray import needs_ray, ray_cluster
@@ -25,16 +25,18 @@ SPOT = {**ANY, "labels": {"market": "spot", "pool": "rack"}}
 def test_nodes_of_a_cluster_are_taken_and_set_free() -> None:
     imported = "ray" in sys.modules  # by another test
     with ray_cluster(cpus=0, nodes=[ANY, SPOT]) as cluster:
-        check_provider(lambda renter: RayCluster(renter, address=cluster.address), Spec("spot", "rack", 2))
+        check_provider(
+            lambda renter: RayCluster(renter, address=cluster.address), MachineKind("spot", "rack", 2)
+        )
         provider = RayCluster(Renter(owner="me"), address=cluster.address)
-        provider.rent("1", Spec("spot", "rack", 2))
+        provider.rent("1", MachineKind("spot", "rack", 2))
         (machine,) = provider.machines()
         assert (machine.id, machine.state, machine.address) == (cluster.nodes[1], "up", "127.0.0.1")
         with pytest.raises(NoCapacity, match="no node of the cluster with 8 GPUs is free in rack"):
-            provider.rent("2", Spec("spot", "rack", 8))
-        provider.rent("3", Spec("on-demand", "elsewhere", 2))  # one without labels serves as any
+            provider.rent("2", MachineKind("spot", "rack", 8))
+        provider.rent("3", MachineKind("on-demand", "elsewhere", 2))  # one without labels serves as any
         with pytest.raises(NoCapacity):
-            RayCluster(Renter(owner="you"), address=cluster.address).rent("1", Spec("spot", "rack", 2))
+            RayCluster(Renter(owner="you"), address=cluster.address).rent("1", MachineKind("spot", "rack", 2))
         cluster.kill(1)
         give_up = time.monotonic() + PATIENCE_S
         while (one := {machine.ticket: machine for machine in provider.machines()}["1"]).alive:

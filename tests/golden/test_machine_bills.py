@@ -14,7 +14,7 @@ from slacktide.core.types import JobState, Quote
 from slacktide.engine.job.journal_market import make_journal
 from slacktide.journal.events import ClockSet, Event, Lived
 from slacktide.journal.state.snapshots import read_world
-from slacktide.journal.state.tickets import Fact, Spec, Tickets
+from slacktide.journal.state.tickets import Fact, MachineKind, Tickets
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.physics.ledger import Priced, Stretch
 from slacktide.physics.tariff import Charge
@@ -27,7 +27,7 @@ from slacktide.testing.fake_provider import EPOCH, Cloud, Fake, Faults
 FOLDER = Path(__file__).parent / "text"
 PAGE = Path(__file__).parents[2] / "docs/reference/json.md"
 SEED, MINUTE = 20251, 1.0 / 60.0
-SPOT, ON_DEMAND = Spec("spot", "zone/big", 8), Spec("on-demand", "zone/big", 8)
+SPOT, ON_DEMAND = MachineKind("spot", "zone/big", 8), MachineKind("on-demand", "zone/big", 8)
 PRICES = {SPOT[:2]: 12.0, ON_DEMAND[:2]: 32.77}
 FILE = f"""\
 provider: {{fake: {{seed: {SEED}}}}}

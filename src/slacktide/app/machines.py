@@ -18,7 +18,7 @@ from slacktide.engine.bills.machine_bill import machine_bill
 from slacktide.files.machines import MachinesFile, read_machines_file
 from slacktide.journal.events import Rented
 from slacktide.journal.state.snapshots import read_world
-from slacktide.journal.state.tickets import Spec, Ticket
+from slacktide.journal.state.tickets import MachineKind, Ticket
 from slacktide.journal.store.real_path import real_path
 from slacktide.providers.base import Machine, Renter, Surveying
 from slacktide.results.machines.machine_account import MachineAccount
@@ -52,7 +52,7 @@ class Account(NamedTuple):
 class Choice(NamedTuple):
     """What could be rented now."""
 
-    spec: Spec
+    spec: MachineKind
     usd_per_hour: float
     most: float
     """How many more the limits allow; infinite where there are none."""
@@ -106,7 +106,7 @@ def choices(request: MachinesRequest) -> list[Choice]:
     return [Choice(spec, price := file.usd_per_hour(spec), most(price)) for spec in file.specs()]
 
 
-def cheapest(file: Path) -> tuple[MachinesFile, Spec, float]:
+def cheapest(file: Path) -> tuple[MachinesFile, MachineKind, float]:
     """Return a machines file, the cheapest kind of machine in it, and its price: something to try it with."""
     read = read_machines_file(file)
     spec = min(read.specs(), key=read.usd_per_hour)

@@ -10,13 +10,13 @@ from typing import TypeAlias
 
 from slacktide.checks.provider_trial import MakeProvider, ProviderTrial, provider_trial
 from slacktide.checks.trial import must
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import NoCapacity, Refused, Surveying
 
 ProviderCheck: TypeAlias = Callable[[ProviderTrial], None]
 
 
-def check_provider(make: MakeProvider, spec: Spec) -> None:
+def check_provider(make: MakeProvider, spec: MachineKind) -> None:
     """Run all checks on machines of one kind; raises CheckFailed with what does not hold.
 
     `make` makes the provider for a renter: twice for the same one, it must find the same machines.

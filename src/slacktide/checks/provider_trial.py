@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 from slacktide.checks.policy import CheckFailed
 from slacktide.checks.trial import must
 from slacktide.core.errors import SlacktideError
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import (
     Machine,
     NoCapacity,
@@ -39,7 +39,7 @@ MakeProvider: TypeAlias = Callable[[Renter], Provider]
 class ProviderTrial:
     """A provider for one owner, and what it is asked."""
 
-    def __init__(self, make: MakeProvider, spec: Spec, folder: Path) -> None:
+    def __init__(self, make: MakeProvider, spec: MachineKind, folder: Path) -> None:
         """Make the provider for an owner that nobody else is."""
         self.spec = spec
         self._make, self._folder = make, folder
@@ -56,7 +56,7 @@ class ProviderTrial:
         """Go on as another controller, which knows nothing but the journal."""
         self.provider = self._make(self._renter)
 
-    def ask(self, ticket: str, spec: Spec) -> None:
+    def ask(self, ticket: str, spec: MachineKind) -> None:
         """Rent, asking again while there is no answer; raises NoCapacity, Spent or Refused."""
         self._answer(lambda: self.provider.rent(ticket, spec))
 
@@ -141,7 +141,7 @@ class ProviderTrial:
 
 
 @contextmanager
-def provider_trial(make: MakeProvider, spec: Spec) -> Iterator[ProviderTrial]:
+def provider_trial(make: MakeProvider, spec: MachineKind) -> Iterator[ProviderTrial]:
     """Put a provider on trial, and end what it rented."""
     with tempfile.TemporaryDirectory() as folder:
         one = ProviderTrial(make, spec, Path(folder))

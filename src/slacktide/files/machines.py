@@ -15,7 +15,7 @@ from slacktide.core.yaml_fields import Fields, number, root, scalar, section
 from slacktide.core.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_text
 from slacktide.files import keys
 from slacktide.journal.events import Capacity
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Provider, Renter, providers
 from slacktide.providers.renting import Renting
 from slacktide.providers.rules import Rules
@@ -62,13 +62,15 @@ class MachinesFile:
             longest_wait_hours=plain.longest_wait_hours * speed,
         )
 
-    def specs(self) -> list[Spec]:
+    def specs(self) -> list[MachineKind]:
         """Return every kind of machine that may be rented."""
         return [
-            Spec(kind, name, pool.gpus) for name, pool in self.pools.items() for kind in pool.usd_per_hour
+            MachineKind(kind, name, pool.gpus)
+            for name, pool in self.pools.items()
+            for kind in pool.usd_per_hour
         ]
 
-    def usd_per_hour(self, spec: Spec) -> float:
+    def usd_per_hour(self, spec: MachineKind) -> float:
         """Return what such a machine costs in an hour; 0 where the file does not say."""
         offer = self.pools.get(spec.pool)
         return 0.0 if offer is None else offer.usd_per_hour.get(spec.kind, 0.0)

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from slacktide.core.errors import BackendError, InputError
 from slacktide.core.register import Register
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 
 State: TypeAlias = Literal["starting", "up", "ending", "gone"]
 INTERRUPTED = "interrupted"
@@ -26,7 +26,7 @@ class Machine(NamedTuple):
 
     id: str
     ticket: str
-    spec: Spec
+    spec: MachineKind
     state: State
     address: str = ""
     why: str = ""
@@ -81,7 +81,7 @@ class Provider(Protocol):
     A class that is registered in `providers` is made with a `Renter`, as `renter`, and its settings.
     """
 
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         """See that there is one machine with this ticket, or will be.
 
         Raises NoCapacity or Spent, which are final for the ticket; Unreachable; Refused.

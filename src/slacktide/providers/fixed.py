@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from slacktide.core.errors import FileError, shown
 from slacktide.core.files import make_durable
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, NoCapacity, Refused, Renter, Unreachable, providers
 
 COLUMNS = ("address", "pool", "kind", "gpus")
@@ -49,7 +49,7 @@ class Fixed:
     file: str = "machines.csv"
     """Has `address`, `pool`, `kind` (spot or on-demand) and `gpus` of each machine."""
 
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         """Take a free machine of this kind, unless this ticket has one."""
         with _disk():
             taken = list(self._taken())
@@ -105,7 +105,7 @@ class Fixed:
                     "must be a note of who has a machine, got something else", path=path
                 ) from error
 
-    def _take(self, address: str, ticket: str, spec: Spec) -> bool:
+    def _take(self, address: str, ticket: str, spec: MachineKind) -> bool:
         """Note whose a machine is; False where another one was faster."""
         now = datetime.now(UTC).isoformat()
         one = Taken(address, self.renter.owner, ticket, spec.pool, spec.kind, spec.gpus, now)
@@ -121,10 +121,10 @@ class Fixed:
         make_durable(self._folder)
         return True
 
-    def _listed(self) -> dict[str, Spec]:
+    def _listed(self) -> dict[str, MachineKind]:
         file = self._path
         rows = _yaml_rows(file) if file.endswith((".yaml", ".yml")) else _csv_rows(file)
-        found: dict[str, Spec] = {}
+        found: dict[str, MachineKind] = {}
         for line, row in rows:
             address, spec = _read(row, file, line)
             if address in found:
@@ -145,8 +145,8 @@ def _disk() -> Iterator[None]:
         raise Refused(str(error)) from error
 
 
-def _machine(one: Taken, listed: Mapping[str, Spec], file: str) -> Machine:
-    spec = Spec("spot" if one.kind == "spot" else "on-demand", one.pool, one.gpus)
+def _machine(one: Taken, listed: Mapping[str, MachineKind], file: str) -> Machine:
+    spec = MachineKind("spot" if one.kind == "spot" else "on-demand", one.pool, one.gpus)
     there = listed.get(one.address) == spec
     return Machine(
         one.address,
@@ -188,7 +188,7 @@ def _opened(file: str) -> Any:
         raise FileError(f"must be a list of machines, got: {error.strerror}", path=file) from error
 
 
-def _read(row: Mapping[str, Any], file: str, line: int) -> tuple[str, Spec]:
+def _read(row: Mapping[str, Any], file: str, line: int) -> tuple[str, MachineKind]:
     """Read one machine; raises FileError with its line."""
     address, pool, kind, gpus = (str(row.get(name) or "").strip() for name in COLUMNS)
     for name, value in zip(COLUMNS, (address, pool, kind, gpus), strict=True):
@@ -198,4 +198,4 @@ def _read(row: Mapping[str, Any], file: str, line: int) -> tuple[str, Spec]:
         raise FileError(f"kind must be spot or on-demand, got {shown(kind)}", path=file, line=line)
     if not gpus.isdecimal() or int(gpus) < 1:
         raise FileError(f"gpus must be a whole number >= 1, got {shown(gpus)}", path=file, line=line)
-    return address, Spec("spot" if kind == "spot" else "on-demand", pool, int(gpus))
+    return address, MachineKind("spot" if kind == "spot" else "on-demand", pool, int(gpus))

@@ -12,7 +12,7 @@ import math
 import secrets
 from collections.abc import Mapping
 
-from slacktide.journal.state.tickets import Diary, Spec
+from slacktide.journal.state.tickets import Diary, MachineKind
 from slacktide.providers.base import Provider, Refused, Unreachable
 from slacktide.providers.listing import Listing
 from slacktide.providers.round import Memory, Round
@@ -35,7 +35,7 @@ class Keeper:
         self.token = token or secrets.token_hex(3)
         self._memory, self._stepped_hours = self._nothing_known(), -math.inf
 
-    def step(self, want: Mapping[Spec, int], now_hours: float, use: Use = PLAIN_USE) -> Stock:
+    def step(self, want: Mapping[MachineKind, int], now_hours: float, use: Use = PLAIN_USE) -> Stock:
         """List, close, end, ask, open: in this order, so that what is too much goes before more comes.
 
         `want` says how many machines of each kind there should be, the most important first. Raises what the

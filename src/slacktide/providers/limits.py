@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slacktide.journal.state.tickets import Spec, Ticket, Tickets
+from slacktide.journal.state.tickets import MachineKind, Ticket, Tickets
 from slacktide.providers.listing import Listing
 from slacktide.providers.rules import Rules
 
@@ -13,7 +13,7 @@ USD_TOLERANCE = 1e-9
 
 
 def limit(
-    spec: Spec,
+    spec: MachineKind,
     rules: Rules,
     tickets: Tickets,
     listing: Listing,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from slacktide.core.errors import shown
 from slacktide.journal.events import Capacity
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Provider
 from slacktide.providers.rules import Rules
 
@@ -26,19 +26,19 @@ class Renting(NamedTuple):
 
     provider: Provider
     rules: Rules
-    specs: tuple[Spec, ...]
+    specs: tuple[MachineKind, ...]
 
     def pool(self, name: str) -> str:
         """Return the pool that a job's pool means: the one of that name, or the only one that there is."""
         pools = list(dict.fromkeys(spec.pool for spec in self.specs))
         return pools[0] if len(pools) == 1 else name
 
-    def wanted(self, gpus: Iterable[Need]) -> Mapping[Spec, int]:
+    def wanted(self, gpus: Iterable[Need]) -> Mapping[MachineKind, int]:
         """Return how many machines are needed, on demand first; what none can give is left out."""
         sums: dict[tuple[Capacity, str], int] = {}
         for need in gpus:
             sums[need[:2]] = sums.get(need[:2], 0) + need.gpus
-        want: dict[Spec, int] = {}
+        want: dict[MachineKind, int] = {}
         for (kind, pool), count in sorted(sums.items()):
             spec = self._spec(kind, pool)
             if spec is not None and count > 0:
@@ -67,5 +67,5 @@ class Renting(NamedTuple):
                 )
         return ""
 
-    def _spec(self, kind: Capacity, pool: str) -> Spec | None:
+    def _spec(self, kind: Capacity, pool: str) -> MachineKind | None:
         return next((spec for spec in self.specs if (spec.kind, spec.pool) == (kind, pool)), None)

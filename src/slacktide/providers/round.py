@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slacktide.journal.events import Cause, Joined, Leaked, Reclaimed, Rented, Returned
-from slacktide.journal.state.tickets import Diary, Spec, Ticket, Tickets
+from slacktide.journal.state.tickets import Diary, MachineKind, Ticket, Tickets
 from slacktide.providers.base import INTERRUPTED, Machine, NoCapacity, Provider, Refused, Spent, Unreachable
 from slacktide.providers.limits import limit
 from slacktide.providers.listing import Listing
@@ -55,12 +55,12 @@ class Round:
     use: Use
     now_hours: float
     token: str
-    full: list[Spec] = field(default_factory=list, init=False)
+    full: list[MachineKind] = field(default_factory=list, init=False)
     troubles: list[str] = field(default_factory=list, init=False)
     silent: bool = field(default=False, init=False)
     """Whether the provider left a question without an answer: nothing more is asked in this step."""
 
-    def run(self, want: Mapping[Spec, int]) -> Stock:
+    def run(self, want: Mapping[MachineKind, int]) -> Stock:
         """Do all of it, and say what there is."""
         self._look()
         self._close_what_is_over()
@@ -144,7 +144,7 @@ class Round:
     def _returned(self, ticket: str, why: str, cause: Cause, *, left: bool = True) -> Returned:
         return Returned(at_hours=self.now_hours, ticket=ticket, why=why, left=left, cause=cause)
 
-    def _close_what_is_too_much(self, want: Mapping[Spec, int]) -> None:
+    def _close_what_is_too_much(self, want: Mapping[MachineKind, int]) -> None:
         going: list[Returned] = []
         for spec in dict.fromkeys(ticket.spec for ticket in self._open.values()):
             mine = [ticket for ticket in self._open.values() if ticket.spec == spec]
@@ -236,12 +236,12 @@ class Round:
             if unlisted and self._may_ask(ticket.id, ticket.spec):
                 self._ask(ticket.id, ticket.spec)
 
-    def _may_ask(self, name: str, spec: Spec) -> bool:
+    def _may_ask(self, name: str, spec: MachineKind) -> bool:
         waits = self.memory.waits
         keys = (("ask", name), ("full", spec[:2]))
         return not self.silent and all(waits.is_over(key, self.now_hours) for key in keys)
 
-    def _ask(self, name: str, spec: Spec) -> None:
+    def _ask(self, name: str, spec: MachineKind) -> None:
         """Ask for the machine of a ticket that has been written down; a final no closes it."""
         waits, now = self.memory.waits, self.now_hours
         try:
@@ -267,7 +267,7 @@ class Round:
 
     # ---------------------------------------------------------------- opening
 
-    def _open_what_is_missing(self, want: Mapping[Spec, int]) -> None:
+    def _open_what_is_missing(self, want: Mapping[MachineKind, int]) -> None:
         for spec, count in want.items():
             have = sum(ticket.spec == spec for ticket in self._open.values())
             for _ in range(count - have):
@@ -275,7 +275,7 @@ class Round:
                     break
                 self._open_one(spec)
 
-    def _may_open(self, spec: Spec) -> bool:
+    def _may_open(self, spec: MachineKind) -> bool:
         waits, key = self.memory.waits, spec[:2]
         if self.silent or not all(waits.is_over((why, key), self.now_hours) for why in ("full", "join")):
             return False
@@ -286,7 +286,7 @@ class Round:
             self.troubles.append(refused)
         return not refused
 
-    def _open_one(self, spec: Spec) -> None:
+    def _open_one(self, spec: MachineKind) -> None:
         name = f"{self._tickets.count + 1}-{self.token}"
         price = self.rules.price(spec)
         self.diary.note(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slacktide.journal.events import Capacity
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine
 
 
@@ -30,7 +30,7 @@ class Rules:
     longest_wait_hours: float = 10.0 / 60.0
     """Between two tries of what failed, or could not be had."""
 
-    def price(self, spec: Spec) -> float:
+    def price(self, spec: MachineKind) -> float:
         """Return what a machine costs in an hour, the most that any does where nobody says."""
         return self.usd_per_hour.get((spec.kind, spec.pool), max(self.usd_per_hour.values(), default=0.0))
 
@@ -53,7 +53,7 @@ class Stock(NamedTuple):
 
     machines: Mapping[str, Machine] = {}
     """Those that are alive, by their open tickets."""
-    full: tuple[Spec, ...] = ()
+    full: tuple[MachineKind, ...] = ()
     """Asked for in this step, and not to be had: there is no capacity."""
     trouble: str = ""
     """What keeps it from renting or ending what it should, in a sentence; empty when nothing does."""

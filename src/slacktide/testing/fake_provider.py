@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 
 from slacktide.core.errors import InputError, shown
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import INTERRUPTED, Machine, NoCapacity, Renter, State, Unreachable, providers
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -51,7 +51,7 @@ class Instance:
     id: str
     owner: str
     ticket: str
-    spec: Spec
+    spec: MachineKind
     made_hours: float
     ended_hours: float = math.inf
     why: str = ""
@@ -138,7 +138,7 @@ class Cloud:
             raise Unreachable("too many requests")
         return now
 
-    def rent(self, owner: str, ticket: str, spec: Spec) -> None:
+    def rent(self, owner: str, ticket: str, spec: MachineKind) -> None:
         """Make a machine, unless this owner's ticket has one already."""
         now = self._call()
         if (owner, ticket) not in self._of_ticket:
@@ -150,7 +150,7 @@ class Cloud:
             self.instances[name] = self._of_ticket[owner, ticket] = self._living[name] = one
         self._answer()
 
-    def _find_room(self, spec: Spec, now: float) -> None:
+    def _find_room(self, spec: MachineKind, now: float) -> None:
         if now >= self._full_until.get(spec[:2], -math.inf) and self._happens(self.faults.full_share):
             self._full_until[spec[:2]] = now + self._random.random() * self.faults.full_hours
         elif now >= self._full_until.get(spec[:2], -math.inf):
@@ -222,7 +222,7 @@ class Fake:
         else:
             self._cloud = self.cloud
 
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         """Make a machine of the imagined cloud."""
         self._cloud.rent(self.renter.owner, ticket, spec)
 

@@ -9,13 +9,13 @@ from slacktide.app.journal.journal import open_journal
 from slacktide.backends.base import Place
 from slacktide.backends.replay import Replay
 from slacktide.journal.events import Joined, Rented
-from slacktide.journal.state.tickets import Diary, Spec
+from slacktide.journal.state.tickets import Diary, MachineKind
 from slacktide.providers.base import Renter
 from slacktide.providers.keeper import Keeper
 from slacktide.providers.rules import Rules
 from slacktide.testing.fake_provider import Cloud, Fake
 
-SPOT = Spec("spot", "zone/big", 8)
+SPOT = MachineKind("spot", "zone/big", 8)
 DRY = Setup(backend="replay")
 
 

@@ -18,7 +18,7 @@ from slacktide.backends.machines.link.link import Host
 from slacktide.backends.machines.link.pipes import Pipes
 from slacktide.backends.processes import process_table
 from slacktide.core.types import Order
-from slacktide.journal.state.tickets import MemoryDiary, Spec
+from slacktide.journal.state.tickets import MachineKind, MemoryDiary
 from slacktide.providers.base import Renter
 from slacktide.providers.renting import Renting
 from slacktide.providers.rules import Rules
@@ -34,7 +34,7 @@ RULES = Rules(
     longest_wait_hours=1.0 / 3600.0,
     join_within_hours=60.0 / 3600.0,
 )
-SPECS = (Spec("spot", "zone", 2), Spec("on-demand", "zone", 1))
+SPECS = (MachineKind("spot", "zone", 2), MachineKind("on-demand", "zone", 1))
 
 
 def hours() -> float:
@@ -131,7 +131,7 @@ class Rented:
         wanted = order.attempt, order.spot_gpus, order.on_demand_gpus
         return self.until(lambda facts: (facts.attempt, facts.spot_gpus, facts.on_demand_gpus) == wanted)
 
-    def living(self) -> dict[Spec, int]:
+    def living(self) -> dict[MachineKind, int]:
         """Return how many machines of each kind are paid for."""
         specs = [one.spec for one in self.cloud.living]
         return {spec: specs.count(spec) for spec in SPECS if spec in specs}

@@ -13,14 +13,14 @@ from slacktide.app.journal.journal import open_journal
 from slacktide.checks import provider_trial as trials
 from slacktide.cli import run
 from slacktide.journal.events import Joined, Rented
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Renter
 from slacktide.results.machines.machines import MachineStatus
 from slacktide.testing import fake_provider as fake
 from slacktide.testing.fake_provider import Fake
 
 SEED = 4711
-SPOT = Spec("spot", "zone/big", 8)
+SPOT = MachineKind("spot", "zone/big", 8)
 FILE = f"""\
 provider: {{fake: {{seed: {SEED}}}}}
 pools:

@@ -9,7 +9,7 @@ import pytest
 
 from slacktide.core.errors import FileError
 from slacktide.files.machines import parse_machines, read_machines_file
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Renter
 from slacktide.testing.fake_provider import Fake
 
@@ -28,8 +28,11 @@ BIG = "us-east-1a/p4d.24xlarge"
 def test_all_of_it() -> None:
     file = parse_machines(GOOD)
     assert file.specs() == [
-        Spec("spot", BIG, 8), Spec("on-demand", BIG, 8), Spec("spot", "lab", 4), Spec("on-demand", "lab", 4),
-    ]  # fmt: skip
+        MachineKind("spot", BIG, 8),
+        MachineKind("on-demand", BIG, 8),
+        MachineKind("spot", "lab", 4),
+        MachineKind("on-demand", "lab", 4),
+    ]
     rules = file.rules(speed=2.0)
     assert rules.usd_per_hour[("on-demand", BIG)] == 32.77
     assert (rules.max_machines, rules.max_usd_per_hour) == (16, 100.0)

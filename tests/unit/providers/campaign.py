@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from slacktide.journal.events import Rented, Returned
-from slacktide.journal.state.tickets import Fact, MemoryDiary, Spec, Tickets
+from slacktide.journal.state.tickets import Fact, MachineKind, MemoryDiary, Tickets
 from slacktide.providers.base import Machine, Renter
 from slacktide.providers.keeper import Keeper
 from slacktide.providers.rules import Rules
 from slacktide.testing.fake_provider import Cloud, Fake, Faults
 
 MINUTE = 1.0 / 60.0
-SPOT, ON_DEMAND = Spec("spot", "zone/big", 8), Spec("on-demand", "zone/big", 8)
+SPOT, ON_DEMAND = MachineKind("spot", "zone/big", 8), MachineKind("on-demand", "zone/big", 8)
 RULES = Rules(
     usd_per_hour={SPOT[:2]: 12.0, ON_DEMAND[:2]: 32.0}, max_machines=6, max_usd_per_hour=120.0,
     join_within_hours=8 * MINUTE, first_wait_hours=MINUTE, longest_wait_hours=4 * MINUTE,
@@ -65,7 +65,7 @@ class Struck:
     def __init__(self, inner: Fake, journal: Journal, fate: Fate) -> None:
         self._inner, self._journal, self._fate = inner, journal, fate
 
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         assert ticket in self._journal.tickets().open, "asked before it was written down"
         self._fate.strike()
         self._inner.rent(ticket, spec)
@@ -91,7 +91,7 @@ class Life:
         self.other = Fake(Renter(owner="another"), cloud=self.cloud)
         self._provider = Struck(Fake(Renter(owner="own"), cloud=self.cloud), self.journal, self.fate)
         self._keeper: Keeper | None = None
-        self._want: dict[Spec, int] = {}
+        self._want: dict[MachineKind, int] = {}
         self.counts: Counter[str] = Counter()
 
     def run(self) -> Counter[str]:
@@ -136,7 +136,7 @@ class Life:
             self.counts["crashes"] += 1
             self._keeper = None
 
-    def _held(self) -> Counter[Spec]:
+    def _held(self) -> Counter[MachineKind]:
         return Counter(ticket.spec for ticket in self.journal.tickets().open.values())
 
     def _check_steady(self) -> None:

@@ -11,7 +11,7 @@ from slacktide.engine.bills.machine_account import compared
 from slacktide.engine.bills.machine_bill import machine_bill
 from slacktide.engine.bills.real_time import between
 from slacktide.journal.events import Record
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, Renter, State
 from slacktide.results.machines.machine_account import MachineAccount
 from slacktide.testing import fake_provider as fake
@@ -20,7 +20,7 @@ from slacktide.testing.fake_provider import EPOCH, Fake, Faults
 from .campaign import Life
 from .parts_of_records import as_told, joined, rented, returned, utc
 
-SPOT = Spec("spot", "a", 8)
+SPOT = MachineKind("spot", "a", 8)
 SEEDS = 300
 
 

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from slacktide.core.errors import InputError
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import NoCapacity, Refused, Renter, Spent, Unreachable, providers
 from slacktide.providers.ec2.boot import notice_s, user_data
 from slacktide.providers.ec2.ec2 import Ec2
 
 boto3 = pytest.importorskip("boto3")
 POOL = "us-east-1a/p4d.24xlarge"
-SPOT, ON_DEMAND = Spec("spot", POOL, 8), Spec("on-demand", POOL, 8)
+SPOT, ON_DEMAND = MachineKind("spot", POOL, 8), MachineKind("on-demand", POOL, 8)
 IMAGE = "ami-12c6146b"
 
 
@@ -97,10 +97,10 @@ def test_all_pages_of_a_list_are_read_and_all_regions_asked(server: str) -> None
         renter=Renter(owner="regions"), endpoint=server,
     )  # fmt: skip
     own.rent("1", ON_DEMAND)
-    own.rent("2", Spec("on-demand", "eu-west-1b/g4dn.xlarge", 1))
+    own.rent("2", MachineKind("on-demand", "eu-west-1b/g4dn.xlarge", 1))
     assert {one.spec.pool for one in own.machines()} == {POOL, "eu-west-1b/g4dn.xlarge"}
     with pytest.raises(Refused, match="must be in a region of"):
-        own.rent("3", Spec("spot", "ap-south-1a/g4dn.xlarge", 1))
+        own.rent("3", MachineKind("spot", "ap-south-1a/g4dn.xlarge", 1))
     own.end([one.id for one in own.machines()])
     assert not own.everyones().get("regions")
 
@@ -164,7 +164,7 @@ def test_what_was_given_is_asked_for() -> None:
     assert (request["SubnetId"], request["SecurityGroupIds"]) == ("subnet-1", ["sg-1", "sg-2"])
     assert (request["KeyName"], request["IamInstanceProfile"]) == ("mine", {"Name": "buckets"})
     with pytest.raises(Refused, match="there must be a part for us-east-1c"):
-        own._request("1", Spec("spot", "us-east-1c/p4d.24xlarge", 8))
+        own._request("1", MachineKind("spot", "us-east-1c/p4d.24xlarge", 8))
 
 
 def instance(name: str, state: str, code: str = "", transition: str = "") -> dict[str, Any]:
@@ -236,12 +236,12 @@ def test_settings_are_checked_before_anything_is_asked() -> None:
     with pytest.raises(InputError, match="16 KB"):
         ec2(prepare="x" * 20_000)
     with pytest.raises(Refused, match="zone/instance type"):
-        ec2().rent("1", Spec("spot", "us-east-1a", 8))
+        ec2().rent("1", MachineKind("spot", "us-east-1a", 8))
 
 
 def test_a_machine_ends_itself_and_no_name_is_read_by_its_shell() -> None:
     renter = Renter(owner="o", head="10.0.0.9:6379")
-    script = user_data("1-a;reboot", Spec("spot", "z/a b", 8), renter, "pip install ray", "", "90m")
+    script = user_data("1-a;reboot", MachineKind("spot", "z/a b", 8), renter, "pip install ray", "", "90m")
     assert script.splitlines()[2:5] == ["shutdown -P +90", "trap 'shutdown -P now' EXIT", "set -e"]
     assert "slacktide-ticket='1-a;reboot' --block" in script
     assert "pool='z.a b'" in script

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from slacktide.core.errors import InputError
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import NoCapacity, Renter, Unreachable, providers
 from slacktide.testing.fake_provider import NOTICE_HOURS, Cloud, Fake, Faults
 
-SPOT, ON_DEMAND = Spec("spot", "zone", 8), Spec("on-demand", "zone", 8)
+SPOT, ON_DEMAND = MachineKind("spot", "zone", 8), MachineKind("on-demand", "zone", 8)
 
 
 class Clock:

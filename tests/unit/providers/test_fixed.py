@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.journal.state.tickets import MemoryDiary, Spec
+from slacktide.journal.state.tickets import MachineKind, MemoryDiary
 from slacktide.providers.base import NoCapacity, Refused, Renter, Unreachable, providers
 from slacktide.providers.fixed import Fixed
 from slacktide.providers.keeper import Keeper
 from slacktide.providers.rules import Rules
 
 LIST = "address,pool,kind,gpus\n10.0.0.1,lab,on-demand,8\n10.0.0.2,lab,on-demand,8\n10.0.0.3,lab,spot,4\n"
-LAB = Spec("on-demand", "lab", 8)
+LAB = MachineKind("on-demand", "lab", 8)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_list_may_be_yaml(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"lab\.yaml:2: gpus must be given"):
         fixed(str(path)).machines()
     path.write_text("- {address: a, pool: lab, kind: spot, gpus: 2}\n")
-    fixed(str(path)).rent("1", Spec("spot", "lab", 2))
+    fixed(str(path)).rent("1", MachineKind("spot", "lab", 2))
     assert [machine.address for machine in fixed(str(path)).machines()] == ["a"]
 
 

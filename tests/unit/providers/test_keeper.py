@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from slacktide.journal.events import Joined, Leaked, Reclaimed, Rented, Returned
-from slacktide.journal.state.tickets import MemoryDiary, Spec
+from slacktide.journal.state.tickets import MachineKind, MemoryDiary
 from slacktide.providers.base import Machine, NoCapacity, Refused, Spent, State, Unreachable
 from slacktide.providers.keeper import Keeper
 from slacktide.providers.rules import Rules, Stock, Use
 
-SPOT, ON_DEMAND = Spec("spot", "a", 8), Spec("on-demand", "a", 8)
+SPOT, ON_DEMAND = MachineKind("spot", "a", 8), MachineKind("on-demand", "a", 8)
 MINUTE = 1.0 / 60.0
 RULES = Rules(usd_per_hour={("spot", "a"): 10.0, ("on-demand", "a"): 30.0})
 
@@ -28,7 +28,7 @@ class Scripted:
         self.answers: list[Exception | None] = []
         self.end_answer: Exception | None = None
 
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         self.asked.append(ticket)
         answer = self.answers.pop(0) if self.answers else None
         if answer is not None:
@@ -52,7 +52,7 @@ class Bench:
         self.provider, self.diary, self.minute = Scripted(), MemoryDiary(), 0.0
         self.keeper = Keeper(self.provider, self.diary, rules, token="x")
 
-    def step(self, want: dict[Spec, int], minutes: float = 1.0, use: Use | None = None) -> Stock:
+    def step(self, want: dict[MachineKind, int], minutes: float = 1.0, use: Use | None = None) -> Stock:
         stock = self.keeper.step(want, self.minute * MINUTE, use or Use())
         self.minute += minutes
         return stock

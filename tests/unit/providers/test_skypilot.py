@@ -10,12 +10,12 @@ import pytest
 
 from slacktide.checks import check_provider
 from slacktide.core.errors import InputError
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, NoCapacity, Refused, Renter, Spent
 from slacktide.providers.skypilot.names import cluster_name, parts_of
 from slacktide.providers.skypilot.skypilot import Skypilot
 
-SPEC = Spec("spot", "aws/us-east-1/A100", 8)
+SPEC = MachineKind("spot", "aws/us-east-1/A100", 8)
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state.json"
 
 
-def of(accelerator: str) -> Spec:
-    return Spec("spot", accelerator, 8)
+def of(accelerator: str) -> MachineKind:
+    return MachineKind("spot", accelerator, 8)
 
 
 def only(provider: Skypilot) -> Machine:
@@ -114,7 +114,7 @@ def test_without_skypilot_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: 
     "pool", ["aws/us-east-1a/A100-80GB", "H100", "k8s/my_cluster.x/L4", "ä ö/ü", "a_2fb/c"]
 )
 def test_names_say_all_and_are_ones_that_skypilot_takes(pool: str) -> None:
-    spec = Spec("on-demand", pool, 4)
+    spec = MachineKind("on-demand", pool, 4)
     name = cluster_name("0123-abc", "7-xyz", spec)
     assert parts_of(name) == ("0123-abc", "7-xyz", spec)
     assert name.replace(".", "").replace("_", "").replace("-", "").isalnum()
@@ -130,4 +130,4 @@ def test_settings_that_cannot_be_meant() -> None:
     with pytest.raises(InputError, match="idle_minutes must be >= 1, got 0"):
         Skypilot(idle_minutes=0)
     with pytest.raises(Refused, match="must be infra/accelerator, got 'aws/'"):
-        Skypilot().rent("1", Spec("spot", "aws/", 1))
+        Skypilot().rent("1", MachineKind("spot", "aws/", 1))

@@ -16,7 +16,7 @@ from slacktide.backends.workers.launch import Kind
 from slacktide.backends.workers.worker_backend import WorkerBackend, Workers
 from slacktide.core.types import Order
 from slacktide.journal.events import Capacity
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.renting import Need, Renting
 from slacktide.providers.rules import Stock, Use
 
@@ -50,7 +50,7 @@ class MachineBackend(WorkerBackend):
     _now: Callable[[], float] = field(init=False)
     _renting: Renting | None = field(init=False, default=None)
     _keeping: Keeping | None = field(init=False, default=None)
-    _full_at: dict[Spec, float] = field(init=False, default_factory=dict)
+    _full_at: dict[MachineKind, float] = field(init=False, default_factory=dict)
     """When it was last found that there is no machine of a kind to be had."""
     _pools: dict[str, str] = field(init=False, default_factory=dict)
     """Where each job's machines are."""

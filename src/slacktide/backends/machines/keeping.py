@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from slacktide.core.errors import BackendError
-from slacktide.journal.state.tickets import Diary, Fact, Spec, Tickets
+from slacktide.journal.state.tickets import Diary, Fact, MachineKind, Tickets
 from slacktide.providers.keeper import Keeper
 from slacktide.providers.renting import Renting
 from slacktide.providers.rules import Stock, Use
@@ -30,7 +30,7 @@ SOON_S = 0.2
 class Wish(NamedTuple):
     """What a step is to bring about."""
 
-    want: Mapping[Spec, int]
+    want: Mapping[MachineKind, int]
     use: Use
     now_hours: float
 
@@ -77,7 +77,7 @@ class Keeping:
         self.trouble = ""
         threading.Thread(target=self._go_round, daemon=True, name="slacktide-keeper").start()
 
-    def poll(self, want: Mapping[Spec, int], use: Use) -> Stock:
+    def poll(self, want: Mapping[MachineKind, int], use: Use) -> Stock:
         """Write down what is to be written, take in what is known, and begin the next step when it is due."""
         self._write()
         while not self._results.empty():

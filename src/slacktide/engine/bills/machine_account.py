@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from slacktide.engine.bills.real_time import between
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine
 from slacktide.results.machines.machine_account import AccountRow, MachineAccount
 from slacktide.results.machines.machine_bill import MachineBill, MachineCost
 
 
 def compared(
-    bill: MachineBill, machines: Sequence[Machine], price: Callable[[Spec], float] = lambda spec: 0.0
+    bill: MachineBill, machines: Sequence[Machine], price: Callable[[MachineKind], float] = lambda spec: 0.0
 ) -> MachineAccount:
     """Put what a provider lists for an owner beside the bill of that owner's journal.
 

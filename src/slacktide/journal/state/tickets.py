@@ -12,8 +12,8 @@ KEPT_HOURS = 1.0
 """How long closed tickets are remembered whose machine might be left: any list has it by then."""
 
 
-class Spec(NamedTuple):
-    """A kind of machine that can be rented."""
+class MachineKind(NamedTuple):
+    """What is to be rented: spot or on demand, the pool, and the GPUs of one machine."""
 
     kind: Capacity
     pool: str
@@ -25,7 +25,7 @@ class Ticket(NamedTuple):
     """One machine as the journal explains it; hours are on the clock of the journal's events."""
 
     id: str
-    spec: Spec
+    spec: MachineKind
     usd_per_hour: float
     rented_hours: float
     machine: str = ""
@@ -50,7 +50,7 @@ class Tickets:
         """Take one more fact into account."""
         match fact:
             case Rented():
-                spec = Spec(fact.capacity, fact.pool, fact.gpus)
+                spec = MachineKind(fact.capacity, fact.pool, fact.gpus)
                 self.open[fact.ticket] = Ticket(fact.ticket, spec, fact.usd_per_hour, fact.at_hours)
                 self.count += 1
             case Joined() if fact.ticket in self.open:

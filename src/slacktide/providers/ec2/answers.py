@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import INTERRUPTED, Machine, NoCapacity, Refused, Spent, State, Unreachable
 
 OWNER_TAG, TICKET_TAG, GPUS_TAG = "slacktide:owner", "slacktide:ticket", "slacktide:gpus"
@@ -50,7 +50,7 @@ def machine_of(instance: Mapping[str, Any]) -> tuple[str, Machine]:
     return tags.get(OWNER_TAG, ""), Machine(
         instance["InstanceId"],
         tags.get(TICKET_TAG, ""),
-        Spec("spot" if kind == "spot" else "on-demand", pool, int(gpus) if gpus.isdecimal() else 0),
+        MachineKind("spot" if kind == "spot" else "on-demand", pool, int(gpus) if gpus.isdecimal() else 0),
         state,
         instance.get("PrivateIpAddress") or "",
         why=_why(instance) if state != "up" and name != "pending" else "",

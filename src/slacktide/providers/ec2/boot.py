@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from slacktide.core.errors import InputError
 from slacktide.core.units import parse_duration_hours
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Renter
 
 METADATA = "http://169.254.169.254"
@@ -35,7 +35,9 @@ RAY = (
 WAIT = "sleep infinity"
 
 
-def user_data(ticket: str, spec: Spec, renter: Renter, prepare: str, join: str, longest_life: str) -> str:
+def user_data(
+    ticket: str, spec: MachineKind, renter: Renter, prepare: str, join: str, longest_life: str
+) -> str:
     """Return the script that an instance runs once it is up; the same for the same ticket."""
     minutes = max(1, math.ceil(parse_duration_hours(longest_life) * 60.0))
     text = SCRIPT.format(
@@ -46,7 +48,7 @@ def user_data(ticket: str, spec: Spec, renter: Renter, prepare: str, join: str, 
     return text
 
 
-def join_command(ticket: str, spec: Spec, renter: Renter, join: str) -> str:
+def join_command(ticket: str, spec: MachineKind, renter: Renter, join: str) -> str:
     """Return the command that stays as long as the machine is of use; nothing in it is read by a shell."""
     command = join.strip() or (RAY if renter.head else WAIT)
     values = {

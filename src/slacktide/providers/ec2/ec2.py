@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slacktide.core.errors import InputError, shown
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, Refused, Renter, providers
 from slacktide.providers.ec2.answers import GPUS_TAG, OWNER_TAG, TICKET_TAG, answers, machine_of, terminate
 from slacktide.providers.ec2.boot import user_data
@@ -57,9 +57,9 @@ class Ec2:
             raise InputError("region and image must be given, got an empty one", field="region")
         if self.disk_gb < 0:
             raise InputError(f"disk_gb must be >= 0, got {self.disk_gb}", field="disk_gb")
-        user_data("t", Spec("spot", "z/t", 1), self.renter, self.prepare, self.join, self.longest_life)
+        user_data("t", MachineKind("spot", "z/t", 1), self.renter, self.prepare, self.join, self.longest_life)
 
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         """Run one instance; the same ticket gives the same one."""
         with answers():
             self._client(self._region_of(spec)).run_instances(**self._request(ticket, spec))
@@ -87,7 +87,7 @@ class Ec2:
     def _regions(self) -> list[str]:
         return [name.strip() for name in self.region.split(",") if name.strip()]
 
-    def _region_of(self, spec: Spec) -> str:
+    def _region_of(self, spec: MachineKind) -> str:
         zone = _parts(spec.pool)[0]
         fitting = [name for name in self._regions if zone.startswith(name)]
         if not fitting:
@@ -99,7 +99,7 @@ class Ec2:
             self._clients[region] = _made(region, self.endpoint)
         return self._clients[region]
 
-    def _request(self, ticket: str, spec: Spec) -> dict[str, Any]:
+    def _request(self, ticket: str, spec: MachineKind) -> dict[str, Any]:
         """Return what is asked of EC2: always the same for the same ticket, as its token demands."""
         zone, instance_type = _parts(spec.pool)
         tags = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, Refused, Renter, providers
 from slacktide.providers.child.child import Child
 
@@ -43,7 +43,7 @@ class RayCluster:
     def _address(self) -> str:
         return self.address or self.renter.head or os.environ.get("RAY_ADDRESS", "")
 
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         """Take a free node with these labels and this many GPUs, unless this ticket has one."""
         self._ask("rent", ticket=ticket, spec=list(spec))
 
@@ -81,7 +81,7 @@ def machine_of(one: Mapping[str, Any]) -> Machine:
     return Machine(
         one["node"],
         one["ticket"],
-        Spec("spot" if one["kind"] == "spot" else "on-demand", one["pool"], one["gpus"]),
+        MachineKind("spot" if one["kind"] == "spot" else "on-demand", one["pool"], one["gpus"]),
         "up" if one["alive"] else "gone",
         one["address"],
         why="" if one["alive"] else "the node has left the cluster",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 
 PREFIX = "slacktide"
 
@@ -15,10 +15,10 @@ class Parts(NamedTuple):
 
     owner: str
     ticket: str
-    spec: Spec
+    spec: MachineKind
 
 
-def cluster_name(owner: str, ticket: str, spec: Spec) -> str:
+def cluster_name(owner: str, ticket: str, spec: MachineKind) -> str:
     """Return the name of a ticket's cluster: its parts, with dots between them."""
     return ".".join([PREFIX, *map(_written, (owner, ticket, spec.pool, spec.kind, str(spec.gpus)))])
 
@@ -29,7 +29,7 @@ def parts_of(name: str) -> Parts | None:
     if first != PREFIX or len(rest) != 5 or not rest[-1].isdecimal():
         return None
     owner, ticket, pool, kind = map(_read, rest[:4])
-    return Parts(owner, ticket, Spec("spot" if kind == "spot" else "on-demand", pool, int(rest[-1])))
+    return Parts(owner, ticket, MachineKind("spot" if kind == "spot" else "on-demand", pool, int(rest[-1])))
 
 
 def _written(text: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.units import parse_duration_hours
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, Refused, Renter, providers
 from slacktide.providers.child.child import Child
 from slacktide.providers.ec2.boot import join_command
@@ -51,7 +51,7 @@ class Skypilot:
             raise InputError(f"idle_minutes must be >= 1, got {self.idle_minutes}", field="idle_minutes")
         parse_duration_hours(self.longest_life)
 
-    def rent(self, ticket: str, spec: Spec) -> None:
+    def rent(self, ticket: str, spec: MachineKind) -> None:
         """Hand the launch of a cluster to SkyPilot; asked again, say how it went where it failed."""
         infra, _, accelerator = spec.pool.rpartition("/")
         if not accelerator:

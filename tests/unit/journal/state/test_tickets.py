@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slacktide.journal.events import ClockSet, Joined, Rented, Returned
 from slacktide.journal.state.snapshots import keep, known, read_world
-from slacktide.journal.state.tickets import Spec
+from slacktide.journal.state.tickets import MachineKind
 from slacktide.journal.store.memory import MemoryStore
 
 
@@ -20,7 +20,7 @@ def test_tickets_are_folded_kept_and_outlive_the_clock() -> None:
     world = read_world(store)
     assert list(world.tickets.open) == ["2-a"]
     assert world.tickets.open["2-a"].machine == "i-2"
-    assert world.tickets.open["2-a"].spec == Spec("spot", "a", 8)
+    assert world.tickets.open["2-a"].spec == MachineKind("spot", "a", 8)
     assert list(world.tickets.closed) == ["1-a"], "its machine may be left"
     keep(store, world)
     assert known(store).tickets == world.tickets
