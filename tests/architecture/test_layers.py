@@ -102,7 +102,15 @@ def folders() -> list[Path]:
     return sorted({module.parent for module in (SOURCE / PRODUCT).rglob("*.py")})
 
 
-@pytest.mark.parametrize("folder", folders(), ids=lambda path: str(path.relative_to(SOURCE)))
+def folders_of_files() -> list[Path]:
+    """Return every folder of the product, also those that have only scripts, styles or templates."""
+    files = (
+        path for path in (SOURCE / PRODUCT).rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    )
+    return sorted({path.parent for path in files})
+
+
+@pytest.mark.parametrize("folder", folders_of_files(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_folders_can_be_looked_over(folder: Path) -> None:
     entries = {entry.name for entry in folder.iterdir()} - {"__pycache__", "__init__.py", "py.typed"}
     most = MOST_PACKAGES if folder == SOURCE / PRODUCT else MOST_ENTRIES
@@ -115,7 +123,18 @@ def test_folders_say_what_they_own(folder: Path) -> None:
     assert said, f"{folder}/__init__.py must say what the folder owns and where to begin"
 
 
-HEAVY = ("numpy", "numba", "scipy", "pyarrow", "matplotlib", "rich", "yaml", "starlette", "uvicorn")
+HEAVY = (
+    "numpy",
+    "numba",
+    "scipy",
+    "pyarrow",
+    "matplotlib",
+    "rich",
+    "yaml",
+    "starlette",
+    "tomlkit",
+    "uvicorn",
+)
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -120,7 +120,7 @@ def read_settings(kind: Kind, path: Path) -> SettingsFile:
 def parse_settings(kind: Kind, path: Path, text: str) -> SettingsFile:
     """Read the text of a file, and check its keys."""
     tree = _tree(path, text)
-    found = SettingsFile(kind, path, tree, toml_text.places(text))
+    found = SettingsFile(kind, path, tree, toml_text.key_lines(text))
     _check(found, found.top)
     for name, table in tree.get(keys.PROFILES, {}).items():
         if not isinstance(table, dict):
@@ -183,7 +183,7 @@ def _edit(kind: Kind, path: Path, names: toml_text.Path, change: Callable[[str],
     try:
         made = change(text)
     except InputError as error:
-        raise FileError(str(error), path=path, line=toml_text.places(text).get(names)) from error
+        raise FileError(str(error), path=path, line=toml_text.key_lines(text).get(names)) from error
     parse_settings(kind, path, made)
     write = write_private if kind == "user" else write_whole
     write(path, made.encode())

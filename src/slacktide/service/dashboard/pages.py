@@ -1,15 +1,17 @@
-"""Addresses of the dashboard: a shell for every page, and the scripts and styles that fill it.
+"""Routes of the dashboard: an HTML shell for every page, and the scripts and styles that fill it.
 
-A shell holds no data. Its script asks the API for all of it with the session's cookie, so there is one gate.
+A shell holds no data. Its script requests everything from the API with the session's cookie, so that
+access is checked in one place.
 """
 
 from __future__ import annotations
 
 import hashlib
 import html
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from string import Template
 from typing import NamedTuple
 
@@ -20,7 +22,7 @@ from starlette.routing import BaseRoute, Route
 
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 FRESH = "no-cache"
-"""Browsers keep scripts and styles, and ask each time whether they are still the same."""
+"""Browsers keep scripts and styles, and check each time whether they have changed."""
 
 
 class Page(NamedTuple):
@@ -28,7 +30,7 @@ class Page(NamedTuple):
 
     path: str
     script: str
-    """The module that fills it: `page-SCRIPT.js`."""
+    """The module that fills it: `static/pages/SCRIPT.js`."""
     title: str
     in_menu: bool = True
 
@@ -44,8 +46,8 @@ PAGES = (
 )
 
 
-class Asset(NamedTuple):
-    """A file that is sent as it is."""
+class StaticFile(NamedTuple):
+    """A script, style or picture that is sent as it is."""
 
     content: bytes
     media: str
@@ -53,53 +55,58 @@ class Asset(NamedTuple):
 
 
 @cache
-def assets() -> dict[str, Asset]:
-    """Read all scripts and styles by their names: nothing else can be asked for."""
-    found = {}
-    for one in (files("slacktide.service.dashboard") / "static").iterdir():
-        media = KINDS.get(f".{one.name.rpartition('.')[2]}")
-        if media is not None:
-            content = one.read_bytes()
+def static_files() -> dict[str, StaticFile]:
+    """Read all scripts and styles by their paths below `static`: no other file is ever sent."""
+    return dict(_read_folder(files("slacktide.service.dashboard") / "static", ""))
+
+
+def _read_folder(folder: Traversable, prefix: str) -> Iterator[tuple[str, StaticFile]]:
+    for entry in folder.iterdir():
+        path = f"{prefix}{entry.name}"
+        if entry.is_dir():
+            yield from _read_folder(entry, f"{path}/")
+        elif (media := KINDS.get(f".{entry.name.rpartition('.')[2]}")) is not None:
+            content = entry.read_bytes()
+            # The digest of the content is the version: an upgraded server is noticed at the next request.
             digest = hashlib.sha256(content).hexdigest()[:32]
-            found[one.name] = Asset(content, media, f'"{digest}"')
-    return found
+            yield path, StaticFile(content, media, f'"{digest}"')
 
 
 def pages() -> list[BaseRoute]:
-    """Return every address of the dashboard."""
-    shown = [Route(page.path, _shown(page), methods=["GET"]) for page in PAGES]
-    return [*shown, Route("/static/{name}", _asset, methods=["GET"])]
+    """Return every route of the dashboard."""
+    routes = [Route(page.path, _page_handler(page), methods=["GET"]) for page in PAGES]
+    return [*routes, Route("/static/{path:path}", _static_file, methods=["GET"])]
 
 
 def shell(page: Page) -> str:
-    """Write the shell of a page."""
-    whole = Template((files("slacktide.service.dashboard") / "shell.html").read_text(encoding="utf-8"))
-    return whole.substitute(page=page.script, title=html.escape(page.title), menu=_menu(page))
+    """Return the HTML shell of a page."""
+    template = Template((files("slacktide.service.dashboard") / "shell.html").read_text(encoding="utf-8"))
+    return template.substitute(page=page.script, title=html.escape(page.title), menu=_menu(page))
 
 
-def _menu(now: Page) -> str:
-    """Write links to the pages; the one that is open is marked for eyes and for screen readers."""
-    if now.script == "login":
+def _menu(current: Page) -> str:
+    """Return links to the pages; the open one is marked, for screen readers too."""
+    if current.script == "login":
         return ""
-    links = (
-        f'<a href="{one.path}"{" aria-current=page" if one == now else ""}>{html.escape(one.title)}</a>'
-        for one in PAGES
-        if one.in_menu
-    )
-    return "\n    ".join(links)
+    return "\n    ".join(_link(page, page == current) for page in PAGES if page.in_menu)
 
 
-def _shown(page: Page) -> Callable[[Request], Awaitable[Response]]:
+def _link(page: Page, is_open: bool) -> str:
+    mark = " aria-current=page" if is_open else ""
+    return f'<a href="{page.path}"{mark}>{html.escape(page.title)}</a>'
+
+
+def _page_handler(page: Page) -> Callable[[Request], Awaitable[Response]]:
     text = shell(page)
 
-    async def answer(request: Request) -> Response:
+    async def respond(request: Request) -> Response:
         return HTMLResponse(text)
 
-    return answer
+    return respond
 
 
-async def _asset(request: Request) -> Response:
-    found = assets().get(request.path_params["name"])
+async def _static_file(request: Request) -> Response:
+    found = static_files().get(request.path_params["path"])
     if found is None:
         raise HTTPException(404)
     headers = {"etag": found.tag, "cache-control": FRESH}

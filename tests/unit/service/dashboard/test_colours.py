@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from slacktide.service.dashboard.pages import assets
+from slacktide.service.dashboard.pages import static_files
 
 READABLE, SEEN = 4.5, 3.0
 """The contrasts that WCAG 2.1 asks of text, and of lines and borders that matter (1.4.3 and 1.4.11)."""
@@ -18,7 +18,7 @@ LINES = ("spot", "demand", "even", "offered", "done", "second", "third", "fourth
 
 def style() -> str:
     """Return the style sheet."""
-    return assets()["app.css"].content.decode()
+    return static_files()["app.css"].content.decode()
 
 
 def themes() -> dict[str, dict[str, str]]:

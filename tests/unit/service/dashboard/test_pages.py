@@ -6,13 +6,14 @@ import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 
 from slacktide.app.jobs.submission import FleetText
 from slacktide.service.access.gate import HEADERS
 from slacktide.service.application import make_app
-from slacktide.service.dashboard.pages import PAGES, assets, pages
+from slacktide.service.dashboard.pages import PAGES, pages, static_files
 from slacktide.service.desk import Desk
 from tests.unit.service.parts_of_api import Answer, House, called
 
@@ -90,11 +91,14 @@ def test_all_that_pages_and_scripts_name_is_there(site: Site) -> None:
     for path in addresses():
         text = site.get(path, cookie=cookie).body.decode()
         named |= set(re.findall(r'(?:src|href)="(/static/[^"]+)"', text))
-        named |= {f"/static/page-{name}.js" for name in re.findall(r'data-page="([a-z]+)"', text)}
-    for name, one in assets().items():
+        named |= {f"/static/pages/{name}.js" for name in re.findall(r'data-page="([a-z]+)"', text)}
+    for name, one in static_files().items():
         if name.endswith(".js"):
-            named |= {f"/static/{found}" for found in re.findall(r'from "\./([^"]+)"', one.content.decode())}
-    assert named == {f"/static/{name}" for name in assets()}, "all that is named is there, and nothing else"
+            imported = re.findall(r'from "(\.[^"]+)"', one.content.decode())
+            named |= {urljoin(f"/static/{name}", found) for found in imported}
+    assert named == {f"/static/{name}" for name in static_files()}, (
+        "all that is named is there, and nothing else"
+    )
     for path in named:
         found = site.get(path)
         assert found.status == 200, path
@@ -102,19 +106,19 @@ def test_all_that_pages_and_scripts_name_is_there(site: Site) -> None:
         assert site.get(path, **{"if-none-match": found.headers["etag"]}).status == 304
 
 
-@pytest.mark.parametrize("path", ["/static/", "/static/none.js", "/static/shell.html", "/static/a/b.js"])
-def test_no_other_file_can_be_asked_for(site: Site, path: str) -> None:
-    assert site.get(path).status == 404
+@pytest.mark.parametrize("name", ["", "none.js", "shell.html", "a/b.js", "pages", "pages/", "pages/app.js"])
+def test_no_other_file_is_sent(site: Site, name: str) -> None:
+    assert site.get(f"/static/{name}").status == 404
 
 
-@pytest.mark.parametrize("path", ["/static/../shell.html", "/static/%2e%2e/pages.py"])
-def test_nobody_climbs_out_of_the_folder(site: Site, path: str) -> None:
-    assert site.get(path).status == 404
+@pytest.mark.parametrize("name", ["../shell.html", "%2e%2e/pages.py", "pages/../../shell.html"])
+def test_no_path_leads_out_of_the_folder(site: Site, name: str) -> None:
+    assert site.get(f"/static/{name}").status == 404
 
 
-@pytest.mark.parametrize("name", sorted(assets()))
+@pytest.mark.parametrize("name", sorted(static_files()))
 def test_scripts_make_no_markup_of_data_and_ask_nobody_else(name: str) -> None:
-    text = assets()[name].content.decode()
+    text = static_files()[name].content.decode()
     assert (
         re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text)
         == []

@@ -1,4 +1,4 @@
-// Asks the server this page came from. An expired session leads to the login.
+// Sends requests to the server that this page came from. An expired session leads to the login.
 export class Refusal extends Error {
   constructor(status, body) {
     super(body?.error?.message ?? `the server answered ${status}`);
@@ -30,7 +30,7 @@ export const jobPath = (job) => `/api/v1/jobs/${encodeURIComponent(job)}`;
 const AWAY = "The server does not answer. Check that it is running, then try again.";
 const alert = () => document.getElementById("problem");
 
-// Says what went wrong with something that a user asked for.
+// Shows what went wrong with something that the user requested.
 export function complain(error) {
   alert().textContent = error instanceof Refusal ? error.message : AWAY;
   alert().hidden = false;

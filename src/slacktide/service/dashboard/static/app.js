@@ -17,7 +17,7 @@ async function who() {
 }
 
 const name = document.body.dataset.page;
-const page = await import(`./page-${name}.js`);
+const page = await import(`./pages/${name}.js`);
 try {
   await page.show(document.getElementById("main"), name === "login" ? null : await who());
 } catch (error) {

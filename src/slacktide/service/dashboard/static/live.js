@@ -22,7 +22,7 @@ export function follow(refresh, job = null) {
       if (refused) forgive(); // and nothing that was said of what a user did
       refused = false;
     } catch (error) {
-      if (error instanceof Refusal) complain(error); // where nobody answers, the header says so
+      if (error instanceof Refusal) complain(error); // where no server answers, the header says so
       refused ||= error instanceof Refusal;
     }
     busy = false;
@@ -34,8 +34,8 @@ export function follow(refresh, job = null) {
   }
 
   function open() {
-    const asked = new URLSearchParams({ ...(job ? { job } : {}), ...(last ? { after: last } : {}) });
-    stream = new EventSource(`/api/v1/events?${asked}`);
+    const query = new URLSearchParams({ ...(job ? { job } : {}), ...(last ? { after: last } : {}) });
+    stream = new EventSource(`/api/v1/events?${query}`);
     stream.onopen = () => { say("live"); run(); };
     stream.onmessage = (event) => { last = event.lastEventId; soon(); };
     stream.onerror = broken;
@@ -55,10 +55,10 @@ export function follow(refresh, job = null) {
   async function checked() {
     try {
       if ((await get("/api/v1/session")).role === null) toLogin();
-    } catch { /* nobody answers yet */ }
+    } catch { /* the server is not back yet */ }
   }
 
-  // A browser has six connections for a server: pages that nobody looks at leave theirs to others.
+  // A browser has six connections for a server: hidden pages leave theirs to visible ones.
   function looked() {
     if (document.hidden) {
       stream?.close();

@@ -1,4 +1,4 @@
-// Numbers and states as people say them: the same words as the command line's.
+// Numbers and states in words: the same words as the command line uses.
 import { el } from "./dom.js";
 
 const MONEY = new Intl.NumberFormat("en-US", { style: "currency", currency: "USD" });
@@ -17,7 +17,7 @@ const MOODS = {
 
 export const isGoing = (status) => GOING.includes(status);
 export const usd = (sum) => (sum === null || sum === undefined ? "–" : MONEY.format(sum));
-// Money on an axis whose ticks are so far apart.
+// Money on an axis whose ticks are `size` apart.
 export const price = (sum, size = 0) => (size >= 1 && Number.isInteger(size) ? `$${Math.round(sum).toLocaleString("en-US")}` : usd(sum));
 export const percent = (share) =>
   share === null || share === undefined || !Number.isFinite(share) ? "–" : `${Math.round(100 * share)}\u00a0%`.replace("-", "−");
@@ -57,7 +57,7 @@ export function outlook(job) {
   return job.deadline_hours === null && ["on-time", "measuring"].includes(job.health) ? [el("span", { class: "soft" }, "no deadline")] : [pill(job.health)];
 }
 
-// GPUs as blocks, spot full and on demand hollow, with the words beside them.
+// GPUs as blocks, spot full and on demand hollow, followed by the words.
 export function blocks(spot, onDemand) {
   const shown = [...Array(Math.min(spot, 8)).fill("spot"), ...Array(Math.min(onDemand, 8)).fill("demand")];
   return [el("span", { class: "blocks", "aria-hidden": "true" }, shown.map((kind) => el("i", { class: kind }))),
@@ -76,19 +76,19 @@ const IN_VAIN = ["failed", "cancelled", "budget_exhausted"];
 const inVain = (job) => IN_VAIN.includes(job.status)
   || (job.status === "deadline_missed" && job.progress_gpu_hours < job.work_gpu_hours * (1 - 1e-6));
 
-// What the work that is done would have cost on demand alone, where that is known, and what was saved. Work that
-// nobody has anything of saved nothing.
-export function saving(job, beside) {
+// What the work that is done would have cost on demand alone, where that is known, and what was saved. Work
+// of a job that failed has saved nothing.
+export function saving(job, comparison) {
   const share = job.work_gpu_hours > 0 ? Math.min(1, job.progress_gpu_hours / job.work_gpu_hours) : 0;
-  if (!beside?.on_demand_alone_usd || share < 0.02 || inVain(job)) return { alone: null, saved: null };
-  const alone = beside.on_demand_alone_usd * share;
+  if (!comparison?.on_demand_alone_usd || share < 0.02 || inVain(job)) return { alone: null, saved: null };
+  const alone = comparison.on_demand_alone_usd * share;
   return { alone, saved: 1 - job.cost_usd / alone };
 }
 
 export const isLate = (job) => job.status === "deadline_missed" || (isGoing(job.status) && job.health === "late");
 
-// The least that anybody could have paid. No plan meets the deadline of a late job, so it has none.
-export const least = (job, beside) => (isLate(job) ? null : beside?.clairvoyant_usd ?? null);
+// The lowest possible cost of a job. No plan meets the deadline of a late job, so it has none.
+export const least = (job, comparison) => (isLate(job) ? null : comparison?.clairvoyant_usd ?? null);
 
 // Words with commands between backticks, which are set as code.
 export const coded = (text) => text.split("`").map((part, at) => (at % 2 ? el("code", {}, part) : part));

@@ -1,5 +1,5 @@
 // What the pictures of a job show, made from its course.
-import { amount, least, price } from "./words.js";
+import { amount, least, price } from "../words.js";
 
 function series(points, end, name, look, of, stepped = true) {
   const drawn = points.map((point) => [point.hours, of(point)]);

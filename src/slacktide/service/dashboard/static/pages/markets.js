@@ -1,10 +1,10 @@
 // Pools at a glance: what each offers now, offered lately, and will probably offer.
-import { get } from "./api.js";
-import { chart } from "./chart.js";
-import { el, rows, svg, table } from "./dom.js";
-import { follow } from "./live.js";
-import { chances, checked, poolPictures } from "./market-pictures.js";
-import { count, hours, percent, usd, utc } from "./words.js";
+import { get } from "../api.js";
+import { chart } from "../pictures/chart.js";
+import { el, rows, svg, table } from "../dom.js";
+import { follow } from "../live.js";
+import { chances, checked, poolPictures } from "../pictures/market.js";
+import { count, hours, percent, usd, utc } from "../words.js";
 
 const SLOTS_HOURS = 48, MOST_SLOTS = 2000, DRAWN = 6, AGAIN_MS = 60000;
 const COLUMNS = [
@@ -76,7 +76,7 @@ export async function show(main) {
   main.append(el("h1", {}, "Markets"), note, shown.box, lately, chooser, drawings);
   shown.box.classList.add("cards");
   const forecasts = new Map(), put = drawer();
-  let pools = [], asked = 0;
+  let pools = [], requestedAt = 0;
 
   const chosen = () => (which.value ? pools.filter((pool) => pool.name === which.value) : pools.slice(0, DRAWN)).filter((pool) => pool.spot_gpus.length > 1);
 
@@ -95,16 +95,16 @@ export async function show(main) {
 
   // A forecast is a costly question: one pool after the other, and not again before a minute has passed.
   async function look() {
-    if (asked) return;
-    asked = Date.now();
+    if (requestedAt) return;
+    requestedAt = Date.now();
     try {
       for (const pool of chosen()) {
         const { forecast } = await get(`/api/v1/markets/forecast?pool=${encodeURIComponent(pool.name)}`);
         forecasts.set(pool.name, forecast);
         put(pool, forecast, drawings);
       }
-    } catch { /* the server says so elsewhere; it is asked again later */ }
-    asked = 0;
+    } catch { /* the header shows that the server is away; the next round tries again */ }
+    requestedAt = 0;
   }
 
   let looked = 0;

@@ -1,8 +1,8 @@
 // What is rented, what it costs, and what of it jobs hold.
-import { get } from "./api.js";
-import { el, facts, rows, table } from "./dom.js";
-import { follow } from "./live.js";
-import { count, hours, pill, usd, utc } from "./words.js";
+import { get } from "../api.js";
+import { el, facts, rows, table } from "../dom.js";
+import { follow } from "../live.js";
+import { count, hours, pill, usd, utc } from "../words.js";
 
 const COLUMNS = [
   { name: "machine" }, { name: "state" }, { name: "kind" }, { name: "pool" }, { name: "GPUs", right: true },
@@ -22,7 +22,7 @@ function cells(one) {
     [el("span", { title: utc(one.since_utc) }, hours(one.hours))], usd(one.usd_per_hour), usd(one.cost_usd), one.address || "–", one.why || ""];
 }
 
-// Machines of one pool and kind together, beside what jobs hold there. Machines of a file with one pool serve
+// Machines of one pool and kind together, next to what jobs hold there. Machines of a file with one pool serve
 // every pool of the market: then what jobs hold is there, whatever the market calls it.
 function grouped(machines, holdings) {
   const found = new Map(), pools = new Set(machines.map((one) => one.pool));

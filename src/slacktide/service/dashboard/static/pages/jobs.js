@@ -1,9 +1,9 @@
 // All jobs, the newest first.
-import { get } from "./api.js";
-import { beside, learn } from "./beside.js";
-import { el, facts, rows, table } from "./dom.js";
-import { follow } from "./live.js";
-import { blocks, count, hours, isGoing, outlook, percent, pill, progress, saving, usd } from "./words.js";
+import { get } from "../api.js";
+import { comparison, loadComparisons } from "./comparison.js";
+import { el, facts, rows, table } from "../dom.js";
+import { follow } from "../live.js";
+import { blocks, count, hours, isGoing, outlook, percent, pill, progress, saving, usd } from "../words.js";
 
 const MOST = 200;
 const COLUMNS = [
@@ -26,7 +26,7 @@ function cells({ job, money, best }) {
 }
 
 const item = (job) => {
-  const other = beside(job);
+  const other = comparison(job);
   return { job, money: saving(job, other), best: job.status === "succeeded" ? other?.clairvoyant_usd ?? null : null };
 };
 
@@ -35,7 +35,7 @@ function summary(items) {
   const compared = items.filter(({ money }) => money.alone !== null);
   const sum = (list, of) => list.reduce((total, one) => total + of(one), 0);
   const alone = sum(compared, (one) => one.money.alone), paid = sum(compared, (one) => one.job.cost_usd);
-  const waiting = items.some(({ job }) => job.deadline_hours !== null && job.progress_gpu_hours > 0 && beside(job) === null);
+  const waiting = items.some(({ job }) => job.deadline_hours !== null && job.progress_gpu_hours > 0 && comparison(job) === null);
   return facts([
     ["under way", count(going.length, "job")],
     ["GPUs held", String(sum(going, ({ job }) => job.spot_gpus + job.on_demand_gpus))],
@@ -70,6 +70,6 @@ export async function show(main) {
     jobs = (await get(`/api/v1/jobs?limit=${MOST}`)).jobs.reverse();
     more.replaceChildren(...(jobs.length === MOST ? ["Only the newest ", String(MOST), " jobs. All of them: ", el("code", {}, "slacktide jobs --server URL")] : []));
     draw();
-    learn(jobs, draw);
+    loadComparisons(jobs, draw);
   });
 }

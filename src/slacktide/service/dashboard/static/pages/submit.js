@@ -1,6 +1,6 @@
 // A job file, its plan, and its submission.
-import { ask, complain, forgive, jobPath } from "./api.js";
-import { el } from "./dom.js";
+import { ask, complain, forgive, jobPath } from "../api.js";
+import { el } from "../dom.js";
 import { plan } from "./plan.js";
 
 const START = `name: my-job

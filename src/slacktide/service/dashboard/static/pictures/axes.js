@@ -1,10 +1,10 @@
-// Scales and axes of charts: round steps, hours as people say them, and marks at moments.
-import { svg } from "./dom.js";
-import { hours } from "./words.js";
+// Scales and axes of charts: round steps, hours in words, and marks at moments.
+import { svg } from "../dom.js";
+import { hours } from "../words.js";
 
 export const LEFT = 52, RIGHT = 12, TOP = 10, BOTTOM = 24, HEIGHT = 200, LEAST = 1e-9;
 
-// A round step that cuts a range into about so many pieces.
+// A round step that cuts a range into about `pieces` parts.
 export function step(range, pieces, bases = [1, 2, 2.5, 5, 10]) {
   const rough = Math.max(range, LEAST) / pieces, ten = 10 ** Math.floor(Math.log10(rough));
   return ten * (bases.find((base) => base * ten >= rough * 0.999) ?? 10);

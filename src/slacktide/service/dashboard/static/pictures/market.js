@@ -1,5 +1,5 @@
 // What the pictures of a pool show: its last two days, and bands of the next one from the model that plans use.
-import { amount, hours, percent, price } from "./words.js";
+import { amount, hours, percent, price } from "../words.js";
 
 function past(pool, list) {
   const slots = list.length;

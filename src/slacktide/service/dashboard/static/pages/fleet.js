@@ -1,10 +1,10 @@
 // Fleets with their money and their jobs by class, and the bill of everything.
-import { get } from "./api.js";
-import { chart } from "./chart.js";
-import { el, facts, rows, table } from "./dom.js";
-import { fleetPictures } from "./fleet-pictures.js";
-import { follow } from "./live.js";
-import { amount, blocks, count, hours, isGoing, outlook, percent, pill, usd, work } from "./words.js";
+import { get } from "../api.js";
+import { chart } from "../pictures/chart.js";
+import { el, facts, rows, table } from "../dom.js";
+import { fleetPictures } from "../pictures/fleet.js";
+import { follow } from "../live.js";
+import { amount, blocks, count, hours, isGoing, outlook, percent, pill, usd, work } from "../words.js";
 
 const jobLink = (job) => el("a", { href: `/jobs/${encodeURIComponent(job)}` }, job);
 
@@ -14,7 +14,7 @@ function period(fleet) {
 }
 
 function ahead(fleet) {
-  if (fleet.projected_usd === null) return "too early in the period to tell";
+  if (fleet.projected_usd === null) return "too early in the period to say";
   return fleet.projected_usd > fleet.period_budget_usd ? "at the pace so far: more than the budget, so jobs will wait longer"
     : "by the end of the period, at the pace so far";
 }

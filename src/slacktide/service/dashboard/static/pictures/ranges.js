@@ -1,6 +1,6 @@
 // Ranges side by side: for each name a bar from p10 to p90 with a mark in the middle, on one scale.
 import { step } from "./axes.js";
-import { el, svg } from "./dom.js";
+import { el, svg } from "../dom.js";
 
 const ROW = 30, LABEL = 16, BOTTOM = 22, RIGHT = 16;
 

@@ -1,5 +1,5 @@
 // What the pictures of a fleet show: its money against the straight line, and the price of an hour of waiting.
-import { price, usd } from "./words.js";
+import { price, usd } from "../words.js";
 
 const known = (value) => value !== null && value !== undefined;
 

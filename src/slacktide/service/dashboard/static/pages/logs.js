@@ -1,11 +1,11 @@
 // What the workers of a job print, as they print it.
-import { get, jobPath } from "./api.js";
-import { el } from "./dom.js";
+import { get, jobPath } from "../api.js";
+import { el } from "../dom.js";
 
 const WAIT_S = 20, MOST_LINES = 2000, AGAIN_MS = 1000;
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-function told(over, lines) {
+function statusLine(over, lines) {
   if (!lines) return over ? "The job has ended; its workers printed nothing." : "No output yet.";
   return `${over ? "The job has ended." : "New lines appear as they come."} Each line begins with attempt/rank of its worker.`;
 }
@@ -13,7 +13,7 @@ function told(over, lines) {
 export function logs(job) {
   const text = el("pre", { class: "log", tabindex: 0, role: "log", "aria-live": "off", "aria-label": `Logs of ${job}` });
   const state = el("p", { class: "soft" }, "No output yet.");
-  let next = "", over = false, asking = null;
+  let next = "", over = false, request = null;
 
   function add(lines) {
     const low = text.scrollHeight - text.scrollTop - text.clientHeight < 30;
@@ -25,24 +25,24 @@ export function logs(job) {
 
   async function run() {
     while (!over && !document.hidden) {
-      asking = new AbortController();
+      request = new AbortController();
       try {
-        const asked = new URLSearchParams({ after: next, wait: WAIT_S, follow: true });
-        const found = await get(`${jobPath(job)}/logs?${asked}`, { signal: asking.signal });
+        const query = new URLSearchParams({ after: next, wait: WAIT_S, follow: true });
+        const found = await get(`${jobPath(job)}/logs?${query}`, { signal: request.signal });
         add(found.lines);
         ({ next, over } = found);
-        state.textContent = told(over, text.childElementCount);
+        state.textContent = statusLine(over, text.childElementCount);
       } catch {
         if (!document.hidden) await pause(AGAIN_MS);
       }
     }
-    asking = null;
+    request = null;
   }
 
-  // Who does not look leaves the connection to others.
+  // A hidden page leaves its connection to visible ones.
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) asking?.abort();
-    else if (!asking) run();
+    if (document.hidden) request?.abort();
+    else if (!request) run();
   });
   run();
   return { box: el("div", {}, state, text) };

@@ -1,6 +1,6 @@
 // The login: a token becomes a session, whose cookie scripts cannot read.
-import { ask, complain, forgive, get } from "./api.js";
-import { el } from "./dom.js";
+import { ask, complain, forgive, get } from "../api.js";
+import { el } from "../dom.js";
 
 // Only ever to a page of this server.
 function wanted() {
@@ -8,7 +8,7 @@ function wanted() {
   return next.origin === location.origin && next.pathname !== "/login" ? next.pathname + next.search : "/";
 }
 
-// Why somebody who was logged in is here.
+// Why a user who was logged in sees this page again.
 function reason() {
   const ended = new URLSearchParams(location.search).has("ended");
   return ended ? el("p", { id: "ended" }, "Your session has ended: it expired, you logged out elsewhere, or the token was revoked.") : null;

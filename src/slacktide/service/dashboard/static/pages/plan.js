@@ -1,9 +1,9 @@
 // A plan in words, as a table, and in pictures.
-import { hourStep as hourSize } from "./axes.js";
-import { chart } from "./chart.js";
-import { el, rows, table } from "./dom.js";
-import { ranges } from "./ranges.js";
-import { amount, hours, percent, price, usd } from "./words.js";
+import { hourStep as hourSize } from "../pictures/axes.js";
+import { chart } from "../pictures/chart.js";
+import { el, rows, table } from "../dom.js";
+import { ranges } from "../pictures/ranges.js";
+import { amount, hours, percent, price, usd } from "../words.js";
 
 const COLUMNS = [
   { name: "policy" }, { name: "median cost", right: true }, { name: "8 of 10 futures", right: true },

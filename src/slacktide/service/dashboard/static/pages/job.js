@@ -1,11 +1,11 @@
 // One job: where it stands, why, four pictures, what was decided, and what its workers print.
-import { ask, complain, forgive, get, jobPath } from "./api.js";
-import { chart } from "./chart.js";
-import { el, facts, place } from "./dom.js";
-import { follow } from "./live.js";
+import { ask, complain, forgive, get, jobPath } from "../api.js";
+import { chart } from "../pictures/chart.js";
+import { el, facts, place } from "../dom.js";
+import { follow } from "../live.js";
 import { logs } from "./logs.js";
-import { MOST_POOLS, pictures, poolsOf } from "./pictures.js";
-import { blocks, coded, count, hours, isGoing, isLate, least, outlook as standsTo, percent, pill, progress, saving, usd, work } from "./words.js";
+import { MOST_POOLS, pictures, poolsOf } from "../pictures/job.js";
+import { blocks, coded, count, hours, isGoing, isLate, least, outlook as standsTo, percent, pill, progress, saving, usd, work } from "../words.js";
 
 const name = decodeURIComponent(location.pathname.split("/")[2]);
 
@@ -19,7 +19,7 @@ const AFTERWARDS = { stop: "it checkpoints and stops", "finish-cheaply": "the re
 // What follows from a projection: that depends on what the deadline means.
 function outlook(job, projected) {
   if (job.work_known === false) return "its file does not say how much work it is: estimated, then measured";
-  if (projected === null) return job.progress_gpu_hours < job.work_gpu_hours ? "not enough is done to tell" : "unknown: all work of its file is done, and it is not finished";
+  if (projected === null) return job.progress_gpu_hours < job.work_gpu_hours ? "not enough is done to say" : "unknown: all work of its file is done, and it is not finished";
   const at = "at its pace so far";
   if (job.deadline_hours === null) return `${at}; it has no deadline`;
   if (job.hours > job.deadline_hours) return `${at}; the deadline has passed: ${AFTERWARDS[job.after_deadline] ?? "it continues"}`;
@@ -35,7 +35,7 @@ function unknown(job, bill) {
   return isGoing(job.status) ? "not known until more is done" : "the job did not finish";
 }
 
-// Why nobody can say what the least would have been.
+// Why the lowest possible cost is not known.
 function noLeast(job, bill) {
   return isLate(job) ? "only for jobs that meet their deadline" : unknown(job, bill);
 }
@@ -72,8 +72,8 @@ function happened(list, events) {
 
 function buttons(me, problem) {
   if (me.role !== "submit") return { box: el("span", { class: "soft" }, "This token is read-only."), show() {} };
-  const act = (verb, asks) => async () => {
-    if (!confirm(asks)) return;
+  const act = (verb, question) => async () => {
+    if (!confirm(question)) return;
     try {
       forgive();
       await ask("POST", `${jobPath(name)}/${verb}`, { body: verb === "preempt" ? {} : undefined });
@@ -91,7 +91,7 @@ function buttons(me, problem) {
   return { box: el("span", { class: "tools" }, both), show };
 }
 
-// Few lines can be told apart: of a job that was in more pools, one may be chosen.
+// A chart stays readable with a few lines only: for a job that was in more pools, one may be chosen.
 function choosePool(which, chooser, course) {
   const pools = poolsOf(course);
   chooser.hidden = pools.length <= MOST_POOLS;

@@ -1,8 +1,8 @@
-// Charts in SVG: steps, lines and bands over hours, told apart by colour, by dashes and by words. A chart can be
-// read with the pointer, with the arrow keys and as a table, and draws itself again when its room changes.
+// Charts in SVG: steps, lines and bands over hours, distinguished by color, by dashes and by words. A chart can be
+// read with the pointer, with the arrow keys and as a table, and draws itself again when its size changes.
 import { axes, BOTTOM, HEIGHT, LEAST, LEFT, mark, RIGHT, scales, TOP } from "./axes.js";
-import { el, svg } from "./dom.js";
-import { hours } from "./words.js";
+import { el, svg } from "../dom.js";
+import { hours } from "../words.js";
 
 const ROWS = 24;
 
@@ -66,7 +66,7 @@ function drawn(drawing, spec, readout) {
   const cross = svg("line", { class: "cross", y1: TOP, y2: HEIGHT - BOTTOM, x1: -9, x2: -9 });
   const had = drawing.contains(document.activeElement);
   const picture = svg("svg", { width: to.width, height: HEIGHT, role: "img", tabindex: 0,
-    "aria-label": `${spec.title}. ${told(spec, spec.now ?? to.last)}` },
+    "aria-label": `${spec.title}. ${reading(spec, spec.now ?? to.last)}` },
     axes(spec, to), spec.series.map((one) => shape(one, to)), (spec.marks ?? []).flatMap((one) => mark(one, to)), cross);
   drawing.replaceChildren(picture);
   read(picture, spec, to, cross, readout);
@@ -93,12 +93,12 @@ function words(one, found, format) {
   return one.says ? one.says(...found) : found.map((value) => format(value)).join(" to ");
 }
 
-function told(spec, hour) {
+function reading(spec, hour) {
   const values = spec.series.map((one) => [one.name, words(one, at(one, hour), spec.format)]).filter(([, value]) => value !== null);
   return `${(spec.time ?? hours)(hour)}: ${values.map(([name, value]) => `${name} ${value}`).join(" · ")}`;
 }
 
-// The same in figures, for whoever cannot see a picture: some moments, evenly over the time that is shown.
+// The same in figures, for readers who cannot see the picture: some moments, evenly over the time that is shown.
 function listed(head, body, spec) {
   const { first, last } = scales(spec, 300), cell = (tag) => (text) => el(tag, tag === "th" ? { scope: "col" } : {}, text);
   head.replaceChildren(...["time", ...spec.series.map((one) => one.name)].map(cell("th")));
@@ -115,7 +115,7 @@ function read(picture, spec, to, cross, readout) {
     place = Math.min(Math.max(hour, to.first), to.last);
     cross.setAttribute("x1", to.x(place));
     cross.setAttribute("x2", to.x(place));
-    readout.textContent = told(spec, place);
+    readout.textContent = reading(spec, place);
   };
   picture.addEventListener("pointermove", (event) => {
     const x = event.clientX - picture.getBoundingClientRect().left;
