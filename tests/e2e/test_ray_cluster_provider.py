@@ -63,9 +63,10 @@ def test_it_must_be_said_where_the_cluster_is(monkeypatch: pytest.MonkeyPatch) -
 def test_the_child_ends_with_whoever_asked(tmp_path: Path) -> None:
     code = (
         "import os, signal\n"
-        "from slacktide.providers.child.child import Child\n"
-        "child = Child('slacktide.providers.ray_cluster.child')\n"
-        "print(child._begun().pid, flush=True)\n"
+        "from slacktide.core.child_process import ChildProcess\n"
+        "child = ChildProcess('slacktide.providers.ray_cluster.child')\n"
+        "child.send({'id': 1, 'address': '127.0.0.1:9'})\n"
+        "print(child.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

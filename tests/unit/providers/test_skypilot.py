@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     module = tmp_path / "modules" / "sky" / "__init__.py"
     module.parent.mkdir(parents=True)
     module.write_text((Path(__file__).parent / "parts_of_sky.py").read_text())
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"), prepend=os.pathsep)
     monkeypatch.setenv("SKY_STAND_IN", str(tmp_path / "state.json"))
     return tmp_path / "state.json"
 

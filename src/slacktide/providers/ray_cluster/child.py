@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from slacktide.providers.child.child_loop import Refusal, serve
+from slacktide.providers.library_child import Refusal, serve
 
 SPACE = b"slacktide-machines"
 """The part of the store that is ours."""

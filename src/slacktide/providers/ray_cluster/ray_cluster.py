@@ -15,7 +15,7 @@ from typing import Any
 
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, Refused, Renter, providers
-from slacktide.providers.child.child import Child
+from slacktide.providers.library_process import LibraryProcess
 
 MODULE = "slacktide.providers.ray_cluster.child"
 ANSWER_S = 15.0
@@ -32,12 +32,12 @@ class RayCluster:
     """HOST:PORT of the head; empty: what machines are to join, or $RAY_ADDRESS."""
     answer_s: float = ANSWER_S
     """How long a question may take before the cluster is said to be unreachable."""
-    _child: Child = field(init=False, repr=False)
+    _child: LibraryProcess = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         token = self.renter.token if self._address == self.renter.head else ""
         known = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": token} if token else {}
-        self._child = Child(MODULE, **known)
+        self._child = LibraryProcess(MODULE, **known)
 
     @property
     def _address(self) -> str:
@@ -45,34 +45,34 @@ class RayCluster:
 
     def rent(self, ticket: str, spec: MachineKind) -> None:
         """Take a free node with these labels and this many GPUs, unless this ticket has one."""
-        self._ask("rent", ticket=ticket, spec=list(spec))
+        self._call("rent", ticket=ticket, spec=list(spec))
 
     def end(self, ids: Sequence[str]) -> None:
         """Set nodes of this owner free."""
-        self._ask("end", ids=list(ids))
+        self._call("end", ids=list(ids))
 
     def machines(self) -> Sequence[Machine]:
         """List the nodes that this owner has taken; those that died as gone."""
-        return [machine_of(one) for one in self._ask("list") if one["owner"] == self.renter.owner]
+        return [machine_of(one) for one in self._call("list") if one["owner"] == self.renter.owner]
 
     def everyones(self) -> Mapping[str, Sequence[Machine]]:
         """List the nodes that all owners have taken."""
         found: dict[str, list[Machine]] = {}
-        for one in self._ask("list"):
+        for one in self._call("list"):
             machine = machine_of(one)
             if machine.state != "gone":
                 found.setdefault(one["owner"], []).append(machine)
         return found
 
-    def _ask(self, verb: str, **about: Any) -> Any:
+    def _call(self, verb: str, **about: Any) -> Any:
         address = self._address
         if not address:
             raise Refused(
                 "ray-cluster must have an address, got none; give address: HOST:PORT, set RAY_ADDRESS, or "
                 "start a cluster on this machine with `slacktide cluster up`"
             )
-        question = {"verb": verb, "address": address, "owner": self.renter.owner, **about}
-        return self._child.found(question, self.answer_s, f"the Ray cluster at {address}")
+        request = {"verb": verb, "address": address, "owner": self.renter.owner, **about}
+        return self._child.call(request, self.answer_s, f"the Ray cluster at {address}")
 
 
 def machine_of(one: Mapping[str, Any]) -> Machine:

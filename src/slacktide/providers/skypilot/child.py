@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from slacktide.providers.child.child_loop import Refusal, serve
+from slacktide.providers.library_child import Refusal, serve
 from slacktide.providers.skypilot.names import PREFIX
 
 MOST_REQUESTS = 2000

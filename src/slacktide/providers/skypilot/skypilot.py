@@ -19,8 +19,8 @@ from slacktide.core.errors import InputError, shown
 from slacktide.core.units import parse_duration_hours
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import Machine, Refused, Renter, providers
-from slacktide.providers.child.child import Child
 from slacktide.providers.ec2.boot import join_command
+from slacktide.providers.library_process import LibraryProcess
 from slacktide.providers.skypilot.names import cluster_name, parts_of
 
 MODULE = "slacktide.providers.skypilot.child"
@@ -44,7 +44,7 @@ class Skypilot:
     """When the command that joined has ended, SkyPilot ends the machine after this many minutes."""
     answer_s: float = ANSWER_S
     """How long a question may take before SkyPilot is said to be unreachable."""
-    _child: Child = field(default_factory=lambda: Child(MODULE), init=False, repr=False)
+    _child: LibraryProcess = field(default_factory=lambda: LibraryProcess(MODULE), init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.idle_minutes < 1:
@@ -58,7 +58,7 @@ class Skypilot:
             raise Refused(f"a pool of skypilot must be infra/accelerator, got {shown(spec.pool)}")
         minutes = max(1, math.ceil(parse_duration_hours(self.longest_life) * 60.0))
         join = join_command(ticket, spec, self.renter, self.join)
-        self._ask(
+        self._call(
             "rent",
             name=cluster_name(self.renter.owner, ticket, spec),
             infra=infra or None,
@@ -74,7 +74,7 @@ class Skypilot:
         """Take clusters of this owner down; launches under way are cancelled."""
         mine = [name for name in ids if (parts := parts_of(name)) and parts.owner == self.renter.owner]
         if mine:
-            self._ask("end", names=mine)
+            self._call("end", names=mine)
 
     def machines(self) -> Sequence[Machine]:
         """List the clusters of this owner, and launches that failed as gone."""
@@ -90,7 +90,7 @@ class Skypilot:
 
     def _machines_of(self) -> dict[str, list[Machine]]:
         found: dict[str, list[Machine]] = {}
-        for one in self._ask("list"):
+        for one in self._call("list"):
             parts = parts_of(one["name"])
             if parts is not None:
                 since = None if one["since_s"] is None else datetime.fromtimestamp(one["since_s"], UTC)
@@ -102,5 +102,5 @@ class Skypilot:
                 )  # fmt: skip
         return found
 
-    def _ask(self, verb: str, **about: Any) -> Any:
-        return self._child.found({"verb": verb, **about}, self.answer_s, "SkyPilot")
+    def _call(self, verb: str, **about: Any) -> Any:
+        return self._child.call({"verb": verb, **about}, self.answer_s, "SkyPilot")
