@@ -137,7 +137,7 @@ def engine_step(ever_jobs: int = 0, *, on_disk: bool = False) -> Task:
 def _engine(ever_jobs: int, *, on_disk: bool = False) -> Engine:
     from slacktide.backends.replay import Replay
     from slacktide.engine.engine import Engine
-    from slacktide.engine.job.lane import make_lane
+    from slacktide.engine.job.job_context import make_lane
     from slacktide.journal.events import Ended, Event, Submitted
     from slacktide.journal.store.memory import MemoryStore
     from slacktide.market.source import open_market

@@ -13,7 +13,7 @@ from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Submitted
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.memory import MemoryStore
@@ -28,7 +28,7 @@ MARKET = "synthetic:h100?days=10&slot=30m&seed=5"
 JOBS = 20
 
 
-def lanes() -> list[Lane]:
+def lanes() -> list[JobContext]:
     """Return jobs of 48 half hours, each under another policy, from another start and in a pool of its own.
 
     Jobs of one pool share its spot; alone in theirs they are what the back-test says.
@@ -50,7 +50,7 @@ def lanes() -> list[Lane]:
     ]
 
 
-def run(store: Store, given: list[Lane]) -> tuple[int, Engine]:
+def run(store: Store, given: list[JobContext]) -> tuple[int, Engine]:
     """Run all jobs at once on replay, and return how many steps a job took in all."""
     by_id = {f"job-{number}": lane for number, lane in enumerate(given)}
     engine = Engine(store, Replay(), open_lane=lambda submitted: by_id[submitted.job])
@@ -75,7 +75,7 @@ def run(store: Store, given: list[Lane]) -> tuple[int, Engine]:
     return steps, engine
 
 
-def back_test(given: list[Lane]) -> list[Run]:
+def back_test(given: list[JobContext]) -> list[Run]:
     """Run the same jobs in the plain back-test."""
     return [
         plain.run(lane.job, lane.pool, lane.policy, start=lane.start_slot, setting=lane.setting)

@@ -36,7 +36,7 @@ from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.policies.view import Policy
 from slacktide.simulation import plain
 from slacktide.simulation.compare import setting_for
-from slacktide.simulation.roaming import Ground, Sight, run
+from slacktide.simulation.roaming import PoolOptions, Sight, run
 from slacktide.solvers.pools.optimum import least_usd
 
 MOVES = Moves(0.0, 0.02, 0.02, math.inf, (("us-east-1", "us-east-2", 0.01),))
@@ -117,7 +117,7 @@ def paid(market: Market, job: Job, policy: Policy, starts: Sequence[int], way: W
     """Return what a policy pays from all starts together; a late run is an error."""
     total = 0.0
     for start in starts:
-        ground = Ground.of(job, "", market if way.history else begun(market, start))
+        ground = PoolOptions.of(job, "", market if way.history else begun(market, start))
         done = run(ground, DeadlineGuard(policy), start=start if way.history else 0, sight=way.sight)
         assert done.on_time, f"late: start {start}"
         total += done.cost_usd
@@ -138,7 +138,7 @@ def best_fixed(market: Market, job: Job, starts: Sequence[int]) -> float:
 
 def optimum(market: Market, job: Job, starts: Sequence[int]) -> float:
     """Return the least that all starts together could have cost."""
-    ground = Ground.of(job, "", market)
+    ground = PoolOptions.of(job, "", market)
     jobs, hours, usd, _ = ground.places
     return sum(least_usd(jobs, ground.pools, start, hours, usd) for start in starts)
 
@@ -200,7 +200,7 @@ def measure_time() -> None:
     spent = []
     for pools in (6, 13):
         market = open_market(f"synthetic:h100?days=10&pools={pools}&slot=10m")
-        ground = Ground.of(job_of(51.8, 1.2), "", market)
+        ground = PoolOptions.of(job_of(51.8, 1.2), "", market)
         run(ground, DeadlineGuard(RoamingHorizon()), start=600)
         begin = time.process_time()
         for start in (100, 400, 700):

@@ -24,8 +24,8 @@ import numpy as np
 from benchmarks.snapshots import _lived_through, _renamed
 from slacktide.app.tokens import tokens_of
 from slacktide.journal.events import Decided, Ended, Event, Lived
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import keep
-from slacktide.journal.state.world import World
 from slacktide.journal.store.sqlite import SqliteStore
 
 EVENTS = int(os.environ.get("SLACKTIDE_BENCH_EVENTS", "1000000"))
@@ -80,7 +80,7 @@ def _written(path: Path) -> None:
     began, one = time.perf_counter(), list(_lived_through())
     begin = [event for event in one if not isinstance(event, Ended)]
     again = [event for event in one if isinstance(event, Lived | Decided)]
-    world = World()
+    world = JournalState()
     with SqliteStore(path) as store:
         for number in range(JOBS):
             events = [*begin, *_repeated(again, EVENTS // JOBS - len(one)), one[-1]]

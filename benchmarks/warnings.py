@@ -22,7 +22,7 @@ from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.simulation import plain
 from slacktide.simulation.compare import run_clairvoyant, setting_for
-from slacktide.simulation.roaming import Ground, Sight, run
+from slacktide.simulation.roaming import PoolOptions, Sight, run
 
 NOTICE_HOURS = 10 / 60
 RATIO = 1.05
@@ -57,7 +57,9 @@ def over_pools(sight: Sight) -> Callable[[Market, Job, Sequence[int]], float]:
     def paid(market: Market, job: Job, starts: Sequence[int]) -> float:
         total = 0.0
         for start in starts:
-            done = run(Ground.of(job, "", market), DeadlineGuard(RoamingHorizon()), start=start, sight=sight)
+            done = run(
+                PoolOptions.of(job, "", market), DeadlineGuard(RoamingHorizon()), start=start, sight=sight
+            )
             assert done.on_time, f"late: start {start}"
             total += done.cost_usd
         return total

@@ -10,9 +10,9 @@ from slacktide.backends.replay import Replay
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import CancellationAsked, Event, Lived, PreemptionAsked, Submitted
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.journal_state import JobRecord
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.physics.ledger import Priced
@@ -34,7 +34,7 @@ SUBMITTED = Submitted(
 
 
 @st.composite
-def lanes(draw: st.DrawFn) -> Lane:
+def lanes(draw: st.DrawFn) -> JobContext:
     """Draw a job on a market that gives, takes and changes its prices."""
     rows = [
         st.floats(0.1, 3.0, allow_subnormal=False),
@@ -83,7 +83,7 @@ class Driven:
 
     def __init__(
         self,
-        lane: Lane,
+        lane: JobContext,
         moments: list[float],
         asked: dict[int, Event] | None = None,
         restarts: frozenset[int] = frozenset(),
@@ -105,7 +105,7 @@ class Driven:
         return Engine(self.store, Replay(), open_lane=lambda _: self.lane)
 
     @property
-    def track(self) -> Track:
+    def track(self) -> JobRecord:
         """The job as the journal tells it."""
         return self.engine.world.jobs["job"]
 

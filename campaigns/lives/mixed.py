@@ -16,7 +16,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job, Phase
 from slacktide.engine.fleet.fleets import FleetRun
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import ClusterSized, Kept, Lived, Submitted
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market
@@ -35,7 +35,7 @@ MEMBERS = ("fixed-width", "online-width", "efficiency-band", "fifo", "equi")
 class Site:
     """Jobs by themselves, jobs of a fleet, and who decides about those."""
 
-    lanes: dict[str, Lane]
+    lanes: dict[str, JobContext]
     classes: dict[str, str]
     """The class of each job of the fleet."""
     fleet: Fleet
@@ -58,7 +58,7 @@ class Site:
 
 
 @st.composite
-def members(draw: st.DrawFn, market: Market) -> tuple[str, Lane]:
+def members(draw: st.DrawFn, market: Market) -> tuple[str, JobContext]:
     """Draw a job of the fleet, which is submitted anywhere inside a slot."""
     one = draw(st.sampled_from(CLASSES))
     size, slot, share = draw(st.floats(0.2, 3.0)), draw(st.integers(0, 8)), draw(st.sampled_from([0.0, 0.3]))

@@ -11,9 +11,9 @@ from slacktide.backends.replay import Replay
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Allocation, Job
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Submitted
-from slacktide.journal.state.world import World
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies
@@ -79,7 +79,7 @@ def lanes(
     market: Market,
     names: Sequence[str | Policy],
     tasks: st.SearchStrategy[Job] | None = None,
-) -> Lane:
+) -> JobContext:
     """Draw a job that is submitted anywhere inside a slot of the site, into one of its pools."""
     slot, share = draw(st.integers(0, LATEST_SLOT)), draw(st.sampled_from([0.0, 0.2, 0.5, 0.999]))
     return make_lane(
@@ -94,7 +94,7 @@ def lanes(
 
 
 @st.composite
-def sites(draw: st.DrawFn, names: Sequence[str | Policy], fewest: int, most: int) -> dict[str, Lane]:
+def sites(draw: st.DrawFn, names: Sequence[str | Policy], fewest: int, most: int) -> dict[str, JobContext]:
     """Draw some jobs of one site, in the order in which they are submitted."""
     market = draw(markets())
     drawn = draw(st.lists(lanes(market, names), min_size=fewest, max_size=most))
@@ -102,7 +102,7 @@ def sites(draw: st.DrawFn, names: Sequence[str | Policy], fewest: int, most: int
     return {f"job-{number}": lane for number, lane in enumerate(drawn)}
 
 
-def submitted(job: str, lane: Lane) -> Submitted:
+def submitted(job: str, lane: JobContext) -> Submitted:
     """Return what the journal says of a job that was submitted."""
     return Submitted(
         job=job, at_hours=lane.terms.submitted_hours, text="", submitted_utc="", path="", policy="",
@@ -110,7 +110,7 @@ def submitted(job: str, lane: Lane) -> Submitted:
     )  # fmt: skip
 
 
-def lived(site: dict[str, Lane], *, steps_per_slot: int = 1) -> tuple[MemoryStore, World]:
+def lived(site: dict[str, JobContext], *, steps_per_slot: int = 1) -> tuple[MemoryStore, JournalState]:
     """Run the jobs of a site to their ends: a step at every border, and one whenever a job is submitted."""
     store = MemoryStore()
     engine = Engine(store, Replay(), open_lane=lambda event: site[event.job])

@@ -13,8 +13,8 @@ from campaigns.machines.network import HOUR_S, Network, SimulatedLink
 from slacktide.backends.base import Place
 from slacktide.backends.machines.backend import Carrier, MachineBackend
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.diary import EngineDiary
-from slacktide.engine.job.lane import Lane
+from slacktide.engine.job.job_context import JobContext
+from slacktide.engine.job.machine_log import EngineMachineLog
 from slacktide.journal.events import Event, Record, Rented, Submitted
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.journal.store.sqlite import SqliteStore
@@ -117,7 +117,7 @@ class Controller:
 
     def __init__(
         self, folder: Path, owner: str, network: Network, fate: Fate, rules: Rules,
-        specs: tuple[MachineKind, ...], lease_s: float, open_lane: Callable[[Submitted], Lane],
+        specs: tuple[MachineKind, ...], lease_s: float, open_lane: Callable[[Submitted], JobContext],
     ) -> None:  # fmt: skip
         self._network, fate.dead = network, False
         now = network.now
@@ -127,7 +127,7 @@ class Controller:
         provider = Struck(Fake(Renter(owner=owner), cloud=network.cloud), self.store, fate)
         place = Place(
             folder=folder / "runs", owner=owner, now_hours=lambda: now() / HOUR_S,
-            diary=EngineDiary(lambda: self.engine),
+            diary=EngineMachineLog(lambda: self.engine),
             renting=lambda head, token: Renting(provider, rules, specs),
         )  # fmt: skip
         link = SimulatedLink(network)

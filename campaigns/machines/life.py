@@ -16,7 +16,7 @@ from campaigns.machines.controllers import Controller, Fate, Killed
 from campaigns.machines.network import HOUR_S, Faults, Network
 from campaigns.machines.truth import Truth, Work
 from slacktide.core import machine_clock as boot
-from slacktide.engine.job.lane import Lane, lane_of
+from slacktide.engine.job.job_context import JobContext, lane_of
 from slacktide.journal.events import JournalMade, Submitted
 from slacktide.journal.state.tickets import MachineKind
 from slacktide.providers.base import INTERRUPTED
@@ -84,7 +84,7 @@ class Life:
             longest_wait_hours=60 * SECOND,
         )  # fmt: skip
         self.counts: Counter[str] = Counter()
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, JobContext] = {}
         self._is_full = self.rng.random() < 0.125
         self.controller: Controller | None = None
 
@@ -160,7 +160,7 @@ class Life:
             )
         )  # fmt: skip
 
-    def _lane(self, submitted: Submitted) -> Lane:
+    def _lane(self, submitted: Submitted) -> JobContext:
         if submitted.job not in self._lanes:
             self._lanes[submitted.job] = lane_of(submitted)
         return self._lanes[submitted.job]

@@ -11,7 +11,7 @@ from campaigns.lives.owed import owed
 from campaigns.money.lives import Lived
 from campaigns.recount import Sum
 from slacktide.engine.bills.bill import audit
-from slacktide.engine.job.lane import Lane
+from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import ClusterSized, Decided, Kept
 from slacktide.journal.events import Lived as LivedThrough
 from slacktide.physics import ledger
@@ -36,7 +36,7 @@ def check(lived: Lived) -> None:
     _fleet(lived, paid)
 
 
-def _job(lived: Lived, job: str, lane: Lane, counted_usd: float) -> None:
+def _job(lived: Lived, job: str, lane: JobContext, counted_usd: float) -> None:
     track = lived.engine.world.jobs[job]
     if track.ended is None:
         raise Finding(f"{job} must be over, but it is {track.status}")
@@ -49,7 +49,7 @@ def _job(lived: Lived, job: str, lane: Lane, counted_usd: float) -> None:
     _within(job, counted_usd, lane)
 
 
-def _within(what: str, usd: float, lane: Lane) -> None:
+def _within(what: str, usd: float, lane: JobContext) -> None:
     most = lane.job.max_cost_usd
     if most is not None and usd > most + CLOSE_USD:
         raise Finding(f"{what} cost {usd:.6f} USD at max_cost {most:.6f}")
@@ -95,7 +95,7 @@ def _fleet(lived: Lived, paid: list[Priced]) -> None:
                 raise Finding(f"{record.event.nodes} nodes were asked for, but the budget is {most:g}")
 
 
-def check_back_test(lane: Lane) -> None:
+def check_back_test(lane: JobContext) -> None:
     """A back-test's bill is a recount of what it held, and keeps to the maximum cost."""
     run = plain.run(lane.job, lane.market_pool, lane.policy, start=lane.start_slot)
     # A back-test numbers its slots from its start on, a market from its own beginning.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from slacktide.backends.base import Facts, Failure, LaunchSpec, Log, Place, backends
+from slacktide.backends.base import BackendStatus, Failure, LaunchSpec, Log, Place, backends
 from slacktide.backends.local import Local
 from slacktide.backends.replay import Replay
 from slacktide.checks import BACKEND_CHECKS, CheckFailed, check_backend
@@ -46,10 +46,10 @@ def wait_no_longer() -> None:
 class Broken(Local):
     """Local processes that are told of wrongly; where they cannot be ended, the test ends them itself."""
 
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         return facts
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         return {job: self.facts(facts) for job, facts in super().look(jobs).items()}
 
 
@@ -59,7 +59,7 @@ class StartsNothing(Replay):
     def enter(self, launch: LaunchSpec) -> None:
         wait_no_longer()
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         return {job: facts._replace(finished=False) for job, facts in super().look(jobs).items()}
 
 
@@ -69,7 +69,7 @@ class FinishesNothing(Replay):
     def enter(self, launch: LaunchSpec) -> None:
         wait_no_longer()
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         return {
             job: facts._replace(finished=facts.gone, stopped=facts.gone, newest_attempt=facts.attempt)
             for job, facts in super().look(jobs).items()
@@ -79,7 +79,7 @@ class FinishesNothing(Replay):
 class SaysItAfterAll(Replay):
     """A dry run that says of a job that it has finished."""
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         return {
             job: facts._replace(finished=True if facts.gone else None)
             for job, facts in super().look(jobs).items()
@@ -107,30 +107,30 @@ class KillsAtOnce(Broken):
 
 
 class AnyCode(Broken):
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         return facts._replace(failure=facts.failure and facts.failure._replace(exit_code=1))
 
 
 class NeverFails(Broken):
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         return facts._replace(failure=None, finished=facts.gone)
 
 
 class NeverFinishes(Broken):
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         return facts._replace(finished=False)
 
 
 class FinishesOnce(Broken):
     told = False
 
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         told, self.told = self.told, self.told or bool(facts.finished)
         return facts._replace(finished=facts.finished and not told)
 
 
 class NeverEnds(Broken):
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         return facts._replace(until_hours=math.inf)
 
 
@@ -145,45 +145,45 @@ class RunsAgain(Broken):
 class TellsOfTheLast(Broken):
     before = False
 
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         self.before = self.before or bool(facts.finished)
         return facts._replace(finished=self.before)
 
 
 class HearsNothing(Broken):
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         return facts._replace(progress=None)
 
 
 class BelievesZero(Broken):
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         zero = facts.failure is not None and facts.failure.exit_code == 0
         return facts._replace(finished=True, failure=None) if zero else facts
 
 
 class StopIsSuccess(Broken):
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         return facts._replace(finished=facts.finished or (facts.stopped and facts.gone))
 
 
 class StopIsFailure(Broken):
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         return facts._replace(failure=Failure(0, 0)) if facts.stopped else facts
 
 
 class StopIsNothing(Broken):
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         return facts._replace(stopped=False)
 
 
 class LossIsFailure(Broken):
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         lost = facts.taken_spot_gpus + facts.lost_on_demand_gpus
         return facts._replace(failure=Failure(1, -9), stopped=False) if lost else facts
 
 
 class LossOfAnyKind(Broken):
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         lost = facts.taken_spot_gpus + facts.lost_on_demand_gpus
         return facts._replace(taken_spot_gpus=lost, lost_on_demand_gpus=0)
 
@@ -197,7 +197,7 @@ class AdoptsNobody(Broken):
 
 
 class ForgetsNumbers(Broken):
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         return facts._replace(newest_attempt=0)
 
 
@@ -225,7 +225,7 @@ class NoTrouble(Broken):
         if order.attempt == 2 and not order.ending:
             wait_no_longer()
 
-    def facts(self, facts: Facts) -> Facts:
+    def facts(self, facts: BackendStatus) -> BackendStatus:
         return facts._replace(trouble="")
 
 

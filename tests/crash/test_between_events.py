@@ -10,13 +10,13 @@ from slacktide.backends.replay import Replay
 from slacktide.core.types import Job, Order
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Decided, Event, Lived, Record, Sight, Submitted
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.policies.pools.eager_failover import EagerFailover
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 
 
 class Killed(Exception):
@@ -52,24 +52,24 @@ class Watched(Replay):
         self.held[order.job] = order
 
 
-def lane_of_test() -> Lane:
+def lane_of_test() -> JobContext:
     market = open_market("synthetic:volatile?seed=11&days=3&slot=30m")
     job = Job(work_gpu_hours=14, deadline_hours=6, widths=(1, 2, 4), restart_hours=0.1, checkpoint_hours=0.25)
     return make_lane(job, market, market.pools[0], policies.make("uniform-progress"), 12)
 
 
-def lane_over_pools(sight: Sight) -> Lane:
+def lane_over_pools(sight: Sight) -> JobContext:
     """Return the lane of a job that moves, and tries pools in vain where it does not see them."""
     market = open_market("synthetic:volatile?seed=8&days=3&slot=30m&pools=3")
     job = Job(
         work_gpu_hours=14, deadline_hours=9, widths=(2,), restart_hours=0.1, checkpoint_hours=0.25,
         checkpoint_gb=50,
     )  # fmt: skip
-    ground = Ground.of(job, "", market)
+    ground = PoolOptions.of(job, "", market)
     return make_lane(job, market, ground.pools[0], EagerFailover(), 12, ground=ground, sight=sight)
 
 
-def drive(store: MemoryStore, lane: Lane) -> None:
+def drive(store: MemoryStore, lane: JobContext) -> None:
     """Run a controller from wherever the journal stands until all is done or it is killed."""
     engine = Engine(store, Watched(), open_lane=lambda _: lane)
     if not engine.world.jobs:
@@ -103,13 +103,13 @@ def facts(store: MemoryStore) -> list[Event]:
     return [record.event for record in store.read() if isinstance(record.event, Decided | Lived)]
 
 
-def _whole(lane: Lane) -> MemoryStore:
+def _whole(lane: JobContext) -> MemoryStore:
     store = MemoryStore()
     drive(store, lane)
     return store
 
 
-LANES: dict[str, Callable[[], Lane]] = {
+LANES: dict[str, Callable[[], JobContext]] = {
     "in one pool": lane_of_test,
     "over pools": lambda: lane_over_pools("feed"),
     "over pools that are tried": lambda: lane_over_pools("tried"),

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import read_world
-from slacktide.journal.state.world import World
 from slacktide.journal.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
@@ -66,10 +66,10 @@ def write_table(path: Path, slots: int) -> None:
     path.write_text("\n".join([head, *rows, ""]), encoding="utf-8")
 
 
-def world_of(journal: Path) -> World:
+def world_of(journal: Path) -> JournalState:
     """Read a journal; an empty world while there is none, or while it is just being made."""
     if not journal.exists() or journal.stat().st_size == 0:
-        return World()
+        return JournalState()
     with SqliteStore(journal, create=False) as store:
         return read_world(store)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.engine.bills.bill import audit
-from slacktide.engine.job.lane import lane_of
+from slacktide.engine.job.job_context import lane_of
 from slacktide.journal.events import Preempted
 from slacktide.journal.state.snapshots import read_world
 from slacktide.journal.store.sqlite import SqliteStore

@@ -14,7 +14,7 @@ import pytest
 
 from slacktide.cli import run
 from slacktide.journal.events import Decided, Stalled, WorkerFailed
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.journal_state import JobRecord
 from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_runs import (
@@ -40,7 +40,7 @@ def told(journal: Path, *kinds: type) -> list[object]:
         return [record.event for record in store.read() if isinstance(record.event, kinds)]
 
 
-def only(journal: Path) -> Track:
+def only(journal: Path) -> JobRecord:
     (track,) = world_of(journal).jobs.values()
     return track
 

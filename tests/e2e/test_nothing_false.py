@@ -18,7 +18,7 @@ from slacktide.app.jobs.submission import Submission
 from slacktide.app.journal.journal import open_journal
 from slacktide.cli import run
 from slacktide.journal.events import Ended, Lived, Lost, WorkerFailed
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.journal_state import JobRecord
 from slacktide.journal.store.sqlite import SqliteStore
 
 from .parts_of_runs import (
@@ -63,7 +63,7 @@ def told(journal: Path, *kinds: type) -> list[object]:
         return [record.event for record in store.read() if isinstance(record.event, kinds)]
 
 
-def track(journal: Path, job: str = "counting") -> Track:
+def track(journal: Path, job: str = "counting") -> JobRecord:
     return world_of(journal).jobs[job]
 
 

@@ -16,7 +16,7 @@ from slacktide.cli import run as slacktide
 from slacktide.files.job import read_job_file
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.simulation.compare import guarded
-from slacktide.simulation.roaming import Ground, run
+from slacktide.simulation.roaming import PoolOptions, run
 
 MARKET = "synthetic:h100?pools=3&days=4"
 JOB = """name: gang
@@ -82,7 +82,7 @@ def test_a_back_test_over_pools_is_what_python_says(told: Callable[..., str], jo
         told("backtest", job, "--policy", "uniform-progress,roaming-horizon", "--starts", "2", "-o", "json")
     )
     file = read_job_file(job)
-    ground = Ground.of(file.job, file.gpu, MarketSpec(source=MARKET).open())
+    ground = PoolOptions.of(file.job, file.gpu, MarketSpec(source=MARKET).open())
     acting = guarded(RoamingHorizon(), file.job)
     mine = [one for one in found["runs"] if one["policy"] == "roaming-horizon"]
     assert len(mine) == 2

@@ -15,7 +15,7 @@ import pytest
 from slacktide.app.journal.journal import runs_of
 from slacktide.backends.workers.job_folder import progress_path
 from slacktide.cli import run
-from slacktide.journal.state.world import World
+from slacktide.journal.state.journal_state import JournalState
 
 from .parts_of_runs import ROOT, later, wait_until, world_of, write_job
 
@@ -28,7 +28,7 @@ PACE = ("--step-seconds", "0.02", "--parallel-share", "0.5")
 SLOW_PACE = ("--step-seconds", "0.2", "--parallel-share", "0.5")
 
 
-def is_answered(world: World) -> bool:
+def is_answered(world: JournalState) -> bool:
     """Say whether the engine has done what was asked, or the job ended before it could."""
     return world.jobs["counting"].preemption_asked is None or not world.active
 

@@ -14,9 +14,9 @@ from slacktide.core.types import UNLIMITED_GPUS, Job
 from slacktide.engine.bills.bill import audit, bill
 from slacktide.engine.bills.result import run_result, yardsticks
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Decided, Lived, Preempted, Submitted
-from slacktide.journal.state.world import World
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market
 from slacktide.market.pools.notice import warning
@@ -58,7 +58,7 @@ def with_stock_outs(where: Market, seed: int) -> Market:
     return dataclasses.replace(where, pools=tuple(pools))
 
 
-def submission(job: str, lane: Lane) -> Submitted:
+def submission(job: str, lane: JobContext) -> Submitted:
     return Submitted(
         job=job,
         at_hours=0.0,
@@ -71,7 +71,7 @@ def submission(job: str, lane: Lane) -> Submitted:
     )
 
 
-def run_engine(lane: Lane) -> tuple[MemoryStore, Engine]:
+def run_engine(lane: JobContext) -> tuple[MemoryStore, Engine]:
     store = MemoryStore()
     engine = Engine(store, Replay(), open_lane=lambda _: lane)
     engine.submit(submission("job", lane))
@@ -202,7 +202,7 @@ def test_the_world_is_a_fold_over_the_journal() -> None:
     where = market(4)
     lane = make_lane(JOBS["hard"], where, where.pools[0], policies.make("maximal-spot"), 0)
     store, engine = run_engine(lane)
-    again = World()
+    again = JournalState()
     for record in store.read():
         again.apply(record)
     assert dataclasses.asdict(again) == dataclasses.asdict(engine.world)

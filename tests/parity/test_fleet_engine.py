@@ -20,10 +20,10 @@ from slacktide.core.register import Spec
 from slacktide.core.types import Job, Phase
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet.fleets import FleetRun
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Kept, Lived, Remembered, Submitted
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import keep, read_world
-from slacktide.journal.state.world import World
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.physics import ledger
@@ -62,7 +62,7 @@ def member(where: Ground, number: int) -> Job:
     return dataclasses.replace(template.job, phases=phases)
 
 
-def lane(where: Ground, number: int) -> Lane:
+def lane(where: Ground, number: int) -> JobContext:
     arrival = float(where.stream.arrival_hours[number])
     return make_lane(
         member(where, number), Market((POOL,)), POOL, policies.make("on-demand"), 0,
@@ -181,7 +181,7 @@ def test_with_restarts_looked_at_more_often_and_begun_anew_on_the_way_it_is_the_
 
 def test_the_world_of_a_fleet_is_a_fold_over_its_journal() -> None:
     lives = Lives("online-width", SETTINGS["everything"](0.05))
-    again = World()
+    again = JournalState()
     for record in lives.store.read():
         again.apply(record)
     assert dataclasses.asdict(again) == dataclasses.asdict(lives.engine.world)

@@ -24,10 +24,10 @@ from slacktide.core.types import UNLIMITED_GPUS, Job, Phase, PoolChoice, Refusal
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.fleet.market import FleetMarket
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Event, Lived, Record, Submitted
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import read_world
-from slacktide.journal.state.world import World
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import Moves
@@ -37,7 +37,7 @@ from slacktide.policies.base import policies
 from slacktide.simulation.fleet.kernel import Orders
 from slacktide.simulation.fleet.run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 
 ALLOCATORS: tuple[Spec, ...] = (
     {"patient-spot": {"width": 4, "wait_hours": 0.7}},
@@ -136,9 +136,9 @@ class Lives:
         self.moments.append(view.now_hours)
         self.money[view.now_hours] = (view.site.money.spent_usd, view.site.money.ever_usd)
 
-    def _lane(self, one: Member) -> Lane:
+    def _lane(self, one: Member) -> JobContext:
         where = self.where
-        ground = Ground.of(one.job, where.gpu, where.market)
+        ground = PoolOptions.of(one.job, where.gpu, where.market)
         own = math.floor(one.submitted_hours / SLOT_HOURS + 1e-9)
         return make_lane(
             one.job, where.market, ground.pools[0], policies.make("on-demand"), where.start + own,
@@ -383,7 +383,7 @@ def test_jobs_of_these_tests_do_all_that_is_to_be_the_same() -> None:
 
 def test_the_world_of_a_fleet_on_a_market_is_a_fold_over_its_journal() -> None:
     lives = Lives(ALLOCATORS[0], scene(1))
-    again = World()
+    again = JournalState()
     for record in lives.store.read():
         again.apply(record)
     assert dataclasses.asdict(again) == dataclasses.asdict(lives.engine.world)

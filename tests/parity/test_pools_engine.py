@@ -13,9 +13,9 @@ from slacktide.backends.replay import Replay
 from slacktide.core.types import UNLIMITED_GPUS, Job, PoolChoice
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Decided, Lived, Preempted, Sight, Submitted
-from slacktide.journal.state.world import World
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market
 from slacktide.market.formats.tables.table import write_table
@@ -29,7 +29,7 @@ from slacktide.policies.view import Policy
 from slacktide.results.run import Run
 from slacktide.simulation import roaming
 from slacktide.simulation.compare import guarded
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 
 JOBS = {
     "hard": Job(
@@ -80,12 +80,12 @@ def with_stock_outs(where: Market, seed: int) -> Market:
     return dataclasses.replace(where, pools=tuple(pools))
 
 
-def lane_over(job: Job, where: Market, policy: Policy, sight: Sight = "feed") -> Lane:
-    ground = Ground.of(job, "", where)
+def lane_over(job: Job, where: Market, policy: Policy, sight: Sight = "feed") -> JobContext:
+    ground = PoolOptions.of(job, "", where)
     return make_lane(job, where, ground.pools[0], policy, START, ground=ground, sight=sight)
 
 
-def submission(lane: Lane) -> Submitted:
+def submission(lane: JobContext) -> Submitted:
     return Submitted(
         job="job",
         at_hours=0.0,
@@ -101,7 +101,7 @@ def submission(lane: Lane) -> Submitted:
     )
 
 
-def run_engine(lane: Lane, steps_a_slot: int = 1) -> tuple[MemoryStore, Engine]:
+def run_engine(lane: JobContext, steps_a_slot: int = 1) -> tuple[MemoryStore, Engine]:
     store = MemoryStore()
     engine = Engine(store, Replay(), open_lane=lambda _: lane)
     engine.submit(submission(lane))
@@ -113,7 +113,7 @@ def run_engine(lane: Lane, steps_a_slot: int = 1) -> tuple[MemoryStore, Engine]:
 
 
 def told(job: Job, where: Market, policy: Policy, sight: Sight = "feed") -> Run:
-    return roaming.run(Ground.of(job, "", where), guarded(policy, job), start=START, sight=sight)
+    return roaming.run(PoolOptions.of(job, "", where), guarded(policy, job), start=START, sight=sight)
 
 
 @pytest.mark.parametrize("stock_outs", [False, True])
@@ -205,7 +205,7 @@ def test_stepping_more_often_changes_nothing(kind: str, sight: Sight) -> None:
 @pytest.mark.parametrize("sight", ["feed", "tried"])
 def test_the_world_is_a_fold_over_the_journal(sight: Sight) -> None:
     store, engine = run_engine(lane_over(JOBS["hard"], market(4), EagerFailover(), sight))
-    again = World()
+    again = JournalState()
     for record in store.read():
         again.apply(record)
     assert dataclasses.asdict(again) == dataclasses.asdict(engine.world)
@@ -226,7 +226,7 @@ def test_a_feed_that_grows_is_decided_about_as_if_it_had_been_recorded(
     feed, begun = tmp_path / "feed.csv", 3 * (START + 1)
     feed.write_text(head + "".join(rows[:begun]), encoding="utf-8")
     live = Feed(f"feed:{feed}")
-    ground = Ground.of(job, "", live.market)
+    ground = PoolOptions.of(job, "", live.market)
     lane = make_lane(
         job, live.market, ground.pools[0], POLICIES[policy], START, feed=live, ground=ground, sight=sight
     )

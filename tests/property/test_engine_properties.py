@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from campaigns.lives.alone import Driven, lanes, looks, requests
 from campaigns.lives.owed import owed
 from slacktide.engine.bills.bill import audit
-from slacktide.engine.job.lane import Lane
+from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import Event
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import keep, present_form, read_world
-from slacktide.journal.state.world import World
 from slacktide.market.base import Market
 from slacktide.physics.ledger import bill
 from slacktide.simulation import plain
@@ -24,7 +24,7 @@ from tests.parts_of_effort import examples
 
 @given(lane=lanes(), moments=looks())
 @settings(deadline=None, max_examples=examples(150))
-def test_an_engine_that_looks_at_any_moments_is_the_back_test(lane: Lane, moments: list[float]) -> None:
+def test_an_engine_that_looks_at_any_moments_is_the_back_test(lane: JobContext, moments: list[float]) -> None:
     setting = setting_for(Market((lane.pool,)), lane.pool, None)
     told = plain.run(lane.job, lane.pool, lane.policy, start=0, setting=setting)
     driven = Driven(lane, moments)
@@ -43,7 +43,9 @@ def test_an_engine_that_looks_at_any_moments_is_the_back_test(lane: Lane, moment
 
 @given(lane=lanes(), moments=looks(), asked=requests)
 @settings(deadline=None, max_examples=examples(150))
-def test_bill_audit_and_recount_agree(lane: Lane, moments: list[float], asked: dict[int, Event]) -> None:
+def test_bill_audit_and_recount_agree(
+    lane: JobContext, moments: list[float], asked: dict[int, Event]
+) -> None:
     driven = Driven(lane, moments, asked)
     track, stretches = driven.track, driven.stretches
     assert track.ended is not None
@@ -60,10 +62,10 @@ def test_bill_audit_and_recount_agree(lane: Lane, moments: list[float], asked: d
 @given(lane=lanes(), moments=looks(), asked=requests)
 @settings(deadline=None, max_examples=30)
 def test_a_snapshot_at_any_cut_and_the_rest_tell_the_same_world(
-    lane: Lane, moments: list[float], asked: dict[int, Event]
+    lane: JobContext, moments: list[float], asked: dict[int, Event]
 ) -> None:
     driven = Driven(lane, moments, asked)
-    world = World()
+    world = JournalState()
     for record in driven.store.read():
         world.apply(record)
         keep(driven.store, world)

@@ -28,7 +28,7 @@ from slacktide.simulation import plain, roaming
 from slacktide.simulation.fleet.kernel import Orders
 from slacktide.simulation.fleet.run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 from slacktide.simulation.stream.events import run_events
 
 ROUNDING = 1e-9
@@ -98,7 +98,7 @@ def test_one_job_alone_over_pools_is_the_back_test_over_pools(name: str) -> None
         one = replace(scene.members[0], submitted_hours=0.0)
         if not (one.hard and one.due_hours < scene.pools[0].hours):
             continue
-        ground = Ground.of(one.job, scene.gpu, scene.market)
+        ground = PoolOptions.of(one.job, scene.gpu, scene.market)
         several = len(ground.pools) > 1
         job, pool = ground.places.jobs[0], ground.pools[0]
         alone = roaming.run(ground, policy) if several else plain.run(job, pool, policy)

@@ -18,7 +18,7 @@ from slacktide.physics.tariff import tariff_of
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.policies.view import View
-from slacktide.simulation.roaming import Ground, Sight, run
+from slacktide.simulation.roaming import PoolOptions, Sight, run
 from slacktide.solvers.pools.optimum import optimum
 
 SLOTS = 60
@@ -83,7 +83,7 @@ def test_a_guarded_job_is_never_late_where_on_demand_is_in_time(
         billing="slot" if rng.random() < 0.5 else "second",
         pools=(PoolChoice("", "zone-0", (1, 2)), PoolChoice("", "", (2,), 0.5)),
     )
-    ground = Ground.of(job, "", found)
+    ground = PoolOptions.of(job, "", found)
     for policy in (Anything(seed), RoamingHorizon()):
         done = run(ground, DeadlineGuard(policy), start=int(rng.integers(0, 10)), sight=sight)
         assert done.on_time, (policy, done.finish_hours, job.deadline_hours)
@@ -96,7 +96,7 @@ def test_a_guarded_job_is_never_late_where_on_demand_is_in_time(
 def test_nobody_pays_less_than_the_optimum(seed: int) -> None:
     found = market(seed, 3, 0.5)
     job = Job(widths=(1,), work_gpu_hours=4.0, deadline_hours=9.0, restart_hours=0.2, checkpoint_gb=50.0)
-    ground = Ground.of(job, "", found)
+    ground = PoolOptions.of(job, "", found)
     places = ground.places
     for start in (0, 12):
         best = optimum(places.jobs, ground.pools, start, places.move_hours, places.move_usd)
@@ -121,7 +121,7 @@ class Watching:
 def watched(job: Job, pools: Market) -> tuple[list[object], list[Allocation]]:
     """Run a job that only tries; return all that was shown and wanted."""
     seen: list[object] = []
-    done = run(Ground.of(job, "", pools), Watching(seen), start=20, sight="tried")
+    done = run(PoolOptions.of(job, "", pools), Watching(seen), start=20, sight="tried")
     return seen, [record.wanted for record in done.slots]
 
 
@@ -161,7 +161,9 @@ def test_a_failed_try_gives_way_to_the_next_wish_in_the_same_slot() -> None:
 
     job = Job(widths=(1,), work_gpu_hours=5.0, deadline_hours=9.0, checkpoint_gb=50.0)
     done = run(
-        Ground.of(job, "", Market(tuple(made), moves=Moves(gbit_per_s=math.inf))), CheapestUp(), sight="tried"
+        PoolOptions.of(job, "", Market(tuple(made), moves=Moves(gbit_per_s=math.inf))),
+        CheapestUp(),
+        sight="tried",
     )
     assert [record.lived.stretch.pool for record in done.slots] == ["b", "b", "a", "a", "a"]
     assert done.cost_usd == pytest.approx(2 * 2.0 + 3 * 1.0 + 1.0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from campaigns.lives.site import POLICIES, SLOT_HOURS, SLOTS, Always, lanes, lived, markets, sites
 from slacktide.allocators.site.spot import Claim, Spot
 from slacktide.core.types import Job, JobState
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Lived, Preempted
 from slacktide.market.base import Market, Pool
 from slacktide.physics import ledger, physics
@@ -19,7 +19,7 @@ from slacktide.policies.base import policies
 from tests.parts_of_effort import examples
 
 
-def check(site: dict[str, Lane], *, steps_per_slot: int = 1) -> None:
+def check(site: dict[str, JobContext], *, steps_per_slot: int = 1) -> None:
     """See that nobody was late, nothing was sold twice, and every bill is right."""
     store, world = lived(site, steps_per_slot=steps_per_slot)
     for job, lane in site.items():
@@ -34,20 +34,20 @@ def check(site: dict[str, Lane], *, steps_per_slot: int = 1) -> None:
 
 @given(site=sites(POLICIES, 1, 1))
 @settings(deadline=None, max_examples=examples(150))
-def test_a_job_handed_in_anywhere_inside_a_slot_is_in_time(site: dict[str, Lane]) -> None:
+def test_a_job_handed_in_anywhere_inside_a_slot_is_in_time(site: dict[str, JobContext]) -> None:
     check(site)
 
 
 @given(site=sites(["stochastic-horizon"], 1, 2))
 @settings(deadline=None, max_examples=10)
-def test_so_is_one_whose_policy_plans_to_the_deadline(site: dict[str, Lane]) -> None:
+def test_so_is_one_whose_policy_plans_to_the_deadline(site: dict[str, JobContext]) -> None:
     check(site)
 
 
 @given(site=sites(POLICIES, 2, 5), steps=st.sampled_from([1, 3]))
 @settings(deadline=None, max_examples=examples(150))
 def test_jobs_that_share_a_market_are_in_time_and_spot_is_never_oversold(
-    site: dict[str, Lane], steps: int
+    site: dict[str, JobContext], steps: int
 ) -> None:
     check(site, steps_per_slot=steps)
 
@@ -122,7 +122,7 @@ def test_the_youngest_lose_first_and_no_more_than_must(held: list[Claim], offere
 
 @given(lane=markets().flatmap(lambda market: lanes(market, ["on-demand"])))
 @settings(max_examples=50)
-def test_on_demand_from_the_submission_on_would_be_in_time(lane: Lane) -> None:
+def test_on_demand_from_the_submission_on_would_be_in_time(lane: JobContext) -> None:
     begins = physics.latest_start(lane.terms, 0.0)
     assert begins >= lane.terms.submitted_hours - 1e-9
     assert math.isfinite(physics.on_demand_finish(lane.terms, JobState(), begins, lane.terms.fastest))

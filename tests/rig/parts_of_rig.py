@@ -15,8 +15,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from slacktide.backends.processes import process_table
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.snapshots import read_world
-from slacktide.journal.state.world import Track, World
 from slacktide.journal.store.sqlite import SqliteStore
 from tests.parts_of_files import paths_below
 
@@ -245,14 +245,14 @@ class Rig:
             path.write_text("\n".join([head, *rows, ""]), encoding="utf-8")
         return path
 
-    def world(self) -> World:
+    def world(self) -> JournalState:
         """Read the journal; an empty one while there is none."""
         if not self.journal.exists() or not self.journal.stat().st_size:
-            return World()
+            return JournalState()
         with SqliteStore(self.journal, create=False) as store:
             return read_world(store)
 
-    def track(self) -> Track | None:
+    def track(self) -> JobRecord | None:
         """Return what the journal tells of the job."""
         return self.world().jobs.get("ring")
 

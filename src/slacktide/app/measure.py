@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slacktide.app.jobs.submission import taken_over
-from slacktide.backends.base import Backend, Facts, Place
+from slacktide.backends.base import Backend, BackendStatus, Place
 from slacktide.backends.local import Local
 from slacktide.backends.workers.environment import machine_devices
 from slacktide.core.errors import InputError, SlacktideError
@@ -143,10 +143,10 @@ class Trial:
         tell(f"{gpus}: {found.reports} reports, {rate:.3g} of the work an hour")
         return found
 
-    def end(self) -> Facts:
+    def end(self) -> BackendStatus:
         """Let go of all workers, wait until they have gone, and return what they left."""
         if not (self._attempt and self._job):
-            return Facts()
+            return BackendStatus()
         self._local.hold(Order(self._job, self._attempt, POOL, 0, 0, ending=True))
         while not (facts := self._look()).gone:
             time.sleep(POLL_S)
@@ -173,7 +173,7 @@ class Trial:
                 return reports
             time.sleep(POLL_S)
 
-    def _news(self, facts: Facts, before: list[Report]) -> Iterator[Report]:
+    def _news(self, facts: BackendStatus, before: list[Report]) -> Iterator[Report]:
         """Yield what was reported, if it is more than before and by these workers."""
         said = facts.progress
         if said is None or said.at_hours < facts.since_hours or facts.attempt != self._attempt:
@@ -183,7 +183,7 @@ class Trial:
         if said.done_share > least or (not before and said.done_share < self._safe_share):
             yield Report((said.at_hours - facts.since_hours) * self._request.speed, said.done_share)
 
-    def _check(self, facts: Facts, width: int) -> None:
+    def _check(self, facts: BackendStatus, width: int) -> None:
         if self._stopping():
             raise Interrupted("measuring was stopped")
         if facts.trouble:
@@ -203,7 +203,7 @@ class Trial:
         lines = [line.decode(errors="replace").rstrip() for log in logs for line in log.read(0)][-LAST_LINES:]
         return "; its last output:\n" + "\n".join(lines) if lines else ""
 
-    def _look(self) -> Facts:
+    def _look(self) -> BackendStatus:
         return self._local.look([self._job])[self._job]
 
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from slacktide.core.register import Register
 from slacktide.core.types import Order
-from slacktide.journal.state.tickets import Diary, MemoryDiary
+from slacktide.journal.state.tickets import MachineLog, MemoryMachineLog
 from slacktide.providers.renting import Renting
 
 
@@ -73,7 +73,7 @@ class Progress(NamedTuple):
     """How `checkpointed_share` is known."""
 
 
-class Facts(NamedTuple):
+class BackendStatus(NamedTuple):
     """What is, by the back end's own knowledge."""
 
     attempt: int = 0
@@ -159,7 +159,7 @@ class Backend(Protocol):
         """Make it so."""
         ...
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         """Move on whatever is under way, and say of each of these jobs what is; raises BackendError."""
         ...
 
@@ -235,7 +235,7 @@ class Place:
     """Reads the market's clock."""
     secrets: Callable[[str], Mapping[str, str]] = lambda job: {}
     """Returns the values of a job's secrets, and of variables that it took over; raises InputError."""
-    diary: Diary = field(default_factory=MemoryDiary)
+    diary: MachineLog = field(default_factory=MemoryMachineLog)
     """Where the account of rented machines is written: the journal. Only to be used inside of a call of the
     back end, by the thread that calls it."""
     renting: Callable[[str, str], Renting] | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slacktide.backends.base import Facts, LaunchSpec, Log, Place, backends
+from slacktide.backends.base import BackendStatus, LaunchSpec, Log, Place, backends
 from slacktide.core.types import Order
 
 
@@ -29,7 +29,7 @@ class Replay:
         if order.attempt >= self._orders.get(order.job, order).attempt:
             self._orders[order.job] = order
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         """Say that what is ordered is there."""
         return {job: self._facts(self._orders.get(job)) for job in jobs}
 
@@ -54,9 +54,11 @@ class Replay:
     def close(self) -> None:
         """Do nothing."""
 
-    def _facts(self, order: Order | None) -> Facts:
+    def _facts(self, order: Order | None) -> BackendStatus:
         if order is None:
-            return Facts(gone=True)
+            return BackendStatus(gone=True)
         if order.ending or self.place.now_hours() >= order.until_hours:
-            return Facts(order.attempt, order.pool, gone=True)
-        return Facts(order.attempt, order.pool, order.spot_gpus, order.on_demand_gpus, gone=order.gpus == 0)
+            return BackendStatus(order.attempt, order.pool, gone=True)
+        return BackendStatus(
+            order.attempt, order.pool, order.spot_gpus, order.on_demand_gpus, gone=order.gpus == 0
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from slacktide.backends.base import Facts
+from slacktide.backends.base import BackendStatus
 from slacktide.checks.trial import FOREVER, JOB, ORDER, SECRET, Trial, must
 from slacktide.core.types import Order
 
@@ -219,11 +219,11 @@ def _must_lose(one: Trial, order: Order, wanted: tuple[int, int]) -> None:
     must(facts.stopped and not facts.finished, "a set that lost workers must be stopped")
 
 
-def _lost(facts: Facts) -> int:
+def _lost(facts: BackendStatus) -> int:
     return facts.taken_spot_gpus + facts.lost_on_demand_gpus
 
 
-def _must_be_stopped(facts: Facts) -> None:
+def _must_be_stopped(facts: BackendStatus) -> None:
     must(facts.stopped, "an attempt that was told to stop must be told as stopped")
     must(not facts.finished, "a stop must not be a success, though workers exit with 0")
     must(facts.failure is None, f"a stop must not be a failure, got {facts.failure}")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from slacktide.backends.base import Backend, Facts, LaunchSpec, Log, Place
+from slacktide.backends.base import Backend, BackendStatus, LaunchSpec, Log, Place
 from slacktide.checks.policy import CheckFailed
 from slacktide.core.errors import SlacktideError
 from slacktide.core.types import Order
@@ -61,11 +61,11 @@ class Trial:
         self.backend.close()
         self.backend = self._make(self._place)
 
-    def look(self) -> Facts:
+    def look(self) -> BackendStatus:
         """Say what is."""
         return self.backend.look([JOB])[JOB]
 
-    def until(self, condition: Callable[[Facts], object], words: str) -> Facts:
+    def until(self, condition: Callable[[BackendStatus], object], words: str) -> BackendStatus:
         """Look until something holds, and return what was seen then; raises CheckFailed if it never does."""
         give_up = time.monotonic() + PATIENCE_S
         while not condition(facts := self.look()):
@@ -73,7 +73,7 @@ class Trial:
             time.sleep(0.02)
         return facts
 
-    def held(self, order: Order, times: int = 1) -> Facts:
+    def held(self, order: Order, times: int = 1) -> BackendStatus:
         """Order, and wait until it is so."""
         for _ in range(times):
             self.backend.hold(order)
@@ -83,7 +83,7 @@ class Trial:
             f"{order.spot_gpus} + {order.on_demand_gpus} GPUs must be held",
         )
 
-    def let_go(self, order: Order) -> Facts:
+    def let_go(self, order: Order) -> BackendStatus:
         """Order that everything ends, and wait until it has."""
         self.backend.hold(order._replace(ending=True))
         return self.until(lambda facts: facts.gone, "an order to end must lead to nothing being held")
@@ -102,7 +102,7 @@ class Trial:
         """Wait until these workers of an attempt have printed a line."""
         wanted = {(attempt, rank) for rank in ranks}
 
-        def has_printed(_: Facts) -> bool:
+        def has_printed(_: BackendStatus) -> bool:
             logs = [log for log in self.backend.logs(JOB) if (log.attempt, log.rank) in wanted]
             return len(logs) == len(wanted) and all(f"{line}\n".encode() in log.read(0) for log in logs)
 

@@ -15,26 +15,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median_low
 
 from slacktide.allocators.site.spot import Claim, Spot
-from slacktide.backends.base import Backend, Facts, Preemptable, Renter
+from slacktide.backends.base import Backend, BackendStatus, Preemptable, Renter
 from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState, Order
+from slacktide.engine.capacity import scarce_spot
+from slacktide.engine.failures_and_ends import has_no_trace, vanished
 from slacktide.engine.fleet.admission import check_admitted
 from slacktide.engine.fleet.fleets import FleetRun, Fleets, class_of, open_fleet
 from slacktide.engine.fleet.step import FleetStep
 from slacktide.engine.holding import note_held
-from slacktide.engine.incidents import has_no_trace, vanished
 from slacktide.engine.job.account import Account, account, money_ends
 from slacktide.engine.job.availability import SpotSeen
 from slacktide.engine.job.blocked_jobs import Troubles, said
 from slacktide.engine.job.changed_market import check_unchanged, digest_now, market_now
-from slacktide.engine.job.lane import Lane, lane_of, lane_without_market
+from slacktide.engine.job.job_context import JobContext, lane_of, lane_without_market
 from slacktide.engine.job.launch_spec import launch_of
 from slacktide.engine.job.pace_learning import Watched
-from slacktide.engine.room import scarce_spot
 from slacktide.engine.step import take_step
 from slacktide.journal.events import ClockJumped, Event, FeedTroubled, Record, SiteOpened, Submitted
-from slacktide.journal.state.fleet_track import key_of
+from slacktide.journal.state.fleet_record import key_of
+from slacktide.journal.state.journal_state import NOTHING, Begun, Holding, JobRecord, JournalState
 from slacktide.journal.state.snapshots import is_due, keep, known
-from slacktide.journal.state.world import NOTHING, Begun, Holding, Track, World
 from slacktide.journal.store.base import Store
 
 KEPT_LANES = 64
@@ -53,10 +53,10 @@ class Engine:
         store: Store,
         backend: Backend,
         *,
-        open_lane: Callable[[Submitted], Lane] = lane_of,
+        open_lane: Callable[[Submitted], JobContext] = lane_of,
         open_fleet: Callable[[Submitted], FleetRun] = open_fleet,
         notice_s: float = 0.0,
-        world: World | None = None,
+        world: JournalState | None = None,
     ) -> None:
         """Read the journal; `notice_s` is how long before the market takes workers they are told.
 
@@ -64,7 +64,7 @@ class Engine:
         """
         self.world = known(store) if world is None else world
         self.store, self.backend = store, backend
-        self.facts: Mapping[str, Facts] = {}
+        self.facts: Mapping[str, BackendStatus] = {}
         """What the back end said at the last step."""
         self.watched: dict[str, Watched] = {}
         """What the present workers of each job were seen to report."""
@@ -74,7 +74,7 @@ class Engine:
         """Who holds spot now."""
         self._open_lane = open_lane
         self._notice_s = notice_s
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, JobContext] = {}
         self.troubles = Troubles()
         """What keeps single jobs from going on."""
         self.fleets = Fleets(store, self.world, lambda track: self.lane(track).terms, open_fleet)
@@ -91,7 +91,7 @@ class Engine:
 
     # ---------------------------------------------------------------- what others may call
 
-    def submit(self, submitted: Submitted) -> Lane:
+    def submit(self, submitted: Submitted) -> JobContext:
         """Take a job in: it is written only when it can be run here. The first one fixes all jobs' market.
 
         Raises InfeasibleError where its fleet cannot promise what it asks for.
@@ -175,7 +175,7 @@ class Engine:
         if isinstance(self.backend, Renter) and self.backend.rented:
             return False
         return all(
-            self.facts.get(track.job, Facts()).gone
+            self.facts.get(track.job, BackendStatus()).gone
             if self.troubles.has(track.job, "market")
             else track.released
             for track in self.world.active
@@ -193,7 +193,7 @@ class Engine:
             if not track.present:
                 FleetStep(self, track, run, (), max(self.world.now_hours, track.accounted_hours)).let_go()
 
-    def lane(self, track: Track) -> Lane:
+    def lane(self, track: JobRecord) -> JobContext:
         """Return a job's lane, made from the journal where this engine did not take the job in.
 
         It is that of the pool in which its workers are to be, or where it was last.
@@ -207,16 +207,16 @@ class Engine:
         lane = self._lanes[track.job]
         return lane.at(track.state.pool) if track.order is None else lane.named(track.order.pool)
 
-    def lane_of(self, job: str) -> Lane:
+    def lane_of(self, job: str) -> JobContext:
         """Return the lane of a job that is being taken in or was."""
         return self._lanes[job] if job in self._lanes else self.lane(self.world.jobs[job])
 
-    def account(self, track: Track, now_hours: float) -> Account | None:
+    def account(self, track: JobRecord, now_hours: float) -> Account | None:
         """Say what the stretch that a job is in has done and cost so far; None when it is in none."""
         if track.begun is None or self.troubles.has(track.job, "market"):
             return None
         until = min(now_hours, self.lane(track).begins(track.begun.slot + 1))
-        facts = self.facts.get(track.job, Facts())
+        facts = self.facts.get(track.job, BackendStatus())
         return account(self.lane(track), track, facts, max(until, track.begun.from_hours))
 
     def hear(self) -> None:
@@ -234,7 +234,7 @@ class Engine:
             for claim in _claims(self.world.jobs[job]):
                 self.spot.hold(claim)
 
-    def act(self, events: Sequence[Event], acts: Iterable[tuple[Track, int | None]]) -> None:
+    def act(self, events: Sequence[Event], acts: Iterable[tuple[JobRecord, int | None]]) -> None:
         """Write, then act: the journal knows of a decision before the world does.
 
         `acts` are the jobs whose order is to be carried out, with how much spot the market left of those that
@@ -248,13 +248,13 @@ class Engine:
             self.backend.hold(track.order)
             self._acted.add(track.job)
 
-    def lasting(self, track: Track, state: JobState, begun: Begun, order: Order) -> Order:
+    def lasting(self, track: JobRecord, state: JobState, begun: Begun, order: Order) -> Order:
         """Return an order that ends early enough for all to be gone before the money is.
 
         That of a job that stops at its deadline ends there at the latest.
         """
         stop_hours = self.backend.stop_hours(track.job)
-        if self.facts.get(track.job, Facts()).finished is not None:
+        if self.facts.get(track.job, BackendStatus()).finished is not None:
             # It is noticed a step late, or two. A machine that slept once is no measure of that.
             stop_hours += STEPS_IN_RESERVE * median_low(self._gaps)
         lane = self.lane(track).named(order.pool)
@@ -276,11 +276,11 @@ class Engine:
         for job in self.watched.keys() - needed:
             del self.watched[job]
 
-    def _enter(self, track: Track) -> None:
+    def _enter(self, track: JobRecord) -> None:
         worked = track.state.progress_gpu_hours > 0
         self.backend.enter(launch_of(track.job, self.lane(track).file, worked=worked))
 
-    def _able(self) -> list[Track]:
+    def _able(self) -> list[JobRecord]:
         """Return the jobs that can go on; one without its market can be cancelled, at its last quote."""
         stuck, able = set(self.troubles.having("market")), []
         for track in self.world.active:
@@ -302,8 +302,8 @@ class Engine:
             if track.held_attempt == order.attempt and has_no_trace(order, facts[track.job]):
                 self.write(vanished(track, order))
 
-    def _is_stuck_and_gone(self, track: Track) -> bool:
-        return self.troubles.has(track.job, "market") and self.facts.get(track.job, Facts()).gone
+    def _is_stuck_and_gone(self, track: JobRecord) -> bool:
+        return self.troubles.has(track.job, "market") and self.facts.get(track.job, BackendStatus()).gone
 
     def _teach_feeds(self) -> None:
         """Let markets that tell prices only know what our tries have shown of spot."""
@@ -321,7 +321,7 @@ class Engine:
 
     def _tell_troubles(self, now_hours: float) -> None:
         for track in self.world.active:
-            self.troubles.note(track.job, "machine", self.facts.get(track.job, Facts()).trouble)
+            self.troubles.note(track.job, "machine", self.facts.get(track.job, BackendStatus()).trouble)
         news = self.troubles.news(self.world.active, now_hours)
         trouble = next((lane.feed.trouble for lane in self._lanes.values() if lane.feed is not None), "")
         if trouble != self.world.feed_trouble:
@@ -345,7 +345,7 @@ class Engine:
             if self._spot_seen is not None:
                 self._spot_seen.hear(record)
 
-    def _opening(self, submitted: Submitted, lane: Lane) -> list[Event]:
+    def _opening(self, submitted: Submitted, lane: JobContext) -> list[Event]:
         """Say on which market all jobs run, where none has said so yet."""
         if self.world.site is not None:
             return []
@@ -367,7 +367,7 @@ class Engine:
         return max(now_hours, latest)
 
 
-def _told(submitted: Submitted, lane: Lane) -> Submitted:
+def _told(submitted: Submitted, lane: JobContext) -> Submitted:
     """Return a submission that says itself what a list of jobs tells of it."""
     told = dataclasses.replace(
         submitted, work_gpu_hours=lane.job.work_gpu_hours, deadline_hours=lane.job.deadline_hours
@@ -375,7 +375,7 @@ def _told(submitted: Submitted, lane: Lane) -> Submitted:
     return dataclasses.replace(told, fleet_class=class_of(told)) if told.fleet else told
 
 
-def _found_wrong(try_it: Callable[[Track], object], track: Track) -> str:
+def _found_wrong(try_it: Callable[[JobRecord], object], track: JobRecord) -> str:
     """Return what goes wrong with a job; empty when nothing does."""
     try:
         try_it(track)
@@ -384,7 +384,7 @@ def _found_wrong(try_it: Callable[[Track], object], track: Track) -> str:
     return ""
 
 
-def _claims(track: Track) -> list[Claim]:
+def _claims(track: JobRecord) -> list[Claim]:
     """Say what a job holds; what it has left behind in another pool is nobody's until it has gone."""
     order, added = track.order, track.spot_added_hours
     if order is None:
@@ -397,7 +397,7 @@ def _claims(track: Track) -> list[Claim]:
     return [Claim(track.job, order.pool, spot, added, on_demand), *_left_behind(track, left)]
 
 
-def _left_behind(track: Track, held: Holding) -> list[Claim]:
+def _left_behind(track: JobRecord, held: Holding) -> list[Claim]:
     """Say what a job that may move holds that has still to end in a pool that it left."""
     if not track.submitted.pools:
         return []

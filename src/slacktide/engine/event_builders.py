@@ -7,7 +7,7 @@ import math
 from slacktide.core.types import Allocation, JobState, Order, Wish
 from slacktide.engine.job.account import Account, bare
 from slacktide.journal.events import Decided, Ended, Ending, Lived, Preempted, Status
-from slacktide.journal.state.world import Begun, Track
+from slacktide.journal.state.journal_state import Begun, JobRecord
 
 
 def decided(
@@ -43,14 +43,14 @@ def decided(
     )
 
 
-def lived(track: Track, one: Account, *, let_go: bool = False) -> Lived:
+def lived(track: JobRecord, one: Account, *, let_go: bool = False) -> Lived:
     """Say what a stretch of time did and cost."""
     state = one.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0) if let_go else one.state
     return Lived(job=track.job, at_hours=one.to_hours, priced=one.priced, state=state)
 
 
 def preempted(
-    track: Track,
+    track: JobRecord,
     slot: int,
     at_hours: float,
     before: JobState,
@@ -72,7 +72,9 @@ def preempted(
     )
 
 
-def ended(track: Track, status: Status, why: str, at_hours: float, finish_hours: float = math.inf) -> Ended:
+def ended(
+    track: JobRecord, status: Status, why: str, at_hours: float, finish_hours: float = math.inf
+) -> Ended:
     """Say that a job is over; its finish counts from its own beginning."""
     own_hours = float(finish_hours - track.began_hours)
     return Ended(job=track.job, at_hours=at_hours, why=why, status=status, finish_hours=own_hours)

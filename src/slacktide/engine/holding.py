@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from slacktide.backends.base import Facts
+from slacktide.backends.base import BackendStatus
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.engine.event_builders import lived
 from slacktide.engine.job.account import account, has_finished
 from slacktide.journal.events import Event, Held
-from slacktide.journal.state.world import NOTHING, Holding, Track
+from slacktide.journal.state.journal_state import NOTHING, Holding, JobRecord
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
 
 
-def note_held(engine: Engine, track: Track, facts: Facts, now_hours: float) -> None:
+def note_held(engine: Engine, track: JobRecord, facts: BackendStatus, now_hours: float) -> None:
     """End a stretch where what is held changed: what is gone since then, what came from now on.
 
     The last stretch of a job that is done ends with its work, and needs no such cut.
@@ -31,14 +31,14 @@ def note_held(engine: Engine, track: Track, facts: Facts, now_hours: float) -> N
     _cut(engine, track, facts, held, at_hours)
 
 
-def _came_elsewhere(track: Track, facts: Facts, held: Holding) -> bool:
+def _came_elsewhere(track: JobRecord, facts: BackendStatus, held: Holding) -> bool:
     """Whether as many GPUs are held as before, but in another pool."""
     order = track.order
     assert order is not None
     return held.gpus > 0 and facts.attempt == order.attempt and track.held_pool != order.pool
 
 
-def note_begun(engine: Engine, track: Track, facts: Facts, by_hours: float) -> None:
+def note_begun(engine: Engine, track: JobRecord, facts: BackendStatus, by_hours: float) -> None:
     """Say from when on a whole set was there, where nobody has: who started it was killed before."""
     order = track.order
     assert order is not None
@@ -52,7 +52,7 @@ def note_begun(engine: Engine, track: Track, facts: Facts, by_hours: float) -> N
         _cut(engine, track, facts, whole, max(_from_hours(track), facts.since_hours))
 
 
-def _note_older(engine: Engine, track: Track, facts: Facts, by_hours: float) -> None:
+def _note_older(engine: Engine, track: JobRecord, facts: BackendStatus, by_hours: float) -> None:
     """Say when an older set had gone, where nobody has: who told it to, and began the new one, was killed."""
     order, held = track.order, track.held or NOTHING
     assert order is not None
@@ -62,7 +62,7 @@ def _note_older(engine: Engine, track: Track, facts: Facts, by_hours: float) -> 
         _cut(engine, track, facts, NOTHING, at_hours, track.held_attempt)
 
 
-def _when(track: Track, held: Holding, facts: Facts, now_hours: float) -> float:
+def _when(track: JobRecord, held: Holding, facts: BackendStatus, now_hours: float) -> float:
     """Return when what is held changed: the end of what is gone, the beginning of what came."""
     if facts.gone and not held.gpus:
         return facts.until_hours
@@ -71,13 +71,18 @@ def _when(track: Track, held: Holding, facts: Facts, now_hours: float) -> float:
     return facts.since_hours if came else now_hours
 
 
-def _from_hours(track: Track) -> float:
+def _from_hours(track: JobRecord) -> float:
     assert track.begun is not None
     return track.begun.from_hours
 
 
 def _cut(
-    engine: Engine, track: Track, facts: Facts, held: Holding, at_hours: float, attempt: int | None = None
+    engine: Engine,
+    track: JobRecord,
+    facts: BackendStatus,
+    held: Holding,
+    at_hours: float,
+    attempt: int | None = None,
 ) -> None:
     """End a stretch at a moment, from which on this is held, of the set that the facts tell of or another."""
     one = account(engine.lane(track), track, facts, at_hours)
@@ -86,7 +91,7 @@ def _cut(
     engine.write([*before, _held(track.job, held, at_hours, facts._replace(attempt=of))])
 
 
-def held_now(track: Track, facts: Facts) -> Holding:
+def held_now(track: JobRecord, facts: BackendStatus) -> Holding:
     """Return what is held: of what was ordered, no more than that; of an older set, less and less, unless
     nobody has said yet that it came.
 
@@ -106,7 +111,9 @@ def held_now(track: Track, facts: Facts) -> Holding:
     )
 
 
-def nothing_yet(track: Track, facts: Facts, attempt: int, at_hours: float, gpus: int) -> list[Event]:
+def nothing_yet(
+    track: JobRecord, facts: BackendStatus, attempt: int, at_hours: float, gpus: int
+) -> list[Event]:
     """Say that nothing is held yet of the first order to a back end that says what is."""
     if facts.finished is None or track.held is not None:
         return []
@@ -122,7 +129,7 @@ def nothing_yet(track: Track, facts: Facts, attempt: int, at_hours: float, gpus:
     ]
 
 
-def _held(job: str, held: Holding, at_hours: float, facts: Facts) -> Held:
+def _held(job: str, held: Holding, at_hours: float, facts: BackendStatus) -> Held:
     return Held(
         job=job,
         at_hours=at_hours,
@@ -133,6 +140,6 @@ def _held(job: str, held: Holding, at_hours: float, facts: Facts) -> Held:
     )
 
 
-def next_attempt(engine: Engine, track: Track) -> int:
+def next_attempt(engine: Engine, track: JobRecord) -> int:
     """Return a number that no set of workers of a job has ever had."""
-    return max(track.attempt, engine.facts.get(track.job, Facts()).newest_attempt) + 1
+    return max(track.attempt, engine.facts.get(track.job, BackendStatus()).newest_attempt) + 1

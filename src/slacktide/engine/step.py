@@ -15,19 +15,19 @@ from slacktide.allocators.each import Each
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, JobState, Reason
 from slacktide.core.units import format_count
 from slacktide.engine.event_builders import decided, ended, lived, preempted
+from slacktide.engine.failures_and_ends import ASKED, LEFT, STOPS_LATE, finish, pressing, watch
 from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.fleet.step import FleetStep
-from slacktide.engine.grant import settle
+from slacktide.engine.fulfil import fulfil
 from slacktide.engine.holding import note_begun, note_held
-from slacktide.engine.incidents import ASKED, LEFT, STOPS_LATE, finish, pressing, watch
 from slacktide.engine.job.account import Account, account
 from slacktide.engine.job.lost_work import note_resumed
 from slacktide.engine.job.pace_learning import note_reports, revised
+from slacktide.engine.pending_decisions import PendingDecision, view_of_all
 from slacktide.engine.policy_errors import Careful
-from slacktide.engine.views import Ask, view_of_all
 from slacktide.journal.events import ClockJumped, Event, Released
-from slacktide.journal.state.fleet_track import FleetTrack
-from slacktide.journal.state.world import UNSEEN_SLOT, Begun, Track
+from slacktide.journal.state.fleet_record import FleetRecord
+from slacktide.journal.state.journal_state import UNSEEN_SLOT, Begun, JobRecord
 from slacktide.physics import physics
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ STOPPING = Reason("stopping")
 """Workers that were told to stop are held until they have ended, whatever the market offers meanwhile."""
 
 
-def take_step(engine: Engine, active: Sequence[Track], now_hours: float) -> None:
+def take_step(engine: Engine, active: Sequence[JobRecord], now_hours: float) -> None:
     """Do all that is due for these jobs at this time of the market clock."""
     for track in active:
         note_resumed(engine, track, engine.facts[track.job], now_hours)
@@ -55,12 +55,12 @@ def take_step(engine: Engine, active: Sequence[Track], now_hours: float) -> None
     _decide(engine, asks, now_hours)
 
 
-def _is_due(engine: Engine, track: Track, now_hours: float) -> bool:
+def _is_due(engine: Engine, track: JobRecord, now_hours: float) -> bool:
     """Whether the slot of a job's open stretch is over."""
     return track.begun is not None and engine.lane(track).slot(now_hours) > track.begun.slot
 
 
-def _turn(engine: Engine, tracks: Sequence[Track], now_hours: float) -> list[Ask]:
+def _turn(engine: Engine, tracks: Sequence[JobRecord], now_hours: float) -> list[PendingDecision]:
     """Account for the slots that have passed, and say who is to be decided about in the next.
 
     Who was asked for, has failed or must stop goes over with what is left, and nobody is asked.
@@ -77,22 +77,22 @@ def _turn(engine: Engine, tracks: Sequence[Track], now_hours: float) -> list[Ask
     return [ask for ask in asks if ask not in urgent]
 
 
-def _is_pressing(engine: Engine, track: Track, now_hours: float) -> bool:
+def _is_pressing(engine: Engine, track: JobRecord, now_hours: float) -> bool:
     return pressing(engine, track, engine.facts[track.job], now_hours) is not None
 
 
-def _keep_what_is_left(engine: Engine, asks: Sequence[Ask], reason: Reason = LEFT) -> None:
+def _keep_what_is_left(engine: Engine, asks: Sequence[PendingDecision], reason: Reason = LEFT) -> None:
     """Let jobs hold in the new slot what the market left them, without asking anybody."""
     events: list[Event] = []
     for ask in asks:
         state = ask.state
         wish = Allocation(state.spot_gpus, state.on_demand_gpus, reason=reason, memory=ask.track.memory)
-        events += (*ask.before, *settle(engine, ask, wish))
+        events += (*ask.before, *fulfil(engine, ask, wish))
     if asks:
         engine.act(events, [(ask.track, ask.taken) for ask in asks])
 
 
-def _caught_up(engine: Engine, track: Track, now_hours: float) -> Account | None:
+def _caught_up(engine: Engine, track: JobRecord, now_hours: float) -> Account | None:
     """Return a job's stretch up to the border of the present slot; None where the job ended before it."""
     lane, facts = engine.lane(track), engine.facts[track.job]
     slot = lane.slot(now_hours)
@@ -113,7 +113,7 @@ def _caught_up(engine: Engine, track: Track, now_hours: float) -> Account | None
         _go_on(engine, track, one, UNSEEN)
 
 
-def _unseen(track: Track, now_hours: float, slots: int) -> ClockJumped:
+def _unseen(track: JobRecord, now_hours: float, slots: int) -> ClockJumped:
     assert track.begun is not None
     return ClockJumped(
         job=track.job,
@@ -123,7 +123,7 @@ def _unseen(track: Track, now_hours: float, slots: int) -> ClockJumped:
     )
 
 
-def _go_on(engine: Engine, track: Track, one: Account, reason: Reason) -> None:
+def _go_on(engine: Engine, track: JobRecord, one: Account, reason: Reason) -> None:
     """Go over into the next slot with what is held."""
     order = track.order
     assert order is not None
@@ -133,12 +133,12 @@ def _go_on(engine: Engine, track: Track, one: Account, reason: Reason) -> None:
     engine.act([lived(track, one), decided(begun, one.state, same, wish, track.ending)], [(track, None)])
 
 
-def _next_slot(engine: Engine, track: Track, one: Account) -> Begun:
+def _next_slot(engine: Engine, track: JobRecord, one: Account) -> Begun:
     slot = one.priced.stretch.slot + 1
     return Begun(slot, one.to_hours, engine.lane(track).quote(slot))
 
 
-def _lose(engine: Engine, tracks: Sequence[Track], now_hours: float) -> None:
+def _lose(engine: Engine, tracks: Sequence[JobRecord], now_hours: float) -> None:
     """Find out whose spot goes in each pool where the new slot offers less than is held."""
     offered = {lane.market_pool.name: lane for lane in map(engine.lane, tracks)}
     for pool, lane in offered.items():
@@ -146,7 +146,7 @@ def _lose(engine: Engine, tracks: Sequence[Track], now_hours: float) -> None:
         engine.spot.lose(pool, left, [track.job for track in tracks])
 
 
-def _turned(engine: Engine, track: Track, one: Account) -> Ask:
+def _turned(engine: Engine, track: JobRecord, one: Account) -> PendingDecision:
     """Say where a job stands at the beginning of a slot, what the market takes already gone."""
     begun = _next_slot(engine, track, one)
     left = physics.lose(engine.lane(track).terms, one.state, engine.spot.held(track.job))
@@ -155,13 +155,15 @@ def _turned(engine: Engine, track: Track, one: Account) -> Ask:
     pace = None if learned is None else learned.pace
     notice = _notice_hours(engine, track, left, begun)
     if left.spot_gpus >= one.state.spot_gpus:
-        return Ask(track, one.state, begun, passed, pace=pace, notice_hours=notice)
+        return PendingDecision(track, one.state, begun, passed, pace=pace, notice_hours=notice)
     why = f"the market left {format_count(begun.quote.spot_gpus, 'spot GPU')}"
     taken = preempted(track, begun.slot, begun.from_hours, one.state, left, why)
-    return Ask(track, left, begun, (*passed, taken), left.spot_gpus, pace=pace, notice_hours=notice)
+    return PendingDecision(
+        track, left, begun, (*passed, taken), left.spot_gpus, pace=pace, notice_hours=notice
+    )
 
 
-def _notice_hours(engine: Engine, track: Track, state: JobState, begun: Begun) -> float | None:
+def _notice_hours(engine: Engine, track: JobRecord, state: JobState, begun: Begun) -> float | None:
     """Return in which time spot goes that a job holds: as the market warns, else as the back end does."""
     if not state.spot_gpus:
         return None
@@ -175,7 +177,7 @@ def _notice_hours(engine: Engine, track: Track, state: JobState, begun: Begun) -
     return facts.notice_hours if order is not None and facts.attempt == order.attempt else None
 
 
-def _begin(engine: Engine, track: Track, now_hours: float) -> Ask | None:
+def _begin(engine: Engine, track: JobRecord, now_hours: float) -> PendingDecision | None:
     """Say where a job stands that is in no stretch yet, or in none any more; None where it is let go."""
     if track.cancel_asked:
         engine.write([ended(track, "cancelled", ASKED, now_hours)])
@@ -191,10 +193,10 @@ def _begin(engine: Engine, track: Track, now_hours: float) -> Ask | None:
     slot = lane.slot(now_hours)
     begins = lane.begins(slot)
     at_hours = begins if abs(now_hours - begins) < TIME_TOLERANCE_HOURS else now_hours
-    return Ask(track, track.state, Begun(slot, at_hours, lane.quote(slot)))
+    return PendingDecision(track, track.state, Begun(slot, at_hours, lane.quote(slot)))
 
 
-def _decide(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
+def _decide(engine: Engine, asks: Sequence[PendingDecision], now_hours: float) -> None:
     """Ask about all jobs at once: those by themselves each by its own policy, a fleet's by its allocator."""
     _decide_each(engine, [ask for ask in asks if not ask.track.fleet], now_hours)
     stuck = set(engine.troubles.having("market"))
@@ -212,7 +214,9 @@ def _decide(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
                 step.take()
 
 
-def _renew(engine: Engine, track: FleetTrack, run: FleetRun, given: Sequence[Ask], now_hours: float) -> None:
+def _renew(
+    engine: Engine, track: FleetRecord, run: FleetRun, given: Sequence[PendingDecision], now_hours: float
+) -> None:
     """Ask at the very moment at which money was renewed since the last step, unless a slot began since."""
     if run.market is None or engine.releasing or any(ask.before for ask in given):
         return
@@ -221,7 +225,7 @@ def _renew(engine: Engine, track: FleetTrack, run: FleetRun, given: Sequence[Ask
         FleetStep(engine, track, run, (), since).take()
 
 
-def _finish_ended(engine: Engine, fleet: FleetTrack, now_hours: float) -> None:
+def _finish_ended(engine: Engine, fleet: FleetRecord, now_hours: float) -> None:
     """End jobs that were decided about at a border and have ended since: nobody is asked about them."""
     for track in [engine.world.jobs[name] for name in fleet.present]:
         one = None if track.ending is not None else engine.account(track, now_hours)
@@ -229,7 +233,9 @@ def _finish_ended(engine: Engine, fleet: FleetTrack, now_hours: float) -> None:
             finish(engine, track, one)
 
 
-def _by_moment(asks: Sequence[Ask], now_hours: float, fleet: FleetTrack) -> Iterator[tuple[float, list[Ask]]]:
+def _by_moment(
+    asks: Sequence[PendingDecision], now_hours: float, fleet: FleetRecord
+) -> Iterator[tuple[float, list[PendingDecision]]]:
     """Yield jobs with the moment at which they are decided about: a slot's border lies before it is seen.
 
     What became free between the two can be given only now.
@@ -245,7 +251,7 @@ def _by_moment(asks: Sequence[Ask], now_hours: float, fleet: FleetTrack) -> Iter
     yield now_hours, late
 
 
-def _decide_each(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
+def _decide_each(engine: Engine, asks: Sequence[PendingDecision], now_hours: float) -> None:
     """Ask the policy of each job, and give it what it wants of what is there.
 
     Workers of a job that cannot be launched cannot be started: it keeps what it holds, and claims no more.
@@ -260,5 +266,5 @@ def _decide_each(engine: Engine, asks: Sequence[Ask], now_hours: float) -> None:
     wanted = Each(lambda job: Careful(engine.lane_of(job).policy, engine.troubles)).decide(view)
     events: list[Event] = []
     for job, wish in wanted.items():
-        events += (*by_job[job].before, *settle(engine, by_job[job], wish))
+        events += (*by_job[job].before, *fulfil(engine, by_job[job], wish))
     engine.act(events, [(by_job[job].track, by_job[job].taken) for job in wanted])

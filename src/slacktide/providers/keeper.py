@@ -12,7 +12,7 @@ import math
 import secrets
 from collections.abc import Mapping
 
-from slacktide.journal.state.tickets import Diary, MachineKind
+from slacktide.journal.state.tickets import MachineKind, MachineLog
 from slacktide.providers.base import Provider, Refused, Unreachable
 from slacktide.providers.listing import Listing
 from slacktide.providers.round import Memory, Round
@@ -26,7 +26,7 @@ PLAIN_USE = Use()
 class Keeper:
     """Keeps the machines of one journal."""
 
-    def __init__(self, provider: Provider, diary: Diary, rules: Rules, *, token: str = "") -> None:
+    def __init__(self, provider: Provider, diary: MachineLog, rules: Rules, *, token: str = "") -> None:
         """Rent from a provider by a diary; `token` goes into the names of tickets.
 
         It is random unless given, so that not even an older copy of the journal names a ticket twice.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from slacktide.journal.events import Cause, Joined, Leaked, Reclaimed, Rented, Returned
-from slacktide.journal.state.tickets import Diary, MachineKind, Ticket, Tickets
+from slacktide.journal.state.tickets import MachineKind, MachineLog, Ticket, Tickets
 from slacktide.providers.base import INTERRUPTED, Machine, NoCapacity, Provider, Refused, Spent, Unreachable
 from slacktide.providers.limits import limit
 from slacktide.providers.listing import Listing
@@ -48,7 +48,7 @@ class Round:
     """All that is done in one step, on one listing."""
 
     provider: Provider
-    diary: Diary
+    diary: MachineLog
     rules: Rules
     memory: Memory
     listing: Listing

@@ -31,8 +31,8 @@ from slacktide.app.journal.stories import Stories
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.events import Decided, Record, SubmissionAsked, Submitted
 from slacktide.journal.state.jobs import AT_HAND
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.requests import Answer
-from slacktide.journal.state.world import Track, World
 from slacktide.journal.store.lease import is_held
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.report.text.sentences.reasons import because
@@ -106,7 +106,7 @@ class Desk:
         return await loop.run_in_executor(self._threads, functools.partial(do, *args, **kwargs))
 
     @contextmanager
-    def world(self) -> Iterator[World]:
+    def world(self) -> Iterator[JournalState]:
         """Look at all that the journal tells by now; nobody folds on meanwhile."""
         with self.fold.lock:
             yield self.fold()
@@ -297,7 +297,7 @@ class Desk:
             return world.requests.answers.get(key)
 
 
-def _submitted(world: World, record: Record) -> Any:
+def _submitted(world: JournalState, record: Record) -> Any:
     track = world.jobs.get(record.event.job)
     return None if track is None else track.submitted
 
@@ -316,7 +316,7 @@ def _projected_hours(one: JobStatus) -> float | None:
     return one.hours / share if LEAST_SHARE <= share < 1 else None
 
 
-def _details(track: Track) -> dict[str, Any]:
+def _details(track: JobRecord) -> dict[str, Any]:
     told = track.submitted
     return {
         **dataclasses.asdict(terms_of(told.text, told.path)),

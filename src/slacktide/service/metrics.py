@@ -10,7 +10,7 @@ from itertools import accumulate
 from slacktide.app.alerts.sending.outbox import HookStatus
 from slacktide.app.journal.listing import elapsed_hours, held_by, status_of, task_of
 from slacktide.journal.state.ended_sums import Spent, spent_by
-from slacktide.journal.state.world import Track, World
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 STEP_BOUNDS_S = (
@@ -69,7 +69,7 @@ class Counts:
         yield from self.reads.lines()
 
 
-def world_lines(world: World, *, in_charge: bool) -> Iterator[str]:
+def world_lines(world: JournalState, *, in_charge: bool) -> Iterator[str]:
     """Yield the figures of a journal's jobs."""
     active = world.active
     states = Counter(world.ended.states)
@@ -128,11 +128,11 @@ def hook_lines(hooks: Sequence[HookStatus]) -> Iterator[str]:
         yield from _family(name, kind, said, (({"hook": one.name}, getattr(one, count)) for one in hooks))
 
 
-def _is_recent(track: Track, world: World) -> bool:
+def _is_recent(track: JobRecord, world: JournalState) -> bool:
     return track.ended is None or world.now_hours - track.ended.at_hours < RECENT_HOURS
 
 
-def _labels(track: Track, kind: str) -> dict[str, str]:
+def _labels(track: JobRecord, kind: str) -> dict[str, str]:
     return {"job": track.job, "capacity_type": kind, "pool": track.paid_pool}
 
 
@@ -140,13 +140,13 @@ def _amounts(spent: Spent, unit: str) -> tuple[tuple[str, float], ...]:
     return ("spot", getattr(spent, f"spot_{unit}")), ("on-demand", getattr(spent, f"on_demand_{unit}"))
 
 
-def _held(track: Track) -> tuple[tuple[str, int], ...]:
+def _held(track: JobRecord) -> tuple[tuple[str, int], ...]:
     held = held_by(track)
     return ("spot", held.spot_gpus), ("on-demand", held.on_demand_gpus)
 
 
 def _totals(
-    world: World, active: Iterable[Track], unit: str, times: float = 1.0
+    world: JournalState, active: Iterable[JobRecord], unit: str, times: float = 1.0
 ) -> Iterator[tuple[Mapping[str, str], float]]:
     sums: Counter[tuple[str, str]] = Counter()
     spent = [*world.ended.pools.items(), *((track.submitted.pool, spent_by(track)) for track in active)]

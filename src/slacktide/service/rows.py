@@ -9,7 +9,7 @@ from typing import Any
 
 from slacktide.app.journal.listing import listed
 from slacktide.journal.state.jobs import AT_HAND, Jobs
-from slacktide.journal.state.world import Track, World
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.report.text.tables import jobs as jobs_report
 from slacktide.results.status import JobStatus
 
@@ -26,7 +26,7 @@ class Rows:
         self._ended: dict[str, tuple[JobStatus, Row]] = {}
         self._packed: dict[int, bytes] = {}
 
-    def of(self, track: Track, world: World, in_charge: bool) -> tuple[JobStatus, Row]:
+    def of(self, track: JobRecord, world: JournalState, in_charge: bool) -> tuple[JobStatus, Row]:
         """Return where a job stands, and its row."""
         known = self._ended.get(track.job)
         if known is None:
@@ -36,7 +36,7 @@ class Rows:
                 self._ended[track.job] = known
         return known
 
-    def at_hand(self, world: World, in_charge: bool, only: Iterable[str] | None) -> dict[str, Row]:
+    def at_hand(self, world: JournalState, in_charge: bool, only: Iterable[str] | None) -> dict[str, Row]:
         """Return the rows of jobs that need not be unpacked; of some of them, or of all."""
         tracks = world.jobs.at_hand
         for job in self._ended.keys() - tracks.keys():
@@ -44,7 +44,9 @@ class Rows:
         names = tracks if only is None else [job for job in only if job in tracks]
         return {job: self.of(tracks[job], world, in_charge)[1] for job in names}
 
-    def newest_first(self, places: dict[str, int], rows: Mapping[str, Row], world: World) -> Iterator[Row]:
+    def newest_first(
+        self, places: dict[str, int], rows: Mapping[str, Row], world: JournalState
+    ) -> Iterator[Row]:
         """Yield the rows of all jobs; `rows` are those at hand, `places` says where the others are packed."""
         opened: tuple[int, dict[str, Row]] = (AT_HAND, {})
         for job in reversed(places):
@@ -55,14 +57,14 @@ class Rows:
                 opened = places[job], self._unpacked(places[job], world)
             yield opened[1][job]
 
-    def _unpacked(self, block: int, world: World) -> dict[str, Row]:
+    def _unpacked(self, block: int, world: JournalState) -> dict[str, Row]:
         if block not in self._packed:
             self._packed[block] = zlib.compress(json.dumps(_rows(world.jobs, block, world)).encode(), 6)
         found: dict[str, Row] = json.loads(zlib.decompress(self._packed[block]))
         return found
 
 
-def _rows(jobs: Jobs, block: int, world: World) -> dict[str, Row]:
+def _rows(jobs: Jobs, block: int, world: JournalState) -> dict[str, Row]:
     """Return the rows of jobs that have ended: nobody need be in charge of them."""
     return {
         track.job: jobs_report.as_json(listed(track, world, in_charge=False))

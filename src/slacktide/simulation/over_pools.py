@@ -28,7 +28,7 @@ from slacktide.simulation.compare import Progress, Starts
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.pieces import cut, joined, joined_yardstick
 from slacktide.simulation.plain import Setting, check_start, last_start
-from slacktide.simulation.roaming import Ground, Sight, follow, run
+from slacktide.simulation.roaming import PoolOptions, Sight, follow, run
 from slacktide.simulation.summaries import summarise
 from slacktide.solvers.clairvoyant.clairvoyant import Yardstick
 from slacktide.solvers.pools.optimum import optimum
@@ -37,7 +37,7 @@ from slacktide.solvers.pools.optimum import optimum
 class Sweep(NamedTuple):
     """What all tasks of a back-test over pools share."""
 
-    ground: Ground
+    ground: PoolOptions
     market: Market
     policies: Mapping[str, Policy]
     forecaster: Forecaster | None
@@ -78,7 +78,7 @@ class Row(NamedTuple):
 
 
 def compare_over_pools(
-    ground: Ground,
+    ground: PoolOptions,
     market: Market,
     policies: Sequence[Spec | Policy],
     *,
@@ -115,7 +115,7 @@ def compare_over_pools(
     )
 
 
-def common_starts(ground: Ground, starts: Starts | Sequence[int]) -> list[int]:
+def common_starts(ground: PoolOptions, starts: Starts | Sequence[int]) -> list[int]:
     """Return the starts, as slots of the first pool: in the time that all pools cover, if it is enough."""
     if not isinstance(starts, Starts):
         for start in starts:
@@ -134,17 +134,17 @@ def _ahead(own: Pool, pool: Pool) -> int:
     return round((own.start - pool.start) / timedelta(hours=own.slot_hours))
 
 
-def _covers(ground: Ground, at: int, starts: Sequence[int]) -> bool:
+def _covers(ground: PoolOptions, at: int, starts: Sequence[int]) -> bool:
     """Whether a job could stay in a pool from all starts."""
     pool, ahead = ground.pools[at], _ahead(ground.pools[0], ground.pools[at])
     return min(starts) + ahead >= 0 and max(starts) + ahead <= last_start(ground.job, pool)
 
 
-def _fastest(ground: Ground) -> list[tuple[Pool, int]]:
+def _fastest(ground: PoolOptions) -> list[tuple[Pool, int]]:
     return [(pool, job.fastest_width) for pool, job in zip(ground.pools, ground.places.jobs, strict=True)]
 
 
-def _left_out(ground: Ground, covered: Sequence[int]) -> tuple[str, ...]:
+def _left_out(ground: PoolOptions, covered: Sequence[int]) -> tuple[str, ...]:
     names = [pool.name for at, pool in enumerate(ground.pools) if at not in covered]
     if not names:
         return ()
@@ -246,7 +246,7 @@ def _part(
 # ---------------------------------------------------------------------- what stands in the comparison
 
 
-def _measured(ground: Ground, parts: Sequence[Part]) -> list[Row]:
+def _measured(ground: PoolOptions, parts: Sequence[Part]) -> list[Row]:
     """Sum up all parts, beside what the clairvoyant paid over pools."""
     (best,) = (part for part in parts if part.name == OVER_POOLS)
     yardstick = sum(column(best.runs, "cost_usd").tolist())
@@ -256,7 +256,7 @@ def _measured(ground: Ground, parts: Sequence[Part]) -> list[Row]:
     ]
 
 
-def _name(ground: Ground, part: Part) -> str:
+def _name(ground: PoolOptions, part: Part) -> str:
     return "" if part.pool is None else ground.pools[part.pool].name
 
 

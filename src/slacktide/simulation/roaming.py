@@ -35,7 +35,7 @@ Sight: TypeAlias = Literal["feed", "tried"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ground:
+class PoolOptions:
     """Where a job may be: the pools of a market that it may use, and what moves between them cost."""
 
     job: Job
@@ -43,7 +43,7 @@ class Ground:
     places: Places
 
     @classmethod
-    def of(cls, job: Job, gpu: str, market: Market, names: Sequence[str] | None = None) -> Ground:
+    def of(cls, job: Job, gpu: str, market: Market, names: Sequence[str] | None = None) -> PoolOptions:
         """Find the pools of a market that a job may use, or take those named; raises InputError for none."""
         found = {place.pool: place for place in places_of(job, gpu, market)}
         pools = tuple(market.pool(name) for name in (found if names is None else names))
@@ -90,7 +90,7 @@ class Held(NamedTuple):
 
 
 def run(
-    ground: Ground,
+    ground: PoolOptions,
     policy: Policy,
     *,
     start: int = 0,
@@ -137,7 +137,7 @@ def run(
     return roamed(ground, records, start=start, name=name)
 
 
-def roamed(ground: Ground, records: list[SlotRecord], *, start: int, name: str) -> Run:
+def roamed(ground: PoolOptions, records: list[SlotRecord], *, start: int, name: str) -> Run:
     """Add up the records of a run over pools, with where it was when and what moves cost."""
     run = summarise(ground.job, ground.pools[0], records, start=start, name=name)
     lived = [record.lived for record in records]
@@ -149,7 +149,9 @@ def roamed(ground: Ground, records: list[SlotRecord], *, start: int, name: str) 
     return replace(run, stays=stays_of(lived), moves=int(moves), move_usd=float(usd))
 
 
-def follow(ground: Ground, plan: Schedule, *, start: int = 0, name: str = "", truth: Truth = AS_SAID) -> Run:
+def follow(
+    ground: PoolOptions, plan: Schedule, *, start: int = 0, name: str = "", truth: Truth = AS_SAID
+) -> Run:
     """Live through a plan that was made with knowledge of the future, and keep every slot's record."""
     free = [
         replace(truth.of(one), checkpoint_hours=0.0, max_cost_usd=None, after_deadline="finish-fast")
@@ -172,7 +174,7 @@ def follow(ground: Ground, plan: Schedule, *, start: int = 0, name: str = "", tr
 
 
 def settle(
-    ground: Ground,
+    ground: PoolOptions,
     terms: Sequence[physics.Terms],
     quotes: Sequence[Quote],
     state: JobState,
@@ -199,7 +201,7 @@ def settle(
     return Held(state.pool, 0, 0)
 
 
-def _pool(ground: Ground, state: JobState, wish: Wish) -> int:
+def _pool(ground: PoolOptions, state: JobState, wish: Wish) -> int:
     if wish.pool is None:
         return state.pool
     names = [pool.name for pool in ground.pools]
@@ -209,7 +211,7 @@ def _pool(ground: Ground, state: JobState, wish: Wish) -> int:
 
 
 def _late(
-    ground: Ground,
+    ground: PoolOptions,
     terms: Sequence[physics.Terms],
     state: JobState,
     quotes: Sequence[Quote],
@@ -221,7 +223,7 @@ def _late(
 
 
 def _lived(
-    ground: Ground,
+    ground: PoolOptions,
     terms: Sequence[physics.Terms],
     tariff: Tariff,
     state: JobState,

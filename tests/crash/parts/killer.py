@@ -68,7 +68,7 @@ def found(journal: Path, killed: int, code: int) -> dict[str, object]:
         world = read_world(store)
         records = list(store.read())
     (track,) = world.jobs.values()
-    from slacktide.engine.job.lane import lane_of
+    from slacktide.engine.job.job_context import lane_of
 
     lane = lane_of(track.submitted)
     checked = audit(track, lane, records)

@@ -16,8 +16,8 @@ from slacktide.app.jobs.submission import Defaults, FleetText, Submission
 from slacktide.app.journal.journal import open_journal
 from slacktide.app.journal.live_status import Standings
 from slacktide.journal.events import Ended, Event, Record, Submitted
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import read_world
-from slacktide.journal.state.world import World
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.simulation.selection import fresh
 
@@ -104,7 +104,7 @@ def _finished(job: str) -> list[Event]:
 class Wall:
     """Stops a controller once some condition holds of it."""
 
-    def __init__(self, controller: Controller, *conditions: Callable[[World], bool]) -> None:
+    def __init__(self, controller: Controller, *conditions: Callable[[JournalState], bool]) -> None:
         self._controller, self._conditions = controller, list(conditions)
 
     def __call__(self) -> bool:
@@ -126,7 +126,7 @@ def test_a_controller_stays_when_its_jobs_have_ended_and_the_market_begins_anew(
     journal, path = tmp_path / "journal.db", write_job(tmp_path)
     asked(journal, path, "a")
 
-    def ended_then_ask_again(world: World) -> bool:
+    def ended_then_ask_again(world: JournalState) -> bool:
         if "job" not in world.jobs or world.active:
             return False
         asked(journal, path, "b")
@@ -151,7 +151,7 @@ def test_the_clock_of_a_fleet_on_a_market_goes_on_though_no_job_is_left(tmp_path
     setup = replace(fast(tmp_path), defaults=Defaults(fleet=fleet))
     spent: list[float] = []
 
-    def over(world: World) -> bool:
+    def over(world: JournalState) -> bool:
         return len(world.jobs) > len(spent) and not world.active
 
     for key in ("a", "b"):

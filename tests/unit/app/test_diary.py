@@ -9,7 +9,7 @@ from slacktide.app.journal.journal import open_journal
 from slacktide.backends.base import Place
 from slacktide.backends.replay import Replay
 from slacktide.journal.events import Joined, Rented
-from slacktide.journal.state.tickets import Diary, MachineKind
+from slacktide.journal.state.tickets import MachineKind, MachineLog
 from slacktide.providers.base import Renter
 from slacktide.providers.keeper import Keeper
 from slacktide.providers.rules import Rules
@@ -19,7 +19,7 @@ SPOT = MachineKind("spot", "zone/big", 8)
 DRY = Setup(backend="replay")
 
 
-def diary_of(controller: Controller) -> Diary:
+def diary_of(controller: Controller) -> MachineLog:
     backend = controller.engine.backend
     assert isinstance(backend, Replay)
     return backend.place.diary

@@ -26,12 +26,12 @@ from slacktide.app.markets.market import MarketSpec
 from slacktide.core import files
 from slacktide.core.errors import BackendError, InfeasibleError, InputError, SlacktideError
 from slacktide.core.types import Refusal
-from slacktide.engine.job.lane import lane_of
+from slacktide.engine.job.job_context import lane_of
 from slacktide.files import job as job_file
 from slacktide.journal.events import ClockSet, Event, Record, SubmissionAsked, SubmissionRefused, Submitted
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.requests import Answer
 from slacktide.journal.state.snapshots import read_world
-from slacktide.journal.state.world import World
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import job_values
 from slacktide.journal.store.memory import MemoryStore
@@ -414,7 +414,7 @@ def test_a_submission_that_was_taken_in_a_moment_before_is_cancelled(store: Stor
     desk = Desk(store, tmp_path)
     ask(store, write_job(tmp_path), "k")
 
-    def late() -> World:
+    def late() -> JournalState:
         world = read_world(store)
         desk.answer()
         return world

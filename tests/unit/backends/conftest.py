@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from slacktide.backends.base import Facts, LaunchSpec, Place
+from slacktide.backends.base import BackendStatus, LaunchSpec, Place
 from slacktide.backends.local import Kind, Launch, Local, Observation, Processes
 from slacktide.backends.processes.process_table import Seen, scan
 from slacktide.core.types import Order
@@ -154,12 +154,12 @@ class Site:
         for order in orders:
             self.local.hold(order)
 
-    def look(self, job: str = "job") -> Facts:
+    def look(self, job: str = "job") -> BackendStatus:
         return self.local.look([job])[job]
 
-    def until(self, condition: Callable[[Facts], object], job: str = "job") -> Facts:
+    def until(self, condition: Callable[[BackendStatus], object], job: str = "job") -> BackendStatus:
         """Look until a condition holds, and return what was seen then."""
-        seen: list[Facts] = []
+        seen: list[BackendStatus] = []
 
         def holds() -> object:
             seen[:] = [self.look(job)]

@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from slacktide.backends.base import Facts, LaunchSpec, Place
+from slacktide.backends.base import BackendStatus, LaunchSpec, Place
 from slacktide.backends.machines.backend import Carrier, MachineBackend
 from slacktide.backends.machines.link.link import Host
 from slacktide.backends.machines.link.pipes import Pipes
 from slacktide.backends.processes import process_table
 from slacktide.core.types import Order
-from slacktide.journal.state.tickets import MachineKind, MemoryDiary
+from slacktide.journal.state.tickets import MachineKind, MemoryMachineLog
 from slacktide.providers.base import Renter
 from slacktide.providers.renting import Renting
 from slacktide.providers.rules import Rules
@@ -92,7 +92,7 @@ class Rented:
     def __init__(self, folder: Path, faults: Faults | None = None, rules: Rules = RULES) -> None:
         self.folder, self.owner, self.rules = folder, uuid.uuid4().hex, rules
         self.cloud = Cloud(hours, faults=faults)
-        self.diary = MemoryDiary()
+        self.diary = MemoryMachineLog()
         self.begin()
 
     def begin(self) -> None:
@@ -116,16 +116,16 @@ class Rented:
         for order in orders:
             self.backend.hold(order)
 
-    def until(self, condition: Callable[[Facts], object]) -> Facts:
+    def until(self, condition: Callable[[BackendStatus], object]) -> BackendStatus:
         """Look until a condition holds."""
-        seen: list[Facts] = []
+        seen: list[BackendStatus] = []
         wait_for(
             lambda: seen and condition(seen[-1]),
             lambda: seen.append(self.backend.look(["job"])["job"]),
         )
         return seen[-1]
 
-    def hold(self, order: Order) -> Facts:
+    def hold(self, order: Order) -> BackendStatus:
         """Order, and wait until all of it is held."""
         self.backend.hold(order)
         wanted = order.attempt, order.spot_gpus, order.on_demand_gpus

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slacktide.backends.base import Facts, LaunchSpec, Place
+from slacktide.backends.base import BackendStatus, LaunchSpec, Place
 from slacktide.backends.machines.agent.messages import Say
 from slacktide.backends.machines.backend import Carrier
 from slacktide.backends.machines.link.link import Heard, Host
@@ -71,23 +71,23 @@ class Site:
         place = Place(folder=self.folder / "runs", owner=self.owner, now_hours=lambda: 0.0)
         self.backend = OnLink(place, Carrier(self.link, self.lease_s))
 
-    def run(self, command: str = STAYS, order: Order = TWO) -> Facts:
+    def run(self, command: str = STAYS, order: Order = TWO) -> BackendStatus:
         """Enter a job and order its first workers."""
         self.backend.enter(LaunchSpec(job="job", run=command, workdir=str(self.folder), grace_s=1.0))
         return self.hold(order)
 
-    def hold(self, order: Order) -> Facts:
+    def hold(self, order: Order) -> BackendStatus:
         """Order workers, and look until they are there."""
         self.backend.hold(order)
         wanted = order.attempt, order.spot_gpus
 
         # Processes are found by their environment, which a new one does not have for a moment.
-        def are_there(facts: Facts) -> bool:
+        def are_there(facts: BackendStatus) -> bool:
             return facts.gone or len({seen.marker for seen in self.living()}) >= order.spot_gpus
 
         return self.until(lambda facts: (facts.attempt, facts.spot_gpus) == wanted and are_there(facts))
 
-    def look(self) -> Facts:
+    def look(self) -> BackendStatus:
         """Look, and count now and then who lives."""
         self._looks += 1
         if self._looks % 16 == 0:
@@ -99,9 +99,9 @@ class Site:
         found = {str(seen.marker).split("/")[-1]: str(seen.marker).split("/")[0] for seen in self.living()}
         return found[str(rank)].split(".")[1]
 
-    def until(self, condition: Callable[[Facts], object]) -> Facts:
+    def until(self, condition: Callable[[BackendStatus], object]) -> BackendStatus:
         """Look until a condition holds, and return what was seen then."""
-        seen: list[Facts] = []
+        seen: list[BackendStatus] = []
         wait_for(lambda: seen and condition(seen[-1]), lambda: seen.append(self.look()))
         return seen[-1]
 

@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from slacktide.backends.base import Facts
+from slacktide.backends.base import BackendStatus
 from slacktide.backends.checkpoints.manifest import Manifest
 from slacktide.backends.checkpoints.vault import Vault
 from slacktide.backends.workers import stored
@@ -55,9 +55,9 @@ class Store:
         for number in numbers:
             (self.folder / f"step-{number}").touch()
 
-    def until_safe(self, share: float) -> Facts:
+    def until_safe(self, share: float) -> BackendStatus:
         """Look until this much is checkpointed."""
-        found: Facts = self.site.until(
+        found: BackendStatus = self.site.until(
             lambda facts: facts.progress and facts.progress.checkpointed_share == share
         )
         return found

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backends.base import Facts, LaunchSpec
+from slacktide.backends.base import BackendStatus, LaunchSpec
 from slacktide.backends.machines.agent.messages import Say
 from slacktide.core.types import Order
 
@@ -153,9 +153,9 @@ def test_survivors_that_fail_because_a_machine_was_lost_do_not_blame_the_job(
     )
     site.kill(site.host_of(1))
     (site.folder / "lost").touch()
-    told: list[Facts] = []
+    told: list[BackendStatus] = []
 
-    def lost(facts: Facts) -> bool:
+    def lost(facts: BackendStatus) -> bool:
         told.append(facts)
         return facts.taken_spot_gpus > 0
 

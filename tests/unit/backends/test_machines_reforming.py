@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from slacktide.backends.base import Facts, LaunchSpec
+from slacktide.backends.base import BackendStatus, LaunchSpec
 from slacktide.backends.machines.agent.messages import Say, Task
 from slacktide.backends.machines.spread import Spread
 from slacktide.core.types import Order
@@ -61,7 +61,7 @@ class Resized(Site):
             LaunchSpec(job="job", run=run, workdir=str(work), grace_s=5.0, env=given, checkpoint_url=url)
         )
 
-    def look(self) -> Facts:
+    def look(self) -> BackendStatus:
         """Look, but not all the time: machines are asked a few times a second."""
         time.sleep(0.03)
         return super().look()
@@ -72,12 +72,12 @@ class Resized(Site):
         self.backend.hold(order)
         return order
 
-    def resize(self, attempt: int, width: int) -> Facts:
+    def resize(self, attempt: int, width: int) -> BackendStatus:
         """Order workers, and look until all of them work."""
         self.order(attempt, width)
         return self.until(lambda facts: self.is_working(facts, attempt, width))
 
-    def is_working(self, facts: Facts, attempt: int, width: int) -> bool:
+    def is_working(self, facts: BackendStatus, attempt: int, width: int) -> bool:
         """Say whether all workers of an attempt have said who they are, and nobody else is there."""
         said = (f"{rank} of {width} at" in self.log(attempt, rank) for rank in range(width))
         settled = facts.reform_hours < float("inf") and facts.spot_gpus + facts.on_demand_gpus == width

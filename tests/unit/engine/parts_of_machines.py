@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from slacktide.backends.base import Facts
+from slacktide.backends.base import BackendStatus
 from slacktide.backends.replay import Replay
 from slacktide.core.types import Job, Order
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Event, Submitted
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
@@ -26,7 +26,7 @@ SUBMITTED = Submitted(
 
 def lane(
     policy: str | Policy = "on-demand", prices: Sequence[float] = (1.0,), offered: int = 4, **numbers: object
-) -> Lane:
+) -> JobContext:
     job = Job(**{"work_gpu_hours": 40.0, "deadline_hours": 20.0, "widths": (4,), **numbers})  # type: ignore[arg-type]
     spot = [*prices, *[prices[-1]] * (SLOTS - len(prices))]
     place = Pool("here", SLOT, spot, [4.0] * SLOTS, [offered] * SLOTS)  # type: ignore[arg-type]
@@ -47,7 +47,7 @@ class Machine(Replay):
         if not self.orders or self.orders[-1] != order:
             self.orders.append(order)
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         return {
             job: facts._replace(**{"finished": False, **self.said})  # type: ignore[arg-type]
             for job, facts in super().look(jobs).items()
@@ -64,7 +64,7 @@ class Machine(Replay):
 
 
 class Bench:
-    def __init__(self, where: Lane, machine: Machine | None = None) -> None:
+    def __init__(self, where: JobContext, machine: Machine | None = None) -> None:
         self.lane, self.store, self.machine = where, MemoryStore(), machine or Machine()
         self.engine = self.reopened()
         pools = where.pool_names if where.ground is not None else ()

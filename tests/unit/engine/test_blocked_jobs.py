@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.backends.base import Facts, LaunchSpec
+from slacktide.backends.base import BackendStatus, LaunchSpec
 from slacktide.backends.replay import Replay
 from slacktide.core.errors import FileError, InputError
 from slacktide.core.types import Allocation, Job
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Blocked, CancellationAsked, Event, Submitted, Unblocked
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
@@ -38,7 +38,7 @@ def submitted(job: str) -> Submitted:
     )  # fmt: skip
 
 
-def lane() -> Lane:
+def lane() -> JobContext:
     job = Job(work_gpu_hours=12.0, deadline_hours=10.0, widths=(4,))
     place = Pool("here", SLOT, [1.0] * SLOTS, [4.0] * SLOTS, [4] * SLOTS)  # type: ignore[arg-type]
     return make_lane(job, Market((place,)), place, policies.make("on-demand"), 0)
@@ -56,7 +56,7 @@ class Fussy(Replay):
         if launch.job in self.refused:
             raise InputError("secret TOKEN must have a value, got none")
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         found = super().look(jobs)
         return {job: facts._replace(trouble=self.troubled.get(job, "")) for job, facts in found.items()}
 
@@ -77,7 +77,7 @@ class Bench:
         self.engine = Engine(self.store, self.backend, open_lane=self._lane)
         return self.engine
 
-    def _lane(self, told: Submitted) -> Lane:
+    def _lane(self, told: Submitted) -> JobContext:
         if told.job in self.missing:
             raise FileError("must be a file, found none", path=Path("market.csv"))
         return self.lanes[told.job]

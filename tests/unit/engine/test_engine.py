@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from slacktide.backends.base import Facts, Failure, Progress
+from slacktide.backends.base import BackendStatus, Failure, Progress
 from slacktide.backends.replay import Replay
 from slacktide.core.errors import BackendError
 from slacktide.core.types import Job, Order
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import KEPT_LANES, Engine
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.engine.job.retry_limits import RetryLimits
 from slacktide.engine.loop import live
 from slacktide.journal.events import (
@@ -50,7 +50,9 @@ def pool(spot_gpus: int = 4) -> Pool:
     return Pool("here", SLOT, [1.0] * SLOTS, [4.0] * SLOTS, [spot_gpus] * SLOTS)  # type: ignore[arg-type]
 
 
-def lane(policy: str = "maximal-spot", *, patience: RetryLimits | None = None, **numbers: object) -> Lane:
+def lane(
+    policy: str = "maximal-spot", *, patience: RetryLimits | None = None, **numbers: object
+) -> JobContext:
     job = Job(**{"work_gpu_hours": 12.0, "deadline_hours": 10.0, "widths": (1, 2, 4), **numbers})  # type: ignore[arg-type]
     place = pool()
     made = make_lane(job, Market((place,)), place, policies.make(policy), 0)
@@ -78,7 +80,7 @@ class Scripted(Replay):
         if not self.orders or self.orders[-1] != order:
             self.orders.append(order)
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         return {
             job: facts._replace(
                 failure=self.failure, silent_s=self.silent_s, gone=self.gone, finished=self.finished,
@@ -98,7 +100,7 @@ class Scripted(Replay):
 class Bench:
     """An engine with one job, stepped by hand."""
 
-    def __init__(self, where: Lane) -> None:
+    def __init__(self, where: JobContext) -> None:
         self.lane, self.store, self.backend = where, MemoryStore(), Scripted()
         self.engine = self.reopened()
         self.engine.submit(SUBMITTED)
@@ -476,7 +478,7 @@ def test_a_disk_that_stays_full_lets_go_of_everything() -> None:
 def test_an_engine_that_runs_for_long_keeps_the_lanes_of_few_jobs_that_ended() -> None:
     made: list[str] = []
 
-    def opened(event: Submitted) -> Lane:
+    def opened(event: Submitted) -> JobContext:
         made.append(event.job)
         return lane("on-demand", work_gpu_hours=0.1)
 

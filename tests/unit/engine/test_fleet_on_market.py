@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slacktide.allocators.view import Decision, FleetView, Standing, Wanted
-from slacktide.backends.base import Facts, Room
+from slacktide.backends.base import BackendStatus, Room
 from slacktide.backends.replay import Replay
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.templates import Template
@@ -18,7 +18,7 @@ from slacktide.core.types import Allocation, Job, Order, Reason
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.fleet.market import FleetMarket
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.files.job import parse_job
 from slacktide.journal.events import CancellationAsked, Decided, Lived, PreemptionAsked, Remembered, Submitted
 from slacktide.journal.store.memory import MemoryStore
@@ -26,7 +26,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.physics import ledger
 from slacktide.physics.tariff import tariff_of
 from slacktide.policies.base import policies
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 
 SLOT = 0.5
 JOB = Job(work_gpu_hours=40.0, widths=(1, 2, 4, 8), restart_hours=0.05)
@@ -70,12 +70,14 @@ class Slow(Replay):
     def let_go(self) -> None:
         self.there = dict(self._orders)
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         held = {job: self.there.get(job) for job in jobs}
         return {
-            job: Facts(finished=False, gone=True)
+            job: BackendStatus(finished=False, gone=True)
             if order is None
-            else Facts(order.attempt, order.pool, order.spot_gpus, order.on_demand_gpus, finished=False)
+            else BackendStatus(
+                order.attempt, order.pool, order.spot_gpus, order.on_demand_gpus, finished=False
+            )
             for job, order in held.items()
         }
 
@@ -93,7 +95,7 @@ class Site:
     def __init__(self, where: Market | None = None, backend: Replay | None = None) -> None:
         self.market, self.store = where or market(), MemoryStore()
         self.told: Told = Told()
-        self.lanes: dict[str, Lane] = {}
+        self.lanes: dict[str, JobContext] = {}
         self.allowance = Allowance()
         self.engine = Engine(
             self.store,
@@ -110,7 +112,7 @@ class Site:
     def submit(
         self, name: str, at_hours: float = 0.0, *, alone: str = "", job: Job = JOB, fleet: str = "fleet"
     ) -> None:
-        ground = None if alone else Ground.of(job, "", self.market)
+        ground = None if alone else PoolOptions.of(job, "", self.market)
         pool, slot = self.market.pools[0], int(at_hours / SLOT)
         self.lanes[name] = make_lane(
             job, self.market, pool, policies.make(alone or "on-demand"), slot, began_hours=at_hours,

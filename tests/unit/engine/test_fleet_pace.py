@@ -12,7 +12,7 @@ import pytest
 
 from slacktide.allocators.base import allocators
 from slacktide.allocators.view import FleetView, begin
-from slacktide.backends.base import Facts, Progress
+from slacktide.backends.base import BackendStatus, Progress
 from slacktide.backends.replay import Replay
 from slacktide.budget.allowance import Allowance
 from slacktide.core.errors import InfeasibleError
@@ -21,7 +21,7 @@ from slacktide.core.types import Job, Order
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.fleet.market import FleetMarket
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Decided, HealthChanged, PaceRevised, Submitted
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
@@ -29,7 +29,7 @@ from slacktide.physics import physics
 from slacktide.physics.pace import USUAL_SPREAD, mean_factor
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import to_spare
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 
 SLOT, TICK = 0.5, 0.1
 RESTART_HOURS, CHECKPOINT_HOURS = 0.1, 0.1
@@ -84,22 +84,24 @@ class Workers(Replay):
         step = rate * CHECKPOINT_HOURS
         self.saved[name] = max(self.saved.get(name, 0.0), math.floor(self.done[name] / step) * step)
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         return {job: self._told(job) for job in jobs}
 
-    def _told(self, name: str) -> Facts:
+    def _told(self, name: str) -> BackendStatus:
         order = self._orders.get(name)
         if order is None or name not in self.began:
-            return Facts(finished=False, gone=True)
+            return BackendStatus(finished=False, gone=True)
         attempt, began = self.began[name]
         progress = Progress(self.saved.get(name, 0.0), self.saved.get(name, 0.0))
         if self.now_hours > began + RESTART_HOURS:
             progress = Progress(self.done[name], self.saved.get(name, 0.0), self.now_hours)
         if name in self.ended:
-            return Facts(attempt, finished=True, gone=True, until_hours=self.ended[name], progress=progress)
+            return BackendStatus(
+                attempt, finished=True, gone=True, until_hours=self.ended[name], progress=progress
+            )
         held = (0, 0) if order.ending else (order.spot_gpus, order.on_demand_gpus)
         gone = order.ending or not order.gpus
-        return Facts(attempt, order.pool, *held, finished=False, gone=gone, progress=progress)
+        return BackendStatus(attempt, order.pool, *held, finished=False, gone=gone, progress=progress)
 
 
 class Life:
@@ -121,8 +123,8 @@ class Life:
             self._submit(name)
         self._live()
 
-    def _lane(self, job: Job) -> Lane:
-        ground = Ground.of(job, "", self.market) if len(self.market.pools) > 1 else None
+    def _lane(self, job: Job) -> JobContext:
+        ground = PoolOptions.of(job, "", self.market) if len(self.market.pools) > 1 else None
         pool, policy = self.market.pools[0], policies.make("on-demand")
         return make_lane(job, self.market, pool, policy, 0, ground=ground)
 

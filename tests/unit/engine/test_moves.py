@@ -10,12 +10,12 @@ import pytest
 
 from slacktide.backends.base import Progress, Room
 from slacktide.core.types import MAX_GPUS, Allocation, Job, Reason, Sighting, Wish
-from slacktide.engine.job.lane import Lane, make_lane
+from slacktide.engine.job.job_context import JobContext, make_lane
 from slacktide.journal.events import Blocked, Decided, Held, Lived, Sight
-from slacktide.journal.state.world import World
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.market.base import Market, Pool
 from slacktide.policies.view import View
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 
 from .parts_of_machines import SLOT, SLOTS, Bench, Machine
 
@@ -35,7 +35,7 @@ class Script:
         return Allocation(*first, reason=Reason("script"), instead=tuple(rest))
 
 
-def lane(by_slot: Mapping[int, tuple[Wish, ...]], sight: Sight = "feed", **numbers: object) -> Lane:
+def lane(by_slot: Mapping[int, tuple[Wish, ...]], sight: Sight = "feed", **numbers: object) -> JobContext:
     given = {"work_gpu_hours": 40.0, "deadline_hours": 25.0, "widths": (4,), "value_usd": 1.0}
     job = Job(**{**given, "worthless_after_hours": 26.0, "checkpoint_gb": 50.0, **numbers})  # type: ignore[arg-type]
     pools = tuple(
@@ -43,7 +43,7 @@ def lane(by_slot: Mapping[int, tuple[Wish, ...]], sight: Sight = "feed", **numbe
         for name, usd in ((EAST, HERE_USD), (WEST, THERE_USD))
     )
     market = Market(pools)
-    ground = Ground.of(job, "", market)
+    ground = PoolOptions.of(job, "", market)
     return make_lane(job, market, pools[0], Script(by_slot), 0, ground=ground, sight=sight)
 
 
@@ -138,7 +138,7 @@ def test_spot_that_never_comes_gives_way_to_the_next_wish_before_the_slot_is_ove
     else:
         assert seen[WEST][-1] == Sighting(0.1, 0, 3)
         assert seen[EAST] == (Sighting(0.1, 4, MAX_GPUS),)
-    again = World()
+    again = JournalState()
     for record in bench.store.read():
         again.apply(record)
     assert again.jobs["job"] == bench.track

@@ -10,9 +10,9 @@ import pytest
 
 from slacktide.engine.bills.bill import bill
 from slacktide.engine.bills.result import run_result, yardsticks
-from slacktide.engine.job.lane import lane_of
+from slacktide.engine.job.job_context import lane_of
 from slacktide.journal.events import Decided, Lived, Preempted
-from slacktide.journal.state.world import World
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.report.pages.run import page
@@ -33,7 +33,7 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[St
 
 def test_a_run_is_what_its_events_add_up_to(journal: tuple[Store, str]) -> None:
     store, job = journal
-    world = World()
+    world = JournalState()
     for record in store.read():
         world.apply(record)
     track = world.jobs[job]

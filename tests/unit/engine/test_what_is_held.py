@@ -10,7 +10,7 @@ import pytest
 from slacktide.backends.base import Failure, Progress
 from slacktide.engine.bills.pricing import Pricing
 from slacktide.engine.bills.site_bill import site_audit
-from slacktide.engine.job.lane import make_lane
+from slacktide.engine.job.job_context import make_lane
 from slacktide.journal.events import (
     CancellationAsked,
     Decided,

@@ -10,8 +10,8 @@ import pytest
 
 from slacktide.core.errors import InputError
 from slacktide.core.types import AFTER_DEADLINE, AfterDeadline, Job
-from slacktide.engine.incidents import spent
-from slacktide.engine.job.lane import make_lane
+from slacktide.engine.failures_and_ends import spent
+from slacktide.engine.job.job_context import make_lane
 from slacktide.journal.events import Decided, Ended
 from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies

@@ -12,7 +12,7 @@ from slacktide.policies.pools import pool_beliefs, roaming_horizon
 from slacktide.policies.pools.eager_failover import EagerFailover
 from slacktide.policies.pools.roaming_horizon import Memory, RoamingHorizon
 from slacktide.policies.view import Policy, View
-from slacktide.simulation.roaming import Ground, Sight, run
+from slacktide.simulation.roaming import PoolOptions, Sight, run
 from slacktide.solvers.pools.optimum import least_usd
 
 STARTS = (100, 160, 220)
@@ -20,14 +20,14 @@ CACHES = ((roaming_horizon, "_programmes"), (pool_beliefs, "_followed"), (pool_b
 
 
 @pytest.fixture(scope="module")
-def ground() -> Ground:
+def ground() -> PoolOptions:
     job = Job(
         widths=(1, 2, 3, 4), work_gpu_hours=16.0, deadline_hours=8.0, restart_hours=0.1, checkpoint_gb=20.0
     )
-    return Ground.of(job, "", open_market("synthetic:h100?days=10&pools=4&slot=30m&seed=5"))
+    return PoolOptions.of(job, "", open_market("synthetic:h100?days=10&pools=4&slot=30m&seed=5"))
 
 
-def bill(ground: Ground, start: int, sight: Sight, *, eager: bool = False) -> float:
+def bill(ground: PoolOptions, start: int, sight: Sight, *, eager: bool = False) -> float:
     policy = DeadlineGuard(EagerFailover() if eager else RoamingHorizon())
     done = run(ground, policy, start=start, sight=sight)
     assert done.on_time
@@ -35,7 +35,9 @@ def bill(ground: Ground, start: int, sight: Sight, *, eager: bool = False) -> fl
 
 
 @pytest.mark.parametrize("sight", ["feed", "tried"])
-def test_with_widths_it_is_near_the_optimum_and_below_eager_failover(ground: Ground, sight: Sight) -> None:
+def test_with_widths_it_is_near_the_optimum_and_below_eager_failover(
+    ground: PoolOptions, sight: Sight
+) -> None:
     jobs, hours, usd, _ = ground.places
     best = sum(least_usd(jobs, ground.pools, start, hours, usd) for start in STARTS)
     found = sum(bill(ground, start, sight) for start in STARTS)
@@ -46,7 +48,7 @@ def test_with_widths_it_is_near_the_optimum_and_below_eager_failover(ground: Gro
 
 @pytest.mark.parametrize("sight", ["feed", "tried"])
 def test_what_was_worked_out_before_changes_no_decision(
-    ground: Ground, sight: Sight, monkeypatch: pytest.MonkeyPatch
+    ground: PoolOptions, sight: Sight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A controller that was started again has nothing kept, and decides as one that has."""
 

@@ -18,7 +18,7 @@ from slacktide.policies.pools.roaming_horizon import Memory, RoamingHorizon
 from slacktide.policies.view import View
 from slacktide.simulation import batch, plain
 from slacktide.simulation.compare import guarded
-from slacktide.simulation.roaming import Ground, run
+from slacktide.simulation.roaming import PoolOptions, run
 
 START = 352
 HEEDING = ("stochastic-horizon", "roaming-horizon")
@@ -52,7 +52,7 @@ def test_over_pools_who_is_warned_leaves_before_work_is_lost() -> None:
     other = falling(0.0, usd=0.6, name="other")
     lost = []
     for hours in (0.0, 0.5):
-        ground = Ground.of(job, "", Market((falling(hours, falls=7), other)))
+        ground = PoolOptions.of(job, "", Market((falling(hours, falls=7), other)))
         done = run(ground, guarded(RoamingHorizon(), job), start=START)
         lost.append(done.lost_gpu_hours)
         assert done.on_time

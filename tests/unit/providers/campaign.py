@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from slacktide.journal.events import Rented, Returned
-from slacktide.journal.state.tickets import Fact, MachineKind, MemoryDiary, Tickets
+from slacktide.journal.state.tickets import Fact, MachineKind, MemoryMachineLog, Tickets
 from slacktide.providers.base import Machine, Renter
 from slacktide.providers.keeper import Keeper
 from slacktide.providers.rules import Rules
@@ -46,7 +46,7 @@ class Fate:
             raise Crash
 
 
-class Journal(MemoryDiary):
+class Journal(MemoryMachineLog):
     """A diary that outlives keepers; a crash comes before a write or after it."""
 
     def __init__(self, fate: Fate) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.journal.state.tickets import MachineKind, MemoryDiary
+from slacktide.journal.state.tickets import MachineKind, MemoryMachineLog
 from slacktide.providers.base import NoCapacity, Refused, Renter, Unreachable, providers
 from slacktide.providers.fixed import Fixed
 from slacktide.providers.keeper import Keeper
@@ -44,7 +44,7 @@ def test_two_owners_share_one_list(file: str) -> None:
 
 
 def test_one_that_is_taken_off_the_list_is_given_up_and_set_free(file: str) -> None:
-    diary = MemoryDiary()
+    diary = MemoryMachineLog()
     keeper = Keeper(fixed(file), diary, Rules())
     keeper.step({LAB: 1}, 0.0)
     Path(file).write_text(LIST.replace("10.0.0.1,lab,on-demand,8\n", ""))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from slacktide.journal.events import Joined, Leaked, Reclaimed, Rented, Returned
-from slacktide.journal.state.tickets import MachineKind, MemoryDiary
+from slacktide.journal.state.tickets import MachineKind, MemoryMachineLog
 from slacktide.providers.base import Machine, NoCapacity, Refused, Spent, State, Unreachable
 from slacktide.providers.keeper import Keeper
 from slacktide.providers.rules import Rules, Stock, Use
@@ -49,7 +49,7 @@ class Bench:
     """A keeper on a scripted provider, stepped by the minute."""
 
     def __init__(self, rules: Rules = RULES) -> None:
-        self.provider, self.diary, self.minute = Scripted(), MemoryDiary(), 0.0
+        self.provider, self.diary, self.minute = Scripted(), MemoryMachineLog(), 0.0
         self.keeper = Keeper(self.provider, self.diary, rules, token="x")
 
     def step(self, want: dict[MachineKind, int], minutes: float = 1.0, use: Use | None = None) -> Stock:

@@ -24,7 +24,7 @@ from slacktide.results.run import IN_THE_POOL, OVER_POOLS, Stay
 from slacktide.simulation import plain
 from slacktide.simulation.compare import Starts, guarded, setting_for
 from slacktide.simulation.over_pools import common_starts, compare_over_pools
-from slacktide.simulation.roaming import Ground, Sight, run
+from slacktide.simulation.roaming import PoolOptions, Sight, run
 from slacktide.solvers.pools.optimum import optimum
 
 from .parts_of_pools import NAMES, job, market, pool
@@ -36,12 +36,14 @@ CENT = 0.005
 
 def compared(sight: Sight = "feed", where: Market | None = None) -> Comparison:
     opened = where or market()
-    return compare_over_pools(Ground.of(job(), "H100", opened), opened, POLICIES, starts=STARTS, sight=sight)
+    return compare_over_pools(
+        PoolOptions.of(job(), "H100", opened), opened, POLICIES, starts=STARTS, sight=sight
+    )
 
 
 @pytest.mark.parametrize("sight", ["feed", "tried"])
 def test_a_policy_over_pools_pays_what_its_single_runs_pay(sight: Sight) -> None:
-    ground = Ground.of(job(), "H100", market())
+    ground = PoolOptions.of(job(), "H100", market())
     found = [one for one in compared(sight).runs if one.policy == "roaming-horizon"]
     for one, start in zip(found, STARTS, strict=True):
         alone = run(ground, guarded(RoamingHorizon(), job()), start=start, sight=sight)
@@ -64,7 +66,7 @@ def test_who_stays_is_shown_in_the_pool_that_was_best() -> None:
 
 
 def test_the_yardstick_is_the_clairvoyant_over_pools() -> None:
-    found, ground = compared(), Ground.of(job(), "H100", market())
+    found, ground = compared(), PoolOptions.of(job(), "H100", market())
     jobs, hours, usd, _ = ground.places
     best = sum(optimum(jobs, ground.pools, start, hours, usd).cost_usd for start in STARTS)
     rows = {one.policy: one for one in found.summary}
@@ -92,7 +94,7 @@ def test_where_a_job_was_adds_up() -> None:
 def test_starts_lie_in_the_time_that_all_pools_cover() -> None:
     early, late = pool(NAMES[0], 0), pool(NAMES[1], 1, late=40)
     opened = Market((early, late), "two.csv")
-    ground = Ground.of(job(), "H100", opened)
+    ground = PoolOptions.of(job(), "H100", opened)
     starts = common_starts(ground, Starts(4))
     assert (starts[0], starts[-1]) == (40, 120 - 16)
     found = compare_over_pools(ground, opened, POLICIES, starts=starts[:2])
@@ -106,14 +108,14 @@ def test_starts_lie_in_the_time_that_all_pools_cover() -> None:
 
 def test_a_pool_that_does_not_cover_the_starts_is_said_to_be_left_out() -> None:
     opened = Market((pool(NAMES[0], 0), pool(NAMES[1], 1, slots=10)), "two.csv")
-    found = compare_over_pools(Ground.of(job(), "H100", opened), opened, POLICIES, starts=(0, 60))
+    found = compare_over_pools(PoolOptions.of(job(), "H100", opened), opened, POLICIES, starts=(0, 60))
     assert {one.pool for one in found.fixed} == {NAMES[0]}
     assert any(NAMES[1] in sentence and "stayed there" in sentence for sentence in found.assumptions)
 
 
 def test_all_rows_meet_the_same_truth_from_a_start() -> None:
     opened, truth = market(), RandomTruth(work=(0.5, 1.5), seed=4)
-    ground = Ground.of(job(work_spread=0.3), "H100", opened)
+    ground = PoolOptions.of(job(work_spread=0.3), "H100", opened)
     found = compare_over_pools(ground, opened, POLICIES, starts=STARTS, truth=truth)
     best = [one.cost_usd for one in found.runs if one.policy == OVER_POOLS]
     jobs, hours, usd, _ = ground.places

@@ -16,13 +16,13 @@ from slacktide.report.text.tables import pools_plan as report
 from slacktide.results.pools_plan import PoolsPlan
 from slacktide.results.run import OVER_POOLS
 from slacktide.simulation.plan.pool_futures import pool_futures, present
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 
 from .parts_of_pools import NAMES, job, market, pool
 
 
-def ground(slot: int = 100, **changes: int) -> Ground:
-    whole = Ground.of(job(), "H100", market(**changes))
+def ground(slot: int = 100, **changes: int) -> PoolOptions:
+    whole = PoolOptions.of(job(), "H100", market(**changes))
     now = present(whole, whole.pools, slot)
     assert now is not None
     return now
@@ -77,7 +77,7 @@ def test_a_short_past_is_modelled_pool_by_pool_and_that_is_said() -> None:
 
 def test_pools_that_are_not_recorded_now_are_left_out() -> None:
     two = Market((*market().pools[:2], pool("us-west1-c", 7, late=110)), "three.csv")
-    whole = Ground.of(job(), "H100", two)
+    whole = PoolOptions.of(job(), "H100", two)
     now = present(whole, whole.pools, 50)
     assert now is not None
     assert [one.name for one in now.pools] == list(NAMES[:2])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slacktide.backends.replay import Replay
 from slacktide.core.types import UNLIMITED_GPUS, Allocation, Job, Quote, Wish
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.lane import make_lane
+from slacktide.engine.job.job_context import make_lane
 from slacktide.journal.events import Decided, Submitted
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.base import Market, Pool
@@ -26,7 +26,7 @@ from slacktide.results.run import Run
 from slacktide.simulation import plain, roaming
 from slacktide.simulation.compare import compare, guarded
 from slacktide.simulation.plan.outlook import Begin, look_ahead
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 
 SLOTS = 60
 JOB = Job(work_gpu_hours=40, deadline_hours=12, widths=(1, 2, 4))
@@ -77,8 +77,8 @@ def test_the_guard_takes_spot_for_what_is_out_of_stock() -> None:
     assert run.on_time
 
 
-def ground(*pools: Pool, job: Job = JOB) -> Ground:
-    return Ground.of(job, "", Market(pools))
+def ground(*pools: Pool, job: Job = JOB) -> PoolOptions:
+    return PoolOptions.of(job, "", Market(pools))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from slacktide.journal.events import (
     SiteOpened,
     Submitted,
 )
-from slacktide.journal.state.fleet_track import key_of
+from slacktide.journal.state.fleet_record import key_of
 from slacktide.report import words
 from slacktide.report.text.sentences.events import sentence
 from slacktide.report.wire import values
@@ -39,7 +39,7 @@ OUTLOOKS: dict[str, Kind] = {"at-risk": "at-risk", "late-expected": "late", "lat
 """Of outlooks of a job that somebody must be told: what kind of alert each is."""
 ASKED_FOR = ("cancelled",)
 """Ends that need not be told: somebody wanted them."""
-Facts: TypeAlias = Mapping[str, Detail]
+BackendStatus: TypeAlias = Mapping[str, Detail]
 
 
 @dataclass(slots=True)
@@ -146,7 +146,12 @@ class Watch:
         level, most = crossed(before, job.cost_usd, job.max_cost_usd), job.max_cost_usd
         if level is not None and most is not None:
             text = said(words.plain(event.job, 60), level, job.cost_usd, most, "its max_cost")
-            facts: Facts = {"of": "job", "share": level, "spent_usd": job.cost_usd, "budget_usd": most}
+            facts: BackendStatus = {
+                "of": "job",
+                "share": level,
+                "spent_usd": job.cost_usd,
+                "budget_usd": most,
+            }
             yield self._job_alert(record, "budget", text, job, facts, part="job")
         if job.fleet in self.fleets:
             yield from self._fleet_paid(record, event, self.fleets[job.fleet])
@@ -159,14 +164,14 @@ class Watch:
         who = f"the fleet of {words.plain(fleet.name, 60)}"
         text = said(who, passed.share, passed.spent_usd, passed.budget_usd, "its budget")
         left = "" if passed.left_hours is None else f"; it is renewed in {words.rounded(passed.left_hours)}"
-        facts: Facts = {
+        facts: BackendStatus = {
             "of": "fleet", "fleet": fleet.name, "share": passed.share, "spent_usd": passed.spent_usd,
             "budget_usd": passed.budget_usd, "renewed_in_hours": passed.left_hours,
         }  # fmt: skip
         yield self._alert(record, "budget", text + left, facts, part="fleet")
 
     def _job_alert(
-        self, record: Record, kind: Kind, text: str, job: WatchedJob, facts: Facts, part: str = ""
+        self, record: Record, kind: Kind, text: str, job: WatchedJob, facts: BackendStatus, part: str = ""
     ) -> Alert:
         """Return an alert about a job, with what is told with every one of them."""
         always = {
@@ -177,7 +182,7 @@ class Watch:
         made = self._alert(record, kind, text, {**always, **facts}, part)
         return replace(made, job=record.event.job, owner=job.owner)
 
-    def _alert(self, record: Record, kind: Kind, text: str, facts: Facts, part: str = "") -> Alert:
+    def _alert(self, record: Record, kind: Kind, text: str, facts: BackendStatus, part: str = "") -> Alert:
         return Alert(
             id=name_of(self.journal, record, f"{kind}-{part}" if part else kind),
             kind=kind,

@@ -16,9 +16,9 @@ from slacktide.engine.bills.machine_use import machine_use
 from slacktide.engine.bills.pricing import Pricing, pricing_of, sites_of
 from slacktide.engine.bills.result import run_result, yardsticks
 from slacktide.engine.bills.site_bill import site_audit
-from slacktide.engine.job.lane import Lane
+from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import Event, Kept, Lived, Record, SiteOpened
-from slacktide.journal.state.world import Track, World
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.physics.ledger import Audit, bill
 from slacktide.results.bill import Bill
 from slacktide.results.machines.machine_use import MachineCosts
@@ -45,16 +45,16 @@ class SiteCost(NamedTuple):
     """The bill of machines that were rented; None where none ever were."""
 
 
-def billed(track: Track, world: World, lane: Lane, *, in_charge: bool) -> Bill:
+def billed(track: JobRecord, world: JournalState, lane: JobContext, *, in_charge: bool) -> Bill:
     """Draw up the bill of a job beside what others would have paid."""
     status = status_of(track, world, in_charge=in_charge)
     return dataclasses.replace(job_bill(track, lane), status=status)
 
 
 def job_cost(
-    track: Track,
-    world: World,
-    lane: Callable[[Track], Lane],
+    track: JobRecord,
+    world: JournalState,
+    lane: Callable[[JobRecord], JobContext],
     site: SiteOpened | None,
     records: Iterable[Record],
     *,
@@ -75,7 +75,7 @@ def job_cost(
         return JobCost(alone, checked, notes or (str(error),))
 
 
-def site_cost(world: World, records: Iterable[Record], *, in_charge: bool) -> SiteCost:
+def site_cost(world: JournalState, records: Iterable[Record], *, in_charge: bool) -> SiteCost:
     """Add up what every job and the machines that none used cost, and audit all stretches together."""
     told = list(records)
     own = [record.event.priced for record in told if isinstance(record.event, Kept)]
@@ -99,7 +99,7 @@ def machine_costs(told: Iterable[Record], until_utc: datetime | None = None) -> 
     return MachineCosts(bill_of_all, machine_use(records)) if bill_of_all.lines else None
 
 
-def _pricing(world: World, told: Iterable[Record]) -> dict[str, Pricing]:
+def _pricing(world: JournalState, told: Iterable[Record]) -> dict[str, Pricing]:
     sites = sites_of(told)
     return {track.job: pricing_of(track.submitted, sites.get(track.job)) for track in world.jobs.values()}
 
@@ -112,7 +112,7 @@ class RunTold(NamedTuple):
     events: tuple[Event, ...]
 
 
-def run_told(track: Track, lane: Lane, events: Iterable[Event]) -> RunTold:
+def run_told(track: JobRecord, lane: JobContext, events: Iterable[Event]) -> RunTold:
     """Return a job's run from its journal; raises InputError when nothing was run yet."""
     kept = tuple(events)
     run = run_result(kept, lane.job, lane.at(0).pool, policy_of(track))

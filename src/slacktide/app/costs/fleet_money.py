@@ -14,8 +14,8 @@ from slacktide.budget.allowance import Allowance
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.files.fleet.fleet import parse_fleet
 from slacktide.journal.events import SiteOpened
-from slacktide.journal.state.fleet_track import FleetTrack
-from slacktide.journal.state.world import Track, World
+from slacktide.journal.state.fleet_record import FleetRecord
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.report.text.sentences.events import policy_name
 
 
@@ -71,12 +71,12 @@ class FleetStatus:
     """What is kept for deadlines that were promised, should all spot be gone; None where it does not say."""
 
 
-def fleets(world: World) -> list[FleetStatus]:
+def fleets(world: JournalState) -> list[FleetStatus]:
     """Tell the money of every fleet on the present clock."""
     return [_status(track, world) for track in world.fleets.values()]
 
 
-def allowance_of(track: FleetTrack, world: World) -> Allowance | None:
+def allowance_of(track: FleetRecord, world: JournalState) -> Allowance | None:
     """Return what a fleet may spend when, on its own clock; None where its budget is not money over time."""
     found = parse_fleet(track.first.fleet, path=track.first.fleet_path).allowance
     return None if found is None else placed(found, track.origin_hours, world.site)
@@ -90,14 +90,14 @@ def placed(allowance: Allowance, origin_hours: float, site: SiteOpened | None) -
     return dataclasses.replace(allowance, start=start)
 
 
-def spent_usd_at(track: FleetTrack, allowance: Allowance | None, hours: float) -> float:
+def spent_usd_at(track: FleetRecord, allowance: Allowance | None, hours: float) -> float:
     """Return what a fleet had spent at an hour of its clock in the period of that moment."""
     since = -math.inf if allowance is None else allowance.period(hours).since_hours
     spending, origin = track.spending, track.origin_hours
     return spending.since(origin + since) - spending.since(origin + hours)
 
 
-def _status(track: FleetTrack, world: World) -> FleetStatus:
+def _status(track: FleetRecord, world: JournalState) -> FleetStatus:
     allowance = allowance_of(track, world)
     now = world.now_hours - track.origin_hours
     period = None if allowance is None else allowance.period(now)
@@ -126,13 +126,13 @@ def _status(track: FleetTrack, world: World) -> FleetStatus:
     )
 
 
-def _classes(track: FleetTrack, world: World) -> tuple[ClassStatus, ...]:
+def _classes(track: FleetRecord, world: JournalState) -> tuple[ClassStatus, ...]:
     """Count the jobs of each class, in the order in which the first of each came."""
     present = [world.jobs[job] for job in track.present]
     return tuple(_class(name, came, present) for name, came in track.of_class.items())
 
 
-def _class(name: str, came: int, present: Sequence[Track]) -> ClassStatus:
+def _class(name: str, came: int, present: Sequence[JobRecord]) -> ClassStatus:
     held = [held_by(job) for job in present if job.submitted.fleet_class == name]
     return ClassStatus(
         name=name,

@@ -14,12 +14,12 @@ from slacktide.core.errors import InputError, SlacktideError
 from slacktide.core.types import JobState
 from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
-from slacktide.engine.job.lane import Lane, lane_of, lane_on
+from slacktide.engine.job.job_context import JobContext, lane_of, lane_on
 from slacktide.engine.job.placement import placed
 from slacktide.engine.job.policy_learning import begin_learning, drop_lesson, foresee
 from slacktide.files.job import JobFile, parse_job
 from slacktide.journal.events import SubmissionRefused, Submitted
-from slacktide.journal.state.world import Track, World
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.store.env_values import Values, job_values, request_values
 from slacktide.market.base import Pool
 from slacktide.policies.decision import decision_of
@@ -36,7 +36,7 @@ class FilesRead:
         """Remember the file of a job until its lane is made."""
         self._files[job] = file
 
-    def lane(self, submitted: Submitted) -> Lane:
+    def lane(self, submitted: Submitted) -> JobContext:
         """Make the lane of a job."""
         file = self._files.pop(submitted.job, None)
         return lane_of(submitted) if file is None else lane_on(submitted, file)
@@ -77,7 +77,7 @@ class Intake:
             if job not in self._engine.world.unended:
                 self._values.drop(job_values(job))
 
-    def take(self, submission: Submission) -> Track:
+    def take(self, submission: Submission) -> JobRecord:
         """Take a job in; raises InputError or InfeasibleError when it cannot be run.
 
         Raises BackendError when the disk does not take it.
@@ -114,13 +114,13 @@ class Intake:
         return present if site is None else placed(present, file.job, pool, None, site)
 
 
-def rehearse(lane: Lane, told: Submitted) -> None:
+def rehearse(lane: JobContext, told: Submitted) -> None:
     """Let a job's policy decide once, for nothing, so that the first real decision comes at once."""
     if not told.fleet:
         decision_of(lane.policy, lane.view(told.job, JobState(), lane.start_slot, told.at_hours, ()))
 
 
-def check_alone(submission: Submission, world: World) -> None:
+def check_alone(submission: Submission, world: JournalState) -> None:
     """Raise InputError where another job is writing into the same checkpoint folder, unless that is meant."""
     file = submission.file
     folder = _checkpoint_folder(file)
@@ -142,7 +142,7 @@ def _checkpoint_folder(file: JobFile) -> str | None:
     return os.path.realpath(Path(file.path).absolute().parent / file.checkpoint_dir)
 
 
-def _checkpoint_folder_of(track: Track) -> str | None:
+def _checkpoint_folder_of(track: JobRecord) -> str | None:
     try:
         now = datetime.fromisoformat(track.submitted.submitted_utc)
         return _checkpoint_folder(parse_job(track.submitted.text, path=track.submitted.path, now=now))
@@ -150,12 +150,12 @@ def _checkpoint_folder_of(track: Track) -> str | None:
         return None
 
 
-def active_of(world: World, path: str) -> Track | None:
+def active_of(world: JournalState, path: str) -> JobRecord | None:
     """Return the job of a file that has not ended, if there is one."""
     return next((track for track in world.active if track.submitted.path == path), None)
 
 
-def free_id(world: World, name: str) -> str:
+def free_id(world: JournalState, name: str) -> str:
     """Return the job's name, with a number if an earlier job has it."""
     if name not in world.jobs:
         return name

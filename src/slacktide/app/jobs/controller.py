@@ -27,15 +27,15 @@ from slacktide.backends.base import Renter as RentingBackend
 from slacktide.core.errors import BackendError, InputError
 from slacktide.engine.clock import Clock, jumped_wall, resumed_hours, slowed_down
 from slacktide.engine.engine import STEPS_A_SLOT, Engine
-from slacktide.engine.job.diary import EngineDiary
 from slacktide.engine.job.journal_market import check_resumable, make_journal
 from slacktide.engine.job.launch_spec import secrets_of
+from slacktide.engine.job.machine_log import EngineMachineLog
 from slacktide.engine.job.policy_learning import learn_from
 from slacktide.engine.loop import POLL_S, live
 from slacktide.files.machines import read_machines_file
 from slacktide.journal.events import ClockSet, Closed, Event, JournalMade, Opened, Record
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import read_world
-from slacktide.journal.state.world import World
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import job_values
 from slacktide.journal.store.lease import Lease
@@ -206,7 +206,7 @@ class Controller:
         return self.store.read(after=after)
 
     @property
-    def world(self) -> World:
+    def world(self) -> JournalState:
         """All that the journal tells."""
         return self.engine.world
 
@@ -250,7 +250,7 @@ class Controller:
         self._lessons = frozenset(self.world.unlearned)
         self._learned_seq = self.world.seq
 
-    def _backend_name(self, world: World, *, rents: bool) -> str:
+    def _backend_name(self, world: JournalState, *, rents: bool) -> str:
         """Return the back end that jobs which have not ended run on, or the one that was named."""
         named = self._setup.backend
         if _is_in_use(world) and named not in (None, world.backend):
@@ -261,7 +261,7 @@ class Controller:
         default = RENTING_BACKEND if rents else DEFAULT_BACKEND
         return world.backend if _is_in_use(world) else named or default
 
-    def _machines_path(self, world: World) -> str:
+    def _machines_path(self, world: JournalState) -> str:
         """Return the machines file by which machines are rented already, or the one that was named."""
         named = "" if self._setup.machines is None else str(self._setup.machines.absolute())
         if world.tickets.open and world.machines and named not in ("", world.machines):
@@ -271,7 +271,7 @@ class Controller:
             )
         return named or (world.machines if _is_in_use(world) else "")
 
-    def _named_late(self, world: World) -> str:
+    def _named_late(self, world: JournalState) -> str:
         """Give a journal of before the name that its workers were given then: a digest of where it lies."""
         name = hashlib.sha256(str(self.path).encode()).hexdigest()[:16]
         self.store.append([JournalMade(at_hours=world.now_hours, id=name)])
@@ -292,17 +292,17 @@ class Controller:
             owner=self.journal_id,
             speed=self.clock.speed,
             now_hours=self.clock.hours,
-            diary=EngineDiary(lambda: self.engine),
+            diary=EngineMachineLog(lambda: self.engine),
             secrets=lambda job: secrets_of(self.engine.lane_of(job).file, self._values.of(job_values(job))),
         )
 
-    def _first_clock(self, world: World) -> Clock:
+    def _first_clock(self, world: JournalState) -> Clock:
         """Go on with the clock of jobs that have not ended, or set it anew; write down where it stands."""
         clock = self._clock_of(world)
         self.store.append([clock.anchor()])
         return clock
 
-    def _clock_of(self, world: World) -> Clock:
+    def _clock_of(self, world: JournalState) -> Clock:
         wanted = self._setup.speed
         if self._goes_on(world) and world.clock is not None:
             speed = world.clock.speed
@@ -316,7 +316,7 @@ class Controller:
         self.store.append([_clock_set(clock)])
         return clock
 
-    def _goes_on(self, world: World) -> bool:
+    def _goes_on(self, world: JournalState) -> bool:
         """Whether the clock must go on: jobs have not ended, or a fleet's money is counted on it."""
         defaults = self._setup.defaults
         counts = defaults.fleet is not None and defaults.fleet.shares_market(defaults.policy)
@@ -339,12 +339,12 @@ class Controller:
         )
 
 
-def _is_in_use(world: World) -> bool:
+def _is_in_use(world: JournalState) -> bool:
     """Say whether a journal has unfinished jobs, or machines."""
     return bool(world.active or world.tickets.open)
 
 
-def _speeds(world: World) -> tuple[float | None, ...]:
+def _speeds(world: JournalState) -> tuple[float | None, ...]:
     """Return the speeds with which a clock can go on as it did."""
     return (None,) if world.clock is None else (None, world.clock.speed)
 

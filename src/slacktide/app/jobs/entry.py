@@ -16,9 +16,9 @@ from slacktide.core.register import Spec
 from slacktide.core.types import Job
 from slacktide.engine.fleet.fleets import check_member, market_named
 from slacktide.engine.job.changed_market import check_unchanged
-from slacktide.engine.job.grounds import job_in, usable
 from slacktide.engine.job.journal_market import same_market, standing
 from slacktide.engine.job.placement import best_pool, first_slot, placed, wanted_slot, whole_spec
+from slacktide.engine.job.usable_pools import job_in, usable
 from slacktide.files.job import JobFile, read_job_file
 from slacktide.journal.events import SiteOpened, Submitted
 from slacktide.market.base import Market, Pool

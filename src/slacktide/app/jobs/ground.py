@@ -9,7 +9,7 @@ from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.policies.pools.roams import roams
 from slacktide.policies.view import Policy
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 
 OVER_POOLS = "roaming-horizon"
 """The policy for a job that names pools, where no other is asked for."""
@@ -17,7 +17,7 @@ OVER_POOLS = "roaming-horizon"
 
 def ground_for(
     job: Job, gpu: str, market: Market, policies: Sequence[Policy], pool: str | None
-) -> Ground | None:
+) -> PoolOptions | None:
     """Return where a job may be, or None for one that stays in whichever pool it is run in.
 
     It may move if its file names pools, or if a policy over pools is asked for and the market has several
@@ -27,5 +27,5 @@ def ground_for(
     if not job.pools and (pool is not None or not any(map(roams, policies))):
         return None
     here = market if pool is None else dataclasses.replace(market, pools=(market.pool(pool),))
-    ground = Ground.of(job, gpu, here)
+    ground = PoolOptions.of(job, gpu, here)
     return ground if job.pools or len(ground.pools) > 1 else None

@@ -20,8 +20,8 @@ from slacktide.core.errors import (
     shown,
 )
 from slacktide.journal.events import CancellationAsked, PreemptionAsked, SubmissionRefused
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.requests import Answer
-from slacktide.journal.state.world import Track, World
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import Values, request_values
 
@@ -34,7 +34,7 @@ LOOK_S = 1.0
 LONGEST_KEY = 200
 """Characters of a key: enough for any name that a program makes."""
 
-Look: TypeAlias = Callable[[], World]
+Look: TypeAlias = Callable[[], JournalState]
 """Tells all that a journal tells by now."""
 
 
@@ -52,7 +52,7 @@ class WithdrawnError(SlacktideError):
     http_status = 409
 
 
-def track_of(world: World, job: str) -> Track:
+def track_of(world: JournalState, job: str) -> JobRecord:
     """Return a job of a journal; raises UnknownJobError with a guess."""
     if job not in world.jobs:
         raise UnknownJobError("a job", job, [*world.jobs, *world.requests.waiting])
@@ -73,7 +73,7 @@ def ask_cancellation(store: Store, job: str, *, look: Look | None = None) -> boo
     """Ask the controller to end a job, or withdraw a submission by its key; return whether it was withdrawn.
 
     The journal's order decides when a controller takes the submission in at the same moment: before us, and
-    the job is to be cancelled; after us, and the job is cancelled as soon as it is there (`World`).
+    the job is to be cancelled; after us, and the job is cancelled as soon as it is there (`JournalState`).
     """
     look = _looking(store, look)
     world = look()
@@ -95,7 +95,7 @@ def ask_cancellation(store: Store, job: str, *, look: Look | None = None) -> boo
     return not taken_in
 
 
-def _ask_cancellation(store: Store, track: Track, world: World) -> None:
+def _ask_cancellation(store: Store, track: JobRecord, world: JournalState) -> None:
     store.append([CancellationAsked(job=track.job, at_hours=world.now_hours, actor="user")])
 
 
@@ -173,7 +173,7 @@ def refusal(answer: Answer) -> SlacktideError:
     return kinds.get(answer.exit_code, SlacktideError)(answer.why)
 
 
-def _asked_of(world: World, job: str) -> Track:
+def _asked_of(world: JournalState, job: str) -> JobRecord:
     track = track_of(world, job)
     if not track.active:
         raise InputError(f"job {job!r} must not have ended, but it has ended: {track.status}")

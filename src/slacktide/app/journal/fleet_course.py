@@ -9,8 +9,8 @@ from typing import NamedTuple
 from slacktide.app.costs.fleet_money import allowance_of, spent_usd_at
 from slacktide.app.journal.course import MOST_POINTS
 from slacktide.journal.events import ClockSet, Record, Remembered
-from slacktide.journal.state.fleet_track import FleetTrack
-from slacktide.journal.state.world import World
+from slacktide.journal.state.fleet_record import FleetRecord
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.base import Store
 
 
@@ -63,7 +63,7 @@ class FleetCourses:
             del moments[-2::-2]  # the newest stays
 
 
-def drawn(track: FleetTrack, world: World, moments: Iterable[Moment]) -> list[FleetPoint]:
+def drawn(track: FleetRecord, world: JournalState, moments: Iterable[Moment]) -> list[FleetPoint]:
     """Put what was spent beside what an allocator said, on the clock of its fleet."""
     allowance = allowance_of(track, world)
     return [

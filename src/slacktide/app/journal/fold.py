@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 
 from slacktide.journal.events import Record
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import known
-from slacktide.journal.state.world import World
 from slacktide.journal.store.base import Store
 
 
@@ -21,10 +21,10 @@ class Fold:
     def __init__(self, store: Store, hear: Callable[[Record], None] = lambda record: None) -> None:
         """Name the journal, and who is to hear of every event that is read, once and in order."""
         self._store, self._hear = store, hear
-        self._world: World | None = None
+        self._world: JournalState | None = None
         self.lock = threading.RLock()
 
-    def __call__(self) -> World:
+    def __call__(self) -> JournalState:
         """Return all that the journal tells by now."""
         with self.lock:
             if self._world is None:

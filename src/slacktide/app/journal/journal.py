@@ -20,13 +20,13 @@ from slacktide.app.journal.logs import LogLine, Printed
 from slacktide.backends.base import Place, backends
 from slacktide.core.errors import InputError
 from slacktide.engine.bills.pricing import sites_of
+from slacktide.engine.job.job_context import JobContext, lane_of
 from slacktide.engine.job.journal_market import make_journal
-from slacktide.engine.job.lane import Lane, lane_of
 from slacktide.journal.events import Record, SubmissionAsked, Submitted
-from slacktide.journal.state.world import Track, World
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.store.base import Store
+from slacktide.journal.store.default_paths import journal_path as own_journal
 from slacktide.journal.store.env_values import FOLDER, Values
-from slacktide.journal.store.home import journal_path as own_journal
 from slacktide.journal.store.lease import is_held
 from slacktide.journal.store.real_path import RUNS, real_path
 from slacktide.journal.store.sqlite import SqliteStore
@@ -53,8 +53,8 @@ class Journal:
         store: Store,
         path: Path | None = None,
         *,
-        world: Callable[[], World] | None = None,
-        lane: Callable[[Track], Lane] | None = None,
+        world: Callable[[], JournalState] | None = None,
+        lane: Callable[[JobRecord], JobContext] | None = None,
     ) -> None:
         """Look at a journal through its store; `path` is where it lies, if anywhere.
 
@@ -202,7 +202,7 @@ class Journal:
         track = requests.track_of(self._world(), job)
         return run_told(track, self._lane(track), (record.event for record in self.store.read(job=job)))
 
-    def _now(self) -> tuple[World, bool]:
+    def _now(self) -> tuple[JournalState, bool]:
         """Return all that the journal tells, and whether a controller is in charge."""
         before, world = self.in_charge, self._world()
         return world, before or self.in_charge  # one may have come or gone while the journal was read

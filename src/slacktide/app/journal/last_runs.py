@@ -15,8 +15,8 @@ from slacktide.core.types import Job
 from slacktide.engine.bills.bill import measured_pace
 from slacktide.files.job import parse_job
 from slacktide.journal.events import Ended, PaceRevised, Record
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.snapshots import read_world
-from slacktide.journal.state.world import Track, World
 from slacktide.journal.store.real_path import real_path
 from slacktide.physics.pace import is_measured, mean_factor, whole_work
 from slacktide.results.last_runs import LastRun, LastRuns, WidthMeasured
@@ -46,7 +46,7 @@ def last_runs(journal: Path, name: str) -> LastRuns | None:
     return LastRuns(len(found), sum(works) / len(works), _last(*found[-1], records))
 
 
-def _measured(world: World, name: str) -> list[tuple[Track, Job]]:
+def _measured(world: JournalState, name: str) -> list[tuple[JobRecord, Job]]:
     """Return the last runs of this name that succeeded and were measured, oldest first, with their jobs."""
     alike = re.compile(rf"{re.escape(name)}(-[0-9]+)?")
     alike_jobs = world.jobs.walk([job for job in world.jobs if alike.fullmatch(job)])
@@ -56,13 +56,13 @@ def _measured(world: World, name: str) -> list[tuple[Track, Job]]:
     return [(track, job) for track, job in read if job is not None and job.name == name]
 
 
-def _was_measured(track: Track) -> bool:
+def _was_measured(track: JobRecord) -> bool:
     """Whether a run was done by real workers that reported: a dry run takes the file's word for it."""
     done, pace = track.ended is not None and track.ended.status == "succeeded", measured_pace(track)
     return done and track.held_attempt > 0 and pace is not None and is_measured(pace)
 
 
-def _file_of(track: Track) -> Job | None:
+def _file_of(track: JobRecord) -> Job | None:
     """Return the job as its file said it; None where the file cannot be read as it could then."""
     told = track.submitted
     try:
@@ -71,7 +71,7 @@ def _file_of(track: Track) -> Job | None:
         return None
 
 
-def _last(track: Track, job: Job, records: Iterable[Record]) -> LastRun:
+def _last(track: JobRecord, job: Job, records: Iterable[Record]) -> LastRun:
     hours: dict[int, float] = defaultdict(float)
     ended, pace = datetime.fromtimestamp(0, UTC), track.pace
     assert pace is not None

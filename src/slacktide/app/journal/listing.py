@@ -11,7 +11,7 @@ from slacktide.core.errors import SlacktideError
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.files.job import parse_job
 from slacktide.journal.events import Submitted
-from slacktide.journal.state.world import NOTHING, Holding, Track, World
+from slacktide.journal.state.journal_state import NOTHING, Holding, JobRecord, JournalState
 from slacktide.report.text.sentences.events import policy_name
 from slacktide.results.status import JobStatus
 
@@ -25,7 +25,7 @@ BLOCKED = "blocked"
 """The state of a job that something keeps from going on."""
 
 
-def listed(track: Track, world: World, *, in_charge: bool) -> JobStatus:
+def listed(track: JobRecord, world: JournalState, *, in_charge: bool) -> JobStatus:
     """Say where a job stands, as of the journal's last event; `in_charge`: a controller is there just now."""
     held = held_by(track)
     work_gpu_hours, deadline_hours = task_of(track)
@@ -52,14 +52,14 @@ def listed(track: Track, world: World, *, in_charge: bool) -> JobStatus:
     )
 
 
-def held_by(track: Track) -> Holding:
+def held_by(track: JobRecord) -> Holding:
     """Return what a job really holds; in a dry run, what was ordered for it."""
     if track.order is None:
         return NOTHING
     return track.held or Holding(track.order.spot_gpus, track.order.on_demand_gpus)
 
 
-def status_of(track: Track, world: World, *, in_charge: bool) -> str:
+def status_of(track: JobRecord, world: JournalState, *, in_charge: bool) -> str:
     """Return a job's state in the words users see.
 
     `released` when it was let go in order, `unattended` when its controller is gone without a word: nobody
@@ -74,19 +74,19 @@ def status_of(track: Track, world: World, *, in_charge: bool) -> str:
     return BLOCKED if track.blocked and not held_by(track).gpus else track.status
 
 
-def policy_of(track: Track) -> str:
+def policy_of(track: JobRecord) -> str:
     """Return the policy of a job as users write it."""
     return policy_name(track.submitted.policy)
 
 
-def health_of(track: Track, now_hours: float, deadline_hours: float) -> str:
+def health_of(track: JobRecord, now_hours: float, deadline_hours: float) -> str:
     """Return the outlook of a job: as it was last told, but late once its deadline has passed."""
     done = track.ended is not None and track.ended.status == "succeeded"
     late = elapsed_hours(track, now_hours) > deadline_hours + TIME_TOLERANCE_HOURS
     return "late" if late and not done else track.health
 
 
-def elapsed_hours(track: Track, now_hours: float) -> float:
+def elapsed_hours(track: JobRecord, now_hours: float) -> float:
     """Return how long a job has been under way, or was."""
     end = now_hours if track.ended is None else track.ended.at_hours
     return max(0.0, end - track.began_hours)
@@ -121,7 +121,7 @@ def _written(text: str, path: str) -> _Written:
     return _Written(file.owner, file.fleet_class or "")
 
 
-def task_of(track: Track) -> tuple[float, float]:
+def task_of(track: JobRecord) -> tuple[float, float]:
     """Return the GPU-hours of work of a job and its deadline; its market need not be there any more."""
     told = track.submitted
     if told.work_gpu_hours > 0:

@@ -7,8 +7,8 @@ from slacktide.app.journal.listing import elapsed_hours, health_of, held_by, pol
 from slacktide.core.types import Job, Quote
 from slacktide.engine.bills.bill import as_measured, on_demand_alone
 from slacktide.engine.job.account import Account
-from slacktide.engine.job.lane import Lane
-from slacktide.journal.state.world import Track
+from slacktide.engine.job.job_context import JobContext
+from slacktide.journal.state.journal_state import JobRecord
 from slacktide.physics.ledger import added
 from slacktide.report.live.rows import Standing
 
@@ -59,7 +59,7 @@ class Standings:
             move_usd=bill.move_usd,
         )
 
-    def _whole_usd(self, job: str, lane: Lane, measured: Job) -> float | None:
+    def _whole_usd(self, job: str, lane: JobContext, measured: Job) -> float | None:
         """Return what the whole work would cost on demand, worked out anew when its pace is revised."""
         known = self._alone.get(job)
         if known is None or known[0] != measured:
@@ -86,16 +86,16 @@ def _projected(
     return max(soonest, job.deadline_hours), cost_usd + alone_usd * (1 - share)
 
 
-def _is_estimate(track: Track, one: Account) -> bool:
+def _is_estimate(track: JobRecord, one: Account) -> bool:
     """Whether real workers never reported how much is done; in a dry run nobody does."""
     return one.priced.stretch.estimated and track.held is not None
 
 
-def _shown_until(track: Track, now_hours: float) -> float:
+def _shown_until(track: JobRecord, now_hours: float) -> float:
     return track.began_hours + elapsed_hours(track, now_hours)
 
 
-def _quotes(lane: Lane, slot: int) -> list[Quote]:
+def _quotes(lane: JobContext, slot: int) -> list[Quote]:
     """Return what the market offered in the last slots, the present one last, also before the job began."""
     first = max(0, slot - SHOWN_SLOTS + 1)
     return [lane.quote(each) for each in range(first, slot + 1)]

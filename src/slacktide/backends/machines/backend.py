@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slacktide.backends.base import Facts, Room
+from slacktide.backends.base import BackendStatus, Room
 from slacktide.backends.machines.keeping import Keeping
 from slacktide.backends.machines.link.link import Host, Link
 from slacktide.backends.machines.workers import MEET_S, MachineWorkers
@@ -93,7 +93,7 @@ class MachineBackend(WorkerBackend):
         WorkerBackend.sweep(self, orders)
         self._swept |= {order.job: order for order in orders if not order.ending}
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         """Keep as many machines as the orders need, and look as any back end of workers does."""
         gone = self._keep(self._renting) if self._renting is not None else []
         self.machine_workers.peers.gone = [*gone, *self.ended_hosts()]

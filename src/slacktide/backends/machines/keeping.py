@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from slacktide.core.errors import BackendError
-from slacktide.journal.state.tickets import Diary, Fact, MachineKind, Tickets
+from slacktide.journal.state.tickets import Fact, MachineKind, MachineLog, Tickets
 from slacktide.providers.keeper import Keeper
 from slacktide.providers.renting import Renting
 from slacktide.providers.rules import Stock, Use
@@ -60,7 +60,7 @@ class Keeping:
     """Steps a keeper again and again; all calls come from the thread that owns the journal."""
 
     def __init__(
-        self, renting: Renting, diary: Diary, now_hours: Callable[[], float],
+        self, renting: Renting, diary: MachineLog, now_hours: Callable[[], float],
         now: Callable[[], float] = time.monotonic, *, waits: bool = False,
     ) -> None:  # fmt: skip
         """Keep by a diary; with `waits` a poll returns when the keeper can go no further without the next."""

@@ -15,7 +15,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from slacktide.backends.base import Facts, Failure, LaunchSpec, Log, Place, Progress
+from slacktide.backends.base import BackendStatus, Failure, LaunchSpec, Log, Place, Progress
 from slacktide.backends.workers.launch import Kind, Launch
 from slacktide.backends.workers.observation import STRAY_GRACE_S, Observation
 from slacktide.core import machine_clock as boot
@@ -98,7 +98,7 @@ class WorkerBackend(ABC):
             kinds = (*repeat(ON_DEMAND, order.on_demand_gpus), *repeat(SPOT, order.spot_gpus))
         self.hold_workers(order, kinds, self.seconds() + order.delay_s)
 
-    def look(self, jobs: Sequence[str]) -> Mapping[str, Facts]:
+    def look(self, jobs: Sequence[str]) -> Mapping[str, BackendStatus]:
         """Move starts, stops and kills on, end what is held for too long, and read what workers reported."""
         for order in self._orders.values():
             if self.place.now_hours() >= order.until_hours:
@@ -156,11 +156,11 @@ class WorkerBackend(ABC):
             secrets={name: values[name] for name in launch.secrets},
         )
 
-    def _facts(self, job: str, seen: Observation) -> Facts:
+    def _facts(self, job: str, seen: Observation) -> BackendStatus:
         order = self._orders.get(job)
         here = order is not None and seen.attempt == order.attempt
         wanted = 0 if order is None or order.ending else order.gpus
-        return Facts(
+        return BackendStatus(
             attempt=seen.attempt,
             pool=None if order is None else order.pool,
             spot_gpus=seen.spot_gpus,

@@ -19,7 +19,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import Moves
 from slacktide.physics import physics
 from slacktide.simulation.fleet.scene import ANY_GPU, FleetScene, Member
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 
 SLOTS = 80
 """How long a market is."""
@@ -96,7 +96,7 @@ def soonest_hours(job: Job, work_gpu_hours: float, gpu: str, market: Market) -> 
     """Return how long a job of this work takes at the least, in the best of its pools."""
     size = work_gpu_hours / job.work_gpu_hours
     found = math.inf
-    for one in Ground.of(job, gpu, market).places.jobs:
+    for one in PoolOptions.of(job, gpu, market).places.jobs:
         terms = physics.terms(one)
         whole = physics.on_demand_finish(terms, JobState(), 0.0, terms.fastest)
         found = min(found, one.restart_hours + size * (whole - one.restart_hours))

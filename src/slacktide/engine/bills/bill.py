@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 
 from slacktide.core.errors import SlacktideError
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, Quote
-from slacktide.engine.job.lane import Lane
+from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import Lived, Record
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.journal_state import JobRecord
 from slacktide.market.pools.places import Place, job_at
 from slacktide.physics import ledger
 from slacktide.physics.ledger import Audit, Priced
@@ -29,7 +29,7 @@ AS_SAID = 1e-9
 """A pace whose logarithm is nearer to 0 than this is that of the file."""
 
 
-def bill(track: Track, lane: Lane) -> Bill:
+def bill(track: JobRecord, lane: JobContext) -> Bill:
     """Draw up the bill of a job, ended or not, beside what others would have paid."""
     job = as_measured(track, lane.job)
     alone = on_demand_alone(lane, job)
@@ -42,7 +42,7 @@ def bill(track: Track, lane: Lane) -> Bill:
     )
 
 
-def own_bill(track: Track, job: Job) -> Bill:
+def own_bill(track: JobRecord, job: Job) -> Bill:
     """Draw up the bill of a job by itself: its market need not be there any more."""
     finish = math.inf if track.ended is None else track.ended.finish_hours
     return Bill(
@@ -72,18 +72,18 @@ def own_bill(track: Track, job: Job) -> Bill:
     )
 
 
-def measured_pace(track: Track) -> Pace | None:
+def measured_pace(track: JobRecord) -> Pace | None:
     """Return the pace that a job was measured to have; None where it reported nothing."""
     pace = track.pace
     return None if pace is None or track.estimated or not 0.0 < pace.hours < math.inf else pace
 
 
-def _measured_work(track: Track, job: Job) -> float | None:
+def _measured_work(track: JobRecord, job: Job) -> float | None:
     pace = measured_pace(track)
     return None if pace is None else whole_work(pace, job.work_gpu_hours)
 
 
-def as_measured(track: Track, job: Job) -> Job:
+def as_measured(track: JobRecord, job: Job) -> Job:
     """Return a job as fast as it was measured to be, for others to be compared with; else as its file says.
 
     Its work stays as said, for progress is told in shares of that; its speedups are what was measured.
@@ -98,7 +98,7 @@ def as_measured(track: Track, job: Job) -> Job:
     return dataclasses.replace(paced, restart_hours=restart, shrink_hours=shrink)
 
 
-def on_demand_alone(lane: Lane, job: Job) -> Run | None:
+def on_demand_alone(lane: JobContext, job: Job) -> Run | None:
     """Return how the whole work would have gone all on demand; None when the market does not reach that far.
 
     `job` is the lane's as it was measured to be.
@@ -117,7 +117,7 @@ def on_demand_alone(lane: Lane, job: Job) -> Run | None:
         return None
 
 
-def _cheapest_alone(lane: Lane, job: Job) -> Run:
+def _cheapest_alone(lane: JobContext, job: Job) -> Run:
     """Return how the work would have gone all on demand in the pool where that is cheapest."""
     return min(
         (
@@ -128,7 +128,7 @@ def _cheapest_alone(lane: Lane, job: Job) -> Run:
     )
 
 
-def _everywhere(lane: Lane, job: Job) -> list[tuple[Job, Lane]]:
+def _everywhere(lane: JobContext, job: Job) -> list[tuple[Job, JobContext]]:
     """Return a job as it was measured to be in each pool that it may use."""
     assert lane.ground is not None
     found = []
@@ -139,7 +139,7 @@ def _everywhere(lane: Lane, job: Job) -> list[tuple[Job, Lane]]:
     return found
 
 
-def _clairvoyant_over_pools(lane: Lane, job: Job) -> Schedule | None:
+def _clairvoyant_over_pools(lane: JobContext, job: Job) -> Schedule | None:
     """Return what one who knew all pools would have done; None where that cannot be said."""
     assert lane.ground is not None
     if math.isinf(job.deadline_hours):
@@ -153,7 +153,7 @@ def _clairvoyant_over_pools(lane: Lane, job: Job) -> Schedule | None:
     return found if math.isfinite(found.cost_usd) else None
 
 
-def _clairvoyant(lane: Lane, job: Job) -> Plan | None:
+def _clairvoyant(lane: JobContext, job: Job) -> Plan | None:
     if math.isinf(job.deadline_hours):
         return None
     try:
@@ -162,14 +162,14 @@ def _clairvoyant(lane: Lane, job: Job) -> Plan | None:
         return None
 
 
-def audit(track: Track, lane: Lane, records: Iterable[Record]) -> Audit:
+def audit(track: JobRecord, lane: JobContext, records: Iterable[Record]) -> Audit:
     """Price every stretch of a job again at its market's quotes, or for a feed at the journal's."""
     # A row of a feed may come after its slot was decided about, so the journal's quote counts there.
     return audit_at(track, lane.tariff, lane.quote_at if lane.feed is None else None, records)
 
 
 def audit_at(
-    track: Track, tariff: Tariff, quote: Callable[[str, int], Quote] | None, records: Iterable[Record]
+    track: JobRecord, tariff: Tariff, quote: Callable[[str, int], Quote] | None, records: Iterable[Record]
 ) -> Audit:
     """Price every stretch of a job again, and see that they join without gap or overlap.
 

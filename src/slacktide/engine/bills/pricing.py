@@ -10,8 +10,8 @@ from typing import NamedTuple
 from slacktide.core.errors import SlacktideError
 from slacktide.core.types import Job, Quote
 from slacktide.engine.job.changed_market import was_changed
-from slacktide.engine.job.grounds import quote_in
-from slacktide.engine.job.lane import market_of
+from slacktide.engine.job.job_context import market_of
+from slacktide.engine.job.usable_pools import quote_in
 from slacktide.files.job import parse_job
 from slacktide.journal.events import ClockSet, Record, SiteOpened, Submitted
 from slacktide.market.base import Market

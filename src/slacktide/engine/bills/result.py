@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from slacktide.core.errors import InputError, SlacktideError
 from slacktide.core.types import Job, Reason
 from slacktide.engine.bills.bill import on_demand_alone
-from slacktide.engine.job.lane import Lane
+from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import Decided, Ended, Event, Lived, Preempted, Restarted, Submitted
 from slacktide.market.base import Pool
 from slacktide.physics.ledger import Priced
@@ -43,7 +43,7 @@ def run_result(events: Iterable[Event], job: Job, pool: Pool, policy: str) -> Ru
     return result
 
 
-def yardsticks(lane: Lane, job: Job) -> list[RunResult]:
+def yardsticks(lane: JobContext, job: Job) -> list[RunResult]:
     """Return how on demand alone and the clairvoyant would have gone, as far as the market reaches.
 
     `job` is the lane's as it was measured to be.
@@ -56,7 +56,7 @@ def yardsticks(lane: Lane, job: Job) -> list[RunResult]:
     return [result_of(run, lane.job, lane.at(0).pool) for run in named]
 
 
-def _clairvoyant(lane: Lane, job: Job) -> Run | None:
+def _clairvoyant(lane: JobContext, job: Job) -> Run | None:
     if math.isinf(job.deadline_hours) or lane.ground is not None:  # the bill has the one over pools
         return None
     try:

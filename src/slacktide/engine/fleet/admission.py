@@ -12,10 +12,10 @@ from slacktide.core.types import Refusal
 from slacktide.core.units import format_count, format_duration, format_usd
 from slacktide.engine.event_builders import lived
 from slacktide.engine.fleet.site import site_view
-from slacktide.engine.views import Ask
+from slacktide.engine.pending_decisions import PendingDecision
 from slacktide.journal.events import Submitted
-from slacktide.journal.state.fleet_track import FleetTrack, key_of
-from slacktide.journal.state.world import Begun, Track
+from slacktide.journal.state.fleet_record import FleetRecord, key_of
+from slacktide.journal.state.journal_state import Begun, JobRecord
 from slacktide.physics import physics
 
 if TYPE_CHECKING:
@@ -49,15 +49,15 @@ def sentence(refusal: Refusal) -> str:
     return f"{refusal.why}; it could be promised with {' or '.join(nearest)}" if nearest else refusal.why
 
 
-def _fleet_of(engine: Engine, told: Submitted) -> FleetTrack:
+def _fleet_of(engine: Engine, told: Submitted) -> FleetRecord:
     """Return the fleet of a job, as the journal tells it or as it would begin with this job."""
     key, hours = key_of(told), told.at_hours
-    return engine.world.fleets.get(key) or FleetTrack(
+    return engine.world.fleets.get(key) or FleetRecord(
         key, told, hours, memory_seq=engine.world.seq, accounted_hours=hours
     )
 
 
-def _present(engine: Engine, fleet: FleetTrack, spot: Spot, now_hours: float) -> Iterator[Ask]:
+def _present(engine: Engine, fleet: FleetRecord, spot: Spot, now_hours: float) -> Iterator[PendingDecision]:
     """Yield where the jobs of a fleet stand; spot that a new slot takes is already gone."""
     for track in (engine.world.jobs[name] for name in fleet.present):
         one = engine.account(track, now_hours)
@@ -68,17 +68,17 @@ def _present(engine: Engine, fleet: FleetTrack, spot: Spot, now_hours: float) ->
             continue
         left = physics.lose(engine.lane(track).terms, one.state, spot.held(track.job))
         begun = track.begun._replace(from_hours=one.to_hours)
-        yield Ask(track, left, begun, (lived(track, one),), inside=True)
+        yield PendingDecision(track, left, begun, (lived(track, one),), inside=True)
 
 
-def _coming(engine: Engine, fleet: FleetTrack, told: Submitted) -> Ask:
-    track = Track.of(told)
+def _coming(engine: Engine, fleet: FleetRecord, told: Submitted) -> PendingDecision:
+    track = JobRecord.of(told)
     track.fleet, track.number = fleet.key, fleet.came
     track.number_of_class = fleet.of_class.get(told.fleet_class, 0)
     return _waiting(engine, track, told.at_hours)
 
 
-def _waiting(engine: Engine, track: Track, now_hours: float) -> Ask:
+def _waiting(engine: Engine, track: JobRecord, now_hours: float) -> PendingDecision:
     lane = engine.lane(track)
     slot = lane.slot(now_hours)
-    return Ask(track, track.state, Begun(slot, now_hours, lane.quote(slot)))
+    return PendingDecision(track, track.state, Begun(slot, now_hours, lane.quote(slot)))

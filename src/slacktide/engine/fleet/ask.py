@@ -23,12 +23,12 @@ from slacktide.budget.cluster import Cluster, granted
 from slacktide.core.types import Allocation, Reason
 from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.fleet.machines import sized
-from slacktide.engine.grant import settle
+from slacktide.engine.fulfil import fulfil
 from slacktide.engine.job.blocked_jobs import said
-from slacktide.engine.views import Ask, Shown, columns, whole
+from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole
 from slacktide.journal.events import ClusterSized, Event, Remembered
-from slacktide.journal.state.fleet_track import FleetTrack
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.fleet_record import FleetRecord
+from slacktide.journal.state.journal_state import JobRecord
 from slacktide.policies.view import stays_in
 
 if TYPE_CHECKING:
@@ -38,7 +38,12 @@ UNLIMITED_GPUS = 1 << 30
 
 
 def ask_fleet(
-    engine: Engine, track: FleetTrack, run: FleetRun, asks: list[Ask], cluster: Cluster, now_hours: float
+    engine: Engine,
+    track: FleetRecord,
+    run: FleetRun,
+    asks: list[PendingDecision],
+    cluster: Cluster,
+    now_hours: float,
 ) -> None:
     """Ask about all jobs of a fleet and do what is decided; `cluster` is its machines as they are now."""
     asks.sort(key=lambda ask: ask.track.number)
@@ -49,11 +54,11 @@ def ask_fleet(
     gpus = cluster.ready * cluster.node_gpus - _being_let_go(engine, track, now_hours)
     widths = _granted(asks, wanted, gpus if run.owns_machines else UNLIMITED_GPUS)
     events: list[Event] = [*remembered(track, run, now_hours), *asked]
-    acts: list[tuple[Track, int | None]] = []
+    acts: list[tuple[JobRecord, int | None]] = []
     for ask, wish, width in zip(asks, wanted, widths, strict=True):
         if ask.inside and (wish.spot_gpus, width) == (ask.state.spot_gpus, ask.state.on_demand_gpus):
             continue
-        settled = settle(engine, ask, wish._replace(on_demand_gpus=width))
+        settled = fulfil(engine, ask, wish._replace(on_demand_gpus=width))
         events += [*(ask.before if ask.inside else ()), *settled]
         acts.append((ask.track, ask.taken))
     engine.act(events, acts)
@@ -61,7 +66,12 @@ def ask_fleet(
 
 
 def _carefully(
-    engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], cluster: Cluster, now_hours: float
+    engine: Engine,
+    track: FleetRecord,
+    run: FleetRun,
+    asks: Sequence[PendingDecision],
+    cluster: Cluster,
+    now_hours: float,
 ) -> tuple[list[Allocation], list[ClusterSized]]:
     """Return what each job is to have; where the allocator fails, its jobs keep what they hold."""
     try:
@@ -76,7 +86,12 @@ def _carefully(
 
 
 def _decided(
-    engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], cluster: Cluster, now_hours: float
+    engine: Engine,
+    track: FleetRecord,
+    run: FleetRun,
+    asks: Sequence[PendingDecision],
+    cluster: Cluster,
+    now_hours: float,
 ) -> tuple[list[Allocation], list[ClusterSized]]:
     """Return what each job is to have, and the size of the cluster where that changes."""
     allocator, shown = run.allocator, _Showing(engine, track, run, asks, cluster, now_hours)
@@ -96,7 +111,7 @@ def _decided(
 
 
 def _sized(
-    track: FleetTrack, run: FleetRun, cluster: Cluster, nodes: int, now_hours: float
+    track: FleetRecord, run: FleetRun, cluster: Cluster, nodes: int, now_hours: float
 ) -> list[ClusterSized]:
     """Ask for this many nodes; the cluster is then as it will be."""
     if not run.owns_machines:
@@ -111,9 +126,9 @@ class _Showing:
     """A fleet as its allocator is shown it."""
 
     engine: Engine
-    track: FleetTrack
+    track: FleetRecord
     run: FleetRun
-    asks: Sequence[Ask]
+    asks: Sequence[PendingDecision]
     cluster: Cluster
     now_hours: float
 
@@ -145,25 +160,25 @@ class _Showing:
         )
 
 
-def _phase(engine: Engine, run: FleetRun, ask: Ask) -> int:
+def _phase(engine: Engine, run: FleetRun, ask: PendingDecision) -> int:
     return run.phase(ask.track, ask.state.progress_gpu_hours, engine.lane(ask.track).terms)
 
 
-def _open_gpu_hours(ask: Ask) -> float:
+def _open_gpu_hours(ask: PendingDecision) -> float:
     """Return what a job has been rented in a stretch that is not written yet."""
     if not ask.inside or ask.track.begun is None or ask.track.order is None:
         return 0.0
     return ask.track.order.gpus * max(0.0, ask.begun.from_hours - ask.track.begun.from_hours)
 
 
-def _being_let_go(engine: Engine, track: FleetTrack, now_hours: float) -> int:
+def _being_let_go(engine: Engine, track: FleetRecord, now_hours: float) -> int:
     """Return the GPUs that are in use by workers on their way out, or that went only after this moment."""
     jobs = (engine.world.jobs[name] for name in track.present)
     leaving = [job.order.on_demand_gpus for job in jobs if job.ending is not None and job.order is not None]
     return sum(leaving) + track.held_after(now_hours)
 
 
-def _wishes(decision: Decision, run: FleetRun, asks: Sequence[Ask]) -> list[Allocation]:
+def _wishes(decision: Decision, run: FleetRun, asks: Sequence[PendingDecision]) -> list[Allocation]:
     """Return what is wanted for each job; one that is not named keeps what it holds."""
     if not isinstance(decision, Wanted):
         return [decision.get(ask.track.job, _as_it_is(ask)) for ask in asks]
@@ -174,17 +189,17 @@ def _wishes(decision: Decision, run: FleetRun, asks: Sequence[Ask]) -> list[Allo
     return [Allocation(*pair, reason=reason) for pair in zip(spot.tolist(), on_demand, strict=True)]
 
 
-def _as_it_is(ask: Ask) -> Allocation:
+def _as_it_is(ask: PendingDecision) -> Allocation:
     return Allocation(ask.state.spot_gpus, ask.state.on_demand_gpus, reason=Reason("as-it-is"))
 
 
-def _granted(asks: Sequence[Ask], wanted: Sequence[Allocation], gpus: int) -> list[int]:
+def _granted(asks: Sequence[PendingDecision], wanted: Sequence[Allocation], gpus: int) -> list[int]:
     held = whole([ask.state.on_demand_gpus for ask in asks])
     found: list[int] = granted(held, whole([wish.on_demand_gpus for wish in wanted]), gpus).tolist()
     return found
 
 
-def remembered(track: FleetTrack, run: FleetRun, now_hours: float) -> list[Remembered]:
+def remembered(track: FleetRecord, run: FleetRun, now_hours: float) -> list[Remembered]:
     """Let an allocator that can write down what it knows do so; on a market, say when it was asked."""
     allocator = run.allocator
     if not isinstance(allocator, Remembering):

@@ -42,8 +42,8 @@ from slacktide.engine.fleet.market import FleetMarket, fleet_market
 from slacktide.files.fleet.fleet import FleetFile, parse_fleet
 from slacktide.files.job import parse_job
 from slacktide.journal.events import ClockSet, Ended, Lived, Record, Submitted
-from slacktide.journal.state.fleet_track import FleetTrack, key_of
-from slacktide.journal.state.world import Track, World
+from slacktide.journal.state.fleet_record import FleetRecord, key_of
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.store.base import Store
 from slacktide.physics import physics
 
@@ -86,7 +86,7 @@ class FleetRun:
             self._tables = KindTables(self.market.names)
         return self._tables
 
-    def renewed_hours(self, track: FleetTrack, now_hours: float) -> float:
+    def renewed_hours(self, track: FleetRecord, now_hours: float) -> float:
         """Return when money was last renewed, on the market's clock; never where it is all the time."""
         if self.allowance.renewal == "rolling":
             return -np.inf
@@ -111,12 +111,12 @@ class FleetRun:
         """Whether the allocator is shown how much work jobs have."""
         return needs_sizes(self.allocator)
 
-    def kind(self, track: Track) -> int:
+    def kind(self, track: JobRecord) -> int:
         """Return which of the classes a job is of; on a market it may be of none, which comes after them."""
         named = class_of(track.submitted)
         return self.classes[named] if self.market is None else self.classes.get(named, len(self.classes))
 
-    def phase(self, track: Track, progress_gpu_hours: float, terms: physics.Terms) -> int:
+    def phase(self, track: JobRecord, progress_gpu_hours: float, terms: physics.Terms) -> int:
         """Return the phase that a job is in; where it has not the phases of its class, by its share done."""
         if self.fleet is None or self.market is not None:
             return physics.phase_of(terms, progress_gpu_hours)
@@ -134,18 +134,18 @@ class Fleets:
     def __init__(
         self,
         store: Store,
-        world: World,
-        terms_of: Callable[[Track], physics.Terms],
+        world: JournalState,
+        terms_of: Callable[[JobRecord], physics.Terms],
         open_fleet: Callable[[Submitted], FleetRun],
     ) -> None:
         self._store, self._world, self._terms_of, self._open = store, world, terms_of, open_fleet
         self._runs: dict[str, FleetRun] = {}
 
-    def __iter__(self) -> Iterator[tuple[FleetTrack, FleetRun]]:
+    def __iter__(self) -> Iterator[tuple[FleetRecord, FleetRun]]:
         """Yield every fleet of this clock, also those without a job: they may want to be asked."""
         return ((track, self.run(track)) for track in list(self._world.fleets.values()))
 
-    def run(self, track: FleetTrack) -> FleetRun:
+    def run(self, track: FleetRecord) -> FleetRun:
         """Return a fleet as it runs, its allocator knowing all that the journal tells."""
         if track.key not in self._runs:
             run = self._runs[track.key] = self._open(track.first)
@@ -154,7 +154,7 @@ class Fleets:
                 self._tell(track, run, unknown)
         return self._runs[track.key]
 
-    def _recall(self, track: FleetTrack, run: FleetRun) -> Iterable[Record]:
+    def _recall(self, track: FleetRecord, run: FleetRun) -> Iterable[Record]:
         """Let an allocator recall what was written down last; return the records that are not in it.
 
         Where an earlier version wrote it in a form that is not read any more, these are all of its fleet.
@@ -169,12 +169,12 @@ class Fleets:
             run.asked_hours, run.asked_about = track.asked_hours, track.asked_about
         return self._store.read(after=track.memory_seq)
 
-    def shares_market(self, job: Track) -> bool:
+    def shares_market(self, job: JobRecord) -> bool:
         """Whether a job is of a fleet on a market."""
         track = self._world.fleets.get(job.fleet)
         return track is not None and self.run(track).market is not None
 
-    def quota_left(self, job: Track, spot: Spot) -> int:
+    def quota_left(self, job: JobRecord, spot: Spot) -> int:
         """Return how many on-demand GPUs the other jobs of its fleet leave to a job."""
         track = self._world.fleets.get(job.fleet)
         quota = UNLIMITED_GPUS if track is None else self.run(track).on_demand_gpus
@@ -182,7 +182,7 @@ class Fleets:
             return UNLIMITED_GPUS
         return max(0, quota - spot.on_demand_of(one for one in track.present if one != job.job))
 
-    def is_unlimited(self, job: Track) -> bool:
+    def is_unlimited(self, job: JobRecord) -> bool:
         """Whether a job is of a fleet that rents on demand as if there were any number of GPUs."""
         track = self._world.fleets.get(job.fleet)
         return track is not None and self.run(track).market is None
@@ -203,7 +203,7 @@ class Fleets:
         if isinstance(run.allocator, Learning):
             self._tell(track, run, (record,))
 
-    def _tell(self, track: FleetTrack, run: FleetRun, records: Iterable[Record]) -> None:
+    def _tell(self, track: FleetRecord, run: FleetRun, records: Iterable[Record]) -> None:
         assert isinstance(run.allocator, Learning)
         for record in records:
             if record.seq > self._world.seq:
@@ -213,7 +213,7 @@ class Fleets:
                 for fact in self._facts(track, run, job, record):
                     run.allocator.learn(fact)
 
-    def _facts(self, track: FleetTrack, run: FleetRun, job: Track, record: Record) -> Iterator[Fact]:
+    def _facts(self, track: FleetRecord, run: FleetRun, job: JobRecord, record: Record) -> Iterator[Fact]:
         """Say what an event of a job means to an allocator."""
         event, kind = record.event, run.kind(job)
         hours = event.at_hours - track.began_hours

@@ -15,10 +15,10 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.types import Job, JobState, Phase
 from slacktide.engine.fleet.pace import Speed, speed_of, with_speeds
 from slacktide.engine.job.account import has_all
-from slacktide.engine.job.lane import Lane
-from slacktide.engine.views import Ask, whole
+from slacktide.engine.job.job_context import JobContext
+from slacktide.engine.pending_decisions import PendingDecision, whole
 from slacktide.journal.events import Lived
-from slacktide.journal.state.world import Track, without_gpus
+from slacktide.journal.state.journal_state import JobRecord, without_gpus
 from slacktide.physics.pace import KNOWN, Pace, mean_restart
 from slacktide.policies.view import Places
 
@@ -38,7 +38,7 @@ class KindTables:
         self._kinds: Kinds | None = None
         self._shapes: dict[str, Hashable] = {}
 
-    def of(self, lanes: Sequence[tuple[str, Lane]]) -> tuple[Kinds, list[int]]:
+    def of(self, lanes: Sequence[tuple[str, JobContext]]) -> tuple[Kinds, list[int]]:
         """Return the tables, and which row of them each of these jobs is; a job is named with its lane."""
         self._shapes = {job: self._shapes.get(job) or _shape(lane) for job, lane in lanes}
         if len(self._rows) > len(set(self._shapes.values())) + SPARE_KINDS:
@@ -53,18 +53,18 @@ class KindTables:
             self._kinds = kinds_of(places, where, len(self._pools))
         return self._kinds, [self._rows[self._shapes[job]] for job, _ in lanes]
 
-    def where(self, lane: Lane) -> list[int]:
+    def where(self, lane: JobContext) -> list[int]:
         """Return which of the fleet's pools are those that a job may use, in the job's own order."""
         return [self._pools.index(name) for name in lane.pool_names]
 
 
-def _places(lane: Lane) -> Places:
+def _places(lane: JobContext) -> Places:
     if lane.ground is not None:
         return lane.ground.places
     return Places((lane.job,), np.zeros((1, 1)), np.zeros((1, 1)))
 
 
-def _shape(lane: Lane) -> Hashable:
+def _shape(lane: JobContext) -> Hashable:
     """Return all of a job but its work, its deadline and its worth: jobs that share it are of one kind."""
     job = lane.job
     shares = [round(part.work_gpu_hours / job.work_gpu_hours, SHARE_DIGITS) for part in job.parts]
@@ -91,7 +91,7 @@ class Standing(NamedTuple):
     spot_until_hours: float
 
 
-def standing(ask: Ask, lane: Lane, pace: Pace = KNOWN) -> Standing:
+def standing(ask: PendingDecision, lane: JobContext, pace: Pace = KNOWN) -> Standing:
     """Say what a job has at the moment of a decision; workers that are on their way count, and pause."""
     track = ask.track
     idle_hours, spot_hours = track.idle_since_hours, track.spot_until_hours
@@ -101,7 +101,7 @@ def standing(ask: Ask, lane: Lane, pace: Pace = KNOWN) -> Standing:
     return Standing(ordered(ask, lane, pace), idle_hours, spot_hours)
 
 
-def ordered(ask: Ask, lane: Lane, pace: Pace = KNOWN) -> JobState:
+def ordered(ask: PendingDecision, lane: JobContext, pace: Pace = KNOWN) -> JobState:
     """Return a job as if all that was ordered for it had come; what the market took is gone."""
     track, state = ask.track, ask.state
     order = track.order
@@ -118,8 +118,8 @@ def ordered(ask: Ask, lane: Lane, pace: Pace = KNOWN) -> JobState:
 
 
 def lives_of(
-    asks: Sequence[Ask],
-    lanes: Sequence[Lane],
+    asks: Sequence[PendingDecision],
+    lanes: Sequence[JobContext],
     paces: Sequence[Pace],
     tables: KindTables,
     origin_hours: float,
@@ -173,7 +173,7 @@ def _since(hours: Sequence[float], origin_hours: float) -> Floats:
     return since
 
 
-def _ends(lanes: Sequence[Lane], phases: int) -> Floats:
+def _ends(lanes: Sequence[JobContext], phases: int) -> Floats:
     """Return the progress at which each phase of each job is over; after the last one, all its work."""
     ends = np.empty((len(lanes), phases))
     for row, lane in zip(ends, lanes, strict=True):
@@ -202,31 +202,31 @@ def is_hard(job: Job) -> bool:
     return job.deadline_hours < math.inf and _worthless_hours(job) <= job.deadline_hours
 
 
-def _weight(lane: Lane, template: Template | None) -> float:
+def _weight(lane: JobContext, template: Template | None) -> float:
     """Return how much an hour of a job's waiting counts."""
     if lane.file is not None and lane.file.priority is not None:
         return lane.file.priority
     return 1.0 if template is None else template.weight
 
 
-def _patience_hours(lane: Lane, template: Template | None) -> float:
+def _patience_hours(lane: JobContext, template: Template | None) -> float:
     """Return how long a job may wait before it rents on demand; not a number: as the allocator thinks."""
     if lane.file is not None and lane.file.patience_hours is not None:
         return lane.file.patience_hours
     return math.nan if template is None else template.patience_hours
 
 
-def kept_in(ask: Ask, lane: Lane, pool: str) -> tuple[int, int]:
+def kept_in(ask: PendingDecision, lane: JobContext, pool: str) -> tuple[int, int]:
     """Return what a job has in a pool, of spot and on demand."""
     state = ordered(ask, lane)
     return (state.spot_gpus, state.on_demand_gpus) if lane.pool_names[_at(lane, state)] == pool else (0, 0)
 
 
-def _at(lane: Lane, state: JobState) -> int:
+def _at(lane: JobContext, state: JobState) -> int:
     return 0 if lane.ground is None else state.pool
 
 
-def leaving(track: Track, pool: str) -> tuple[int, int]:
+def leaving(track: JobRecord, pool: str) -> tuple[int, int]:
     """Return what real workers still hold in a pool, of spot and on demand, whatever is ordered."""
     held = track.held
     return (0, 0) if held is None or not held.gpus or track.held_pool != pool else (held[0], held[1])

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 
 from slacktide.budget.cluster import Cluster
 from slacktide.core.types import TIME_TOLERANCE_HOURS
-from slacktide.engine.job.lane import Lane
+from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import ClusterSized, Kept
-from slacktide.journal.state.fleet_track import FleetTrack, Span
+from slacktide.journal.state.fleet_record import FleetRecord, Span
 from slacktide.physics.ledger import Priced, Stretch, Use
 from slacktide.physics.tariff import BY_THE_SECOND, Meter, price
 from slacktide.results.stretches import USES
 
 
-def kept_until(track: FleetTrack, held: Sequence[Span], lane: Lane, until_hours: float) -> list[Kept]:
+def kept_until(track: FleetRecord, held: Sequence[Span], lane: JobContext, until_hours: float) -> list[Kept]:
     """Account for a fleet's machines from the last time on: what its jobs did not use is the fleet's to pay.
 
     `held` is what its jobs hold in stretches that are not over.
@@ -35,7 +35,7 @@ def kept_until(track: FleetTrack, held: Sequence[Span], lane: Lane, until_hours:
     return found
 
 
-def sized(track: FleetTrack, now_hours: float, nodes: int, like: Cluster) -> ClusterSized | None:
+def sized(track: FleetRecord, now_hours: float, nodes: int, like: Cluster) -> ClusterSized | None:
     """Ask for this many nodes; None where that changes nothing."""
     after = dataclasses.replace(track.cluster)
     after.arrive(now_hours)
@@ -54,7 +54,9 @@ def sized(track: FleetTrack, now_hours: float, nodes: int, like: Cluster) -> Clu
     )
 
 
-def _moments(begin: float, end: float, spans: Sequence[Span], cluster: Cluster, lane: Lane) -> list[float]:
+def _moments(
+    begin: float, end: float, spans: Sequence[Span], cluster: Cluster, lane: JobContext
+) -> list[float]:
     """Return the moments at which anything changes between two, both included."""
     changes = {each for span in spans for each in (span.from_hours, span.to_hours)}
     changes |= set(_transitions(dataclasses.replace(cluster), end))
@@ -70,7 +72,7 @@ def _transitions(cluster: Cluster, until_hours: float) -> Iterator[float]:
         cluster.arrive(hours)
 
 
-def _kept(track: FleetTrack, lane: Lane, begin: float, end: float, use: Use, gpus: int) -> Kept:
+def _kept(track: FleetRecord, lane: JobContext, begin: float, end: float, use: Use, gpus: int) -> Kept:
     slot = lane.slot(begin)
     hours = end - begin
     quote = lane.quote(slot)

@@ -6,8 +6,8 @@ import json
 import math
 from datetime import datetime
 
-from slacktide.engine.job.grounds import hours_since, own_slot
-from slacktide.engine.job.lane import market_of
+from slacktide.engine.job.job_context import market_of
+from slacktide.engine.job.usable_pools import hours_since, own_slot
 from slacktide.journal.events import Submitted
 from slacktide.market.base import Market
 from slacktide.market.live.feed import Feed, is_feed, shared_feed

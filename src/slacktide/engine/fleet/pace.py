@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slacktide.allocators.site.kinds import Kinds
-from slacktide.backends.base import Facts
+from slacktide.backends.base import BackendStatus
 from slacktide.core.arrays import Ints
-from slacktide.engine.job.lane import Lane, pace_of
-from slacktide.engine.views import Ask, whole
+from slacktide.engine.job.job_context import JobContext, pace_of
+from slacktide.engine.pending_decisions import PendingDecision, whole
 from slacktide.physics.pace import KNOWN, Pace, Z, believed, is_measured, prior, safe
 from slacktide.physics.physics import Terms
 from slacktide.policies.deadline_guard import measuring_width
@@ -43,7 +43,7 @@ class Paced(NamedTuple):
     safe_kind: Ints
 
 
-def belief(engine: Engine, ask: Ask) -> Pace:
+def belief(engine: Engine, ask: PendingDecision) -> Pace:
     """Return what is believed of a job as it is decided about.
 
     A job of a fleet in a dry run is taken at its word, as it is in a simulation.
@@ -51,11 +51,11 @@ def belief(engine: Engine, ask: Ask) -> Pace:
     lane, track = engine.lane(ask.track), ask.track
     if not track.fleet or ask.pace is not None or track.pace is not None:
         return pace_of(lane, track) if ask.pace is None else ask.pace
-    dry = engine.facts.get(track.job, Facts()).finished is None
+    dry = engine.facts.get(track.job, BackendStatus()).finished is None
     return KNOWN if dry or not engine.fleets.shares_market(track) else prior(lane.job.work_spread)
 
 
-def speed_of(lane: Lane, pace: Pace, progress_gpu_hours: float, *, hard: bool) -> Speed | None:
+def speed_of(lane: JobContext, pace: Pace, progress_gpu_hours: float, *, hard: bool) -> Speed | None:
     """Return how fast a job is by what is believed of it; None where its file is taken at its word."""
     if pace.hours == np.inf:
         return None

@@ -21,13 +21,13 @@ from slacktide.engine.fleet.ask import remembered
 from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.fleet.kinds import is_hard, kept_in, leaving, ordered
 from slacktide.engine.fleet.site import site_view
-from slacktide.engine.grant import granted, settle
+from slacktide.engine.fulfil import fulfil, fulfilment
 from slacktide.engine.job.blocked_jobs import said
-from slacktide.engine.job.lane import Lane
-from slacktide.engine.views import Ask
+from slacktide.engine.job.job_context import JobContext
+from slacktide.engine.pending_decisions import PendingDecision
 from slacktide.journal.events import Event
-from slacktide.journal.state.fleet_track import FleetTrack
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.fleet_record import FleetRecord
+from slacktide.journal.state.journal_state import JobRecord
 from slacktide.policies.view import goes_where_it_may
 
 if TYPE_CHECKING:
@@ -35,7 +35,13 @@ if TYPE_CHECKING:
 
 
 def ask_on_market(
-    engine: Engine, track: FleetTrack, run: FleetRun, asks: list[Ask], now_hours: float, *, cut: bool = False
+    engine: Engine,
+    track: FleetRecord,
+    run: FleetRun,
+    asks: list[PendingDecision],
+    now_hours: float,
+    *,
+    cut: bool = False,
 ) -> None:
     """Ask about all jobs of a fleet on a market, and do what is decided; all of it is written as one batch.
 
@@ -57,7 +63,7 @@ def ask_on_market(
     run.asked_about = None if short else track.settled_at(now_hours)
 
 
-def orders_of(engine: Engine, track: FleetTrack) -> dict[str, tuple[int, int]]:
+def orders_of(engine: Engine, track: FleetRecord) -> dict[str, tuple[int, int]]:
     """Return what each job of a fleet is to hold: where that changed, something happened to a job."""
     jobs = (engine.world.jobs[name] for name in track.present)
     return {
@@ -68,7 +74,7 @@ def orders_of(engine: Engine, track: FleetTrack) -> dict[str, tuple[int, int]]:
 
 
 @contextmanager
-def _gone_since(engine: Engine, track: FleetTrack, now_hours: float) -> Iterator[None]:
+def _gone_since(engine: Engine, track: FleetRecord, now_hours: float) -> Iterator[None]:
     """Hold back what went between the border of a slot and the look at it: it was not free at the border."""
     claims = [
         Claim(f"{track.key} gone {number}", span.pool, span.spot_gpus, 0.0, span.gpus)
@@ -85,7 +91,7 @@ def _gone_since(engine: Engine, track: FleetTrack, now_hours: float) -> Iterator
 
 
 def _carefully(
-    engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], now_hours: float
+    engine: Engine, track: FleetRecord, run: FleetRun, asks: Sequence[PendingDecision], now_hours: float
 ) -> list[Allocation]:
     """Return what each job is to have; where the allocator fails, its jobs keep what they hold."""
     try:
@@ -101,14 +107,14 @@ def _carefully(
     return wishes
 
 
-def _as_it_is(ask: Ask, lane: Lane) -> Allocation:
+def _as_it_is(ask: PendingDecision, lane: JobContext) -> Allocation:
     state = ordered(ask, lane)
     pool = lane.at(state.pool).market_pool.name if state.gpus else None
     return Allocation(state.spot_gpus, state.on_demand_gpus, pool, Reason("as-it-is"))
 
 
 def _wishes(
-    engine: Engine, decision: Decision, view: FleetView, run: FleetRun, asks: Sequence[Ask]
+    engine: Engine, decision: Decision, view: FleetView, run: FleetRun, asks: Sequence[PendingDecision]
 ) -> list[Allocation]:
     """Return what is wanted for each job; one that is not named keeps what it holds."""
     if not isinstance(decision, Wanted):
@@ -145,7 +151,7 @@ def _columns_read(decision: Wanted, view: FleetView, run: FleetRun) -> list[Allo
 # -------------------------------------------------------------------- what is given
 
 
-def _give_up(engine: Engine, ask: Ask, wish: Allocation) -> None:
+def _give_up(engine: Engine, ask: PendingDecision, wish: Allocation) -> None:
     """Let a job hold no more than it wants of what it has: the rest is there for others."""
     track, lane = ask.track, engine.lane(ask.track)
     pool = wish.pool or lane.at(ask.state.pool).market_pool.name
@@ -157,7 +163,7 @@ def _give_up(engine: Engine, ask: Ask, wish: Allocation) -> None:
         engine.spot.hold(left)
 
 
-def _claim(engine: Engine, track: Track, pool: str, spot: int, on_demand: int) -> None:
+def _claim(engine: Engine, track: JobRecord, pool: str, spot: int, on_demand: int) -> None:
     """Let a job hold this in a pool, and what its workers there have not given back yet."""
     held = leaving(track, pool)
     engine.spot.hold(
@@ -175,19 +181,19 @@ class _Given(NamedTuple):
     """Whether workers of the job hold more than they are to, until they have gone."""
 
 
-def _all_given(engine: Engine, asks: Sequence[Ask], wishes: Sequence[Allocation]) -> list[_Given]:
+def _all_given(engine: Engine, asks: Sequence[PendingDecision], wishes: Sequence[Allocation]) -> list[_Given]:
     """Give jobs what there is of what they want, those with a hard deadline before others."""
     order = sorted(range(len(asks)), key=lambda place: not is_hard(engine.lane(asks[place].track).job))
     found = {place: _given(engine, asks[place], wishes[place]) for place in order}
     return [found[place] for place in range(len(asks))]
 
 
-def _given(engine: Engine, ask: Ask, wish: Allocation) -> _Given:
+def _given(engine: Engine, ask: PendingDecision, wish: Allocation) -> _Given:
     """Give a job what there is of what it wants; nothing is said where it goes on as it is."""
-    found, track = granted(engine, ask, wish), ask.track
+    found, track = fulfilment(engine, ask, wish), ask.track
     pool, now = found.lane.market_pool.name, (found.spot_gpus, found.on_demand_gpus)
     same = kept_in(ask, engine.lane(track), pool) == now
-    told = [] if ask.inside and ask.taken is None and same else settle(engine, ask, wish)
+    told = [] if ask.inside and ask.taken is None and same else fulfil(engine, ask, wish)
     _claim(engine, track, pool, *now)
     held = leaving(track, track.held_pool)
     gives_back = held > (0, 0) and (track.held_pool != pool or held[0] > now[0] or held[1] > now[1])

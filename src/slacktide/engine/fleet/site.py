@@ -12,9 +12,9 @@ from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.fleet.kinds import lives_of
 from slacktide.engine.fleet.pace import belief
-from slacktide.engine.views import Ask, Shown, columns, whole
+from slacktide.engine.pending_decisions import PendingDecision, Shown, columns, whole
 from slacktide.journal.events import Lived
-from slacktide.journal.state.fleet_track import FleetTrack
+from slacktide.journal.state.fleet_record import FleetRecord
 from slacktide.market.moment import Moment, PoolView, offer
 from slacktide.physics.ledger import Priced
 
@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 
 def site_view(
-    engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], spot: Spot, now_hours: float
+    engine: Engine,
+    track: FleetRecord,
+    run: FleetRun,
+    asks: Sequence[PendingDecision],
+    spot: Spot,
+    now_hours: float,
 ) -> FleetView:
     """Return what may be known of a fleet at a moment; `spot` says who holds what, of all jobs."""
     market, lanes = run.market, [engine.lane(ask.track) for ask in asks]
@@ -67,7 +72,7 @@ def _offered(moment: Moment, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView,
     )
 
 
-def _columns(engine: Engine, asks: Sequence[Ask], kinds: Kinds, lives: Lives) -> Columns:
+def _columns(engine: Engine, asks: Sequence[PendingDecision], kinds: Kinds, lives: Lives) -> Columns:
     return columns(asks, engine.lane)._replace(
         ids=whole([ask.track.number for ask in asks]),
         kind=lives.said_kind,
@@ -80,7 +85,9 @@ def _columns(engine: Engine, asks: Sequence[Ask], kinds: Kinds, lives: Lives) ->
     )
 
 
-def money(engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask], now_hours: float) -> Money:
+def money(
+    engine: Engine, track: FleetRecord, run: FleetRun, asks: Sequence[PendingDecision], now_hours: float
+) -> Money:
     """Return what a fleet may spend in the present period, and what it has up to this moment.
 
     What was spent under the same file before it was changed is spent too; where periods are counted from the
@@ -104,7 +111,7 @@ def money(engine: Engine, track: FleetTrack, run: FleetRun, asks: Sequence[Ask],
     )
 
 
-def _spent_before(engine: Engine, track: FleetTrack, since_hours: float, now_hours: float) -> float:
+def _spent_before(engine: Engine, track: FleetRecord, since_hours: float, now_hours: float) -> float:
     """Return what other fleets of the same file, as it was before it was changed or is by now, have spent."""
     path, spent = track.first.fleet_path, 0.0
     for other in engine.world.fleets.values():
@@ -115,7 +122,9 @@ def _spent_before(engine: Engine, track: FleetTrack, since_hours: float, now_hou
     return spent
 
 
-def _running(engine: Engine, track: FleetTrack, asks: Sequence[Ask], now_hours: float) -> Iterator[Priced]:
+def _running(
+    engine: Engine, track: FleetRecord, asks: Sequence[PendingDecision], now_hours: float
+) -> Iterator[Priced]:
     """Yield stretches up to now that are not written yet: also of jobs that are being let go."""
     for event in (event for ask in asks for event in ask.before):
         if isinstance(event, Lived):

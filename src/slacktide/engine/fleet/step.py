@@ -19,11 +19,11 @@ from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.fleet.machines import kept_until, sized
 from slacktide.engine.fleet.settling import ask_on_market, orders_of
 from slacktide.engine.job.account import Account
-from slacktide.engine.job.lane import Lane
-from slacktide.engine.views import Ask
+from slacktide.engine.job.job_context import JobContext
+from slacktide.engine.pending_decisions import PendingDecision
 from slacktide.journal.events import Event
-from slacktide.journal.state.fleet_track import FleetTrack, Span
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.fleet_record import FleetRecord, Span
+from slacktide.journal.state.journal_state import JobRecord
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Inside(NamedTuple):
     """A job in the middle of a stretch, and the stretch so far."""
 
-    track: Track
+    track: JobRecord
     one: Account
     phase: int
 
@@ -42,9 +42,9 @@ class FleetStep:
     """A fleet at one moment."""
 
     engine: Engine
-    track: FleetTrack
+    track: FleetRecord
     run: FleetRun
-    given: Sequence[Ask]
+    given: Sequence[PendingDecision]
     """Its jobs that must be decided about: they wait, or a slot began."""
     now_hours: float
     inside: list[Inside] = field(init=False)
@@ -104,14 +104,14 @@ class FleetStep:
 
     # ---------------------------------------------------------------- what has passed
 
-    def _inside(self, job: Track) -> Inside | None:
+    def _inside(self, job: JobRecord) -> Inside | None:
         """Return a job in the middle of its stretch; None where it is in none, or is being let go."""
         one = self.engine.account(job, self.now_hours)
         if one is None or job.ending is not None:
             return None
         return Inside(job, one, self._phase(job, one.state))
 
-    def _phase(self, job: Track, state: JobState) -> int:
+    def _phase(self, job: JobRecord, state: JobState) -> int:
         """Return the phase of a job; its stretches are cut where one ends, so they are of one phase."""
         return self.run.phase(job, state.progress_gpu_hours, self.engine.lane(job).terms)
 
@@ -138,7 +138,7 @@ class FleetStep:
         return [one for one in found if one is not None]
 
     @property
-    def _lane(self) -> Lane:
+    def _lane(self) -> JobContext:
         return self.engine.lane_of(self.track.first.job)
 
     def _account_is_due(self) -> bool:
@@ -149,12 +149,14 @@ class FleetStep:
         return not self.cluster.rented or slot(self.now_hours) > slot(self.track.accounted_hours)
 
 
-def _inner(each: Inside, written: bool) -> Ask:
+def _inner(each: Inside, written: bool) -> PendingDecision:
     """Say where a job stands in the middle of a stretch, which is cut here only if something changes."""
     begun, one = each.track.begun, each.one
     assert begun is not None
     before = () if written or one.hours <= 0 else (lived(each.track, one),)
-    return Ask(each.track, one.state, begun._replace(from_hours=one.to_hours), before, inside=True)
+    return PendingDecision(
+        each.track, one.state, begun._replace(from_hours=one.to_hours), before, inside=True
+    )
 
 
 def _span(one: Account) -> Span:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from slacktide.backends.base import Facts, Progress
+from slacktide.backends.base import BackendStatus, Progress
 from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState, Order
-from slacktide.engine.job.lane import Lane
-from slacktide.journal.state.world import NOTHING, Begun, Track
+from slacktide.engine.job.job_context import JobContext
+from slacktide.journal.state.journal_state import NOTHING, Begun, JobRecord
 from slacktide.physics import ledger, physics
 from slacktide.physics.ledger import Priced
 from slacktide.physics.pace import mean_factor, mean_restart
@@ -38,7 +38,7 @@ class Account(NamedTuple):
         return self.priced.stretch.to_hours - self.priced.stretch.from_hours
 
 
-def account(lane: Lane, track: Track, facts: Facts, to_hours: float) -> Account:
+def account(lane: JobContext, track: JobRecord, facts: BackendStatus, to_hours: float) -> Account:
     """Say what a job's open stretch did and cost until a moment of its slot."""
     begun, order = track.begun, track.order
     assert begun is not None
@@ -72,26 +72,26 @@ def account(lane: Lane, track: Track, facts: Facts, to_hours: float) -> Account:
     return Account(one, bare(state))
 
 
-def _pool(lane: Lane, track: Track) -> int:
+def _pool(lane: JobContext, track: JobRecord) -> int:
     """Return where a job is in its open stretch: where it was, until workers have come elsewhere."""
     assert track.order is not None
     came = lane.ground is not None and track.order.gpus > 0 and has_all(track)
     return lane.here if came else track.state.pool
 
 
-def _move_usd(lane: Lane, track: Track) -> float:
+def _move_usd(lane: JobContext, track: JobRecord) -> float:
     """Return what it costs that its workers came to another pool in its open stretch."""
     return lane.move_usd(track.state) if _pool(lane, track) == lane.here else 0.0
 
 
-def has_finished(track: Track, facts: Facts) -> bool:
+def has_finished(track: JobRecord, facts: BackendStatus) -> bool:
     """Whether real workers of what was ordered have done all the work."""
     order = track.order
     assert order is not None
     return bool(facts.finished and facts.attempt == order.attempt and order.gpus and not order.ending)
 
 
-def _end_hours(track: Track, facts: Facts, to_hours: float) -> float:
+def _end_hours(track: JobRecord, facts: BackendStatus, to_hours: float) -> float:
     """Return when a stretch up to a moment ends: where the work was done before it, then."""
     assert track.begun is not None
     if not has_finished(track, facts):
@@ -100,7 +100,7 @@ def _end_hours(track: Track, facts: Facts, to_hours: float) -> float:
 
 
 def money_ends(
-    lane: Lane, track: Track, state: JobState, begun: Begun, order: Order, stop_hours: float
+    lane: JobContext, track: JobRecord, state: JobState, begun: Begun, order: Order, stop_hours: float
 ) -> float:
     """Return when a job that is to hold this from now on must begin to let go, for its money to last.
 
@@ -119,7 +119,7 @@ def money_ends(
     )  # fmt: skip
 
 
-def known_safe_gpu_hours(facts: Facts, state: JobState) -> float:
+def known_safe_gpu_hours(facts: BackendStatus, state: JobState) -> float:
     """Return the work that is known to survive: an estimate of what silent workers saved is no evidence."""
     estimated = facts.progress is None and facts.finished is not None
     return 0.0 if estimated else state.checkpointed_gpu_hours
@@ -141,7 +141,7 @@ def bare(state: JobState) -> JobState:
     )
 
 
-def _hours(lane: Lane, begun: Begun, to_hours: float) -> float:
+def _hours(lane: JobContext, begun: Begun, to_hours: float) -> float:
     """Return how long a stretch is; a whole slot is exactly as long as in a back-test."""
     begins, ends = lane.begins(begun.slot), lane.begins(begun.slot + 1)
     if max(abs(begun.from_hours - begins), abs(to_hours - ends)) < TIME_TOLERANCE_HOURS:
@@ -150,7 +150,7 @@ def _hours(lane: Lane, begun: Begun, to_hours: float) -> float:
 
 
 def _worked(
-    lane: Lane, track: Track, facts: Facts, from_hours: float, hours: float
+    lane: JobContext, track: JobRecord, facts: BackendStatus, from_hours: float, hours: float
 ) -> tuple[JobState, Passed]:
     """Return a job with real workers after so many hours, its cost not yet added."""
     order = track.order
@@ -166,7 +166,9 @@ def _worked(
     return state, passed
 
 
-def _estimated(lane: Lane, track: Track, from_hours: float, hours: float) -> tuple[JobState, Passed]:
+def _estimated(
+    lane: JobContext, track: JobRecord, from_hours: float, hours: float
+) -> tuple[JobState, Passed]:
     """Estimate by physics what silent workers do; only they themselves can say that they have finished.
 
     Workers that were started again inside the stretch begin where the stretch had its last checkpoint.
@@ -196,7 +198,7 @@ def _estimated(lane: Lane, track: Track, from_hours: float, hours: float) -> tup
 
 
 def _reported(
-    lane: Lane, track: Track, progress: Progress, to_hours: float, hours: float, *, spoken: bool
+    lane: JobContext, track: JobRecord, progress: Progress, to_hours: float, hours: float, *, spoken: bool
 ) -> tuple[JobState, Passed]:
     """Return a job as its workers report it; until they do, only what is checkpointed counts."""
     terms, order, before = lane.terms, track.order, track.state
@@ -241,7 +243,7 @@ def _safe_gpu_hours(
     return max(known, done - terms.checkpoint_hours * rate)
 
 
-def has_all(track: Track) -> bool:
+def has_all(track: JobRecord) -> bool:
     """Whether all that was ordered is held; the job does nothing before."""
     order, held = track.order, track.held
     assert order is not None
@@ -251,7 +253,7 @@ def has_all(track: Track) -> bool:
     return held == (order.spot_gpus, order.on_demand_gpus) and not elsewhere
 
 
-def _between_pools(lane: Lane, track: Track) -> JobState | None:
+def _between_pools(lane: JobContext, track: JobRecord) -> JobState | None:
     """Return a job that left a pool and has no workers yet in the next one; None where it left none."""
     assert track.order is not None
     if lane.ground is None or not track.order.gpus or lane.here == track.state.pool:
@@ -259,7 +261,7 @@ def _between_pools(lane: Lane, track: Track) -> JobState | None:
     return track.state._replace(spot_gpus=0, on_demand_gpus=0, pause_hours=0.0)
 
 
-def _done(lane: Lane, state: JobState, finish_hours: float) -> JobState:
+def _done(lane: JobContext, state: JobState, finish_hours: float) -> JobState:
     work = lane.terms.work_gpu_hours
     return state._replace(
         spot_gpus=0,

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from slacktide.core.errors import SlacktideError
 from slacktide.journal.events import Blocked, Event, Unblocked
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.journal_state import JobRecord
 
 Source: TypeAlias = Literal["market", "launch", "machine", "policy"]
 """Where trouble comes from: its market or file cannot be opened, its workers cannot be started as they are to
@@ -41,7 +41,7 @@ class Troubles:
         """Return the jobs that have trouble from there."""
         return [job for job, found in self._found.items() if source in found]
 
-    def news(self, tracks: Iterable[Track], at_hours: float) -> list[Event]:
+    def news(self, tracks: Iterable[JobRecord], at_hours: float) -> list[Event]:
         """Say of which jobs the trouble is new, another one, or over."""
         told: list[Event] = []
         for track in tracks:

@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 
 from slacktide.core.errors import InputError
-from slacktide.engine.job.lane import market_of
+from slacktide.engine.job.job_context import market_of
 from slacktide.journal.events import SiteOpened
 from slacktide.market.base import Market
 from slacktide.market.formats.digest import digest

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from slacktide.core.errors import InputError
 from slacktide.journal.events import JournalMade, SiteOpened
-from slacktide.journal.state.world import World
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.base import Store
 from slacktide.market.base import Pool
 
@@ -55,7 +55,7 @@ def make_journal(store: Store) -> None:
         store.append([JournalMade(at_hours=0.0, id=secrets.token_hex(8))])
 
 
-def check_resumable(world: World) -> None:
+def check_resumable(world: JournalState) -> None:
     """Raise InputError where jobs go on that stand on no common market, as in journals of before."""
     if world.active and world.site is None:
         names = ", ".join(track.job for track in world.active)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from slacktide.backends.base import Facts
+from slacktide.backends.base import BackendStatus
 from slacktide.journal.events import Resumed
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.journal_state import JobRecord
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
 
 
-def note_resumed(engine: Engine, track: Track, facts: Facts, now_hours: float) -> None:
+def note_resumed(engine: Engine, track: JobRecord, facts: BackendStatus, now_hours: float) -> None:
     """Write down where a new set of workers goes on, when it first says so."""
     order, begun, progress = track.order, track.begun, facts.progress
     if not track.unheard or order is None or begun is None or order.ending or progress is None:

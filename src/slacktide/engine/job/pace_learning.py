@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from slacktide.backends.base import Facts, Progress
+from slacktide.backends.base import BackendStatus, Progress
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.core.units import format_count
 from slacktide.engine.job.account import Account, has_all
-from slacktide.engine.job.lane import Lane
+from slacktide.engine.job.job_context import JobContext
 from slacktide.journal.events import PaceRevised
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.journal_state import JobRecord
 from slacktide.physics.pace import (
     KNOWN,
     LEAST_HOURS,
@@ -53,7 +53,7 @@ class Watched:
     """Times between checkpoints that are not in the belief yet."""
 
 
-def note_reports(engine: Engine, track: Track, facts: Facts) -> None:
+def note_reports(engine: Engine, track: JobRecord, facts: BackendStatus) -> None:
     """See when workers first report and when they save; write how long they took to begin."""
     order, progress = track.order, facts.progress
     if order is None or not order.gpus or facts.finished is None or not _is_measured(engine, track):
@@ -75,7 +75,7 @@ def note_reports(engine: Engine, track: Track, facts: Facts) -> None:
     _note_checkpoint(seen, progress)
 
 
-def _note_start(engine: Engine, track: Track, seen: Watched, reform_hours: float) -> None:
+def _note_start(engine: Engine, track: JobRecord, seen: Watched, reform_hours: float) -> None:
     """Write how long a set of workers took from its order to its first report.
 
     Where workers stayed, they had worked until they were told to re-form.
@@ -101,7 +101,7 @@ def _note_checkpoint(seen: Watched, progress: Progress) -> None:
     seen.saved_share, seen.saved_hours = progress.checkpointed_share, progress.at_hours
 
 
-def _is_measured(engine: Engine, track: Track) -> bool:
+def _is_measured(engine: Engine, track: JobRecord) -> bool:
     """Whether the pace of a job is measured at all: not where its file is certain, nor in a stream.
 
     In a fleet on a market only real workers are: a dry run of it is what is simulated.
@@ -113,12 +113,12 @@ def _is_measured(engine: Engine, track: Track) -> bool:
     return engine.facts[track.job].finished is not None and engine.fleets.shares_market(track)
 
 
-def _before(track: Track, lane: Lane) -> Pace:
+def _before(track: JobRecord, lane: JobContext) -> Pace:
     """Return what was believed so far of a job that is measured."""
     return prior(lane.job.work_spread) if track.pace is None else track.pace
 
 
-def revised(engine: Engine, track: Track, one: Account) -> PaceRevised | None:
+def revised(engine: Engine, track: JobRecord, one: Account) -> PaceRevised | None:
     """Say what a stretch that is over taught about the pace of its job; None where it taught nothing.
 
     Workers that report are measured from report to report, so that neither the start of a set of workers
@@ -142,7 +142,7 @@ def revised(engine: Engine, track: Track, one: Account) -> PaceRevised | None:
     return _event(track, one.to_hours, after, float(hours), _why(lane, after, track.order.gpus, hours))
 
 
-def _event(track: Track, at_hours: float, pace: Pace, hours: float, why: str) -> PaceRevised:
+def _event(track: JobRecord, at_hours: float, pace: Pace, hours: float, why: str) -> PaceRevised:
     assert track.order is not None
     return PaceRevised(
         job=track.job,
@@ -154,7 +154,7 @@ def _event(track: Track, at_hours: float, pace: Pace, hours: float, why: str) ->
     )
 
 
-def _silent(lane: Lane, track: Track, before: Pace, one: Account) -> PaceRevised | None:
+def _silent(lane: JobContext, track: JobRecord, before: Pace, one: Account) -> PaceRevised | None:
     """Give up measuring a job that had the time to report and did not.
 
     Where its file says how far its work may be off, that margin is kept; else the file is believed.
@@ -169,7 +169,7 @@ def _silent(lane: Lane, track: Track, before: Pace, one: Account) -> PaceRevised
     return _event(track, one.to_hours, after, 0.0, why)
 
 
-def _measured(engine: Engine, track: Track, lane: Lane, before: Pace) -> tuple[Pace, float]:
+def _measured(engine: Engine, track: JobRecord, lane: JobContext, before: Pace) -> tuple[Pace, float]:
     """Measure from the last report that counted to the newest one of the same workers."""
     facts, order, seen = engine.facts[track.job], track.order, engine.watched.get(track.job)
     progress = facts.progress
@@ -193,7 +193,7 @@ def _measured(engine: Engine, track: Track, lane: Lane, before: Pace) -> tuple[P
     return after, hours
 
 
-def _why(lane: Lane, after: Pace, width: int, hours: float) -> str:
+def _why(lane: JobContext, after: Pace, width: int, hours: float) -> str:
     work = whole_work(after, lane.job.work_gpu_hours)
     gpus = format_count(width, "GPU")
     return (

@@ -8,7 +8,7 @@ import json
 from slacktide.core.errors import SlacktideError
 from slacktide.engine.engine import Engine
 from slacktide.journal.events import Learned, Submitted
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.journal_state import JobRecord
 from slacktide.policies.selection import pool as arms
 from slacktide.policies.selection.state_file import Saved
 from slacktide.simulation.replay import replay
@@ -41,7 +41,7 @@ def drop_lesson(submitted: Submitted, state: Saved) -> None:
             hedge.drop(_key(submitted))
 
 
-def learn_from(engine: Engine, track: Track, state: Saved) -> None:
+def learn_from(engine: Engine, track: JobRecord, state: Saved) -> None:
     """Replay every policy on the path of a job that ended, and tell the learner what each would have earned.
 
     A job that was cancelled or failed teaches nothing about policies.

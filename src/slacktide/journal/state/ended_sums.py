@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slacktide.journal.state.track import Track
+from slacktide.journal.state.job_record import JobRecord
 
 
 class Spent(NamedTuple):
@@ -30,14 +30,14 @@ class EndedSums:
     pools: dict[str, Spent] = field(default_factory=dict)
     """What they spent, by the pool in which they were submitted."""
 
-    def add(self, track: Track) -> None:
+    def add(self, track: JobRecord) -> None:
         """Count a job that has just ended."""
         self.states[track.status] = self.states.get(track.status, 0) + 1
         pool = track.submitted.pool
         self.pools[pool] = self.pools.get(pool, Spent()).plus(spent_by(track))
 
 
-def spent_by(track: Track) -> Spent:
+def spent_by(track: JobRecord) -> Spent:
     """Return what one job has spent so far."""
     bill = track.bill
     return Spent(bill.spot_usd, bill.on_demand_usd, bill.spot_gpu_hours, bill.on_demand_gpu_hours)

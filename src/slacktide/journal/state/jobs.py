@@ -18,7 +18,7 @@ from typing import Any
 
 from slacktide.journal.codec.json_scalars import Misfit
 from slacktide.journal.codec.json_types import form
-from slacktide.journal.state.track import Track
+from slacktide.journal.state.job_record import JobRecord
 
 KEPT_ENDED = 256
 """How many jobs that ended last are kept at hand: whoever asks, asks for these."""
@@ -29,17 +29,17 @@ AT_HAND = -1
 
 
 @dataclass(slots=True, eq=False)
-class Jobs(Mapping[str, Track]):
+class Jobs(Mapping[str, JobRecord]):
     """Every job of a journal by its id; who holds one that has ended holds it as it was then."""
 
     places: dict[str, int] = field(default_factory=dict)
     """In the order they came, the block in which each is packed."""
-    at_hand: dict[str, Track] = field(default_factory=dict)
+    at_hand: dict[str, JobRecord] = field(default_factory=dict)
     blocks: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     """The jobs at hand that have ended, in that order."""
 
-    def add(self, track: Track) -> Track:
+    def add(self, track: JobRecord) -> JobRecord:
         """Take in a job that has just come, and return it; one of the same id gives way."""
         if track.job in self.ended:
             self.ended.remove(track.job)
@@ -47,7 +47,7 @@ class Jobs(Mapping[str, Track]):
         self.at_hand[track.job] = track
         return track
 
-    def opened(self, job: str) -> Track:
+    def opened(self, job: str) -> JobRecord:
         """Return a job to which something happens, at hand from now on."""
         if job not in self.at_hand:
             self.at_hand[job] = self[job]
@@ -74,15 +74,15 @@ class Jobs(Mapping[str, Track]):
     def __contains__(self, job: object) -> bool:
         return job in self.places
 
-    def __getitem__(self, job: str) -> Track:
+    def __getitem__(self, job: str) -> JobRecord:
         found = self.at_hand.get(job)
         return _read(self._trees(self.places[job])[job]) if found is None else found
 
-    def values(self) -> ValuesView[Track]:
+    def values(self) -> ValuesView[JobRecord]:
         """Return all jobs, each block unpacked once."""
         return _Tracks(self)
 
-    def walk(self, names: Iterable[str]) -> Iterator[Track]:
+    def walk(self, names: Iterable[str]) -> Iterator[JobRecord]:
         """Yield jobs by their ids; a block is unpacked once, and kept until all its jobs were told."""
         left, open_blocks = Counter(self.places.values()), dict[int, dict[str, Any]]()
         for name in names:
@@ -97,7 +97,7 @@ class Jobs(Mapping[str, Track]):
             if not left[block]:
                 del open_blocks[block]
 
-    def unpacked(self, block: int) -> list[Track]:
+    def unpacked(self, block: int) -> list[JobRecord]:
         """Return the jobs that were packed together, also those that were opened again since."""
         return [_read(tree) for tree in self._trees(block).values()]
 
@@ -118,21 +118,21 @@ class Jobs(Mapping[str, Track]):
         return found
 
 
-class _Tracks(ValuesView[Track]):
+class _Tracks(ValuesView[JobRecord]):
     """All jobs in the order they came."""
 
     def __init__(self, jobs: Jobs) -> None:
         super().__init__(jobs)
         self._jobs = jobs
 
-    def __iter__(self) -> Iterator[Track]:
+    def __iter__(self) -> Iterator[JobRecord]:
         return self._jobs.walk(list(self._jobs))
 
 
-def _text(track: Track) -> str:
-    return form(Track).text(form(Track).plain(track))
+def _text(track: JobRecord) -> str:
+    return form(JobRecord).text(form(JobRecord).plain(track))
 
 
-def _read(tree: Any) -> Track:
-    track: Track = form(Track).read(tree)
+def _read(tree: Any) -> JobRecord:
+    track: JobRecord = form(JobRecord).read(tree)
     return track

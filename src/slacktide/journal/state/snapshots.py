@@ -18,7 +18,7 @@ from typing import Any, get_args, get_type_hints
 from slacktide.journal.codec import codec, json_objects, json_scalars, json_types, old_journals
 from slacktide.journal.codec.json_scalars import Misfit
 from slacktide.journal.codec.json_types import form
-from slacktide.journal.state.world import World
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.base import Snapshot, Store
 
 EVERY_EVENTS = 500
@@ -35,7 +35,7 @@ READERS = (
 """What events and snapshots are read with, beside the modules in which the world's types are declared."""
 
 
-def read_world(store: Store) -> World:
+def read_world(store: Store) -> JournalState:
     """Return all that a journal tells: its latest snapshot, and what came after it."""
     world = known(store)
     for record in store.read(after=world.seq):
@@ -43,29 +43,29 @@ def read_world(store: Store) -> World:
     return world
 
 
-def known(store: Store) -> World:
+def known(store: Store) -> JournalState:
     """Return the world as the latest snapshot tells it; an empty one where no snapshot can be used."""
     found = store.latest(present_form())
     if found is None or found.seq > store.last_seq():
-        return World()
+        return JournalState()
     try:
-        world: World = form(World).read(json.loads(zlib.decompress(found.body)))
+        world: JournalState = form(JournalState).read(json.loads(zlib.decompress(found.body)))
     except (zlib.error, ValueError, TypeError, RecursionError, Misfit):
-        return World()
-    return world if world.seq == found.seq else World()
+        return JournalState()
+    return world if world.seq == found.seq else JournalState()
 
 
-def keep(store: Store, world: World) -> None:
+def keep(store: Store, world: JournalState) -> None:
     """Leave a snapshot of the world in its journal."""
     try:
-        text = form(World).text(form(World).plain(world))
+        text = form(JournalState).text(form(JournalState).plain(world))
     except Misfit:
         return  # a world that could not be read back is not kept
     # Compressed it is a tenth, and carries a checksum.
     store.snapshot(Snapshot(world.seq, present_form(), zlib.compress(text.encode("ascii"), 1)))
 
 
-def is_due(world: World, kept_seq: int) -> bool:
+def is_due(world: JournalState, kept_seq: int) -> bool:
     """Whether so much has happened since the last snapshot that another one pays."""
     packed = len(world.jobs) - len(world.jobs.at_hand)
     weight = EVENTS_PER_JOB * len(world.jobs.at_hand) + packed // PACKED_PER_EVENT
@@ -76,7 +76,7 @@ def is_due(world: World, kept_seq: int) -> bool:
 def present_form() -> str:
     """Return the digest of all code that has a part in what is folded, and how it is written."""
     digest = hashlib.sha256()
-    for name in sorted({*_modules(World), *READERS}):
+    for name in sorted({*_modules(JournalState), *READERS}):
         digest.update(_source(name).encode("utf-8"))
     return digest.hexdigest()
 

@@ -82,7 +82,7 @@ class Tickets:
                 del self.closed[ticket.id]
 
 
-class Diary(Protocol):
+class MachineLog(Protocol):
     """Where the account is written. Only whoever is in charge of the journal has one."""
 
     def note(self, *facts: Fact) -> None:
@@ -94,7 +94,7 @@ class Diary(Protocol):
         ...
 
 
-class MemoryDiary:
+class MemoryMachineLog:
     """A diary that ends with its process: for tests, and for back ends that rent nothing."""
 
     def __init__(self) -> None:

@@ -22,9 +22,9 @@ from slacktide.journal.events import Event, Record
 from slacktide.journal.store import schema
 from slacktide.journal.store.base import Clock, Snapshot, now_utc
 from slacktide.journal.store.connection import connected, opened, transaction
+from slacktide.journal.store.file_guard import Watch
 from slacktide.journal.store.real_path import real_path
 from slacktide.journal.store.sqlite_errors import ANOTHER, told
-from slacktide.journal.store.watch import Watch
 
 PATIENCE_S = 30.0
 """An append takes milliseconds; who keeps the journal for longer than this is stuck."""

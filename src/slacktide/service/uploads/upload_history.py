@@ -13,7 +13,7 @@ from pathlib import Path
 
 from slacktide.engine.job.launch_spec import came_over_network
 from slacktide.journal.events import Ended
-from slacktide.journal.state.world import World
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.store.base import Store
 from slacktide.service.uploads.uploads import KEPT_S, Uploads
 
@@ -29,7 +29,7 @@ class UploadHistory:
         self._ended_s: dict[str, float] = {}
         """When jobs ended, of those whose folders are still there."""
 
-    def spent(self, world: World, folders: Iterable[str], now_s: float) -> list[str]:
+    def spent(self, world: JournalState, folders: Iterable[str], now_s: float) -> list[str]:
         """Return those of these folders whose jobs ended long enough ago."""
         asked = {_folder(one.path) for one in world.requests.waiting.values()}
         active = {_folder(track.submitted.path) for track in world.active}
@@ -37,7 +37,7 @@ class UploadHistory:
         over = [name for name in folders if name in jobs and name not in asked | active]
         return [name for name in over if self._ended(jobs[name]) + self._keep_s < now_s]
 
-    def orphans(self, world: World, folders: Iterable[str], now_s: float) -> list[str]:
+    def orphans(self, world: JournalState, folders: Iterable[str], now_s: float) -> list[str]:
         """Return those of these folders that came to be some time ago, and that no job has."""
         known = {_folder(one.path) for one in world.requests.waiting.values()}
         known |= {_folder(track.submitted.path) for track in world.jobs.values()}

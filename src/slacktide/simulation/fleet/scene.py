@@ -19,7 +19,7 @@ from slacktide.core.types import UNLIMITED_GPUS, Job, Phase
 from slacktide.market.base import Market, Pool
 from slacktide.policies.view import Places
 from slacktide.simulation.fleet.kernel import Offer
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 
 ANY_GPU = "GPU"
 
@@ -162,14 +162,14 @@ class FleetScene:
         return kinds_of([one.places for one, _ in grounds], [at for _, at in grounds], len(self.pools))
 
     @cached_property
-    def _grounds(self) -> dict[int, tuple[Ground, list[int]]]:
+    def _grounds(self) -> dict[int, tuple[PoolOptions, list[int]]]:
         return {}
 
-    def ground(self, kind: int) -> tuple[Ground, list[int]]:
+    def ground(self, kind: int) -> tuple[PoolOptions, list[int]]:
         """Return where jobs of a kind may be, and which of the site's pools these are."""
         if kind not in self._grounds:
             names = [pool.name for pool in self.pools]
-            ground = Ground.of(self.templates[kind], self.gpu, self.market)
+            ground = PoolOptions.of(self.templates[kind], self.gpu, self.market)
             self._grounds[kind] = ground, [names.index(pool.name) for pool in ground.pools]
         return self._grounds[kind]
 
@@ -181,7 +181,7 @@ class FleetScene:
         """Return a job as it is in each of its pools, with its own work and deadline."""
         if number not in self._own_places:
             job = self.members[number].job
-            self._own_places[number] = Ground.of(job, self.gpu, self.market).places
+            self._own_places[number] = PoolOptions.of(job, self.gpu, self.market).places
         return self._own_places[number]
 
     @cached_property

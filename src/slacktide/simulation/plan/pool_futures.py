@@ -17,7 +17,7 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.units import format_count
 from slacktide.market.base import Pool
 from slacktide.simulation.plan.scenarios import PAST_HOURS, continued, scenarios
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.roaming import PoolOptions
 from slacktide.solvers.slotted import deadline_slots
 
 LEAST_WINDOWS = 2.0
@@ -29,13 +29,13 @@ ALIKE_SHARE = 1 / 3
 class PoolFutures(NamedTuple):
     """Pools whose past is real and whose future is drawn, the same way for all of them."""
 
-    grounds: list[Ground]
+    grounds: list[PoolOptions]
     start: int
     """The slot of the first pool in which the future begins; its quote is known."""
     assumption: str
 
 
-def pool_futures(ground: Ground, *, paths: int) -> PoolFutures:
+def pool_futures(ground: PoolOptions, *, paths: int) -> PoolFutures:
     """Draw futures for pools that all end with the present slot."""
     slots = deadline_slots(ground.job, ground.pools[0].slot_hours)
     known = min(len(pool) for pool in ground.pools)
@@ -43,7 +43,7 @@ def pool_futures(ground: Ground, *, paths: int) -> PoolFutures:
     drawn = _windows(ground, slots, known, paths) if long else _models(ground, paths)
     start = len(ground.pools[0]) - 1 - _first(ground.pools[0])
     days = known * ground.pools[0].slot_hours / 24
-    grounds = [Ground(ground.job, tuple(pools), ground.places) for pools in drawn]
+    grounds = [PoolOptions(ground.job, tuple(pools), ground.places) for pools in drawn]
     worth = max(1, min(paths, known // slots))
     return PoolFutures(grounds, start, _joint(days, worth) if long else _apart(days))
 
@@ -69,7 +69,7 @@ def _first(pool: Pool) -> int:
     return max(0, len(pool) - 1 - math.ceil(PAST_HOURS / pool.slot_hours))
 
 
-def _windows(ground: Ground, slots: int, known: int, paths: int) -> list[list[Pool]]:
+def _windows(ground: PoolOptions, slots: int, known: int, paths: int) -> list[list[Pool]]:
     """Return futures that go on as all pools did from some slot of their common past on."""
     begins = np.arange(known - slots + 1)
     unlike = np.zeros(len(begins), dtype=np.int64)
@@ -98,7 +98,7 @@ def _went_on(pool: Pool, begin: int, slots: int) -> Pool:
     return continued(pool, _first(pool), at, pool.spot_gpus[begin : begin + slots], moved)
 
 
-def _models(ground: Ground, paths: int) -> list[list[Pool]]:
+def _models(ground: PoolOptions, paths: int) -> list[list[Pool]]:
     """Return futures drawn for each pool by itself."""
     drawn = []
     for seed, (pool, job) in enumerate(zip(ground.pools, ground.places.jobs, strict=True)):
@@ -107,7 +107,7 @@ def _models(ground: Ground, paths: int) -> list[list[Pool]]:
     return [list(pools) for pools in zip(*drawn, strict=True)]
 
 
-def present(ground: Ground, pools: Sequence[Pool], slot: int) -> Ground | None:
+def present(ground: PoolOptions, pools: Sequence[Pool], slot: int) -> PoolOptions | None:
     """Return where a job may be that begins in a slot of the first pool, every past cut off there.
 
     Pools that are not recorded then are left out; None where fewer than two are.
@@ -127,4 +127,4 @@ def present(ground: Ground, pools: Sequence[Pool], slot: int) -> Ground | None:
         move_hours=hours[np.ix_(rows, rows)],
         move_usd=usd[np.ix_(rows, rows)],
     )
-    return Ground(ground.job, tuple(pool for _, pool in kept), places)
+    return PoolOptions(ground.job, tuple(pool for _, pool in kept), places)

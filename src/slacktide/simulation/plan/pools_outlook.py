@@ -22,7 +22,7 @@ from slacktide.simulation.compare import Progress, label
 from slacktide.simulation.plain import Setting
 from slacktide.simulation.plan.outlook import AFTER, spread, standard_error
 from slacktide.simulation.plan.pool_futures import PoolFutures, pool_futures
-from slacktide.simulation.roaming import Ground, Sight, follow, run
+from slacktide.simulation.roaming import PoolOptions, Sight, follow, run
 from slacktide.solvers.pools.optimum import optimum
 
 FUTURES, FUTURES_OF_WIDTHS = 12, 6
@@ -41,7 +41,7 @@ class _Part(NamedTuple):
 
 
 def look_ahead_over_pools(
-    ground: Ground,
+    ground: PoolOptions,
     market: Market,
     chosen: Policy,
     others: Sequence[Policy],
@@ -83,7 +83,7 @@ def _moving(futures: PoolFutures, policy: Policy, sight: Sight) -> _Part:
     return _Part(label(policy), None, runs)
 
 
-def _staying(ground: Ground, futures: PoolFutures, policy: Policy, pools: Sequence[int]) -> list[_Part]:
+def _staying(ground: PoolOptions, futures: PoolFutures, policy: Policy, pools: Sequence[int]) -> list[_Part]:
     """Run a policy in some pools of each future, in each by itself."""
     parts = []
     for at in pools:
@@ -95,7 +95,7 @@ def _staying(ground: Ground, futures: PoolFutures, policy: Policy, pools: Sequen
     return parts
 
 
-def _first(ground: Ground, futures: PoolFutures, policy: Policy, part: _Part) -> SlotRecord:
+def _first(ground: PoolOptions, futures: PoolFutures, policy: Policy, part: _Part) -> SlotRecord:
     """Return what a policy does in the first slot, which is the same in all futures."""
     if part.pool is None:
         return part.runs[0].slots[0]
@@ -104,7 +104,7 @@ def _first(ground: Ground, futures: PoolFutures, policy: Policy, part: _Part) ->
     return plain.run(job, place, compare.guarded(policy, job), start=start).slots[0]
 
 
-def _best(future: Ground, start: int) -> Run:
+def _best(future: PoolOptions, start: int) -> Run:
     jobs, hours, usd, _ = future.places
     return follow(future, optimum(jobs, future.pools, start, hours, usd), start=start, name=OVER_POOLS)
 
@@ -113,7 +113,7 @@ def _best(future: Ground, start: int) -> Run:
 
 
 def _plan(
-    ground: Ground,
+    ground: PoolOptions,
     market: Market,
     futures: PoolFutures,
     parts: Sequence[_Part],
@@ -142,13 +142,13 @@ def _plan(
     )
 
 
-def _outlook(ground: Ground, part: _Part) -> PoolsOutlook:
+def _outlook(ground: PoolOptions, part: _Part) -> PoolsOutlook:
     where = "" if part.pool is None else ground.pools[part.pool].name
     moves, usd = (float(np.mean(column(part.runs, name))) for name in ("moves", "move_usd"))
     return PoolsOutlook(part.policy, where, spread(part.runs), moves, usd)
 
 
-def _ahead(ground: Ground, at: int, stay: _Part, held: Mapping[str, Floats]) -> PoolAhead:
+def _ahead(ground: PoolOptions, at: int, stay: _Part, held: Mapping[str, Floats]) -> PoolAhead:
     quote, name = ground.pools[at].quote(len(ground.pools[at]) - 1), ground.pools[at].name
     late, usd = _cost(stay)
     total = sum(float(shares.sum()) for shares in held.values())
@@ -157,7 +157,7 @@ def _ahead(ground: Ground, at: int, stay: _Part, held: Mapping[str, Floats]) -> 
     return PoolAhead(name, quote.spot_gpus, quote.spot_usd_per_gpu_hour, stays, share)
 
 
-def _held(ground: Ground, futures: PoolFutures, runs: Sequence[Run]) -> dict[str, Floats]:
+def _held(ground: PoolOptions, futures: PoolFutures, runs: Sequence[Run]) -> dict[str, Floats]:
     """Return for each pool the share of futures in which GPUs are held there, by slot until the deadline."""
     slot_hours = ground.pools[0].slot_hours
     slots = math.ceil(ground.job.deadline_hours / slot_hours - 1e-6)
@@ -170,7 +170,7 @@ def _held(ground: Ground, futures: PoolFutures, runs: Sequence[Run]) -> dict[str
     return held
 
 
-def _saving(ground: Ground, parts: Sequence[_Part]) -> Saving | None:
+def _saving(ground: PoolOptions, parts: Sequence[_Part]) -> Saving | None:
     """Compare the best that moves with the best that stays, future by future."""
     able = [part for part in parts if part.policy != OVER_POOLS]
     moved, stayed = (
@@ -187,7 +187,7 @@ def _saving(ground: Ground, parts: Sequence[_Part]) -> Saving | None:
     return Saving(float(np.mean(less)), standard_error(less), other.policy, name, moving)
 
 
-def _assumptions(ground: Ground, market: Market, futures: PoolFutures) -> tuple[str, ...]:
+def _assumptions(ground: PoolOptions, market: Market, futures: PoolFutures) -> tuple[str, ...]:
     job, pools = ground.job, len(ground.pools)
     size = f"{job.checkpoint_gb:g} GB" if job.checkpoint_gb else "0 GB, because its file does not say `size:`"
     words = [
@@ -204,7 +204,7 @@ def _assumptions(ground: Ground, market: Market, futures: PoolFutures) -> tuple[
     return (*words, *market.assumptions)
 
 
-def _ran_out(ground: Ground) -> str:
+def _ran_out(ground: PoolOptions) -> str:
     """Say how often on demand was out of stock before the start, where that is recorded."""
     places = zip(ground.pools, ground.places.jobs, strict=True)
     told = stock_outs_said([(pool, job.fastest_width) for pool, job in places])

@@ -12,7 +12,7 @@ from slacktide.policies.view import View, look
 from slacktide.simulation import plain
 from slacktide.simulation.plain import USUAL
 from slacktide.simulation.playback import Playback
-from slacktide.simulation.roaming import Ground, TriedMoment, run
+from slacktide.simulation.roaming import PoolOptions, TriedMoment, run
 
 GPUS = (4, 4, 4, 2, 4, 0, 3)
 
@@ -65,7 +65,7 @@ class Heard:
 def test_a_back_test_warns(roams: bool) -> None:
     job, heard = Job(work_gpu_hours=50, deadline_hours=3.5, widths=(1, 2, 3, 4)), Heard()
     if roams:
-        run(Ground.of(job, "", Market((pool(0.5), pool(0.0, "other")))), heard)
+        run(PoolOptions.of(job, "", Market((pool(0.5), pool(0.0, "other")))), heard)
     else:
         plain.run(job, pool(0.5), heard)
     assert heard.notices == [None, None, 0.5, None, 0.5, None, None]

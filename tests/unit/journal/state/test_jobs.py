@@ -12,8 +12,8 @@ import pytest
 from slacktide.checks.history import history
 from slacktide.journal.events import CancellationAsked, Ended, Event, Record, Submitted
 from slacktide.journal.state.jobs import BLOCK_JOBS, KEPT_ENDED
+from slacktide.journal.state.journal_state import JobRecord, JournalState
 from slacktide.journal.state.snapshots import keep, known
-from slacktide.journal.state.world import Track, World
 from slacktide.journal.store.base import now_utc
 from slacktide.journal.store.memory import MemoryStore
 
@@ -30,7 +30,7 @@ def life() -> list[Event]:
     return [*own, Ended(job=job, at_hours=own[-1].at_hours, status="succeeded", finish_hours=1.0)]
 
 
-def lived(world: World, life: list[Event], numbers: range) -> World:
+def lived(world: JournalState, life: list[Event], numbers: range) -> JournalState:
     """Let jobs live one after the other."""
     for number in numbers:
         for event in life:
@@ -41,14 +41,14 @@ def lived(world: World, life: list[Event], numbers: range) -> World:
     return world
 
 
-def plainly(world: World, life: list[Event], job: str) -> Track:
+def plainly(world: JournalState, life: list[Event], job: str) -> JobRecord:
     """Return a job as a world tells it that has seen no other."""
-    return lived(World(), life, range(int(job[4:]), int(job[4:]) + 1)).jobs[job]
+    return lived(JournalState(), life, range(int(job[4:]), int(job[4:]) + 1)).jobs[job]
 
 
 def test_all_jobs_are_told_in_the_order_they_came_as_if_none_were_packed(life: list[Event]) -> None:
     count = KEPT_ENDED + 3 * BLOCK_JOBS
-    world = lived(World(), life, range(count))
+    world = lived(JournalState(), life, range(count))
     assert world.jobs.blocks
     names = [f"job-{number}" for number in range(count)]
     assert list(world.jobs) == [track.job for track in world.jobs.values()] == names
@@ -60,7 +60,7 @@ def test_all_jobs_are_told_in_the_order_they_came_as_if_none_were_packed(life: l
 
 def test_something_that_happens_to_a_packed_job_is_told_of_it(life: list[Event]) -> None:
     count = KEPT_ENDED + BLOCK_JOBS
-    world = lived(World(), life, range(count))
+    world = lived(JournalState(), life, range(count))
     assert "job-0" not in world.jobs.at_hand
     event = CancellationAsked(job="job-0", at_hours=world.now_hours, actor="user")
     world.apply(Record(world.seq + 1, now_utc(), event))
@@ -73,7 +73,7 @@ def test_something_that_happens_to_a_packed_job_is_told_of_it(life: list[Event])
 
 def test_a_snapshot_keeps_packed_jobs_packed(life: list[Event]) -> None:
     store, count = MemoryStore(), KEPT_ENDED + 2 * BLOCK_JOBS
-    world = lived(World(), life, range(count))
+    world = lived(JournalState(), life, range(count))
     store.append(
         [event for _ in range(count) for event in life]
     )  # as many, so that the snapshot is not ahead
@@ -85,7 +85,7 @@ def test_a_snapshot_keeps_packed_jobs_packed(life: list[Event]) -> None:
 
 
 def test_sums_of_ended_jobs_are_those_of_all_of_them(life: list[Event]) -> None:
-    world = lived(World(), life, range(KEPT_ENDED + 2 * BLOCK_JOBS))
+    world = lived(JournalState(), life, range(KEPT_ENDED + 2 * BLOCK_JOBS))
     assert world.ended.states == {"succeeded": len(world.jobs)}
     bills = [track.bill for track in world.jobs.values()]
     (spent,) = world.ended.pools.values()
@@ -95,7 +95,7 @@ def test_sums_of_ended_jobs_are_those_of_all_of_them(life: list[Event]) -> None:
 
 def test_a_job_that_has_ended_takes_some_hundred_bytes(life: list[Event]) -> None:
     before = KEPT_ENDED + 2 * BLOCK_JOBS
-    world = lived(World(), life, range(before))
+    world = lived(JournalState(), life, range(before))
     small, more = size(world), 8 * BLOCK_JOBS
     large = size(lived(world, life, range(before, before + more)))
     assert (large - small) / more < MOST_BYTES

@@ -20,6 +20,7 @@ from slacktide.checks.history import history
 from slacktide.engine.engine import Engine
 from slacktide.journal.events import CancellationAsked, ClockSet, Event, Record
 from slacktide.journal.state import snapshots
+from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import (
     EVENTS_PER_JOB,
     EVERY_EVENTS,
@@ -29,7 +30,6 @@ from slacktide.journal.state.snapshots import (
     present_form,
     read_world,
 )
-from slacktide.journal.state.world import World
 from slacktide.journal.store.base import Snapshot, Store
 from slacktide.journal.store.memory import MemoryStore
 from slacktide.journal.store.sqlite import SqliteStore
@@ -37,8 +37,8 @@ from slacktide.journal.store.sqlite import SqliteStore
 JOURNALS = Path(__file__).parents[3] / "golden" / "journals"
 
 
-def folded(records: Iterator[Record]) -> World:
-    world = World()
+def folded(records: Iterator[Record]) -> JournalState:
+    world = JournalState()
     for record in records:
         world.apply(record)
     return world
@@ -49,7 +49,7 @@ def told(count: int) -> list[Event]:
 
 
 @pytest.fixture
-def kept() -> tuple[MemoryStore, Snapshot, World]:
+def kept() -> tuple[MemoryStore, Snapshot, JournalState]:
     """A journal with a history, and a snapshot of all of it."""
     store = MemoryStore()
     store.append(history())
@@ -63,7 +63,7 @@ def kept() -> tuple[MemoryStore, Snapshot, World]:
 @pytest.mark.parametrize("journal", sorted(path.stem for path in JOURNALS.glob("*.db")))
 def test_journals_of_before_tell_the_same_from_any_cut_on(journal: str, tmp_path: Path) -> None:
     with SqliteStore(shutil.copy(JOURNALS / f"{journal}.db", tmp_path)) as store:
-        whole, world = folded(store.read()), World()
+        whole, world = folded(store.read()), JournalState()
         for record in store.read():
             world.apply(record)
             keep(store, world)
@@ -71,18 +71,18 @@ def test_journals_of_before_tell_the_same_from_any_cut_on(journal: str, tmp_path
             assert repr(read_world(store)) == repr(whole)
 
 
-def test_a_snapshot_of_another_form_is_not_used(kept: tuple[MemoryStore, Snapshot, World]) -> None:
+def test_a_snapshot_of_another_form_is_not_used(kept: tuple[MemoryStore, Snapshot, JournalState]) -> None:
     store, found, world = kept
     assert known(store) == world
     store.snapshot(found._replace(form="of other code"))
-    assert known(store) == World()
+    assert known(store) == JournalState()
     assert read_world(store) == world
 
 
 def test_the_form_is_that_of_all_code_that_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     before, sources = present_form(), snapshots._source
     for module in (
-        "journal.state.world",
+        "journal.state.journal_state",
         "journal.events",
         "physics.ledger",
         "physics.tariff",
@@ -116,23 +116,25 @@ def test_a_damaged_snapshot_is_as_good_as_none(data: st.DataObject) -> None:
     cut = found.body[:place]
     for body in (bytes(damaged), cut):
         store.snapshot(found._replace(body=body))
-        assert known(store) in (World(), world)
+        assert known(store) in (JournalState(), world)
         assert read_world(store) == world
 
 
-def test_a_snapshot_that_does_not_fit_is_as_good_as_none(kept: tuple[MemoryStore, Snapshot, World]) -> None:
+def test_a_snapshot_that_does_not_fit_is_as_good_as_none(
+    kept: tuple[MemoryStore, Snapshot, JournalState],
+) -> None:
     store, found, world = kept
     tree = json.loads(zlib.decompress(found.body))
     wrongs: list[object] = [[], {**tree, "jobs": 3}, {**tree, "unknown": 1}, {**tree, "seq": world.seq - 1}]
     for wrong in wrongs:
         store.snapshot(found._replace(body=zlib.compress(json.dumps(wrong).encode())))
-        assert known(store) == World()
+        assert known(store) == JournalState()
     store.snapshot(found._replace(seq=world.seq + 1))
-    assert known(store) == World()
+    assert known(store) == JournalState()
 
 
 def test_a_world_that_cannot_be_written_is_not_kept() -> None:
-    store, world = MemoryStore(), World(now_hours=float("nan"))
+    store, world = MemoryStore(), JournalState(now_hours=float("nan"))
     keep(store, world)
     assert store.latest(present_form()) is None
 
@@ -149,10 +151,10 @@ def test_the_engine_keeps_a_snapshot_every_so_many_events() -> None:
     assert known(store).seq == 2 * EVERY_EVENTS + 10
 
 
-def test_many_jobs_make_snapshots_rarer(kept: tuple[MemoryStore, Snapshot, World]) -> None:
+def test_many_jobs_make_snapshots_rarer(kept: tuple[MemoryStore, Snapshot, JournalState]) -> None:
     _, _, world = kept
     (track,) = list(world.jobs.values())[:1]
-    many = World()
+    many = JournalState()
     for number in range(EVERY_EVENTS):
         many.jobs.add(dataclasses.replace(track, job=f"job-{number}"))
     many.seq = EVENTS_PER_JOB * EVERY_EVENTS

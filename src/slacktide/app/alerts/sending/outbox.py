@@ -21,7 +21,7 @@ from slacktide.app.alerts.alert import Alert, kept
 from slacktide.core.errors import BackendError, FileError
 from slacktide.core.files import PRIVATE_FILE, keep_from_others, make_private_folder
 from slacktide.journal.store.connection import transaction
-from slacktide.journal.store.home import hidden_beside
+from slacktide.journal.store.default_paths import hidden_beside
 from slacktide.report.wire import values
 
 FORM = 1

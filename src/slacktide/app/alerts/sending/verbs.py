@@ -13,7 +13,7 @@ from slacktide.app.alerts.hook import AlertsFile
 from slacktide.app.alerts.sending.outbox import HookStatus, Outbox
 from slacktide.app.alerts.sending.sending import send
 from slacktide.app.journal.journal import open_journal
-from slacktide.journal.store.home import hidden_beside
+from slacktide.journal.store.default_paths import hidden_beside
 from slacktide.report.wire import values
 
 ADDRESS = re.compile(r"\S+://\S+|'[^']*'|\b\d+(?:\.\d+){3}\b|[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*")

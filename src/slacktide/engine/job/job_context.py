@@ -14,11 +14,11 @@ from functools import lru_cache
 import numpy as np
 
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Job, JobState, Quote, Sighting
-from slacktide.engine.job.grounds import job_in, own_slot, quote_in, sightings_since
 from slacktide.engine.job.retry_limits import USUAL, RetryLimits
+from slacktide.engine.job.usable_pools import job_in, own_slot, quote_in, sightings_since
 from slacktide.files.job import JobFile, parse_job
 from slacktide.journal.events import Sight, Submitted
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.journal_state import JobRecord
 from slacktide.market.base import Market, Pool
 from slacktide.market.live.feed import Feed, is_feed, shared_feed
 from slacktide.market.moment import ALONE, Moment
@@ -31,13 +31,13 @@ from slacktide.policies.view import Policy, View, look
 from slacktide.simulation.compare import guarded, setting_for
 from slacktide.simulation.plain import Setting, played
 from slacktide.simulation.playback import Playback
-from slacktide.simulation.roaming import Ground, TriedMoment
+from slacktide.simulation.roaming import PoolOptions, TriedMoment
 
 NOTHING_SEEN: Mapping[str, tuple[Sighting, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lane:
+class JobContext:
     """Where one job runs and how it is decided."""
 
     job: Job
@@ -58,7 +58,7 @@ class Lane:
     """Where the quotes keep coming from, for a market that is still being written."""
     playback: Playback | None = None
     """A recorded market, moved on as the job's time passes."""
-    ground: Ground | None = None
+    ground: PoolOptions | None = None
     """Where it may be, for a job that may move; slots are those of its first pool."""
     here: int = 0
     """Which of those pools this is the lane of: `market_pool` and `terms` are of that one."""
@@ -66,7 +66,7 @@ class Lane:
     """The job in each of those pools."""
     sight: Sight = "feed"
 
-    def at(self, pool: int) -> Lane:
+    def at(self, pool: int) -> JobContext:
         """Return the lane of the same job in another of its pools."""
         if self.ground is None or pool == self.here:
             return self
@@ -74,7 +74,7 @@ class Lane:
             self, market_pool=self.ground.pools[pool], terms=self.all_terms[pool], here=pool
         )
 
-    def named(self, pool: str) -> Lane:
+    def named(self, pool: str) -> JobContext:
         """Return the lane of the same job in a pool of this name; of a job that stays, the only one."""
         return self if self.ground is None or pool == self.market_pool.name else self.at(self.index(pool))
 
@@ -203,7 +203,7 @@ class Lane:
         return self.playback.at(slot - self.start_slot, own)
 
 
-def pace_of(lane: Lane, track: Track) -> Pace:
+def pace_of(lane: JobContext, track: JobRecord) -> Pace:
     """Return what is believed of a job's pace: what its file says until something was measured.
 
     A job of a fleet is taken at its word until then: `fleet_pace.belief` says where it is to be measured.
@@ -223,9 +223,9 @@ def make_lane(
     began_hours: float = 0.0,
     feed: Feed | None = None,
     origin_hours: float | None = None,
-    ground: Ground | None = None,
+    ground: PoolOptions | None = None,
     sight: Sight = "feed",
-) -> Lane:
+) -> JobContext:
     """Put a job on a pool of a market, under a policy that is guarded where it must be.
 
     It is submitted at `began_hours`, in the slot `start_slot`, which began then or at `origin_hours`. A job
@@ -235,7 +235,7 @@ def make_lane(
     if ground is not None:
         setting = dataclasses.replace(setting, neighbours=ground.pools[1:])
     terms = _terms(job, ground, began_hours)
-    return Lane(
+    return JobContext(
         job,
         pool,
         start_slot,
@@ -255,7 +255,7 @@ def make_lane(
     )
 
 
-def _terms(job: Job, ground: Ground | None, began_hours: float) -> tuple[physics.Terms, ...]:
+def _terms(job: Job, ground: PoolOptions | None, began_hours: float) -> tuple[physics.Terms, ...]:
     """Return a job as bare numbers, in each of its pools."""
     if ground is None:
         return (physics.terms(job, submitted_hours=began_hours),)
@@ -270,13 +270,13 @@ def _patience(file: JobFile) -> RetryLimits:
     return RetryLimits(*file.retries, silent_s=file.hang_after_hours * 3600.0)
 
 
-def lane_of(submitted: Submitted) -> Lane:
+def lane_of(submitted: Submitted) -> JobContext:
     """Make the lane of a job from what the journal says of its submission."""
     now = datetime.fromisoformat(submitted.submitted_utc)
     return lane_on(submitted, parse_job(submitted.text, path=submitted.path, now=now))
 
 
-def lane_on(submitted: Submitted, written: JobFile) -> Lane:
+def lane_on(submitted: Submitted, written: JobFile) -> JobContext:
     """Make the lane of a job whose file was read already."""
     file = dataclasses.replace(written, envs={**written.envs, **submitted.envs})
     # A job of a stream has no policy of its own: the stream's policy decides about all of them.
@@ -286,7 +286,7 @@ def lane_on(submitted: Submitted, written: JobFile) -> Lane:
     pool, policy = market.pool(submitted.pool), policies.make(spec)
     job, ground = file.job, None
     if submitted.pools:
-        ground = Ground.of(job, file.gpu, market, submitted.pools)
+        ground = PoolOptions.of(job, file.gpu, market, submitted.pools)
     elif job.pools:
         job = job_in(job, file.gpu, market, pool.name)
     return make_lane(
@@ -295,7 +295,7 @@ def lane_on(submitted: Submitted, written: JobFile) -> Lane:
     )  # fmt: skip
 
 
-def lane_without_market(submitted: Submitted, quote: Quote) -> Lane:
+def lane_without_market(submitted: Submitted, quote: Quote) -> JobContext:
     """Make the lane of a job whose market cannot be opened any more, at the quote it last had.
 
     It is enough to let go of what the job holds and to pay for it.
@@ -316,7 +316,7 @@ def lane_without_market(submitted: Submitted, quote: Quote) -> Lane:
     )
     market = Market(pools)
     job = dataclasses.replace(file.job, pools=())
-    ground = Ground.of(job, file.gpu, market, submitted.pools) if submitted.pools else None
+    ground = PoolOptions.of(job, file.gpu, market, submitted.pools) if submitted.pools else None
     return make_lane(
         job, market, pools[0], policies.make("on-demand"), submitted.start_slot, file, submitted.at_hours,
         None, submitted.origin_hours, ground,

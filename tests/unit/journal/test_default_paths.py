@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.journal.store.home import journal_path, runs_dir
+from slacktide.journal.store.default_paths import journal_path, runs_dir
 
 
 def test_both_lie_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """All that is known of the jobs of a journal: a fold over its events, and nothing else.
 
 Whoever reads the same events gets the same world, so a controller that died is replaced by one
-that reads on. Only `World.apply` changes it.
+that reads on. Only `JournalState.apply` changes it.
 """
 
 from __future__ import annotations
@@ -35,16 +35,24 @@ from slacktide.journal.events import (
     Submitted,
 )
 from slacktide.journal.state.ended_sums import EndedSums
-from slacktide.journal.state.fleet_track import FleetTrack, key_of
+from slacktide.journal.state.fleet_record import FleetRecord, key_of
+from slacktide.journal.state.job_record import (
+    NOTHING,
+    UNSEEN_SLOT,
+    Begun,
+    Holding,
+    JobRecord,
+    tell,
+    without_gpus,
+)
 from slacktide.journal.state.jobs import Jobs
 from slacktide.journal.state.pool_news import PoolsNews
 from slacktide.journal.state.requests import Requests
 from slacktide.journal.state.tickets import Tickets
-from slacktide.journal.state.track import NOTHING, UNSEEN_SLOT, Begun, Holding, Track, tell, without_gpus
 
 
 @dataclass(slots=True)
-class World:
+class JournalState:
     """Every job of a journal, and its clock."""
 
     jobs: Jobs = field(default_factory=Jobs)
@@ -73,7 +81,7 @@ class World:
     """The jobs that have ended and of whose outcome the learner is still to be told."""
     ended: EndedSums = field(default_factory=EndedSums)
     """What all jobs that have ended came to."""
-    fleets: dict[str, FleetTrack] = field(default_factory=dict)
+    fleets: dict[str, FleetRecord] = field(default_factory=dict)
     """The fleets of this clock, by their names."""
     news: PoolsNews = field(default_factory=PoolsNews)
     """What befell jobs in each pool last, on this clock."""
@@ -117,18 +125,18 @@ class World:
             self._told(self.jobs.opened(event.job), event)
 
     def _submitted(self, event: Submitted) -> None:
-        track = self.jobs.add(Track.of(event))
+        track = self.jobs.add(JobRecord.of(event))
         # Withdrawn while it was being taken in: the journal's order decides.
         track.cancel_asked = bool(event.key) and not self.requests.answers[event.key].job
         self.unended += (event.job,)
         if event.fleet:
             self._joined(track, event)
 
-    def _joined(self, track: Track, event: Submitted) -> None:
+    def _joined(self, track: JobRecord, event: Submitted) -> None:
         track.fleet = key_of(event)
         if track.fleet not in self.fleets:
             began = event.at_hours
-            self.fleets[track.fleet] = FleetTrack(
+            self.fleets[track.fleet] = FleetRecord(
                 track.fleet, event, began, memory_seq=self.seq - 1, accounted_hours=began
             )
         fleet = self.fleets[track.fleet]
@@ -136,7 +144,7 @@ class World:
         fleet.came, fleet.of_class[event.fleet_class] = fleet.came + 1, track.number_of_class + 1
         fleet.present += (event.job,)
 
-    def _told(self, track: Track, event: Event) -> None:
+    def _told(self, track: JobRecord, event: Event) -> None:
         if isinstance(event, Decided | Preempted):
             self.news.hear(event, track.submitted.pool if track.order is None else track.order.pool)
         was_active = track.active
@@ -151,7 +159,7 @@ class World:
         if not track.active:
             self.jobs.put_away(track.job)
 
-    def _ended(self, track: Track, fleet: FleetTrack | None) -> None:
+    def _ended(self, track: JobRecord, fleet: FleetRecord | None) -> None:
         self.unended = _without(self.unended, track.job)
         self.ended.add(track)
         if track.submitted.learning and not track.learned:
@@ -160,7 +168,7 @@ class World:
             fleet.present = _without(fleet.present, track.job)
 
     @property
-    def active(self) -> list[Track]:
+    def active(self) -> list[JobRecord]:
         """The jobs that have not ended, in the order they came."""
         return [self.jobs[job] for job in self.unended]
 
@@ -169,4 +177,4 @@ def _without(jobs: tuple[str, ...], gone: str) -> tuple[str, ...]:
     return tuple(job for job in jobs if job != gone)
 
 
-__all__ = ["NOTHING", "UNSEEN_SLOT", "Begun", "Holding", "Track", "World", "without_gpus"]
+__all__ = ["NOTHING", "UNSEEN_SLOT", "Begun", "Holding", "JobRecord", "JournalState", "without_gpus"]

@@ -11,18 +11,18 @@ from slacktide.allocators.site.spot import Spot
 from slacktide.allocators.view import Columns, FleetView
 from slacktide.core.arrays import Ints
 from slacktide.core.types import MAX_GPUS, JobState, Sighting
-from slacktide.engine.job.lane import Lane, pace_of
+from slacktide.engine.job.job_context import JobContext, pace_of
 from slacktide.journal.events import Event
-from slacktide.journal.state.world import Begun, Track
+from slacktide.journal.state.journal_state import Begun, JobRecord
 from slacktide.physics import physics
 from slacktide.physics.pace import Pace
 from slacktide.policies.view import View
 
 
-class Ask(NamedTuple):
+class PendingDecision(NamedTuple):
     """A job that is to be decided about: where it stands, and what is written before the decision."""
 
-    track: Track
+    track: JobRecord
     state: JobState
     """What it holds and has done; spot that the market has just taken is already gone from it."""
     begun: Begun
@@ -41,7 +41,7 @@ class Ask(NamedTuple):
 class Shown:
     """Makes the views of jobs one by one, when somebody asks for them."""
 
-    def __init__(self, asks: Sequence[Ask], lane_of: Callable[[Track], Lane]) -> None:
+    def __init__(self, asks: Sequence[PendingDecision], lane_of: Callable[[JobRecord], JobContext]) -> None:
         self._asks, self._lane_of = asks, lane_of
 
     def name(self, place: int) -> str:
@@ -58,7 +58,7 @@ class Shown:
         )  # fmt: skip
 
 
-def _seen(ask: Ask) -> Mapping[str, tuple[Sighting, ...]]:
+def _seen(ask: PendingDecision) -> Mapping[str, tuple[Sighting, ...]]:
     """Return what a job has seen of its pools, with what this moment tells of the one that it is in."""
     track, hours = ask.track, ask.begun.from_hours
     if track.submitted.sight != "tried" or not (ask.state.spot_gpus or ask.taken is not None):
@@ -69,13 +69,13 @@ def _seen(ask: Ask) -> Mapping[str, tuple[Sighting, ...]]:
     return {**track.sightings, here: (*track.sightings.get(here, ()), now)}
 
 
-def believed_of(lane: Lane, ask: Ask) -> Pace:
+def believed_of(lane: JobContext, ask: PendingDecision) -> Pace:
     """Return what is believed of a job's speed as it is decided about."""
     return pace_of(lane, ask.track) if ask.pace is None else ask.pace
 
 
 def view_of_all(
-    asks: Sequence[Ask], now_hours: float, spot: Spot, lane_of: Callable[[Track], Lane]
+    asks: Sequence[PendingDecision], now_hours: float, spot: Spot, lane_of: Callable[[JobRecord], JobContext]
 ) -> FleetView:
     """Show jobs that are of no fleet: each is of its own kind, and rents what it holds."""
     gpus = sum(ask.state.gpus for ask in asks)
@@ -92,7 +92,7 @@ def view_of_all(
     )
 
 
-def columns(asks: Sequence[Ask], lane_of: Callable[[Track], Lane]) -> Columns:
+def columns(asks: Sequence[PendingDecision], lane_of: Callable[[JobRecord], JobContext]) -> Columns:
     """Write jobs as columns, each of its own kind."""
     places = np.arange(len(asks))
     states = [ask.state for ask in asks]

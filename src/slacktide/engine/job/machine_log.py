@@ -8,7 +8,7 @@ from slacktide.engine.engine import Engine
 from slacktide.journal.state.tickets import Fact, Tickets
 
 
-class EngineDiary:
+class EngineMachineLog:
     """Hands facts of a back end to its engine: one writer, one order, one fold."""
 
     def __init__(self, engine: Callable[[], Engine]) -> None:

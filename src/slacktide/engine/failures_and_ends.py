@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from slacktide.backends.base import Facts
+from slacktide.backends.base import BackendStatus
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Allocation, Order, Reason
 from slacktide.core.units import format_usd
 from slacktide.engine.event_builders import decided, ended, lived, preempted
-from slacktide.engine.grant import settle
+from slacktide.engine.fulfil import fulfil
 from slacktide.engine.holding import next_attempt, note_begun, note_held
 from slacktide.engine.job.account import Account, account, known_safe_gpu_hours
-from slacktide.engine.views import Ask
+from slacktide.engine.pending_decisions import PendingDecision
 from slacktide.journal.events import (
     Ending,
     Event,
@@ -25,7 +25,7 @@ from slacktide.journal.events import (
     Status,
     WorkerFailed,
 )
-from slacktide.journal.state.world import NOTHING, Track
+from slacktide.journal.state.journal_state import NOTHING, JobRecord
 from slacktide.physics import physics
 from slacktide.physics.tariff import usd_per_hour
 
@@ -49,11 +49,11 @@ STOPPED_TOO_OFTEN = (
 )
 
 
-Answer: TypeAlias = Callable[["Engine", Track, Account, Facts], None]
+Answer: TypeAlias = Callable[["Engine", JobRecord, Account, BackendStatus], None]
 """What is done about something that happened to a job."""
 
 
-def watch(engine: Engine, track: Track, facts: Facts, now_hours: float) -> None:
+def watch(engine: Engine, track: JobRecord, facts: BackendStatus, now_hours: float) -> None:
     """Inside a slot: see what is held, and whether the job is done, has failed, hangs, or must be stopped."""
     note_begun(engine, track, facts, now_hours)
     note_held(engine, track, facts, now_hours)
@@ -67,7 +67,7 @@ def watch(engine: Engine, track: Track, facts: Facts, now_hours: float) -> None:
         answer(engine, track, one, facts)
 
 
-def pressing(engine: Engine, track: Track, facts: Facts, now_hours: float) -> Answer | None:
+def pressing(engine: Engine, track: JobRecord, facts: BackendStatus, now_hours: float) -> Answer | None:
     """Return what must be done about a job before anybody is asked about it; None where nothing must."""
     order = track.order
     assert order is not None
@@ -86,7 +86,7 @@ def pressing(engine: Engine, track: Track, facts: Facts, now_hours: float) -> An
     return None if track.preemption_asked is None else _preempt
 
 
-def _trouble(engine: Engine, track: Track, facts: Facts) -> Answer | None:
+def _trouble(engine: Engine, track: JobRecord, facts: BackendStatus) -> Answer | None:
     """Return what must be done about workers that are not well."""
     assert track.order is not None
     if facts.newest_attempt > track.order.attempt:  # the journal is older than what was begun from it
@@ -102,7 +102,7 @@ def _trouble(engine: Engine, track: Track, facts: Facts) -> Answer | None:
     return _taken if facts.taken_spot_gpus else None
 
 
-def finish(engine: Engine, track: Track, one: Account) -> None:
+def finish(engine: Engine, track: JobRecord, one: Account) -> None:
     """End a job that ended by itself: its work is done, or its money."""
     job, order = engine.lane(track).job, track.order
     assert order is not None
@@ -121,7 +121,7 @@ def finish(engine: Engine, track: Track, one: Account) -> None:
     engine.backend.hold(order._replace(ending=True))
 
 
-def let_go(engine: Engine, track: Track, ending: Ending, why: str) -> None:
+def let_go(engine: Engine, track: JobRecord, ending: Ending, why: str) -> None:
     """Begin to let go of all workers for good; they are paid until they are gone."""
     begun, order = track.begun, track.order
     assert begun is not None
@@ -130,15 +130,15 @@ def let_go(engine: Engine, track: Track, ending: Ending, why: str) -> None:
     engine.act([decided(begun, track.state, order._replace(ending=True), wish, ending)], [(track, None)])
 
 
-def _cancel(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+def _cancel(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
     let_go(engine, track, "cancelled", ASKED)
 
 
-def _release(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+def _release(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
     let_go(engine, track, "released", STOPS)
 
 
-def _stop_in_time(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+def _stop_in_time(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
     lane = engine.lane(track)
     if one.to_hours >= lane.stops_hours - TIME_TOLERANCE_HOURS:
         let_go(engine, track, "deadline_missed", STOPS_LATE)
@@ -147,7 +147,7 @@ def _stop_in_time(engine: Engine, track: Track, one: Account, facts: Facts) -> N
     let_go(engine, track, "budget_exhausted", spent(lane.job.money_usd, one.state.cost_usd, reserve_usd))
 
 
-def _reserve_usd(engine: Engine, track: Track, one: Account) -> float:
+def _reserve_usd(engine: Engine, track: JobRecord, one: Account) -> float:
     """Return what stopping may cost at the most: what is held, as long as it takes, at the worst price."""
     lane, held = engine.lane(track), track.held or NOTHING
     order = track.order or held
@@ -172,11 +172,11 @@ def spent(limit_usd: float, spent_usd: float, reserve_usd: float = 0.0) -> str:
     return f"{said}; the other {format_usd(left)} are reserved for stopping"
 
 
-def _give_up(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+def _give_up(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
     let_go(engine, track, "failed", f"preempted {track.preemptions} times, more than allowed")
 
 
-def _gone(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+def _gone(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
     """End or release a job that was to be let go and whose workers are all gone."""
     events: list[Event] = [lived(track, one, let_go=True)]
     if track.ending == "released":
@@ -187,7 +187,7 @@ def _gone(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
     engine.write(events)
 
 
-def _why_ended(engine: Engine, track: Track, one: Account) -> str:
+def _why_ended(engine: Engine, track: JobRecord, one: Account) -> str:
     """Say what ended a job that was to be let go, with the figures as they are now."""
     if track.ending == "deadline_missed":
         return STOPS_LATE
@@ -202,7 +202,7 @@ def _why_ended(engine: Engine, track: Track, one: Account) -> str:
     return f"max_cost allows {format_usd(limit)}, and {format_usd(one.state.cost_usd)} was spent{kept}"
 
 
-def _preempt(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+def _preempt(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
     """Take spot workers away because a user asked for it; the job goes on with what is left."""
     order, asked = track.order, track.preemption_asked
     assert order is not None
@@ -217,7 +217,7 @@ def _preempt(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
 
 
 def _lost(
-    engine: Engine, track: Track, one: Account, spot_left: int, why: str, *, asked: bool = False
+    engine: Engine, track: JobRecord, one: Account, spot_left: int, why: str, *, asked: bool = False
 ) -> None:
     """Go on with what is left after spot workers were lost inside a slot."""
     lane, begun, order = engine.lane(track), track.begun, track.order
@@ -239,7 +239,7 @@ def _lost(
     engine.act(events, [(track, left.spot_gpus)])
 
 
-def _taken(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+def _taken(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
     """Go on with what is left of spot whose machines went."""
     assert track.order is not None
     if track.wishes_left and not one.state.gpus and not (track.held or NOTHING).gpus:
@@ -248,7 +248,7 @@ def _taken(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
     _lost(engine, track, one, track.order.spot_gpus - facts.taken_spot_gpus, "its machines were taken")
 
 
-def _try_next(engine: Engine, track: Track, one: Account) -> None:
+def _try_next(engine: Engine, track: JobRecord, one: Account) -> None:
     """Give up a wish whose spot never came, and try the next one: no slot has to pass for that."""
     order, begun = track.order, track.begun
     assert order is not None
@@ -257,11 +257,11 @@ def _try_next(engine: Engine, track: Track, one: Account) -> None:
     wish = Allocation(
         order.spot_gpus, order.on_demand_gpus, order.pool, NEXT_WISH, memory=track.memory, instead=rest
     )
-    ask = Ask(track, one.state, begun._replace(from_hours=one.to_hours), (lived(track, one),))
-    engine.act([*ask.before, *settle(engine, ask, wish, known_missed=1)], [(track, None)])
+    ask = PendingDecision(track, one.state, begun._replace(from_hours=one.to_hours), (lived(track, one),))
+    engine.act([*ask.before, *fulfil(engine, ask, wish, known_missed=1)], [(track, None)])
 
 
-def _lost_all(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+def _lost_all(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
     """Begin again with new workers: these were told to stop or have gone, which is no fault of the job's."""
     safe = known_safe_gpu_hours(facts, one.state)
     engine.write(
@@ -295,14 +295,14 @@ def _lost_all(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
     engine.act([again], [(track, None)])
 
 
-def has_no_trace(order: Order, facts: Facts) -> bool:
+def has_no_trace(order: Order, facts: BackendStatus) -> bool:
     """Whether nothing is left of a set of workers, neither they nor word of them."""
     word = facts.newest_attempt >= order.attempt or facts.stopped or facts.finished is not False
     there = facts.spot_gpus or facts.on_demand_gpus
     return not (word or there) and math.isinf(facts.since_hours) and math.isinf(facts.until_hours)
 
 
-def vanished(track: Track, order: Order) -> list[Event]:
+def vanished(track: JobRecord, order: Order) -> list[Event]:
     """Say that a set of workers is gone without a trace, since the last that the journal knows of it."""
     assert track.begun is not None
     at_hours, why = track.begun.from_hours, "its run folder is gone, and its workers with it"
@@ -316,7 +316,7 @@ def _unsaved_gpu_hours(one: Account) -> float:
     return one.state.progress_gpu_hours - one.state.checkpointed_gpu_hours
 
 
-def _how_lost(track: Track, facts: Facts) -> str:
+def _how_lost(track: JobRecord, facts: BackendStatus) -> str:
     if facts.newest_attempt > track.attempt:
         return f"attempt {facts.newest_attempt} was already started, but this journal does not know it"
     if facts.taken_spot_gpus or facts.lost_on_demand_gpus:
@@ -324,7 +324,7 @@ def _how_lost(track: Track, facts: Facts) -> str:
     return "its workers were told to stop, and not by this controller"
 
 
-def _failed(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+def _failed(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
     """Note that a worker failed, and begin again or give up."""
     failure = facts.failure
     assert failure is not None
@@ -342,7 +342,7 @@ def _failed(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
     _again(engine, track, failed, hopeless=failure.hopeless)
 
 
-def _stalled(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
+def _stalled(engine: Engine, track: JobRecord, one: Account, facts: BackendStatus) -> None:
     """Note that a job hangs, and begin again or give up."""
     stalled = Stalled(
         job=track.job,
@@ -356,7 +356,7 @@ def _stalled(engine: Engine, track: Track, one: Account, facts: Facts) -> None:
     _again(engine, track, stalled, hopeless=False)
 
 
-def _again(engine: Engine, track: Track, failed: WorkerFailed | Stalled, *, hopeless: bool) -> None:
+def _again(engine: Engine, track: JobRecord, failed: WorkerFailed | Stalled, *, hopeless: bool) -> None:
     engine.write([failed])
     patience = engine.lane(track).patience
     if hopeless or track.failures_in_row > patience.failures:

@@ -73,7 +73,7 @@ UNSEEN_SLOT = "unseen"
 
 
 @dataclass(slots=True)
-class Track:
+class JobRecord:
     """One job as far as the journal tells it; all hours are on the market's clock."""
 
     job: str
@@ -197,7 +197,7 @@ class Track:
         return "starting" if fresh and self.state.pause_hours > 0 else "running"
 
 
-def tell(track: Track, event: Event) -> None:
+def tell(track: JobRecord, event: Event) -> None:
     """Take one more event of a job into account."""
     match event:
         case Decided():
@@ -248,7 +248,7 @@ def tell(track: Track, event: Event) -> None:
             pass
 
 
-def _decided(track: Track, event: Decided) -> None:
+def _decided(track: JobRecord, event: Decided) -> None:
     if event.attempt != track.attempt and event.spot_gpus + event.on_demand_gpus > 0:
         track.starts += 1
     _new_attempt(track, event.attempt, event.at_hours, event.state.pool)
@@ -276,19 +276,19 @@ def _decided(track: Track, event: Decided) -> None:
     )
 
 
-def _ordered_to(track: Track, event: Decided) -> None:
+def _ordered_to(track: JobRecord, event: Decided) -> None:
     """Note to which pool workers are ordered."""
     if not track.stations or track.stations[-1].pool != event.pool:
         track.stations += (Station(event.attempt, event.pool),)
 
 
-def _new_attempt(track: Track, attempt: int, at_hours: float, pool: int) -> None:
+def _new_attempt(track: JobRecord, attempt: int, at_hours: float, pool: int) -> None:
     if attempt != track.attempt:
         track.attempt, track.attempt_hours, track.left_pool = attempt, at_hours, pool
         track.unheard = track.told_gpu_hours > 0.0
 
 
-def _lose(track: Track, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> None:
+def _lose(track: JobRecord, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> None:
     """Count work as lost; what was safe beside it had been done before, too."""
     track.lost_gpu_hours += lost_gpu_hours
     track.expected_lost_gpu_hours += lost_gpu_hours
@@ -296,7 +296,7 @@ def _lose(track: Track, lost_gpu_hours: float, safe_gpu_hours: float = 0.0) -> N
         track.told_gpu_hours = max(track.told_gpu_hours, safe_gpu_hours + lost_gpu_hours)
 
 
-def _lived(track: Track, event: Lived) -> None:
+def _lived(track: JobRecord, event: Lived) -> None:
     one = event.priced.stretch
     track.moves += event.state.pool != track.state.pool and track.bill.gpu_hours > 0.0
     track.state = event.state
@@ -317,20 +317,20 @@ def _lived(track: Track, event: Lived) -> None:
     )  # fmt: skip
 
 
-def without_gpus(track: Track, one: Stretch) -> tuple[float, float]:
+def without_gpus(track: JobRecord, one: Stretch) -> tuple[float, float]:
     """Return since when a job has held nothing and until when it held spot, after one more stretch."""
     idle_hours = math.inf if one.gpus else min(track.idle_since_hours, one.from_hours)
     return idle_hours, one.to_hours if one.spot_gpus else track.spot_until_hours
 
 
-def _failed(track: Track, safe_gpu_hours: float) -> None:
+def _failed(track: JobRecord, safe_gpu_hours: float) -> None:
     moved = safe_gpu_hours > track.safe_at_failure_gpu_hours + 1e-9
     track.failures += 1
     track.failures_in_row = 1 if moved else track.failures_in_row + 1
     track.safe_at_failure_gpu_hours = safe_gpu_hours
 
 
-def _lost(track: Track, event: Lost) -> None:
+def _lost(track: JobRecord, event: Lost) -> None:
     safe = event.checkpointed_gpu_hours
     moved = safe > track.safe_at_loss_gpu_hours + 1e-9
     _lose(track, event.lost_gpu_hours, safe)
@@ -338,7 +338,7 @@ def _lost(track: Track, event: Lost) -> None:
     track.safe_at_loss_gpu_hours = safe
 
 
-def see(track: Track, event: Decided | Preempted) -> None:
+def see(track: JobRecord, event: Decided | Preempted) -> None:
     """Keep what an event tells of pools to a job that knows only what it tried."""
     if track.submitted.sight != "tried":
         return
@@ -362,5 +362,5 @@ def see(track: Track, event: Decided | Preempted) -> None:
             _sighted(track, wish.pool or here, Sighting(event.at_hours, wish.spot_gpus, MAX_GPUS))
 
 
-def _sighted(track: Track, pool: str, seen: Sighting) -> None:
+def _sighted(track: JobRecord, pool: str, seen: Sighting) -> None:
     track.sightings[pool] = (*track.sightings.get(pool, ()), seen)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slacktide.allocators.site.spot import Claim
 from slacktide.allocators.view import BUDGET_SHORT
-from slacktide.backends.base import Facts
+from slacktide.backends.base import BackendStatus
 from slacktide.core.types import UNLIMITED_GPUS, Allocation, JobState, Order, Quote, Reason, Wish
+from slacktide.engine.capacity import cut_to_room
 from slacktide.engine.event_builders import decided
 from slacktide.engine.fleet.pace import belief
 from slacktide.engine.holding import next_attempt, nothing_yet
 from slacktide.engine.job.health import health
-from slacktide.engine.job.lane import Lane
-from slacktide.engine.room import cut_to_room
-from slacktide.engine.views import Ask
+from slacktide.engine.job.job_context import JobContext
+from slacktide.engine.pending_decisions import PendingDecision
 from slacktide.journal.events import Event, HealthChanged
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.journal_state import JobRecord
 from slacktide.market.moment import offer
 from slacktide.physics import physics
 from slacktide.physics.pace import believed
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
 
 
-class Granted(NamedTuple):
+class Fulfilment(NamedTuple):
     """What a job is given of what it wants."""
 
-    lane: Lane
+    lane: JobContext
     """Where."""
     spot_gpus: int
     on_demand_gpus: int
@@ -40,14 +40,14 @@ class Granted(NamedTuple):
     """Which of those had the spot and not the on-demand GPUs."""
 
 
-def settle(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) -> list[Event]:
+def fulfil(engine: Engine, ask: PendingDecision, wish: Allocation, known_missed: int = 0) -> list[Event]:
     """Say what a job is to hold of what it wants, and take that out of what is left for others.
 
     A new set of workers begins where the holding changes, and where some were just taken. Raises InputError
     for a wish in a pool that the job may not use. The first `known_missed` wishes are known to be in vain.
     """
     track, state = ask.track, ask.state
-    lane, spot, on_demand, missed, unstocked = granted(engine, ask, wish, known_missed)
+    lane, spot, on_demand, missed, unstocked = fulfilment(engine, ask, wish, known_missed)
     pool, begun = lane.market_pool.name, ask.begun
     if lane.ground is not None:
         begun = begun._replace(quote=lane.quote(begun.slot))
@@ -58,7 +58,9 @@ def settle(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) ->
     wanted = Order(track.job, attempt, pool, spot, on_demand)
     engine.spot.hold(Claim(track.job, pool, wanted.spot_gpus, begun.from_hours, wanted.on_demand_gpus))
     order = engine.lasting(track, state, begun, wanted)
-    none = nothing_yet(track, engine.facts.get(track.job, Facts()), attempt, begun.from_hours, order.gpus)
+    none = nothing_yet(
+        track, engine.facts.get(track.job, BackendStatus()), attempt, begun.from_hours, order.gpus
+    )
     lost = physics.given_up(lane.terms, state, spot, on_demand, lane.here if lane.ground else state.pool)
     told = decided(begun, state, order, wish, lost_gpu_hours=lost, wanted_pool=_first(lane, state, wish))
     told = dataclasses.replace(
@@ -71,7 +73,7 @@ def settle(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) ->
     return [told, *none, *_health(engine, ask, lane, order, wish.reason)]
 
 
-def _journey(lane: Lane, track: Track, state: JobState, order: Order) -> dict[str, Any]:
+def _journey(lane: JobContext, track: JobRecord, state: JobState, order: Order) -> dict[str, Any]:
     """Say from where a job moves with an order, and what that costs; nothing where it does not."""
     ran = track.bill.gpu_hours > 0.0 or state.gpus > 0  # its first stretch may not be written yet
     if lane.ground is None or lane.here == state.pool or not order.gpus or not ran:
@@ -85,12 +87,12 @@ def _journey(lane: Lane, track: Track, state: JobState, order: Order) -> dict[st
     }
 
 
-def _first(lane: Lane, state: JobState, wish: Allocation) -> str:
+def _first(lane: JobContext, state: JobState, wish: Allocation) -> str:
     """Return the pool of the first wish of a job that may move; empty for one that stays."""
     return "" if lane.ground is None else wish.pool or lane.pool_names[state.pool]
 
 
-def granted(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) -> Granted:
+def fulfilment(engine: Engine, ask: PendingDecision, wish: Allocation, known_missed: int = 0) -> Fulfilment:
     """Try wishes in order until a pool has what is wanted; a job that stays gets what there is.
 
     Where none is had whole and the last one lacks on-demand GPUs only, what there is of it is given. So it is
@@ -115,17 +117,17 @@ def granted(engine: Engine, ask: Ask, wish: Allocation, known_missed: int = 0) -
             nothing = found.spot_gpus + found.on_demand_gpus == 0
             return found._replace(missed=missed, lane=here if nothing else there, unstocked=unstocked)
         unstocked = (*unstocked, missed)
-    return Granted(here, 0, 0, len(wish.wishes), unstocked)
+    return Fulfilment(here, 0, 0, len(wish.wishes), unstocked)
 
 
-def _left(engine: Engine, ask: Ask, lane: Lane, quote: Quote) -> Quote:
+def _left(engine: Engine, ask: PendingDecision, lane: JobContext, quote: Quote) -> Quote:
     """Return what others leave of what a pool offers, and of what the job's fleet may hold on demand."""
     left = _left_in_pool(engine, ask, lane, quote)
     quota = engine.fleets.quota_left(ask.track, engine.spot)
     return left._replace(on_demand_gpus=min(left.on_demand_gpus, quota))
 
 
-def _left_in_pool(engine: Engine, ask: Ask, lane: Lane, quote: Quote) -> Quote:
+def _left_in_pool(engine: Engine, ask: PendingDecision, lane: JobContext, quote: Quote) -> Quote:
     """Return what others leave of what a pool offers, what the job holds or has ordered there included.
 
     Jobs of a fleet that rents all on demand, at one price, are not limited by a stock.
@@ -140,13 +142,13 @@ def _left_in_pool(engine: Engine, ask: Ask, lane: Lane, quote: Quote) -> Quote:
     return left.keeping(max(ask.state.on_demand_gpus if is_there else 0, ordered))
 
 
-def _cut(engine: Engine, ask: Ask, lane: Lane, wish: Wish, quote: Quote) -> Granted:
+def _cut(engine: Engine, ask: PendingDecision, lane: JobContext, wish: Wish, quote: Quote) -> Fulfilment:
     """Cut a wish to what can be had in a pool."""
     left = _left(engine, ask, lane, quote)
     spot, on_demand = physics.cut(lane.terms, left, wish.spot_gpus, wish.on_demand_gpus)
     pool = lane.market_pool.name
     spot, on_demand = cut_to_room(engine, ask.track, lane.terms, left, spot, on_demand, pool)
-    return Granted(lane, int(spot), int(on_demand))
+    return Fulfilment(lane, int(spot), int(on_demand))
 
 
 NOT_COVERED = (
@@ -155,7 +157,9 @@ NOT_COVERED = (
 OUTRAN = "it reports nothing and is not done after the work of its file, so nobody knows what is left"
 
 
-def _health(engine: Engine, ask: Ask, lane: Lane, order: Order, reason: Reason) -> list[Event]:
+def _health(
+    engine: Engine, ask: PendingDecision, lane: JobContext, order: Order, reason: Reason
+) -> list[Event]:
     """Say so where the outlook of a job changes with what it is to hold."""
     hours = ask.begun.from_hours
     pace = belief(engine, ask)

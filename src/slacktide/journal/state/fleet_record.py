@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
 
 @dataclass(slots=True)
-class FleetTrack:
+class FleetRecord:
     """The jobs that one allocator decides about; all hours are on the market's clock."""
 
     key: str

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from slacktide.backends.base import Bounded, Room
 from slacktide.core.types import Quote
-from slacktide.journal.state.world import Track
+from slacktide.journal.state.journal_state import JobRecord
 from slacktide.physics import physics
 
 if TYPE_CHECKING:
     from slacktide.engine.engine import Engine
 
 
-def scarce_spot(engine: Engine, tracks: Iterable[Track], now_hours: float) -> dict[str, int]:
+def scarce_spot(engine: Engine, tracks: Iterable[JobRecord], now_hours: float) -> dict[str, int]:
     """Return how much spot the market offers now that no machine can give, by pool."""
     if not isinstance(engine.backend, Bounded):
         return {}
@@ -31,7 +31,7 @@ def scarce_spot(engine: Engine, tracks: Iterable[Track], now_hours: float) -> di
 
 
 def cut_to_room(
-    engine: Engine, track: Track, terms: physics.Terms, left: Quote, spot: int, on_demand: int, pool: str
+    engine: Engine, track: JobRecord, terms: physics.Terms, left: Quote, spot: int, on_demand: int, pool: str
 ) -> tuple[int, int]:
     """Cut on-demand GPUs to those that machines can give; spot makes up for the rest as far as it is left."""
     room = _room(engine, pool).on_demand_gpus
