@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 class Nothing:
     """Stands for a server: only its addresses are asked for."""
 
-    desk = None
+    reader = None
 
 
 def reference() -> str:

@@ -20,7 +20,7 @@ from slacktide.app.costs.cost_report import CostTold
 from slacktide.app.jobs.submission import Submission, checkable
 from slacktide.app.journal.journal import Journal, Told
 from slacktide.app.journal.logs import LogLine
-from slacktide.app.questions import BacktestQuestion, LearnQuestion, PlanQuestion, PoolName
+from slacktide.app.tasks import BacktestQuestion, LearnQuestion, PlanQuestion, PoolName
 from slacktide.backends.machines.pack import zipped
 from slacktide.client.http import Client, Hear, ServerError, document, nobody_hears, strange
 from slacktide.core.errors import InputError, shown

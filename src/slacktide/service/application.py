@@ -17,22 +17,28 @@ from starlette.types import ASGIApp
 from slacktide.core.errors import SlacktideError
 from slacktide.service.access.gate import Gate, refused
 from slacktide.service.routes.endpoints import Endpoint, Handler, who_asks
-from slacktide.service.routes.events import Events
-from slacktide.service.routes.mistakes import told
+from slacktide.service.routes.error_responses import told
+from slacktide.service.routes.events import EventRoutes
+from slacktide.service.routes.jobs import JobRoutes
+from slacktide.service.routes.markets import MarketRoutes
 from slacktide.service.routes.openapi import described
-from slacktide.service.routes.overview import Overview
-from slacktide.service.routes.reading import Reading
-from slacktide.service.routes.surroundings import Surroundings
-from slacktide.service.routes.writing import Writing
+from slacktide.service.routes.server import ServerRoutes
+from slacktide.service.routes.submissions import SubmissionRoutes
 from slacktide.service.service import Service, pumping
-from slacktide.service.tasks.asking import AskedError
+from slacktide.service.tasks.task_worker import TaskError
 
 OPENAPI = "/api/v1/openapi.json"
 
 
 def endpoints_of(service: Service) -> list[Endpoint]:
     """Return every address of the API."""
-    rooms = (Reading(service), Events(service), Overview(service), Surroundings(service), Writing(service))
+    rooms = (
+        JobRoutes(service),
+        EventRoutes(service),
+        ServerRoutes(service),
+        MarketRoutes(service),
+        SubmissionRoutes(service),
+    )
     return [endpoint for room in rooms for endpoint in room.endpoints()]
 
 
@@ -68,7 +74,7 @@ def make_app(service: Service, pages: Sequence[BaseRoute] = ()) -> ASGIApp:
         ],
         exception_handlers={
             SlacktideError: met,
-            AskedError: met,
+            TaskError: met,
             HTTPException: absent,
             ClientDisconnect: gone,
             Exception: met,

@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from slacktide.app.jobs.controller import Setup
 from slacktide.app.jobs.submission import Defaults
-from slacktide.app.questions import Setting
+from slacktide.app.tasks import Setting
 from slacktide.app.tokens import Tokens
 from slacktide.core.errors import BackendError, InputError, shown
 from slacktide.service.access.gate import Doorkeeper
@@ -30,11 +30,11 @@ from slacktide.service.access.limits import Rate
 from slacktide.service.access.sessions import sessions_of
 from slacktide.service.application import make_app
 from slacktide.service.dashboard.pages import pages
-from slacktide.service.desk import Desk
 from slacktide.service.hub import Hub
+from slacktide.service.journal_reader import JournalReader
 from slacktide.service.runner import Runner
 from slacktide.service.service import Service
-from slacktide.service.tasks.asking import Asker
+from slacktide.service.tasks.task_worker import TaskWorker
 from slacktide.service.uploads.upload_history import KEPT_DAYS
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -162,15 +162,15 @@ async def _serving(
     listening: socket.socket,
     say: Callable[[str], None],
 ) -> None:
-    desk = Desk(journal, address.keep_days, setup.defaults.fleet, setup.defaults.market.source)
-    await desk.run(desk.fold)
+    reader = JournalReader(journal, address.keep_days, setup.defaults.fleet, setup.defaults.market.source)
+    await reader.run(reader.fold)
     # What is there now stays. To look for garbage among all modules takes longer than a step may be late.
     gc.collect()
     gc.freeze()
     hub = Hub(
-        lambda after, job, most: desk.run(desk.page, after, job, most),
-        desk.paths,
-        lambda job: desk.run(desk.ended_by, job),
+        lambda after, job, most: reader.run(reader.page, after, job, most),
+        reader.paths,
+        lambda job: reader.run(reader.ended_by, job),
     )
     keeper = Doorkeeper(
         tokens=tokens,
@@ -179,9 +179,9 @@ async def _serving(
         sessions=sessions_of(journal),
         requests=Rate(address.rate_per_s, 2 * address.rate_per_s),
     )
-    asker = Asker(_setting(journal, setup.defaults))
+    tasks = TaskWorker(_setting(journal, setup.defaults))
     service = Service(
-        desk, runner, keeper, asker, hub, say, warm_after_s=WARM_AFTER_S if address.warms_up else None
+        reader, runner, keeper, tasks, hub, say, warm_after_s=WARM_AFTER_S if address.warms_up else None
     )
     server = Server(config_of(address, make_app(service, pages())))
     try:
@@ -191,7 +191,7 @@ async def _serving(
             say(f"ready on {url}:{listening.getsockname()[1]}")
             await server.serve([listening])
     finally:
-        desk.close()
+        reader.close()
 
 
 def _setting(journal: Path, defaults: Defaults) -> Setting:
@@ -208,7 +208,7 @@ def _stopping(runner: Runner, server: Server, service: Service) -> Iterator[None
     def leave() -> None:
         server.should_exit = True
         service.hub.close()
-        service.asker.stop()
+        service.tasks.stop()
 
     def watch() -> None:
         runner.done.wait()

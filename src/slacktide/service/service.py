@@ -1,4 +1,4 @@
-"""What handlers of requests are given: the desk, the engine, the doorkeeper, and who counts."""
+"""What handlers of requests are given: the reader, the engine, the doorkeeper, and who counts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from slacktide.core.errors import SlacktideError
 from slacktide.journal.state.requests import Answer
 from slacktide.service.access.gate import Doorkeeper
 from slacktide.service.access.limits import Slots
-from slacktide.service.desk import Desk
 from slacktide.service.hub import Hub
+from slacktide.service.journal_reader import JournalReader
 from slacktide.service.metrics import Counts
 from slacktide.service.runner import Runner, is_writable
-from slacktide.service.tasks.asking import Asker
+from slacktide.service.tasks.task_worker import TaskWorker
 
 PUMP_S = 0.1
 """How often the journal is read on for listeners and for those who wait."""
@@ -34,10 +34,10 @@ SENDERS, SENDERS_EACH = 12, 4
 class Service:
     """All parts of a server that handlers need."""
 
-    desk: Desk
+    reader: JournalReader
     runner: Runner
     keeper: Doorkeeper
-    asker: Asker
+    tasks: TaskWorker
     hub: Hub
     say: Callable[[str], None]
     counts: Counts = field(default_factory=Counts)
@@ -51,7 +51,7 @@ class Service:
         """Read the journal on for as long as the server runs."""
         while True:
             with contextlib.suppress(OSError, SlacktideError):  # it may be readable later
-                news, seq = await self.desk.run(self.desk.news)
+                news, seq = await self.reader.run(self.reader.news)
                 if news or seq > self.hub.seq:
                     self.hub.tell(news, seq)
             await asyncio.sleep(PUMP_S)
@@ -60,7 +60,7 @@ class Service:
         """Remove files that no job needs any more, again and again."""
         while True:
             with contextlib.suppress(OSError, SlacktideError):
-                await self.desk.run(self.desk.tidy)
+                await self.reader.run(self.reader.tidy)
             await asyncio.sleep(TIDY_S)
 
     async def warm_up(self) -> None:
@@ -72,7 +72,7 @@ class Service:
             return
         await asyncio.sleep(self.warm_after_s)
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "slacktide.service.tasks.warm_questions",
+            sys.executable, "-m", "slacktide.service.tasks.warm_up",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
@@ -87,7 +87,7 @@ class Service:
         """Wait for the answer to a request, at most so long; None where it did not come."""
         until = time.monotonic() + wait_s
         while True:
-            seq, answer = self.hub.seq, await self.desk.run(self.desk.answer, key)
+            seq, answer = self.hub.seq, await self.reader.run(self.reader.answer, key)
             left = until - time.monotonic()
             if answer is not None or left <= 0 or self.hub.closed:
                 return answer
@@ -97,13 +97,13 @@ class Service:
         """Whether the disk of the journal takes more, as of a moment ago."""
         at_s, known = self._disk
         if time.monotonic() - at_s > DISK_S:
-            known = is_writable(self.desk.path.parent)
+            known = is_writable(self.reader.path.parent)
             self._disk = time.monotonic(), known
         return known
 
     def without_paths(self, message: str) -> str:
         """Take the server's own folders out of a message: they are nobody else's business."""
-        return self.desk.paths.out_of(message)
+        return self.reader.paths.out_of(message)
 
 
 @contextlib.asynccontextmanager
@@ -117,4 +117,4 @@ async def pumping(service: Service) -> AsyncIterator[None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await service.asker.close()
+        await service.tasks.close()

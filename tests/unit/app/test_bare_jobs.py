@@ -10,13 +10,13 @@ import pytest
 
 from slacktide.app.jobs.submission import Defaults, FleetText, Submission, request
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.questions import PlanQuestion, Setting
+from slacktide.app.tasks import PlanQuestion, Setting
 from slacktide.client.remote import text_to_send
 from slacktide.core.errors import InputError
 from slacktide.files.job import read_job_file
 from slacktide.journal.codec.json_types import form
-from slacktide.service.tasks.question_markets import market_of
-from slacktide.service.tasks.questions import answer
+from slacktide.service.tasks.task_markets import market_of
+from slacktide.service.tasks.task_process import answer
 from slacktide.service.uploads.uploads import SubmitRequest, Uploads, checked
 
 FLEET = """\

@@ -13,7 +13,7 @@ from slacktide.app.jobs.admission import FilesRead, Intake
 from slacktide.app.jobs.submission import Defaults, FleetText
 from slacktide.app.journal.journal import values_of
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.questions import Setting
+from slacktide.app.tasks import Setting
 from slacktide.app.tokens import tokens_of
 from slacktide.backends.replay import Replay
 from slacktide.engine.clock import Clock
@@ -25,13 +25,13 @@ from slacktide.journal.store.sqlite import SqliteStore
 from slacktide.policies.selection.state_file import Saved
 from slacktide.service.access.gate import Doorkeeper
 from slacktide.service.application import make_app
-from slacktide.service.desk import Desk
 from slacktide.service.hub import Hub
+from slacktide.service.journal_reader import JournalReader
 from slacktide.service.metrics import Histogram
 from slacktide.service.runner import Runner
 from slacktide.service.service import Service
-from slacktide.service.tasks.asking import AskedError, Asker, Place
-from slacktide.service.tasks.questions import answer, told_error
+from slacktide.service.tasks.task_process import answer, told_error
+from slacktide.service.tasks.task_worker import QueuePosition, TaskError, TaskWorker
 from slacktide.simulation.selection import fresh
 
 JOB = """\
@@ -77,20 +77,20 @@ class StubRunner:
         return []
 
 
-class DirectAsker:
+class DirectTasks:
     """Answers costly questions at once, in this process."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
 
-    async def ask(
-        self, verb: str, request: dict[str, Any], stamp: object = None, place: Place | None = None
+    async def run(
+        self, verb: str, request: dict[str, Any], stamp: object = None, place: QueuePosition | None = None
     ) -> dict[str, Any]:
         """Answer a question as the process would."""
         try:
             return answer(self.setting, verb, request)
         except Exception as error:
-            raise AskedError(told_error(error)) from error
+            raise TaskError(told_error(error)) from error
 
     async def close(self) -> None:
         """End nothing."""
@@ -124,27 +124,27 @@ class House:
         self.tokens = tokens_of(self.path)
         self.submitter, self.reader = self.tokens.add("ann", "submit"), self.tokens.add("bob", "read")
         market = market or MarketSpec()
-        self.desk = Desk(self.path, fleet=fleet, market=market.source)
+        self.journal_reader = JournalReader(self.path, fleet=fleet, market=market.source)
         self.said: list[str] = []
         hub = Hub(
-            lambda after, job, most: self.desk.run(self.desk.page, after, job, most),
-            self.desk.paths,
-            lambda job: self.desk.run(self.desk.ended_by, job),
+            lambda after, job, most: self.journal_reader.run(self.journal_reader.page, after, job, most),
+            self.journal_reader.paths,
+            lambda job: self.journal_reader.run(self.journal_reader.ended_by, job),
         )
         self.keeper = Doorkeeper(**{"tokens": self.tokens, "hosts": ("localhost", "127.0.0.1"), **keeper})
         learned = str(folder / "learn.json")
         setting = Setting(journal=str(self.path), market=market, fleet=fleet, learned=learned)
-        asker = cast(Asker, DirectAsker(setting))
+        tasks = cast(TaskWorker, DirectTasks(setting))
         self.defaults = Defaults(market=market, fleet=fleet)
         self.service = Service(
-            self.desk, cast(Runner, StubRunner()), self.keeper, asker, hub, self.said.append
+            self.journal_reader, cast(Runner, StubRunner()), self.keeper, tasks, hub, self.said.append
         )
         self.app = make_app(self.service)
 
     def close(self) -> None:
         """Let go of the journal."""
         self.lease.__exit__(None, None, None)
-        self.desk.close()
+        self.journal_reader.close()
         self.store.close()
 
     def take_in(self) -> None:

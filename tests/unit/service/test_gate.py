@@ -330,7 +330,7 @@ def test_what_nobody_foresaw_is_told_without_details(house: House, monkeypatch: 
     def fail(*_: object) -> None:
         raise RuntimeError("/secret/place")
 
-    monkeypatch.setattr(house.desk, "job", fail)
+    monkeypatch.setattr(house.journal_reader, "job", fail)
     sent: list[int] = []
     with pytest.raises(RuntimeError):  # for the log of whoever runs the server
         sent.append(house.ask("GET", f"{JOBS}/job").status)

@@ -30,9 +30,9 @@ from slacktide.policies.selection.hedge import Hedge
 from slacktide.policies.selection.state_file import save
 from slacktide.service import hub as hub_module
 from slacktide.service.application import endpoints_of
-from slacktide.service.desk import WITHIN, Desk, KeyTakenError
+from slacktide.service.journal_reader import WITHIN, JournalReader, KeyTakenError
 from slacktide.service.service import SENDERS_EACH
-from slacktide.service.uploads.shelf import Shelf
+from slacktide.service.uploads.upload_cache import UploadCache
 from slacktide.service.uploads.uploads import SubmitRequest
 
 from .parts_of_api import JOB, Answer, House, scope_of
@@ -224,7 +224,7 @@ def test_listeners_hear_what_happens_from_where_they_were(house: House) -> None:
     hub = house.service.hub
 
     async def listen(after: int, texts: int, only: str | None = job) -> list[str]:
-        hub.tell(*await house.desk.run(house.desk.news))
+        hub.tell(*await house.journal_reader.run(house.journal_reader.news))
         stream = hub.stream(after, only, False, True)
         return [await anext(stream) for _ in range(texts)]
 
@@ -247,7 +247,7 @@ def test_a_stream_ends_with_its_job(house: House) -> None:
     house.live(0.1)
 
     async def listen(after: int) -> list[str]:
-        house.service.hub.tell(*await house.desk.run(house.desk.news))
+        house.service.hub.tell(*await house.journal_reader.run(house.journal_reader.news))
         return [text async for text in house.service.hub.stream(after, job, True, True)]
 
     assert asyncio.run(listen(0))[-1].startswith("event: over")
@@ -258,7 +258,7 @@ def test_a_stream_ends_with_its_job(house: House) -> None:
 def test_health_says_what_is_wrong(house: House) -> None:
     assert house.ask("GET", "/healthz", token=None).json["status"] == "ok"
     house.lease.__exit__(None, None, None)
-    house.desk._in_charge = (float("-inf"), False)
+    house.journal_reader._in_charge = (float("-inf"), False)
     answer = house.ask("GET", "/healthz", token=None)
     assert (answer.status, answer.json["lease_held"]) == (503, False)
 
@@ -357,8 +357,8 @@ def test_jobs_that_ended_long_ago_are_told_as_all_others(
     before = [house.ask("GET", path).json for path in paths]
     monkeypatch.setattr(jobs, "KEPT_ENDED", 0)
     monkeypatch.setattr(jobs, "BLOCK_JOBS", 1)
-    house.desk.fold._world = None  # so that it is read anew
-    assert not house.desk.fold().jobs.at_hand
+    house.journal_reader.fold._world = None  # so that it is read anew
+    assert not house.journal_reader.fold().jobs.at_hand
     assert [house.ask("GET", path).json for path in paths] == before
 
 
@@ -422,9 +422,11 @@ def test_a_reader_may_send_a_market_and_have_a_job_planned_on_it(
     assert broken.message.startswith(digests[sent[:-50]]), "and no folder of the server"
     for odd in ("../../journal.db", "0" * 63):
         assert "SHA-256" in planned(odd).message
-    monkeypatch.setattr(house.desk.uploads, "markets", replace(house.desk.uploads.markets, most_bytes=10))
+    monkeypatch.setattr(
+        house.journal_reader.uploads, "markets", replace(house.journal_reader.uploads.markets, most_bytes=10)
+    )
     assert house.ask("PUT", f"{MARKETS}/{'0' * 64}", b"x" * 11, token=house.reader).status == 413
-    assert len(list(house.desk.uploads.markets.folder.iterdir())) == 3
+    assert len(list(house.journal_reader.uploads.markets.folder.iterdir())) == 3
 
 
 def test_uploads_at_a_time_have_a_limit_for_each_caller(house: House) -> None:
@@ -455,14 +457,14 @@ def test_a_caller_that_leaves_in_an_upload_is_no_mistake_of_the_server(house: Ho
 
     asyncio.run(left())
     assert not any("internal error" in line for line in house.said)
-    assert not list(house.desk.uploads.markets.folder.iterdir())
+    assert not list(house.journal_reader.uploads.markets.folder.iterdir())
 
 
 def test_an_upload_that_the_disk_does_not_take_is_said(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*given: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Shelf, "keep", full)
+    monkeypatch.setattr(UploadCache, "keep", full)
     answer = house.ask("PUT", f"{MARKETS}/{sha256(b'x').hexdigest()}", b"x")
     assert answer.status == 502
     assert "No space left" in answer.message
@@ -471,20 +473,20 @@ def test_an_upload_that_the_disk_does_not_take_is_said(house: House, monkeypatch
 def test_of_jobs_that_come_at_once_with_one_key_one_is_taken(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both, real = threading.Barrier(2), Desk._is_known
+    both, real = threading.Barrier(2), JournalReader._is_known
 
-    def is_known(desk: Desk, request: SubmitRequest, key: str) -> bool:
-        found = real(desk, request, key)
+    def is_known(journal_reader: JournalReader, request: SubmitRequest, key: str) -> bool:
+        found = real(journal_reader, request, key)
         with suppress(threading.BrokenBarrierError):
             both.wait(0.2)  # where both may look before either is taken in, they do
         return found
 
-    monkeypatch.setattr(Desk, "_is_known", is_known)
+    monkeypatch.setattr(JournalReader, "_is_known", is_known)
     requests = [SubmitRequest(text=JOB.replace("name: job", f"name: {name}")) for name in ("one", "two")]
 
     def submit(request: SubmitRequest) -> str:
         try:
-            house.desk.submit(request, "key")
+            house.journal_reader.submit(request, "key")
         except KeyTakenError:
             return "taken"
         return "accepted"
@@ -496,15 +498,15 @@ def test_of_jobs_that_come_at_once_with_one_key_one_is_taken(
 def test_listeners_hear_on_after_a_moment_without_the_journal(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, refused = Desk.news, list[str]()
+    real, refused = JournalReader.news, list[str]()
 
-    def news(desk: Desk) -> Any:
+    def news(journal_reader: JournalReader) -> Any:
         if not refused:
             refused.append("once")
             raise BackendError("the journal must stay where it is, got none there")
-        return real(desk)
+        return real(journal_reader)
 
-    monkeypatch.setattr(Desk, "news", news)
+    monkeypatch.setattr(JournalReader, "news", news)
 
     async def heard() -> bool:
         task = asyncio.create_task(house.service.pump())
@@ -517,10 +519,10 @@ def test_listeners_hear_on_after_a_moment_without_the_journal(
 
 
 def test_a_listener_who_is_ahead_of_the_journal_hears_what_comes_after_that(house: House) -> None:
-    hub, desk = house.service.hub, house.desk
+    hub, journal_reader = house.service.hub, house.journal_reader
 
     async def heard() -> str:
-        hub.tell(*await desk.run(desk.news))
+        hub.tell(*await journal_reader.run(journal_reader.news))
         ahead = hub.seq + 2
         stream = hub.stream(ahead, None, False, False)
         await anext(stream)
@@ -528,7 +530,7 @@ def test_a_listener_who_is_ahead_of_the_journal_hears_what_comes_after_that(hous
         for number in range(4):
             await asyncio.sleep(0)
             house.store.append([FeedTroubled(at_hours=float(number))])
-            hub.tell(*await desk.run(desk.news))
+            hub.tell(*await journal_reader.run(journal_reader.news))
         return (await listening).partition("\n")[0].removeprefix(f"id: {ahead}")
 
     assert asyncio.run(heard())
@@ -537,11 +539,11 @@ def test_a_listener_who_is_ahead_of_the_journal_hears_what_comes_after_that(hous
 def test_who_listens_to_a_silent_job_hears_something_while_others_make_the_news(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, hub, desk = house.run_a_job(), house.service.hub, house.desk
+    job, hub, journal_reader = house.run_a_job(), house.service.hub, house.journal_reader
     monkeypatch.setattr(hub_module, "STILL_HERE_S", 0.0)
 
     async def heard() -> str:
-        hub.tell(*await desk.run(desk.news))
+        hub.tell(*await journal_reader.run(journal_reader.news))
         stream = hub.stream(hub.seq, job, False, False)
         await anext(stream)
         listening = asyncio.ensure_future(anext(stream))

@@ -18,11 +18,11 @@ DAY_S = 24 * 3600.0
 
 
 def folders(house: House) -> list[str]:
-    return house.desk.uploads.folders()
+    return house.journal_reader.uploads.folders()
 
 
 def later(house: House, days: float) -> None:
-    house.desk.tidy(time.time() + days * DAY_S)
+    house.journal_reader.tidy(time.time() + days * DAY_S)
 
 
 def test_a_job_has_its_files_until_some_days_after_its_end(house: House) -> None:
@@ -48,12 +48,12 @@ def test_a_submission_that_waits_has_its_files(house: House) -> None:
 
 
 def test_files_that_no_job_has_are_removed_after_a_day(house: House) -> None:
-    uploads = house.desk.uploads
+    uploads = house.journal_reader.uploads
     orphan = uploads.folder / ("0" * 24)
     for name in (orphan, uploads.folder / ".gone-half", uploads.folder / f".{'1' * 24}-draft"):
         name.mkdir(parents=True)
         (name / "file").write_text("x", encoding="utf-8")
-    house.desk.tidy()
+    house.journal_reader.tidy()
     assert folders(house) == [orphan.name], "it may be on its way into the journal"
     assert not (uploads.folder / ".gone-half").exists()
     uploads.remove(orphan.name, KEPT_S, time.time())
@@ -65,7 +65,7 @@ def test_files_that_no_job_has_are_removed_after_a_day(house: House) -> None:
 def test_a_kill_in_the_middle_of_removing_leaves_nothing_behind(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    orphan = house.desk.uploads.folder / ("0" * 24)
+    orphan = house.journal_reader.uploads.folder / ("0" * 24)
     orphan.mkdir(parents=True)
     real = shutil.rmtree
 
@@ -77,6 +77,6 @@ def test_a_kill_in_the_middle_of_removing_leaves_nothing_behind(
         later(house, 2)
     monkeypatch.setattr(shutil, "rmtree", real)
     assert folders(house) == []
-    assert len(os.listdir(house.desk.uploads.folder)) == 1
-    house.desk.tidy()
-    assert os.listdir(house.desk.uploads.folder) == []
+    assert len(os.listdir(house.journal_reader.uploads.folder)) == 1
+    house.journal_reader.tidy()
+    assert os.listdir(house.journal_reader.uploads.folder) == []

@@ -7,9 +7,9 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from slacktide.app.jobs.entry import entry
 from slacktide.app.jobs.full_disk import is_of_the_disk, needing_space
 from slacktide.app.jobs.submission import Defaults, Submission
+from slacktide.app.jobs.submission_record import entry
 from slacktide.core.errors import InputError, SlacktideError
 from slacktide.core.types import JobState
 from slacktide.engine.clock import Clock

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from slacktide.app.jobs.full_disk import needing_space
 from slacktide.app.jobs.submission import Submission, request
-from slacktide.app.journal.fold import Fold
+from slacktide.app.journal.state_cache import StateCache
 from slacktide.core.errors import (
     BackendError,
     InfeasibleError,
@@ -181,4 +181,4 @@ def _asked_of(world: JournalState, job: str) -> JobRecord:
 
 
 def _looking(store: Store, look: Look | None) -> Look:
-    return Fold(store) if look is None else look
+    return StateCache(store) if look is None else look

@@ -14,9 +14,9 @@ from slacktide.app.costs.cost_report import CostTold, job_cost_told, site_cost_t
 from slacktide.app.costs.costs import JobCost, RunTold, SiteCost, billed, job_cost, run_told, site_cost
 from slacktide.app.jobs import requests
 from slacktide.app.jobs.submission import Submission
-from slacktide.app.journal.fold import Fold
 from slacktide.app.journal.listing import listed
 from slacktide.app.journal.logs import LogLine, Printed
+from slacktide.app.journal.state_cache import StateCache
 from slacktide.backends.base import Place, backends
 from slacktide.core.errors import InputError
 from slacktide.engine.bills.pricing import sites_of
@@ -61,7 +61,7 @@ class Journal:
         A controller says what it knows already: all that the journal tells, and its jobs' lanes.
         """
         self.store, self.path = store, path
-        self._world = world or Fold(store)
+        self._world = world or StateCache(store)
         self._lane = lane or (lambda track: lane_of(track.submitted))
 
     def __enter__(self) -> Self:

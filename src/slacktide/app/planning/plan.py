@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from slacktide.app.jobs.feasible import check_feasible
-from slacktide.app.jobs.ground import ground_for
+from slacktide.app.jobs.movable import ground_for
 from slacktide.app.journal.last_runs import last_runs
 from slacktide.app.markets.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.app.planning.backtest import DEFAULT_POLICIES

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from slacktide.app.jobs.feasible import check_in_time_anywhere
-from slacktide.app.jobs.ground import OVER_POOLS, ground_for
+from slacktide.app.jobs.movable import OVER_POOLS, ground_for
 from slacktide.app.markets.market import DEFAULT_MARKET, as_market
 from slacktide.app.planning.beginning import Beginning, at_slot
 from slacktide.app.planning.plan import PlanRequest, market_for, settled

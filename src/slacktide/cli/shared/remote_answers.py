@@ -14,7 +14,7 @@ from slacktide.cli.shared.journals import check_left_to_server, is_on_command_li
 
 if TYPE_CHECKING:
     from slacktide.app.jobs.submission import Submission
-    from slacktide.app.questions import BacktestQuestion, LearnQuestion, PlanQuestion
+    from slacktide.app.tasks import BacktestQuestion, LearnQuestion, PlanQuestion
     from slacktide.client.remote import RemoteJournal
 
 READING = ("slot_hours", "gaps", "spot_usd", "on_demand_usd")
@@ -88,7 +88,7 @@ def plan_question(
     check: bool = False,
 ) -> PlanQuestion:
     """Return the question that the options of a command ask of a server about a job file."""
-    from slacktide.app.questions import PlanQuestion
+    from slacktide.app.tasks import PlanQuestion
 
     return PlanQuestion(
         **_about(journal, job, given),
@@ -109,7 +109,7 @@ def check_affordable(journal: RemoteJournal, wanted: Submission, given: Mapping[
 def _backtest_question(
     journal: RemoteJournal, job: str, given: Mapping[str, Any], wants: Sequence[Any]
 ) -> BacktestQuestion:
-    from slacktide.app.questions import BacktestQuestion
+    from slacktide.app.tasks import BacktestQuestion
 
     starts = common.parse_starts(given["starts"])
     policies = [_written(one) for one in common.parse_policies(given["policy"], job)]
@@ -127,7 +127,7 @@ def _backtest_question(
 def _learn_question(
     journal: RemoteJournal, job: str, given: Mapping[str, Any], wants: Sequence[Any]
 ) -> LearnQuestion:
-    from slacktide.app.questions import LearnQuestion
+    from slacktide.app.tasks import LearnQuestion
 
     asked = {name: given[name] for name in ("jobs", "seed", "pool_of")}
     return LearnQuestion(**_about(journal, job, given), **asked, wants=tuple(wants))

@@ -108,7 +108,7 @@ class RunOptions:
 
     def may_move(self, paths: Sequence[str]) -> bool:
         """Whether some of these jobs may move between pools, so that no pool is chosen for them."""
-        from slacktide.app.jobs.entry import may_move
+        from slacktide.app.jobs.submission_record import may_move
 
         return any(may_move(path, self.policy, self.market) for path in paths)
 

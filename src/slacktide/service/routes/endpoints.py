@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from slacktide.app.questions import read_as
+from slacktide.app.tasks import read_as
 from slacktide.app.tokens import Role
 from slacktide.core.errors import InputError, shown
 from slacktide.service.access.gate import Who
+from slacktide.service.service import Service
 
 Handler = Callable[[Request], Awaitable[Response]]
 JOB = "/api/v1/jobs/{job}"
 MOST_WAIT_S = 60.0
+MARK = "address"
+"""The attribute by which a handler is known as one."""
 SMALL = 10**12
 
 
@@ -60,6 +63,36 @@ class Endpoint:
         """What it is called in the description of the API."""
         words = self.path.removeprefix("/api/v1/").replace("{", "").replace("}", "")
         return f"{self.method.lower()}_{words.strip('/').replace('/', '_').replace('.', '_')}"
+
+
+Method = TypeVar("Method", bound=Callable[..., Awaitable[Response]])
+
+
+class Routes:
+    """A group of handlers: each method that is marked with `endpoint` answers one address."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._reader = service, service.reader
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """Yield every address."""
+        for name, method in vars(type(self)).items():
+            if hasattr(method, MARK):
+                yield Endpoint(handler=getattr(self, name), **getattr(method, MARK))
+
+
+def endpoint(method: str, path: str, answer: Any = None, **more: Any) -> Callable[[Method], Method]:
+    """Mark a method as the handler of an address; `more` are further fields of `Endpoint`.
+
+    The method's docstring is the summary in openapi.json, so it is written for users of the API.
+    """
+
+    def mark(handler: Method) -> Method:
+        says = " ".join((handler.__doc__ or "").split())
+        setattr(handler, MARK, {"method": method, "path": path, "answer": answer, "says": says, **more})
+        return handler
+
+    return mark
 
 
 def who_asks(request: Request) -> Who:

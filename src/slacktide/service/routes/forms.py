@@ -8,7 +8,7 @@ from typing import Any
 
 from slacktide.app.alerts.sending.outbox import HookStatus
 from slacktide.app.costs.fleet_money import FleetStatus
-from slacktide.app.journal.fleet_course import FleetPoint
+from slacktide.app.journal.fleet_timeline import FleetPoint
 from slacktide.app.markets.pool_forecast import PoolForecast
 from slacktide.app.tokens import Role
 from slacktide.results.bill import Bill

@@ -1,4 +1,4 @@
-"""Questions that take seconds, answered in a process of their own.
+"""Requests that take seconds: plans, back-tests, bills and pictures are made in a process of their own.
 
-Begin with `questions`, what that process does; `asking` starts it.
+Begin with `task_process`, which is what that process runs; `task_worker` starts it and talks to it.
 """

@@ -33,7 +33,7 @@ from slacktide.files.foreign import code_named, file_named
 from slacktide.files.job import JobFile, parse_job
 from slacktide.files.redact import with_class, without_secrets
 from slacktide.journal.events import Sight, SubmissionAsked
-from slacktide.service.uploads.shelf import Shelf
+from slacktide.service.uploads.upload_cache import UploadCache
 
 SYNTHETIC = "synthetic"
 MOST_UNPACKED_BYTES = 4 * MOST_BYTES
@@ -78,7 +78,7 @@ class Uploads:
         """Name the folder of a journal's runs, made with the first upload, and the server's fleet."""
         self._fleet = fleet
         self.folder = runs / UPLOADS
-        self.zips = Shelf(
+        self.zips = UploadCache(
             folder=self.folder / ".zips",
             what="working folders",
             most_bytes=MOST_BYTES,
@@ -175,8 +175,8 @@ class Uploads:
 
     def sweep(self, now_s: float) -> None:
         """Remove what a kill left half made or half removed, and zips that nobody came back for."""
-        for shelf in (self.zips, self.markets):
-            shelf.tidy(now_s)
+        for cache in (self.zips, self.markets):
+            cache.tidy(now_s)
         for one in self.folder.glob(".*-*") if self.folder.is_dir() else ():
             if one.name.startswith(".gone-") or self.age_s(one.name, now_s) > KEPT_S:
                 shutil.rmtree(one, ignore_errors=True)
@@ -193,9 +193,9 @@ def is_alike(request: SubmitRequest, asked: SubmissionAsked) -> bool:
     return now == (before, asked.pool, asked.sight, asked.job_class)
 
 
-def markets_of(runs: Path) -> Shelf:
+def markets_of(runs: Path) -> UploadCache:
     """Return where markets wait that were sent with questions, among the files of a journal's runs."""
-    return Shelf(
+    return UploadCache(
         folder=runs / UPLOADS / ".markets",
         what="markets",
         most_bytes=MARKET_BYTES,

@@ -14,7 +14,7 @@ from slacktide.app.jobs.submission import FleetText
 from slacktide.service.access.gate import HEADERS
 from slacktide.service.application import make_app
 from slacktide.service.dashboard.pages import PAGES, pages, static_files
-from slacktide.service.desk import Desk
+from slacktide.service.journal_reader import JournalReader
 from tests.unit.service.parts_of_api import Answer, House, called
 
 FLEET = FleetText("budget: 9 usd/day\nmarket: synthetic:h100\n", "/where/it/lies/team.yaml")
@@ -129,6 +129,6 @@ def test_scripts_make_no_markup_of_data_and_ask_nobody_else(name: str) -> None:
 
 def test_a_fleet_without_jobs_is_known_by_the_name_of_its_file(site: Site) -> None:
     assert site.house.ask("GET", "/api/v1/fleet").json == {"fleets": [], "file": None}
-    desk = Desk(site.house.path, fleet=FLEET)
-    assert desk.fleet_file == "team.yaml", "and not by its folder"
-    desk.close()
+    reader = JournalReader(site.house.path, fleet=FLEET)
+    assert reader.fleet_file == "team.yaml", "and not by its folder"
+    reader.close()

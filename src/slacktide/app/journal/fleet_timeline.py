@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slacktide.app.costs.fleet_money import allowance_of, spent_usd_at
-from slacktide.app.journal.course import MOST_POINTS
+from slacktide.app.journal.timeline import MOST_POINTS
 from slacktide.journal.events import ClockSet, Record, Remembered
 from slacktide.journal.state.fleet_record import FleetRecord
 from slacktide.journal.state.journal_state import JournalState
@@ -37,7 +37,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(slots=True)
-class FleetCourses:
+class FleetTimelines:
     """What allocators of a journal said of themselves, read on from where it was left."""
 
     store: Store

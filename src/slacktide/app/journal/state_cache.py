@@ -11,7 +11,7 @@ from slacktide.journal.state.snapshots import known
 from slacktide.journal.store.base import Store
 
 
-class Fold:
+class StateCache:
     """Folds a journal on from where it was last read.
 
     What it returns changes when it is called again: who shares it with other threads holds its `lock` while

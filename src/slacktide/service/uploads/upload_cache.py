@@ -28,7 +28,7 @@ class _File(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class UploadCache:
     """A folder of such files: each of a bounded size, all together, and for a bounded time.
 
     Where there is no room for another, the oldest of whoever holds most makes it.

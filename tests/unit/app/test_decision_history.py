@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slacktide.app.journal.stories import Stories, Story
+from slacktide.app.journal.decision_history import DecisionHistories, DecisionHistory
 from slacktide.core.types import JobState, Quote
 from slacktide.journal.events import Decided, Ended, Event, Preempted, Submitted, WorkerFailed
 from slacktide.journal.store.memory import MemoryStore
@@ -83,7 +83,7 @@ def test_a_story_is_as_good_as_all_events(came: list[Event], is_over: bool) -> N
     store, stories = MemoryStore(), None
     for event in events:
         store.append([event])
-        stories = stories or Stories(store)
+        stories = stories or DecisionHistories(store)
         if event.at_hours % 3 == 0:
             stories.events("job")
     assert stories is not None
@@ -91,7 +91,7 @@ def test_a_story_is_as_good_as_all_events(came: list[Event], is_over: bool) -> N
 
 
 def test_a_story_stays_small() -> None:
-    store, story = MemoryStore(), Story()
+    store, story = MemoryStore(), DecisionHistory()
     for hour in range(2000):
         reason = ("cheap", "late", NOT_ASKED)[hour // 7 % 3]
         (record,) = store.append([replace(DECIDED, at_hours=float(hour), why=reason)])

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slacktide.app.journal.course import MOST_HAPPENINGS, MOST_POINTS, LiveCourse, drawn
+from slacktide.app.journal.timeline import MOST_HAPPENINGS, MOST_POINTS, Timeline, drawn
 from slacktide.core.types import JobState, Quote
 from slacktide.journal.events import Decided, Event, Lived, PaceRevised, Preempted, Record
 from slacktide.physics.ledger import Priced, Stretch
@@ -47,9 +47,9 @@ def lived(hours: float, spot_gpus: int, done: float) -> Lived:
     )
 
 
-def course_of(*events: Event) -> LiveCourse:
+def course_of(*events: Event) -> Timeline:
     """Return the course of a job to which all of this happened."""
-    course = LiveCourse()
+    course = Timeline()
     for seq, event in enumerate(events, start=1):
         course.hear(Record(seq, NOON, event))
     return course
@@ -65,7 +65,7 @@ def test_points_tell_what_was_held_paid_and_done() -> None:
     first = points[0].offered_spot_gpus, points[0].spot_usd_per_gpu_hour, points[0].on_demand_usd_per_gpu_hour
     assert first == (5, 2.0, 10.0)
     assert drawn(course, 2, 1, over=True)[-1].spot_gpus == 0
-    assert drawn(LiveCourse(), 1, 1, over=False) == []
+    assert drawn(Timeline(), 1, 1, over=False) == []
 
 
 def test_time_that_nobody_saw_is_a_gap_without_gpus() -> None:

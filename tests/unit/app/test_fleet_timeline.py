@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slacktide.app.journal.course import MOST_POINTS
-from slacktide.app.journal.fleet_course import FleetCourses
+from slacktide.app.journal.fleet_timeline import FleetTimelines
+from slacktide.app.journal.timeline import MOST_POINTS
 from slacktide.journal.events import ClockSet, Remembered
 from slacktide.journal.store.memory import MemoryStore
 
@@ -15,7 +15,7 @@ def remembered(hours: float, fleet: str = "f") -> Remembered:
 
 def test_only_what_is_new_is_read_and_fleets_are_told_apart() -> None:
     store = MemoryStore()
-    courses = FleetCourses(store)
+    courses = FleetTimelines(store)
     store.append([remembered(1.0), remembered(1.5, "other")])
     assert [one.reserved_usd for one in courses.of("f")] == [1.0]
     store.append([remembered(2.0)])
@@ -27,7 +27,7 @@ def test_only_what_is_new_is_read_and_fleets_are_told_apart() -> None:
 def test_many_moments_are_thinned_out_and_the_newest_stays() -> None:
     store = MemoryStore()
     store.append([remembered(float(hour)) for hour in range(5000)])
-    found = [one.at_hours for one in FleetCourses(store).of("f")]
+    found = [one.at_hours for one in FleetTimelines(store).of("f")]
     assert MOST_POINTS / 2 <= len(found) <= 2 * MOST_POINTS
     assert found == sorted(found)
     assert found[-1] == 4999.0
@@ -36,4 +36,4 @@ def test_many_moments_are_thinned_out_and_the_newest_stays() -> None:
 def test_another_clock_begins_anew() -> None:
     store = MemoryStore()
     store.append([remembered(1.0), ClockSet(at_hours=0.0, epoch_utc="2026-01-01T00:00:00+00:00", speed=1.0)])
-    assert FleetCourses(store).of("f") == []
+    assert FleetTimelines(store).of("f") == []

@@ -14,11 +14,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from slacktide.report.wire import values
 from slacktide.service.hub import STREAM
 from slacktide.service.routes.endpoints import who_asks
-from slacktide.service.routes.mistakes import told
+from slacktide.service.routes.error_responses import told
 from slacktide.service.service import Service
-from slacktide.service.tasks.asking import Place
+from slacktide.service.tasks.task_worker import QueuePosition
 
-Ask = Callable[[Place], Awaitable[dict[str, Any]]]
+Ask = Callable[[QueuePosition], Awaitable[dict[str, Any]]]
 Told = Callable[[Exception], Response]
 STEP_S = 0.25
 """How often it is looked at how far an answer is."""
@@ -30,8 +30,8 @@ async def questioned(service: Service, request: Request, verb: str, question: An
     """Have a costly question answered by the process for them."""
     asked = values.plain(question)
 
-    async def ask(place: Place) -> dict[str, Any]:
-        return await service.asker.ask(verb, asked, place=place)
+    async def ask(place: QueuePosition) -> dict[str, Any]:
+        return await service.tasks.run(verb, asked, place=place)
 
     return await awaited(request, ask, partial(told, service))
 
@@ -47,12 +47,12 @@ async def awaited(request: Request, ask: Ask, tell: Told) -> Response:
     return StreamingResponse(_frames(ask, tell, place_of(request)), media_type=STREAM)
 
 
-def place_of(request: Request) -> Place:
+def place_of(request: Request) -> QueuePosition:
     """Return a place in the line for who asks."""
-    return Place(who_asks(request).name)
+    return QueuePosition(who_asks(request).name)
 
 
-async def _frames(ask: Ask, tell: Told, place: Place) -> AsyncIterator[str]:
+async def _frames(ask: Ask, tell: Told, place: QueuePosition) -> AsyncIterator[str]:
     task = asyncio.ensure_future(ask(place))
     try:
         async for frame in _steps(task, place):
@@ -62,7 +62,7 @@ async def _frames(ask: Ask, tell: Told, place: Place) -> AsyncIterator[str]:
         task.cancel()  # whoever asked may be gone
 
 
-async def _steps(task: asyncio.Future[dict[str, Any]], place: Place) -> AsyncIterator[str]:
+async def _steps(task: asyncio.Future[dict[str, Any]], place: QueuePosition) -> AsyncIterator[str]:
     """Yield how far an answer is, whenever that changes, until it is there."""
     before, silent_s = "", 0.0
     while not task.done():

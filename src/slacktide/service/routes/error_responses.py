@@ -8,12 +8,12 @@ from slacktide.core.errors import SlacktideError
 from slacktide.service.access.gate import error_body
 from slacktide.service.access.limits import TooMuchError
 from slacktide.service.service import Service
-from slacktide.service.tasks.asking import AskedError
+from slacktide.service.tasks.task_worker import TaskError
 
 
 def told(service: Service, error: Exception) -> Response:
     """Answer with what went wrong, without the paths of the server."""
-    if isinstance(error, AskedError):
+    if isinstance(error, TaskError):
         kind, message = error.told["kind"], error.told["message"]
         exit_code, status = error.told["exit_code"], error.told["status"]
     elif isinstance(error, SlacktideError):

@@ -1,6 +1,6 @@
 """Have the machine code of plans and back-tests made before anybody asks for one.
 
-Started by a server with `python -m slacktide.service.tasks.warm_questions`: the first time on a machine it
+Started by a server with `python -m slacktide.service.tasks.warm_up`: the first time on a machine it
 compiles for a minute or two, at low priority, and leaves the code on disk for the process that answers
 questions. It ends with its input, so it never outlives the server.
 """
@@ -15,8 +15,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from slacktide.app.questions import Setting
-from slacktide.service.tasks.questions import answer
+from slacktide.app.tasks import Setting
+from slacktide.service.tasks.task_process import answer
 
 JOB = """\
 name: warm-up

@@ -8,7 +8,7 @@ import sys
 from collections import Counter, OrderedDict
 from typing import Any
 
-from slacktide.app.questions import OutOfMemoryError, Setting
+from slacktide.app.tasks import OutOfMemoryError, Setting
 from slacktide.core.errors import BackendError
 from slacktide.journal.codec.json_types import form
 from slacktide.service.access.limits import TooMuchError
@@ -22,7 +22,7 @@ KEPT = 512
 """Answers that are remembered."""
 
 
-class AskedError(Exception):
+class TaskError(Exception):
     """What the process answered instead of an answer."""
 
     def __init__(self, told: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ class DiedError(Exception):
     """The process ended in the middle of an answer."""
 
 
-class Place:
+class QueuePosition:
     """The place of a question in the line, and how far its answer is."""
 
     def __init__(self, caller: str = "") -> None:
@@ -64,26 +64,26 @@ class Place:
         self.done, self.total = told
 
 
-class Asker:
+class TaskWorker:
     """Asks the process, starts it when it is not there, and ends it with us: it reads our pipe."""
 
     def __init__(self, setting: Setting, patience_s: float = PATIENCE_S) -> None:
         self._setting, self._patience_s = setting, patience_s
         self._process: asyncio.subprocess.Process | None = None
-        self._line: list[Place] = []
+        self._line: list[QueuePosition] = []
         """In the order in which they came."""
-        self._current: Place | None = None
+        self._current: QueuePosition | None = None
         self._turn, self._turns = 0, Counter[str]()
         """How many turns there were, and which was the last of each caller."""
         self._known: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._stopping = False
 
-    async def ask(
-        self, verb: str, request: dict[str, Any], stamp: object = None, place: Place | None = None
+    async def run(
+        self, verb: str, request: dict[str, Any], stamp: object = None, place: QueuePosition | None = None
     ) -> dict[str, Any]:
         """Return the answer; one that was given before where `stamp` is what it was then.
 
-        `place` hears where the question stands in the line. Raises AskedError with what the process met,
+        `place` hears where the question stands in the line. Raises TaskError with what the process met,
         BusyError where too many wait, and BackendError where the process fails.
         """
         name = json.dumps([verb, request, stamp])
@@ -92,7 +92,7 @@ class Asker:
             return self._known[name]
         if self._stopping:
             raise StoppingError
-        place = place or Place()
+        place = place or QueuePosition()
         own = sum(one.caller == place.caller for one in self._line)
         if len(self._line) >= MOST_WAITING or own >= MOST_OF_EACH:
             raise BusyError(
@@ -101,7 +101,9 @@ class Asker:
             )
         return await self._in_turn(name, {"verb": verb, "request": request}, stamp, place)
 
-    async def _in_turn(self, name: str, line: dict[str, Any], stamp: object, place: Place) -> dict[str, Any]:
+    async def _in_turn(
+        self, name: str, line: dict[str, Any], stamp: object, place: QueuePosition
+    ) -> dict[str, Any]:
         self._line.append(place)
         self._arrange()
         try:
@@ -139,7 +141,7 @@ class Asker:
                 self._give_turn(place)
             ahead += 1
 
-    def _give_turn(self, place: Place) -> None:
+    def _give_turn(self, place: QueuePosition) -> None:
         self._turn += 1
         self._current, self._turns[place.caller] = place, self._turn
         place.turn.set()
@@ -159,7 +161,7 @@ class Asker:
             process.kill()
             await process.wait()
 
-    async def _asked(self, line: dict[str, Any], place: Place) -> dict[str, Any]:
+    async def _asked(self, line: dict[str, Any], place: QueuePosition) -> dict[str, Any]:
         try:
             told = await asyncio.wait_for(self._exchange(line, place), self._patience_s)
         except TimeoutError as error:
@@ -174,11 +176,11 @@ class Asker:
                 "and if it ends again, ask for less"
             ) from error
         if "error" in told:
-            raise AskedError(told["error"])
+            raise TaskError(told["error"])
         found: dict[str, Any] = told["answer"]
         return found
 
-    async def _exchange(self, line: dict[str, Any], place: Place) -> Any:
+    async def _exchange(self, line: dict[str, Any], place: QueuePosition) -> Any:
         """Send a question and return what comes back; where that is broken off, the process is ended.
 
         Otherwise an answer that comes late would be taken for the next one's.
@@ -211,7 +213,7 @@ class Asker:
 
     async def _started(self) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "slacktide.service.tasks.questions",
+            sys.executable, "-m", "slacktide.service.tasks.task_process",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES,
         )  # fmt: skip
         assert process.stdin is not None

@@ -1,4 +1,4 @@
-"""Pages and pictures of results as contents of files, for whoever is not where the result was made."""
+"""Pages and pictures of results as contents of files, for a client on another machine."""
 
 from __future__ import annotations
 

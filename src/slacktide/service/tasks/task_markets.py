@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slacktide.app.journal.journal import runs_of
 from slacktide.app.markets.market import MarketSpec
-from slacktide.app.questions import AboutJob, PlanQuestion, Setting
+from slacktide.app.tasks import AboutJob, PlanQuestion, Setting
 from slacktide.core.errors import InputError
 from slacktide.engine.fleet.fleets import market_named
 from slacktide.files.job import JobFile

@@ -16,7 +16,7 @@ from slacktide.results.status import JobStatus
 Row = dict[str, Any]
 
 
-class Rows:
+class JobRows:
     """Rows of jobs under their documented keys, the newest first.
 
     Those of jobs that are packed are kept packed, too: a list of all jobs is asked for again and again.

@@ -1,6 +1,6 @@
 """Questions that take seconds, answered in a process of their own: plans, bills, markets and the like.
 
-Started by a server with `python -m slacktide.service.tasks.questions`, it reads one question on each line
+Started by a server with `python -m slacktide.service.tasks.task_process`, it reads one question on each line
 of its input and writes one answer on each line of its output, and it ends with its input: so it never
 outlives who asks.
 """
@@ -27,7 +27,7 @@ from slacktide.app.planning.backtest import BacktestRequest, Starts, Truth, pars
 from slacktide.app.planning.learning import Hedge, Lessons, forget, learned, learned_path, teach
 from slacktide.app.planning.plan import PlanRequest, check_plan, make_plan
 from slacktide.app.planning.pools_plan import make_pools_plan
-from slacktide.app.questions import (
+from slacktide.app.tasks import (
     AboutJob,
     BacktestQuestion,
     CostQuestion,
@@ -53,8 +53,8 @@ from slacktide.report.wire import values
 from slacktide.results.comparison import Comparison
 from slacktide.results.plan import JobPlan
 from slacktide.results.pools_plan import PoolsPlan
-from slacktide.service.tasks import pictures
-from slacktide.service.tasks.question_markets import market_of
+from slacktide.service.tasks import renderings as pictures
+from slacktide.service.tasks.task_markets import market_of
 from slacktide.service.uploads.server_paths import ServerPaths, without_folder
 from slacktide.service.uploads.uploads import check_policy, parsed, policy_spec
 from slacktide.simulation.compare import Progress

@@ -10,7 +10,7 @@ MOST_BYTES = 8 * 1024 * 1024
 """Of all pages that are kept; the one that was not asked for the longest gives way."""
 
 
-class Pages:
+class PageCache:
     """The last pages that were asked for."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 
-from slacktide.app.journal.stories import same_decision
+from slacktide.app.journal.decision_history import same_decision
 from slacktide.journal.events import Decided, Event, Held, Kept, Lived, PaceRevised, Record, Remembered
 from slacktide.journal.store.base import Store
 from slacktide.results.course import Course, CoursePoint
@@ -24,7 +24,7 @@ REPEATED = (Decided, PaceRevised)
 
 
 @dataclass(slots=True)
-class LiveCourse:
+class Timeline:
     """The course of one job and what happened to it, read on event by event."""
 
     began_hours: float = 0.0
@@ -77,16 +77,16 @@ def _is_said_again(last: Event, event: Event) -> bool:
     return isinstance(last, PaceRevised) and isinstance(event, PaceRevised)
 
 
-class Courses:
+class Timelines:
     """The courses of a journal's jobs, each read on from where it was left."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: OrderedDict[str, LiveCourse] = OrderedDict()
+        self._known: OrderedDict[str, Timeline] = OrderedDict()
 
-    def of(self, job: str) -> LiveCourse:
+    def of(self, job: str) -> Timeline:
         """Return the course of a job up to now."""
-        course = self._known.setdefault(job, LiveCourse())
+        course = self._known.setdefault(job, Timeline())
         self._known.move_to_end(job)
         while len(self._known) > MOST_JOBS:
             self._known.popitem(last=False)
@@ -95,7 +95,7 @@ class Courses:
         return course
 
 
-def drawn(live: LiveCourse, spot_gpus: int, on_demand_gpus: int, *, over: bool) -> list[CoursePoint]:
+def drawn(live: Timeline, spot_gpus: int, on_demand_gpus: int, *, over: bool) -> list[CoursePoint]:
     """Return the points to be drawn, the last one where the last stretch ended with what is held since."""
     if live.course.end is None:
         return []

@@ -14,15 +14,14 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from slacktide.app.questions import Setting
+from slacktide.app.tasks import Setting
 from slacktide.core.errors import BackendError, InputError
 from slacktide.service.access.gate import Who
-from slacktide.service.routes.awaiting import Ask, awaited
-from slacktide.service.routes.mistakes import told
-from slacktide.service.tasks import asking
-from slacktide.service.tasks.asking import AskedError, Asker, BusyError, Place, StoppingError
-
-from .parts_of_api import House
+from slacktide.service.routes.error_responses import told
+from slacktide.service.routes.progress_stream import Ask, awaited
+from slacktide.service.tasks import task_worker
+from slacktide.service.tasks.task_worker import BusyError, QueuePosition, StoppingError, TaskError, TaskWorker
+from tests.unit.service.parts_of_api import House
 
 ANSWERING = """
 import json, os, sys, time
@@ -43,11 +42,11 @@ for line in sys.stdin:
 
 
 @pytest.fixture
-def asker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asker:
-    """An asker whose process answers with its own number."""
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskWorker:
+    """A worker whose process answers with its own number."""
     script = tmp_path / "answering.py"
     script.write_text(ANSWERING, encoding="utf-8")
-    made = Asker(Setting(journal="none"))
+    made = TaskWorker(Setting(journal="none"))
     real = asyncio.create_subprocess_exec
 
     async def start(*command: str, **more: Any) -> Any:
@@ -57,94 +56,94 @@ def asker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asker:
     return made
 
 
-def test_a_process_that_dies_is_said_and_started_again(asker: Asker) -> None:
+def test_a_process_that_dies_is_said_and_started_again(worker: TaskWorker) -> None:
     async def asked() -> None:
-        first = (await asker.ask("a", {}))["pid"]
-        assert (await asker.ask("b", {}))["pid"] == first
+        first = (await worker.run("a", {}))["pid"]
+        assert (await worker.run("b", {}))["pid"] == first
         with pytest.raises(BackendError, match="but it ended; ask again"):
-            await asker.ask("die", {})
-        second = (await asker.ask("a", {}))["pid"]
+            await worker.run("die", {})
+        second = (await worker.run("a", {}))["pid"]
         assert second != first
-        process = asker._process
+        process = worker._process
         assert process is not None
         process.kill()
         await process.wait()
-        assert (await asker.ask("a", {}))["pid"] != second
-        await asker.close()
+        assert (await worker.run("a", {}))["pid"] != second
+        await worker.close()
 
     asyncio.run(asked())
 
 
 @pytest.mark.parametrize("started", [True, False])
-def test_who_waits_while_the_server_stops_is_told_so_at_once(asker: Asker, *, started: bool) -> None:
+def test_who_waits_while_the_server_stops_is_told_so_at_once(worker: TaskWorker, *, started: bool) -> None:
     async def asked() -> None:
-        places = [Place(), Place()]
-        waiting = [asyncio.ensure_future(asker.ask("sleep", {}, place=place)) for place in places]
+        places = [QueuePosition(), QueuePosition()]
+        waiting = [asyncio.ensure_future(worker.run("sleep", {}, place=place)) for place in places]
         await asyncio.sleep(0)
-        while started and asker._process is None:
+        while started and worker._process is None:
             await asyncio.sleep(0)
-        assert (asker._process is not None) == started
-        asker.stop()
-        for one in (*waiting, asyncio.ensure_future(asker.ask("a", {}))):
+        assert (worker._process is not None) == started
+        worker.stop()
+        for one in (*waiting, asyncio.ensure_future(worker.run("a", {}))):
             with pytest.raises(StoppingError, match="while it stops"):
                 await one
-        assert asker._process is None
+        assert worker._process is None
 
     asyncio.run(asked())
 
 
-def test_a_question_has_a_time_limit(asker: Asker) -> None:
+def test_a_question_has_a_time_limit(worker: TaskWorker) -> None:
     async def asked() -> None:
-        asker._patience_s = 0.2
+        worker._patience_s = 0.2
         with pytest.raises(BackendError, match=r"answered in 0\.2 s, got no answer; ask for less"):
-            await asker.ask("sleep", {})
-        asker._patience_s = 60.0
-        assert await asker.ask("a", {})
-        await asker.close()
+            await worker.run("sleep", {})
+        worker._patience_s = 60.0
+        assert await worker.run("a", {})
+        await worker.close()
 
     asyncio.run(asked())
 
 
-def test_a_question_knows_its_place_and_too_many_are_refused(asker: Asker) -> None:
+def test_a_question_knows_its_place_and_too_many_are_refused(worker: TaskWorker) -> None:
     async def asked() -> None:
-        places = [Place(str(number)) for number in range(asking.MOST_WAITING)]
-        tasks = [asyncio.ensure_future(asker.ask("sleep", {}, place=place)) for place in places]
+        places = [QueuePosition(str(number)) for number in range(task_worker.MOST_WAITING)]
+        tasks = [asyncio.ensure_future(worker.run("sleep", {}, place=place)) for place in places]
         await asyncio.sleep(0)
-        assert [place.ahead for place in places] == list(range(asking.MOST_WAITING))
+        assert [place.ahead for place in places] == list(range(task_worker.MOST_WAITING))
         with pytest.raises(BusyError) as refused:
-            await asker.ask("a", {})
+            await worker.run("a", {})
         assert (refused.value.http_status, refused.value.retry_after_s) == (503, 5)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        place = Place()
-        assert await asker.ask("steps", {}, place=place)
+        place = QueuePosition()
+        assert await worker.run("steps", {}, place=place)
         assert (place.done, place.total) == (1, 2)
-        await asker.close()
+        await worker.close()
 
     asyncio.run(asked())
 
 
-def test_callers_take_turns_and_none_takes_the_whole_line(asker: Asker) -> None:
+def test_callers_take_turns_and_none_takes_the_whole_line(worker: TaskWorker) -> None:
     async def asked() -> None:
         order: list[str] = []
 
-        async def ask(caller: str, place: Place) -> None:
-            await asker.ask("a", {}, place=place)
+        async def ask(caller: str, place: QueuePosition) -> None:
+            await worker.run("a", {}, place=place)
             order.append(caller)
 
-        callers = ["bob"] * asking.MOST_OF_EACH + ["ann", "ann", "eve"]
-        places = [Place(caller) for caller in callers]
+        callers = ["bob"] * task_worker.MOST_OF_EACH + ["ann", "ann", "eve"]
+        places = [QueuePosition(caller) for caller in callers]
         tasks = [
             asyncio.ensure_future(ask(caller, place)) for caller, place in zip(callers, places, strict=True)
         ]
         await asyncio.sleep(0)
         assert [place.ahead for place in places[-3:]] == [1, 4, 2]
         with pytest.raises(BusyError, match="of each caller"):
-            await asker.ask("a", {}, place=Place("bob"))
+            await worker.run("a", {}, place=QueuePosition("bob"))
         await asyncio.gather(*tasks)
-        assert order == ["bob", "ann", "eve", "bob", "ann", *["bob"] * (asking.MOST_OF_EACH - 2)]
-        await asker.close()
+        assert order == ["bob", "ann", "eve", "bob", "ann", *["bob"] * (task_worker.MOST_OF_EACH - 2)]
+        await worker.close()
 
     asyncio.run(asked())
 
@@ -152,14 +151,14 @@ def test_callers_take_turns_and_none_takes_the_whole_line(asker: Asker) -> None:
 def test_a_question_has_a_share_of_the_memory(tmp_path: Path) -> None:
     script = (
         "import sys\n"
-        "from slacktide.service.tasks import questions\n"
-        "from slacktide.app.questions import ForgetQuestion\n"
-        "questions.VERBS['much'] = ForgetQuestion, lambda *asked: bytearray(1 << 60)\n"
-        "questions.VERBS['little'] = ForgetQuestion, lambda *asked: {}\n"
-        "questions.main(sys.stdin, sys.stdout)\n"
+        "from slacktide.service.tasks import task_process\n"
+        "from slacktide.app.tasks import ForgetQuestion\n"
+        "task_process.VERBS['much'] = ForgetQuestion, lambda *asked: bytearray(1 << 60)\n"
+        "task_process.VERBS['little'] = ForgetQuestion, lambda *asked: {}\n"
+        "task_process.main(sys.stdin, sys.stdout)\n"
         "import resource, os\n"
-        "most, share = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE'), questions.SHARE_OF_MEMORY\n"
-        "print(resource.getrlimit(resource.RLIMIT_DATA)[0] <= most * share)\n"
+        "most = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') * task_process.SHARE_OF_MEMORY\n"
+        "print(resource.getrlimit(resource.RLIMIT_DATA)[0] <= most)\n"
     )
     asked = [{"journal": "none"}, *({"verb": verb, "request": {}} for verb in ("little", "much", "little"))]
     done = subprocess.run(
@@ -174,13 +173,13 @@ def test_a_question_has_a_share_of_the_memory(tmp_path: Path) -> None:
     assert bounded == "True"
 
 
-def test_after_one_that_ran_out_of_memory_comes_a_new_process(asker: Asker) -> None:
+def test_after_one_that_ran_out_of_memory_comes_a_new_process(worker: TaskWorker) -> None:
     async def asked() -> None:
-        first = (await asker.ask("a", {}))["pid"]
-        with pytest.raises(AskedError):
-            await asker.ask("much", {})
-        assert (await asker.ask("a", {}))["pid"] != first
-        await asker.close()
+        first = (await worker.run("a", {}))["pid"]
+        with pytest.raises(TaskError):
+            await worker.run("much", {})
+        assert (await worker.run("a", {}))["pid"] != first
+        await worker.close()
 
     asyncio.run(asked())
 
@@ -200,11 +199,11 @@ def frames(house: House, ask: Ask) -> list[tuple[str, Any]]:
 
 
 def test_who_accepts_a_stream_hears_how_far_the_answer_is(house: House) -> None:
-    async def answer(place: Place) -> dict[str, Any]:
+    async def answer(place: QueuePosition) -> dict[str, Any]:
         await asyncio.sleep(0.01)
         return {"found": 1}
 
-    async def refuse(place: Place) -> dict[str, Any]:
+    async def refuse(place: QueuePosition) -> dict[str, Any]:
         raise InputError("it must be right, got wrong")
 
     began = ("progress", {"ahead": 0, "done": 0, "total": 0})
@@ -217,7 +216,7 @@ def test_a_full_line_is_said_to_be_full(house: House, monkeypatch: pytest.Monkey
     async def full(*given: Any, **more: Any) -> dict[str, Any]:
         raise BusyError("at most 16 costly questions may wait, got more; ask again later")
 
-    monkeypatch.setattr(house.service.asker, "ask", full)
+    monkeypatch.setattr(house.service.tasks, "run", full)
     answer = house.ask("POST", "/api/v1/plan", {"text": "any"})
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
 
@@ -237,7 +236,7 @@ def test_the_page_of_a_run_shows_itself_and_runs_nothing(house: House) -> None:
 
 
 def test_machine_code_is_made_by_a_process_that_ends_with_the_server(house: House) -> None:
-    from slacktide.service.tasks import warm_questions
+    from slacktide.service.tasks import warm_up
 
     async def begun_and_left() -> None:
         house.service.warm_after_s = 0.0
@@ -247,5 +246,5 @@ def test_machine_code_is_made_by_a_process_that_ends_with_the_server(house: Hous
         await asyncio.wait([begun])
 
     asyncio.run(begun_and_left())
-    code = f"from {warm_questions.__name__} import end_with_input; end_with_input(); raise SystemExit(1)"
+    code = f"from {warm_up.__name__} import end_with_input; end_with_input(); raise SystemExit(1)"
     assert subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, check=False).returncode == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, get_args
 
@@ -16,15 +16,14 @@ from slacktide.app.jobs import requests
 from slacktide.app.journal.logs import LogLine
 from slacktide.core.errors import InputError, UnknownNameError, shown
 from slacktide.journal.events import Health
+from slacktide.service.job_rows import Row
 from slacktide.service.routes import forms
-from slacktide.service.routes.awaiting import awaited, place_of
 from slacktide.service.routes.encoding import answered, encoded, encoded_list
-from slacktide.service.routes.endpoints import JOB, Endpoint, Param, number, truth, whole
+from slacktide.service.routes.endpoints import JOB, Param, Routes, endpoint, number, truth, whole
+from slacktide.service.routes.error_responses import told as told_wrong
 from slacktide.service.routes.events import check_known
-from slacktide.service.routes.mistakes import told as told_wrong
-from slacktide.service.rows import Row
-from slacktide.service.service import Service
-from slacktide.service.tasks.asking import Place
+from slacktide.service.routes.progress_stream import awaited, place_of
+from slacktide.service.tasks.task_worker import QueuePosition
 
 ACTIVE = "active"
 """The state of every job that has not ended."""
@@ -37,101 +36,22 @@ ALONE = (
 """What a page of a report may do: show itself."""
 
 
-class Reading:
+class JobRoutes(Routes):
     """Answers to requests about jobs that change nothing."""
 
-    def __init__(self, service: Service) -> None:
-        self._service, self._desk = service, service.desk
-
-    def endpoints(self) -> Iterator[Endpoint]:
-        """Yield every address."""
-        filters = (
+    @endpoint(
+        "GET",
+        "/api/v1/jobs",
+        forms.JobList,
+        query=(
             Param("state", "string", "Only jobs in this state, such as running; `active`: not ended."),
             Param("health", "string", "Only on-time, at-risk or late ones.", among=get_args(Health)),
             Param("name", "string", "Only jobs whose name begins with this."),
             Param("limit", "integer", "Only the newest ones.", 1, 10**6),
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/v1/jobs",
-            handler=self.jobs,
-            answer=forms.JobList,
-            query=filters,
-            says="List jobs in the order of their submission.",
-        )
-        yield Endpoint(method="GET", path=JOB, handler=self.job, answer=forms.JobAnswer, says="Show one job.")
-        yield Endpoint(
-            method="GET",
-            path=f"{JOB}/logs",
-            handler=self.logs,
-            answer=forms.Logs,
-            timed=False,
-            says="Show what workers printed after a place; with `wait`, as soon as there is more.",
-            query=(
-                Param("after", "string", "The `next` of an earlier answer."),
-                Param("rank", "integer", "Only this worker.", 0),
-                Param("attempt", "integer", "Only this set of workers; 0 is the setup.", 0),
-                Param("wait", "number", "Seconds to wait for more while the job is running.", 0, LOGS_WAIT_S),
-                Param("follow", "boolean", "More will be asked for: leave out a line without its end."),
-            ),
-        )
-        yield Endpoint(
-            method="GET",
-            path=f"{JOB}/why",
-            handler=self.why,
-            answer=forms.Why,
-            says="Say in plain sentences why a job holds what it holds.",
-        )
-        yield Endpoint(
-            method="GET",
-            path=f"{JOB}/course",
-            handler=self.course,
-            answer=forms.CourseAnswer,
-            says="Show the course of a job: what it held, was offered, paid and did, for pictures.",
-        )
-        text = (Param("text", "boolean", "Also as the command line prints it."),)
-        yield Endpoint(
-            method="GET",
-            path=f"{JOB}/cost",
-            handler=self.cost,
-            answer=forms.CostAnswer,
-            query=text,
-            timed=False,
-            streams=True,
-            says="Show the bill of a job beside other ways to run it, audited.",
-        )
-        yield Endpoint(
-            method="GET",
-            path=f"{JOB}/report",
-            handler=self.report,
-            answer=str,
-            media="text/html",
-            timed=False,
-            says="Show the run of a job as an HTML page that needs nothing else.",
-        )
-        yield Endpoint(
-            method="GET",
-            path=f"{JOB}/plot",
-            handler=self.plot,
-            answer=bytes,
-            media=tuple(PICTURES.values()),
-            query=(Param("form", "string", "`png` (default), `svg` or `pdf`.", among=tuple(PICTURES)),),
-            timed=False,
-            says="Show the run of a job as a picture.",
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/v1/cost",
-            handler=self.cost_of_all,
-            answer=forms.SiteCostAnswer,
-            query=text,
-            timed=False,
-            streams=True,
-            says="Show the bill of the whole journal, audited.",
-        )
-
+        ),
+    )
     async def jobs(self, request: Request) -> Response:
-        """List jobs."""
+        """List jobs in the order of their submission."""
         asked = request.query_params
         state, health, name = asked.get("state"), asked.get("health"), asked.get("name", "")
         if health is not None and health not in get_args(Health):
@@ -144,61 +64,90 @@ class Reading:
             return is_state and health in (None, one["health"]) and one["name"].startswith(name)
 
         def rows() -> bytes:
-            return encoded_list("jobs", self._desk.jobs(keep, most, active=active))
+            return encoded_list("jobs", self._reader.jobs(keep, most, active=active))
 
-        return answered(await self._desk.run(rows))
+        return answered(await self._reader.run(rows))
 
+    @endpoint("GET", JOB, forms.JobAnswer)
     async def job(self, request: Request) -> Response:
         """Show one job."""
         job = request.path_params["job"]
-        return answered(await self._desk.run(lambda: encoded(self._desk.job(job))))
+        return answered(await self._reader.run(lambda: encoded(self._reader.job(job))))
 
+    @endpoint(
+        "GET",
+        f"{JOB}/logs",
+        forms.Logs,
+        timed=False,
+        query=(
+            Param("after", "string", "The `next` of an earlier answer."),
+            Param("rank", "integer", "Only this worker.", 0),
+            Param("attempt", "integer", "Only this set of workers; 0 is the setup.", 0),
+            Param("wait", "number", "Seconds to wait for more while the job is running.", 0, LOGS_WAIT_S),
+            Param("follow", "boolean", "More will be asked for: leave out a line without its end."),
+        ),
+    )
     async def logs(self, request: Request) -> Response:
-        """Show what workers printed."""
+        """Show what workers printed after a place; with `wait`, as soon as there is more."""
         job, after = request.path_params["job"], request.query_params.get("after", "")
         rank, attempt = whole(request, "rank", None), whole(request, "attempt", None)
         follow, until = truth(request, "follow"), time.monotonic() + number(request, "wait", 0.0, LOGS_WAIT_S)
         while True:
             seq = self._service.hub.seq
-            lines, place, over = await self._desk.run(self._desk.logs, job, rank, attempt, after, follow)
+            lines, place, over = await self._reader.run(self._reader.logs, job, rank, attempt, after, follow)
             left = until - time.monotonic()
             if lines or over or left <= 0 or self._service.hub.closed:
                 return JSONResponse({"lines": [_line(one) for one in lines], "next": place, "over": over})
             await self._service.hub.changed(seq, min(left, 0.25))
 
+    @endpoint("GET", f"{JOB}/why", forms.Why)
     async def why(self, request: Request) -> Response:
-        """Say why a job holds what it holds."""
+        """Say in plain sentences why a job holds what it holds."""
         job = request.path_params["job"]
-        return JSONResponse({"job": job, "why": await self._desk.run(self._desk.why, job)})
+        return JSONResponse({"job": job, "why": await self._reader.run(self._reader.why, job)})
 
+    @endpoint("GET", f"{JOB}/course", forms.CourseAnswer)
     async def course(self, request: Request) -> Response:
-        """Show the course of a job."""
+        """Show the course of a job: what it held, was offered, paid and did, for pictures."""
         job = request.path_params["job"]
-        return answered(await self._desk.run(lambda: encoded(self._desk.course(job))))
+        return answered(await self._reader.run(lambda: encoded(self._reader.course(job))))
 
+    @endpoint(
+        "GET",
+        f"{JOB}/cost",
+        forms.CostAnswer,
+        query=(Param("text", "boolean", "Also as the command line prints it."),),
+        timed=False,
+        streams=True,
+    )
     async def cost(self, request: Request) -> Response:
-        """Show the bill of a job."""
+        """Show the bill of a job beside other ways to run it, audited."""
         job = request.path_params["job"]
-        stamp = await self._desk.run(self._stamp, job)
+        stamp = await self._reader.run(self._stamp, job)
         return await self._billed(request, {"job": job}, stamp)
-
-    async def cost_of_all(self, request: Request) -> Response:
-        """Show the bill of the whole journal."""
-        return await self._billed(request, {}, self._service.hub.seq)
 
     async def _billed(self, request: Request, question: dict[str, Any], stamp: object) -> Response:
         with_text = truth(request, "text")
 
-        async def ask(place: Place) -> dict[str, Any]:
-            return _bill(await self._service.asker.ask("cost", question, stamp, place), with_text)
+        async def ask(place: QueuePosition) -> dict[str, Any]:
+            return _bill(await self._service.tasks.run("cost", question, stamp, place), with_text)
 
         return await awaited(request, ask, partial(told_wrong, self._service))
 
+    @endpoint("GET", f"{JOB}/report", str, media="text/html", timed=False)
     async def report(self, request: Request) -> Response:
-        """Show the run of a job as a page."""
+        """Show the run of a job as an HTML page that needs nothing else."""
         page = await self._drawn(request, "report")
         return Response(page.encode(), headers=_shown_alone(request, "html"), media_type="text/html")
 
+    @endpoint(
+        "GET",
+        f"{JOB}/plot",
+        bytes,
+        media=tuple(PICTURES.values()),
+        query=(Param("form", "string", "`png` (default), `svg` or `pdf`.", among=tuple(PICTURES)),),
+        timed=False,
+    )
     async def plot(self, request: Request) -> Response:
         """Show the run of a job as a picture."""
         form = request.query_params.get("form", "png")
@@ -207,16 +156,28 @@ class Reading:
         picture = b64decode(await self._drawn(request, form))
         return Response(picture, headers=_shown_alone(request, form), media_type=PICTURES[form])
 
+    @endpoint(
+        "GET",
+        "/api/v1/cost",
+        forms.SiteCostAnswer,
+        query=(Param("text", "boolean", "Also as the command line prints it."),),
+        timed=False,
+        streams=True,
+    )
+    async def cost_of_all(self, request: Request) -> Response:
+        """Show the bill of the whole journal, audited."""
+        return await self._billed(request, {}, self._service.hub.seq)
+
     async def _drawn(self, request: Request, want: str) -> str:
         job = request.path_params["job"]
-        await self._desk.run(check_known, self._desk, job)
-        found = await self._service.asker.ask("run", {"job": job, "want": want}, place=place_of(request))
+        await self._reader.run(check_known, self._reader, job)
+        found = await self._service.tasks.run("run", {"job": job, "want": want}, place=place_of(request))
         return str(found[want])
 
     def _stamp(self, job: str) -> list[Any]:
         """Return what tells one state of a job's bill from another."""
-        in_charge = self._desk.in_charge
-        with self._desk.world() as world:
+        in_charge = self._reader.in_charge
+        with self._reader.world() as world:
             track = requests.track_of(world, job)
             return [track.bill.cost_usd, track.status, track.state.progress_gpu_hours, in_charge]
 

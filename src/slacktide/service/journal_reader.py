@@ -19,15 +19,15 @@ from typing import Any, ParamSpec, TypeVar
 from slacktide.app.jobs import requests
 from slacktide.app.jobs.job_terms import terms_of
 from slacktide.app.jobs.submission import FleetText
-from slacktide.app.journal.course import Courses, drawn
-from slacktide.app.journal.fleet_course import FleetCourses
-from slacktide.app.journal.fleet_course import drawn as fleet_drawn
-from slacktide.app.journal.fold import Fold
+from slacktide.app.journal.decision_history import DecisionHistories
+from slacktide.app.journal.fleet_timeline import FleetTimelines
+from slacktide.app.journal.fleet_timeline import drawn as fleet_drawn
 from slacktide.app.journal.journal import Journal, Told, runs_of
 from slacktide.app.journal.listing import held_by, listed
 from slacktide.app.journal.live_status import LEAST_SHARE
 from slacktide.app.journal.logs import LogLine
-from slacktide.app.journal.stories import Stories
+from slacktide.app.journal.state_cache import StateCache
+from slacktide.app.journal.timeline import Timelines, drawn
 from slacktide.core.errors import InputError, shown
 from slacktide.journal.events import Decided, Record, SubmissionAsked, Submitted
 from slacktide.journal.state.jobs import AT_HAND
@@ -40,7 +40,7 @@ from slacktide.report.text.sentences.why import why as explain
 from slacktide.report.wire import events as events_wire
 from slacktide.report.wire import values
 from slacktide.results.status import JobStatus
-from slacktide.service.rows import Row, Rows
+from slacktide.service.job_rows import JobRows, Row
 from slacktide.service.uploads.server_paths import ServerPaths
 from slacktide.service.uploads.upload_history import KEPT_DAYS, UploadHistory
 from slacktide.service.uploads.uploads import KEPT_S, SubmitRequest, Uploads, is_alike
@@ -66,7 +66,7 @@ class KeyTakenError(InputError):
     http_status = 409
 
 
-class Desk:
+class JournalReader:
     """All that can be asked of a journal while others ask, too."""
 
     def __init__(
@@ -84,14 +84,14 @@ class Desk:
         """The name of the fleet file of jobs that are submitted here."""
         self._history = UploadHistory(self.uploads, self.store, keep_days)
         self._news: deque[Record] = deque()
-        self.fold = Fold(self.store, self._news.append)
+        self.fold = StateCache(self.store, self._news.append)
         self.journal = Journal(self.store, path, world=self.fold)
-        self._stories, self._courses = Stories(self.store), Courses(self.store)
-        self._fleet_courses = FleetCourses(self.store)
+        self._stories, self._courses = DecisionHistories(self.store), Timelines(self.store)
+        self._fleet_courses = FleetTimelines(self.store)
         self._telling = threading.Lock()
         self._keys = [threading.Lock() for _ in range(64)]
         """Held while a job is submitted with a key, one for many keys."""
-        self._rows = Rows()
+        self._rows = JobRows()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="reader")
         self._in_charge = (-math.inf, False)
 

@@ -1,14 +1,13 @@
-"""Pages of events are written once, and never more of them kept than there is room for."""
+"""PageCache of events are written once, and never more of them kept than there is room for."""
 
 from __future__ import annotations
 
-from slacktide.service.routes.pages import Pages
-
-from .parts_of_api import House
+from slacktide.service.routes.page_cache import PageCache
+from tests.unit.service.parts_of_api import House
 
 
 def test_the_page_that_was_not_asked_for_the_longest_gives_way() -> None:
-    pages = Pages(most_bytes=10)
+    pages = PageCache(most_bytes=10)
     assert pages.kept("one", b"1234") == b"1234"
     pages.kept("two", b"1234")
     assert pages.known("one") == b"1234"

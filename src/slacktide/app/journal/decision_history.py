@@ -13,7 +13,7 @@ MOST_JOBS = 256
 TOLD = (Preempted, Resumed, WorkerFailed, Stalled, Ended)
 
 
-class Story:
+class DecisionHistory:
     """What of a job's events its explanation needs: as good as all of them, however many there are.
 
     Of decisions it keeps those to move, and of the rest the newest row of equal ones, by its ends, with the
@@ -76,16 +76,16 @@ def same_decision(one: Decided, other: Decided) -> bool:
     )
 
 
-class Stories:
+class DecisionHistories:
     """The stories of a journal's jobs, read on from where each was left."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._stories: OrderedDict[str, Story] = OrderedDict()
+        self._stories: OrderedDict[str, DecisionHistory] = OrderedDict()
 
     def events(self, job: str) -> list[Event]:
         """Return what the explanation of a job needs of its events, up to now."""
-        story = self._stories.setdefault(job, Story())
+        story = self._stories.setdefault(job, DecisionHistory())
         self._stories.move_to_end(job)
         while len(self._stories) > MOST_JOBS:
             self._stories.popitem(last=False)

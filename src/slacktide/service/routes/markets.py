@@ -1,0 +1,133 @@
+"""Requests about what all jobs share: the market with its forecasts, fleets with their money, and trust in
+policies."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from slacktide.app.costs.fleet_money import fleets
+from slacktide.app.markets.market_now import MOST_SLOTS
+from slacktide.app.markets.pool_forecast import MOST_HOURS
+from slacktide.app.tasks import LearnedQuestion, LearnQuestion, PoolName, read_as
+from slacktide.journal.state.pool_news import PoolNews
+from slacktide.report.wire import values
+from slacktide.service.routes import forms
+from slacktide.service.routes.endpoints import Param, Routes, body_of, endpoint, note, whole
+from slacktide.service.routes.progress_stream import place_of, questioned
+
+LEARNED = "/api/v1/learned"
+POOLS: tuple[str, ...] = get_args(PoolName)
+
+
+class MarketRoutes(Routes):
+    """Answers to requests about the market, fleets, and what was learned of policies."""
+
+    @endpoint(
+        "GET",
+        "/api/v1/markets",
+        forms.Markets,
+        timed=False,
+        query=(
+            Param("slots", "integer", "How many slots up to now.", 1, MOST_SLOTS),
+            Param("pool", "string", "Only this pool."),
+        ),
+    )
+    async def markets(self, request: Request) -> Response:
+        """Show what pools offer now, and offered recently."""
+        slots, pool = whole(request, "slots", 1, 1, MOST_SLOTS), request.query_params.get("pool", "")
+        # A tenth of an hour of the market's clock is taken as one moment.
+        now = round(self._service.runner.now_hours(), 1)
+        asked = {"now_hours": now, "slots": slots, "pool": pool}
+        stamp, place = self._reader.fold().site is None, place_of(request)
+        found = await self._service.tasks.run("markets", asked, stamp, place)
+        return JSONResponse(await self._reader.run(self._with_news, found))
+
+    def _with_news(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Put what befell jobs in each pool beside what it offers."""
+        with self._reader.world() as world:
+            news = {pool["name"]: world.news.pools.get(pool["name"], PoolNews()) for pool in found["pools"]}
+            trouble = self._service.without_paths(world.feed_trouble)
+        now = self._service.runner.now_hours()
+        pools = [{**pool, **_ago(news[pool["name"]], now)} for pool in found["pools"]]
+        return {**found, "pools": pools, "feed_trouble": trouble}
+
+    @endpoint(
+        "GET",
+        "/api/v1/markets/forecast",
+        forms.ForecastAnswer,
+        timed=False,
+        query=(
+            Param("pool", "string", "Which pool."),
+            Param("hours", "integer", "How far ahead; 24 by default.", 1, MOST_HOURS),
+        ),
+    )
+    async def forecast(self, request: Request) -> Response:
+        """Show what a pool will probably offer, by the model of plans, and how that did recently."""
+        hours = whole(request, "hours", 24, 1, int(MOST_HOURS))
+        now = float(int(self._service.runner.now_hours()))  # a forecast holds for an hour
+        asked = {"now_hours": now, "pool": request.query_params.get("pool", ""), "hours": hours}
+        stamp, place = self._reader.fold().site is None, place_of(request)
+        return JSONResponse(await self._service.tasks.run("forecast", asked, stamp, place))
+
+    @endpoint("GET", "/api/v1/fleet", forms.Fleets)
+    async def fleet(self, request: Request) -> Response:
+        """Show the fleets with their budgets."""
+        return JSONResponse(await self._reader.run(self._fleets))
+
+    @endpoint("GET", "/api/v1/fleet/{fleet}/course", forms.FleetCourseAnswer)
+    async def fleet_course(self, request: Request) -> Response:
+        """Show the course of a fleet: what it spent, kept and paid for time, for pictures."""
+        return JSONResponse(await self._reader.run(self._reader.fleet_course, request.path_params["fleet"]))
+
+    @endpoint(
+        "GET",
+        LEARNED,
+        dict[str, Any],
+        timed=False,
+        streams=True,
+        query=(
+            Param("pool_of", "string", "What to choose from where nothing is learned.", among=POOLS),
+            Param("wants", "string", "What else to make of it: text, png, svg, pdf, with commas."),
+        ),
+    )
+    async def learned(self, request: Request) -> Response:
+        """Show which policies have earned the trust of `policy: auto`."""
+        given = request.query_params
+        wants = [want for want in given.get("wants", "").split(",") if want]
+        question = read_as(LearnedQuestion, {"pool_of": given.get("pool_of"), "wants": wants})
+        return await questioned(self._service, request, "learned", question)
+
+    @endpoint("POST", LEARNED, dict[str, Any], body=LearnQuestion, role="submit", timed=False, streams=True)
+    async def learn(self, request: Request) -> Response:
+        """Start a job at random times of a market, and move trust to the policies that do well."""
+        question = await body_of(request, LearnQuestion)
+        note(self._service.say, request, f"teaches policies with {question.name}")
+        return await questioned(self._service, request, "learn", question)
+
+    @endpoint("DELETE", LEARNED, status=204, role="submit", timed=False)
+    async def forget(self, request: Request) -> Response:
+        """Forget everything learned about policies."""
+        await self._service.tasks.run("forget", {}, place=place_of(request))
+        note(self._service.say, request, "forgot what was learned of policies")
+        return Response(status_code=204)
+
+    def _fleets(self) -> dict[str, Any]:
+        with self._reader.world() as world:
+            return {"fleets": values.plain(fleets(world)), "file": self._reader.fleet_file}
+
+
+def _ago(news: PoolNews, now_hours: float) -> dict[str, Any]:
+    """Say how long ago it was, which needs no clock to be understood."""
+    taken, refused = (
+        None if hours is None else max(0.0, now_hours - hours)
+        for hours in (news.taken_hours, news.refused_hours)
+    )
+    return {
+        "taken_hours_ago": taken,
+        "taken_gpus": news.taken_gpus,
+        "refused_hours_ago": refused,
+        "refused_gpus": news.refused_gpus,
+    }

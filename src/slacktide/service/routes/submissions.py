@@ -1,0 +1,202 @@
+"""Requests that ask for something to be done: sessions, submissions, plans, back-tests, uploads."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from slacktide.app.jobs import requests
+from slacktide.app.tasks import BacktestQuestion, PlanQuestion
+from slacktide.core.errors import BackendError, InputError
+from slacktide.service.access.gate import error_body, refused
+from slacktide.service.access.sessions import COOKIE, LASTING_S
+from slacktide.service.routes import forms
+from slacktide.service.routes.endpoints import (
+    JOB,
+    MOST_WAIT_S,
+    Param,
+    Routes,
+    body_of,
+    endpoint,
+    note,
+    number,
+    who_asks,
+)
+from slacktide.service.routes.progress_stream import questioned
+from slacktide.service.uploads.upload_cache import UploadCache
+from slacktide.service.uploads.uploads import SubmitRequest
+
+SESSION = "/api/v1/session"
+WAIT_S = 20.0
+"""How long an answer to a submission is waited for unless the caller says otherwise."""
+WAIT = Param("wait", "number", "Seconds to wait until the job is accepted or refused.", 0, MOST_WAIT_S)
+UPLOAD = "/api/v1/uploads/{sha256}"
+MARKET = "/api/v1/uploads/markets/{sha256}"
+
+
+class SubmissionRoutes(Routes):
+    """Answers to requests that ask for something."""
+
+    @endpoint(
+        "POST",
+        "/api/v1/jobs",
+        forms.Accepted,
+        status=201,
+        role="submit",
+        body=SubmitRequest,
+        query=(WAIT,),
+        timed=False,
+    )
+    async def submit(self, request: Request) -> Response:
+        """Submit a job. The header Idempotency-Key names the request: the same key is the same job, however
+        often it is sent. 202 where it was not answered yet."""
+        asked = await body_of(request, SubmitRequest)
+        key = request.headers.get("idempotency-key", "") or secrets.token_hex(8)
+        wait_s = number(request, "wait", WAIT_S, MOST_WAIT_S)
+        await self._reader.run(self._reader.submit, asked, key)
+        note(self._service.say, request, f"submitted {key}")
+        return await self._answered(key, wait_s, 201)
+
+    @endpoint("GET", "/api/v1/requests/{key}", forms.Accepted, query=(WAIT,), timed=False)
+    async def asked(self, request: Request) -> Response:
+        """Show the answer to a submission; 202 while it waits."""
+        key = request.path_params["key"]
+        return await self._answered(key, number(request, "wait", 0.0, MOST_WAIT_S), 200)
+
+    async def _answered(self, key: str, wait_s: float, status: int) -> Response:
+        answer = await self._service.answered(key, wait_s)
+        if answer is None:
+            return JSONResponse({"key": key, "job": None}, 202)
+        if not answer.job:
+            raise requests.refusal(answer)
+        return JSONResponse({"key": key, "job": answer.job}, status)
+
+    @endpoint("POST", f"{JOB}/cancel", forms.Cancelled, status=202, role="submit")
+    async def cancel(self, request: Request) -> Response:
+        """Cancel a job, or withdraw a submission by its key."""
+        job = request.path_params["job"]
+        withdrawn = await self._reader.run(self._reader.journal.cancel, job)
+        note(self._service.say, request, f"cancelled {job}")
+        return JSONResponse({"job": job, "withdrawn": withdrawn}, 202)
+
+    @endpoint("POST", f"{JOB}/preempt", forms.Preempted, status=202, role="submit", body=forms.PreemptRequest)
+    async def preempt(self, request: Request) -> Response:
+        """Take spot workers from a job, as the market would."""
+        job, gpus = request.path_params["job"], (await body_of(request, forms.PreemptRequest)).gpus
+        if gpus is not None and gpus < 1:
+            raise InputError(f"gpus must be >= 1, got {gpus}")
+        await self._reader.run(self._reader.journal.preempt, job, gpus)
+        note(self._service.say, request, f"preempted {job}")
+        return JSONResponse({"job": job, "gpus": gpus}, 202)
+
+    @endpoint("POST", "/api/v1/plan", dict[str, Any], body=PlanQuestion, timed=False, streams=True)
+    async def plan(self, request: Request) -> Response:
+        """Say what a job would cost and when it would be done; spends nothing."""
+        return await questioned(self._service, request, "plan", await body_of(request, PlanQuestion))
+
+    @endpoint("POST", "/api/v1/backtest", dict[str, Any], body=BacktestQuestion, timed=False, streams=True)
+    async def backtest(self, request: Request) -> Response:
+        """Compare policies for a job on past market data."""
+        return await questioned(self._service, request, "backtest", await body_of(request, BacktestQuestion))
+
+    @endpoint("GET", UPLOAD, forms.Uploaded, role="submit")
+    async def uploaded(self, request: Request) -> Response:
+        """Say whether a zipped working folder is here; 404 where it is not."""
+        return await self._known(request, self._reader.uploads.zips)
+
+    @endpoint("PUT", UPLOAD, forms.Uploaded, status=201, role="submit", body=bytes, timed=False)
+    async def upload(self, request: Request) -> Response:
+        """Send a zipped working folder, named by its SHA-256."""
+        return await self._kept(request, self._reader.uploads.zips)
+
+    @endpoint("GET", MARKET, forms.Uploaded)
+    async def market_sent(self, request: Request) -> Response:
+        """Say whether a market is here that was sent for plans and back-tests; 404 where it is not."""
+        return await self._known(request, self._reader.uploads.markets)
+
+    @endpoint("PUT", MARKET, forms.Uploaded, status=201, body=bytes, timed=False)
+    async def send_market(self, request: Request) -> Response:
+        """Send a market for plans and back-tests, as the command line does, named by its SHA-256."""
+        return await self._kept(request, self._reader.uploads.markets)
+
+    async def _known(self, request: Request, cache: UploadCache) -> Response:
+        digest = request.path_params["sha256"]
+        if await self._reader.run(cache.has, digest):
+            return JSONResponse({"sha256": digest})
+        return JSONResponse(error_body("NotFoundError", "there is no such upload", 2), 404)
+
+    async def _kept(self, request: Request, cache: UploadCache) -> Response:
+        """Keep a file that is sent, piece by piece."""
+        said, sender = request.path_params["sha256"], who_asks(request).name
+        await self._reader.run(cache.has, said)
+        with self._service.senders.one(sender):
+            return await self._written(request, cache, said, sender)
+
+    async def _written(self, request: Request, cache: UploadCache, said: str, sender: str) -> Response:
+        draft, digest, held = await self._reader.run(cache.draft), hashlib.sha256(), 0
+        try:
+            with draft.open("wb") as file:
+                async for piece in request.stream():
+                    held += len(piece)
+                    if held > cache.most_bytes:
+                        return refused(413, f"a body must have at most {cache.most_bytes} bytes, got more")
+                    digest.update(piece)
+                    await self._reader.run(file.write, piece)
+            await self._reader.run(cache.keep, draft, digest.hexdigest(), said, sender)
+        except OSError as error:
+            raise BackendError(
+                f"the disk of the server must take an upload, got: {error.strerror}; tell its operator"
+            ) from error
+        finally:
+            draft.unlink(missing_ok=True)
+        note(self._service.say, request, f"uploaded {said[:12]}")
+        return JSONResponse({"sha256": said}, 201)
+
+    @endpoint("GET", SESSION, forms.SessionAnswer, role=None)
+    async def session(self, request: Request) -> Response:
+        """Say whose token this is."""
+        who = who_asks(request)
+        return JSONResponse({"name": who.name or None, "role": who.role})
+
+    @endpoint("POST", SESSION, forms.SessionAnswer, status=201, role=None, body=forms.LoginRequest)
+    async def login(self, request: Request) -> Response:
+        """Open a session for a browser: its id comes as a cookie."""
+        keeper, address = self._service.keeper, request.client.host if request.client else "?"
+        asked = await body_of(request, forms.LoginRequest)
+        if keeper.failures.is_spent(address):
+            return JSONResponse(error_body("TooMuchError", "too many wrong tokens; wait a minute", 4), 429)
+        token = keeper.tokens.check(asked.token)
+        if token is None:
+            keeper.failures.take(address)
+            return JSONResponse(
+                error_body("UnauthorizedError", "the token must be one of this server", 2), 401
+            )
+        answer = JSONResponse({"name": token.name, "role": token.role}, 201)
+        answer.set_cookie(
+            self._cookie,
+            await self._reader.run(keeper.sessions.open, token.name, token.sha256),
+            max_age=int(LASTING_S),
+            path="/",
+            httponly=True,
+            secure=keeper.secure,
+            samesite="strict",
+        )
+        return answer
+
+    @endpoint("DELETE", SESSION, status=204, role=None)
+    async def logout(self, request: Request) -> Response:
+        """End the session."""
+        await self._reader.run(self._service.keeper.sessions.close, who_asks(request).session)
+        answer = Response(status_code=204)
+        secure = self._service.keeper.secure
+        answer.delete_cookie(self._cookie, path="/", httponly=True, secure=secure, samesite="strict")
+        return answer
+
+    @property
+    def _cookie(self) -> str:
+        """Browsers let only the very host set a cookie of this prefix, and only by TLS."""
+        return f"__Host-{COOKIE}" if self._service.keeper.secure else COOKIE
