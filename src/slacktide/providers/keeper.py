@@ -12,12 +12,12 @@ import math
 import secrets
 from collections.abc import Mapping
 
+from slacktide.core.waits import RetryTable
 from slacktide.journal.state.tickets import MachineKind, MachineLog
 from slacktide.providers.base import Provider, Refused, Unreachable
 from slacktide.providers.listing import Listing
 from slacktide.providers.round import Memory, Round
 from slacktide.providers.rules import Rules, Stock, Use
-from slacktide.providers.waits import Waits
 
 PLAIN_USE = Use()
 """Nothing is known but what the provider says."""
@@ -54,4 +54,4 @@ class Keeper:
         ).run(want)
 
     def _nothing_known(self) -> Memory:
-        return Memory(Waits(self.rules.first_wait_hours, self.rules.longest_wait_hours))
+        return Memory(RetryTable(self.rules.first_wait_hours, self.rules.longest_wait_hours))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from slacktide.core.waits import RetryTable
 from slacktide.journal.events import Cause, Joined, Leaked, Reclaimed, Rented, Returned
 from slacktide.journal.state.tickets import MachineKind, MachineLog, Ticket, Tickets
 from slacktide.providers.base import INTERRUPTED, Machine, NoCapacity, Provider, Refused, Spent, Unreachable
 from slacktide.providers.limits import limit
 from slacktide.providers.listing import Listing
 from slacktide.providers.rules import Rules, Stock, Use
-from slacktide.providers.waits import Waits
 
 NOT_WANTED = "not wanted any more"
 MINUTES = 60.0
@@ -21,7 +21,7 @@ MINUTES = 60.0
 class Memory:
     """What a keeper remembers from step to step; losing it costs time and no money."""
 
-    waits: Waits
+    retries: RetryTable
     seen_hours: dict[str, float] = field(default_factory=dict)
     """When each machine was first listed, by its id."""
     alive_hours: dict[str, float] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Memory:
 
     def forget(self, tickets: Tickets, listing: Listing, now_hours: float) -> None:
         """Drop what is neither listed nor open any more, so that months do not fill it."""
-        self.waits.tidy(now_hours)
+        self.retries.tidy(now_hours)
         if len(self.seen_hours) > 2 * len(listing.machines) + 64:
             listed = {machine.id for machine in listing.machines}
             self.seen_hours = {name: at for name, at in self.seen_hours.items() if name in listed}
@@ -116,7 +116,7 @@ class Round:
             return self._ended(name, machine)
         waited = self.now_hours - self.memory.seen_hours[machine.id]
         if waited > self.rules.join_within_hours and not self._is_ready(ticket, machine):
-            self.memory.waits.after_failure(("join", ticket.spec[:2]), self.now_hours)
+            self.memory.retries.after_failure(("join", ticket.spec[:2]), self.now_hours)
             why = f"it did not join within {_minutes(self.rules.join_within_hours)}"
             return self._returned(name, why, "never-joined")
         return None
@@ -177,7 +177,7 @@ class Round:
             and self._is_ready(ticket, machine)
         ]
         for one in joined:
-            self.memory.waits.forget(("join", self._open[one.ticket].spec[:2]))
+            self.memory.retries.reset(("join", self._open[one.ticket].spec[:2]))
         if joined:
             self.diary.note(*joined)
 
@@ -190,17 +190,17 @@ class Round:
 
     def _end_strays(self) -> None:
         """End what no open ticket explains, and again after a while if it is still there."""
-        waits, now = self.memory.waits, self.now_hours
-        ids = [one.id for one in self.listing.strays(self._open) if waits.is_over(("end", one.id), now)]
+        retries, now = self.memory.retries, self.now_hours
+        ids = [one.id for one in self.listing.strays(self._open) if retries.is_due(("end", one.id), now)]
         if not ids:
             return
         for name in ids:
-            waits.after_failure(("end", name), now)
+            retries.after_failure(("end", name), now)
         try:
             self.provider.end(ids)
         except (Unreachable, Refused) as error:
             for name in ids:  # nobody knows whether it was done: ask again at once
-                waits.forget(("end", name))
+                retries.reset(("end", name))
             self.troubles.append(f"machines could not be ended: {error}")
 
     def _tell_what_leaked(self) -> None:
@@ -237,32 +237,32 @@ class Round:
                 self._ask(ticket.id, ticket.spec)
 
     def _may_ask(self, name: str, spec: MachineKind) -> bool:
-        waits = self.memory.waits
+        retries = self.memory.retries
         keys = (("ask", name), ("full", spec[:2]))
-        return not self.silent and all(waits.is_over(key, self.now_hours) for key in keys)
+        return not self.silent and all(retries.is_due(key, self.now_hours) for key in keys)
 
     def _ask(self, name: str, spec: MachineKind) -> None:
         """Ask for the machine of a ticket that has been written down; a final no closes it."""
-        waits, now = self.memory.waits, self.now_hours
+        retries, now = self.memory.retries, self.now_hours
         try:
             self.provider.rent(name, spec)
         except Unreachable as error:
             self.silent = True
-            waits.after_failure(("ask", name), now)
+            retries.after_failure(("ask", name), now)
             self.troubles.append(f"a machine could not be rented: {error}")
         except NoCapacity as error:
             self.full.append(spec)
-            waits.after_failure(("full", spec[:2]), now)
+            retries.after_failure(("full", spec[:2]), now)
             self.diary.note(self._returned(name, f"no capacity: {error}", "no-capacity", left=False))
         except Spent:
             self.diary.note(self._returned(name, "its machine has come and gone", "spent"))
         except Refused as error:
-            waits.after_failure(("full", spec[:2]), now)
+            retries.after_failure(("full", spec[:2]), now)
             self.troubles.append(f"a machine was refused: {error}")
             self.diary.note(self._returned(name, f"refused: {error}", "refused"))
         else:
-            waits.forget(("full", spec[:2]))
-            waits.for_hours(("ask", name), now, self.rules.listed_within_hours)
+            retries.reset(("full", spec[:2]))
+            retries.wait_once(("ask", name), now, self.rules.listed_within_hours)
             self.memory.promised.add(name)
 
     # ---------------------------------------------------------------- opening
@@ -276,8 +276,8 @@ class Round:
                 self._open_one(spec)
 
     def _may_open(self, spec: MachineKind) -> bool:
-        waits, key = self.memory.waits, spec[:2]
-        if self.silent or not all(waits.is_over((why, key), self.now_hours) for why in ("full", "join")):
+        retries, key = self.memory.retries, spec[:2]
+        if self.silent or not all(retries.is_due((why, key), self.now_hours) for why in ("full", "join")):
             return False
         refused = limit(
             spec, self.rules, self._tickets, self.listing, self.memory.alive_hours, self.now_hours

@@ -286,7 +286,7 @@ def test_a_memory_of_months_stays_small() -> None:
         bench.show((f"old-{number}", "up"))
         bench.step({}, minutes=11)
     memory = bench.keeper._memory
-    assert max(len(memory.seen_hours), len(memory.alive_hours), len(memory.waits._until)) < 300
+    assert max(len(memory.seen_hours), len(memory.alive_hours), len(memory.retries._until)) < 300
 
 
 def test_a_machine_that_will_not_end_has_leaked_and_that_is_told_once() -> None:

@@ -106,7 +106,7 @@ def test_no_access_is_refused(state: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_without_skypilot_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sky.py").write_text("raise ImportError('no sky here')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(Refused, match="pip install skypilot"):
         Skypilot().machines()
 

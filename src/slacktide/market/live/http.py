@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import http.client
 import json
-import math
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from slacktide.core.errors import InputError, clipped, shown
+from slacktide.core.waits import retry_after_s
 from slacktide.market.live.base import FeedRefused, FeedUnreachable
 
 TIMEOUT_S = 20.0
 MAX_BYTES = 64 << 20
 """The most that is read of one answer: catalogs have some 10 MB."""
 MAX_PAGES = 200
-LONGEST_WAIT_S = 3600.0
-"""A source that asks to be left alone for longer is asked again after this all the same."""
 PASSING = (408, 425, 429)
 """Answers below 500 that mean: not now."""
 
@@ -81,22 +78,6 @@ def _detail(error: urllib.error.HTTPError) -> str:
         return clipped(str(found["message"] if isinstance(found, dict) else found))
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         return ""
-
-
-def retry_after_s(text: str | None, now: datetime) -> float:
-    """Read how long a service asks to be left alone: in seconds, or until a date; 0 where it does not say."""
-    if not text:
-        return 0.0
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            until = parsedate_to_datetime(text)
-        except ValueError:
-            return 0.0
-        until = until if until.tzinfo else until.replace(tzinfo=UTC)
-        seconds = (until - now).total_seconds()
-    return min(max(0.0, seconds), LONGEST_WAIT_S) if math.isfinite(seconds) else 0.0
 
 
 def _safe(text: str, secret: str) -> str:

@@ -12,10 +12,11 @@ import pytest
 from slacktide.app.alerts.alert import Alert
 from slacktide.app.alerts.hook import Hook
 from slacktide.app.alerts.sending.answer import Answer
-from slacktide.app.alerts.sending.courier import Courier, wait_s
+from slacktide.app.alerts.sending.courier import FIRST_S, LONGEST_S, Courier
 from slacktide.app.alerts.sending.outbox import Outbox
 from slacktide.app.alerts.teller import EVERY_EVENTS, Teller
 from slacktide.core.errors import FileError
+from slacktide.core.waits import GrowingWait
 from slacktide.journal.events import FeedTroubled, JournalMade
 from slacktide.journal.store.memory import MemoryStore
 
@@ -40,7 +41,13 @@ class Bench:
         outbox.know(["ops"])
         hook = Hook(name="ops", command=("true",), on=on)  # type: ignore[arg-type]
         self.courier = Courier(
-            hook, outbox, "", self.said.append, sender=self.send, now_s=lambda: self.now_s, draw=lambda: 0.5
+            hook,
+            outbox,
+            "",
+            self.said.append,
+            sender=self.send,
+            now_s=lambda: self.now_s,
+            wait=GrowingWait(FIRST_S, LONGEST_S, lambda: 0.5),
         )
 
     def send(self, hook: Hook, alert: Alert, dashboard: str) -> Answer:
@@ -54,13 +61,18 @@ class Bench:
         return wait
 
 
+def waits_s(drawn: float) -> list[float]:
+    wait = GrowingWait(FIRST_S, LONGEST_S, lambda: drawn)
+    return [wait.after_failure() for _ in range(999)]
+
+
 def keep(outbox: Outbox, *alerts: Alert) -> None:
     outbox.keep(0, "{}", alerts)
 
 
 def test_a_wait_doubles_up_to_an_hour() -> None:
-    assert [wait_s(failures, 1.0) for failures in (1, 2, 3, 12, 13, 999)] == [1, 2, 4, 2048, 3600, 3600]
-    assert [wait_s(failures, 0.0) for failures in (1, 2, 13)] == [0.5, 1.0, 1800.0]
+    assert [waits_s(1.0)[failures - 1] for failures in (1, 2, 3, 12, 13, 999)] == [1, 2, 4, 2048, 3600, 3600]
+    assert [waits_s(0.0)[failures - 1] for failures in (1, 2, 13)] == [0.5, 1.0, 1800.0]
 
 
 def test_a_receiver_that_fails_is_tried_again_later_and_in_order(outbox: Outbox) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,10 +12,16 @@ import pytest
 
 from slacktide.app.markets.follow import ONCE_TRIES, FollowRequest, follow
 from slacktide.core.errors import FileError, InputError
+from slacktide.core.waits import GrowingWait
 from slacktide.market.formats.tables.table_notes import TableNotes, notes_path, read_notes
 from slacktide.market.live.base import FeedRefused, FeedUnreachable, Price, Prices
-from slacktide.market.live.following.backoff import Backoff
-from slacktide.market.live.following.follower import LATE_S, Follower, FollowStep
+from slacktide.market.live.following.follower import (
+    FIRST_WAIT_S,
+    LATE_S,
+    LONGEST_WAIT_S,
+    Follower,
+    FollowStep,
+)
 from slacktide.market.live.following.rows import HEADER
 from slacktide.market.live.following.table import FollowedTable
 from slacktide.market.source import open_market
@@ -23,6 +30,10 @@ from tests.unit.market.live.parts_of_feeds import BEGIN, Scripted
 MINUTE = timedelta(minutes=1)
 SLOT_HOURS = 0.5
 NOTES = TableNotes(feed="scripted", slot_hours=SLOT_HOURS, spot_gpus=12)
+
+
+def waiting(seed: int) -> GrowingWait:
+    return GrowingWait(FIRST_WAIT_S, LONGEST_WAIT_S, random.Random(seed).random)
 
 
 def price(minutes: float, usd: float, pool: str = "here", on_demand: float | None = 8.0) -> Price:
@@ -45,7 +56,7 @@ class Run:
             zones=["here"],
             slot_hours=SLOT_HOURS,
             since_hours=since_hours,
-            backoff=Backoff(seed=1),
+            wait=waiting(1),
         )
 
     def at(self, minutes: float) -> FollowStep:
@@ -193,13 +204,13 @@ def test_a_source_is_left_alone_as_long_as_it_asks(path: Path, start: Callable[.
 
 
 def test_waits_double_up_to_a_cap_and_differ() -> None:
-    one, other = Backoff(seed=1), Backoff(seed=2)
+    one, other = waiting(1), waiting(2)
     waits = [one.after_failure() for _ in range(40)]
     assert waits != [other.after_failure() for _ in range(40)]
     for failure, wait in enumerate(waits):
         most = min(900.0, 2.0 * 2.0**failure)
         assert most / 2 <= wait <= most
-    one.worked()
+    one.reset()
     assert one.after_failure() <= 2.0
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from slacktide.core.errors import InputError
+from slacktide.core.waits import LONGEST_REQUESTED_S, retry_after_s
 from slacktide.market.live import http
 from slacktide.market.live.aws import Aws
 from slacktide.market.live.azure import Azure
@@ -224,11 +225,11 @@ def test_refusals_are_for_now_or_for_good(status: int, kind: type[Exception]) ->
 
 def test_how_long_to_wait_is_read_in_all_its_forms() -> None:
     now = datetime(2026, 11, 1, tzinfo=UTC)
-    assert http.retry_after_s("7", now) == 7.0
-    assert http.retry_after_s("Sun, 01 Nov 2026 00:01:30 GMT", now) == 90.0
-    assert http.retry_after_s("Sun, 01 Nov 2020 00:01:30 GMT", now) == 0.0
-    assert http.retry_after_s("1e99", now) == http.LONGEST_WAIT_S
-    assert [http.retry_after_s(text, now) for text in (None, "", "soon", "nan", "-3")] == [0.0] * 5
+    assert retry_after_s("7", now) == 7.0
+    assert retry_after_s("Sun, 01 Nov 2026 00:01:30 GMT", now) == 90.0
+    assert retry_after_s("Sun, 01 Nov 2020 00:01:30 GMT", now) == 0.0
+    assert retry_after_s("1e99", now) == LONGEST_REQUESTED_S
+    assert [retry_after_s(text, now) for text in (None, "", "soon", "nan", "-3")] == [0.0] * 5
 
 
 @pytest.mark.parametrize(

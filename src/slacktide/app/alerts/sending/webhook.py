@@ -17,7 +17,7 @@ from typing import Self
 from slacktide.app.alerts.sending.address import Address, Forbidden, Resolver, Target, resolved
 from slacktide.app.alerts.sending.answer import Answer
 from slacktide.app.alerts.sending.payload import SIGNATURE, signature
-from slacktide.market.live.http import retry_after_s
+from slacktide.core.waits import retry_after_s
 
 ANSWER_S = 5.0
 """How long a receiver may take for all of an answer."""

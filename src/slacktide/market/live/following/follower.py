@@ -11,14 +11,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from slacktide.core.errors import FileError, SlacktideError, shown
+from slacktide.core.waits import GrowingWait
 from slacktide.market.formats.reading.samples import MICROS_PER_HOUR, micros_of, time_of
 from slacktide.market.live.base import USD, FeedRefused, FeedUnreachable, Price, PriceFeed, Prices, as_of
-from slacktide.market.live.following.backoff import Backoff
 from slacktide.market.live.following.rows import CLOCKS_APART, is_sound, rows_due
 from slacktide.market.live.following.table import FollowedTable
 
 LATE_S = 1.0
-"""A slot's price is asked for this long after it began."""
+"""A slot's price is requested this long after the slot began."""
+FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 900.0
+"""Before a source that failed is tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +50,20 @@ class Follower:
         slot_hours: float,
         since_hours: float,
         on_demand_usd: float | None = None,
-        backoff: Backoff | None = None,
+        wait: GrowingWait | None = None,
     ) -> None:
         """Say what to follow, and how far back a new table begins; an on-demand price where it has none."""
         self._feed, self._table, self._zones = feed, table, tuple(zones)
         self._step_micros = round(slot_hours * MICROS_PER_HOUR)
         self._since_hours, self._on_demand_usd = since_hours, on_demand_usd
-        self._backoff = Backoff() if backoff is None else backoff
+        self._wait = wait or GrowingWait(FIRST_WAIT_S, LONGEST_WAIT_S)
         self._answered = False
         self._told: set[str] = set()
 
     @property
     def failures(self) -> int:
         """How often in a row there was no answer."""
-        return self._backoff.failures
+        return self._wait.failures
 
     def step(self, now_utc: datetime) -> FollowStep:
         """Ask once, and write what is new. Raises FeedRefused where the very first question is refused."""
@@ -112,7 +114,7 @@ class Follower:
         stamp = f"{now_utc:%Y-%m-%dT%H:%M:%SZ}"
         self._table.note(replace(self._table.notes, notes=notes, trouble="", answered_utc=stamp))
         self._answered, self._told = True, {price.pool for price in latest}
-        self._backoff.worked()
+        self._wait.reset()
         return FollowStep(
             at_utc=now_utc, rows=len(rows), latest=latest, wait_s=self._until_next_slot_s(now_utc)
         )
@@ -132,7 +134,7 @@ class Follower:
         return tuple(price for price in given if price.on_demand_per_gpu_hour is not None), notes
 
     def _failed(self, error: SlacktideError, now_utc: datetime) -> FollowStep:
-        wait_s = self._backoff.after_failure(getattr(error, "retry_after_s", 0.0))
+        wait_s = self._wait.after_failure(getattr(error, "retry_after_s", 0.0))
         try:
             self._table.note(replace(self._table.notes, trouble=str(error)))
         except FileError as unwritable:  # a full disk: it is told on the screen, and rows come later
