@@ -1,7 +1,7 @@
 """The best allocation of a tiny fleet by trying all of them: decisions at the borders of slots, one pool.
 
 It shares no code with the bound or the simulator. For every job all rows of holdings are played by the rules
-of `docs/design.md` ("What a slot does"); then all combinations that fit into the spot that is there are
+of `docs/design/physics-and-billing.md`; then all combinations that fit into the spot that is there are
 compared.
 """
 

@@ -1,0 +1,28 @@
+"""The map of the packages in docs/architecture.md is true."""
+
+from __future__ import annotations
+
+import re
+
+from tests.architecture.test_layers import ALONE, HELPERS, ORDER, PAPERS, SOURCE
+
+PAGE = (SOURCE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
+DECISIONS = SOURCE.parent / "docs" / "design"
+
+
+def test_the_table_has_every_package_in_the_order_of_imports() -> None:
+    assert [name for name, *_ in ROWS] == [
+        name for name in ORDER if name not in ("__main__", PAPERS, "__init__")
+    ]
+
+
+def test_packages_outside_of_the_order_are_named_below_the_table() -> None:
+    after = PAGE.split("Apart from these", 1)[1]
+    assert all(f"`{name}`" in after for name in (*ALONE, HELPERS, PAPERS))
+
+
+def test_every_decision_is_in_the_list() -> None:
+    listed = (DECISIONS / "index.md").read_text(encoding="utf-8")
+    pages = {page.name for page in DECISIONS.glob("*.md")} - {"index.md"}
+    assert set(re.findall(r"\]\(([\w-]+\.md)\)", listed)) == pages
