@@ -10,7 +10,6 @@ import numpy as np
 from benchmarks.timing import best
 from slacktide.core.types import Job
 from slacktide.market.base import Pool
-from slacktide.market.forecast.noisy_truth import NoisyTruth
 from slacktide.market.forecast.persistence import Persistence
 from slacktide.market.source import open_market
 from slacktide.policies.ahanp import Ahanp
@@ -21,6 +20,7 @@ from slacktide.simulation import batch, plain
 from slacktide.simulation.compare import guarded, label
 from slacktide.simulation.plain import Setting
 from slacktide.solvers.clairvoyant.clairvoyant import clairvoyant_table
+from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 
 MARKET = "synthetic:h100?days=60&slot=30m"
 PLAIN_STARTS = 2

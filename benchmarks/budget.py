@@ -14,13 +14,9 @@ from functools import partial
 import numpy as np
 
 from benchmarks.stream_fleets import faster, paper_fleet, pollux_fleet, random_fleet
-from slacktide.allocators.streams.efficiency_band import EfficiencyBand
-from slacktide.allocators.streams.equi import Equi
-from slacktide.allocators.streams.fifo import Fifo
 from slacktide.allocators.streams.fixed_width import FixedWidth
 from slacktide.allocators.streams.one_width import OneWidth
 from slacktide.allocators.streams.online_width import OnlineWidth
-from slacktide.allocators.streams.srpt import Srpt
 from slacktide.allocators.view import AnyAllocator
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.fleet import Fleet
@@ -30,6 +26,10 @@ from slacktide.results.fleets.stream import StreamRun
 from slacktide.simulation.stream.compare import compare_streams
 from slacktide.simulation.stream.events import run_events
 from slacktide.simulation.stream.simulate import simulate
+from slacktide_papers.baselines.efficiency_band import EfficiencyBand
+from slacktide_papers.baselines.equi import Equi
+from slacktide_papers.baselines.fifo import Fifo
+from slacktide_papers.baselines.srpt import Srpt
 
 STREAMS = (
     ("poisson", "exponential"),

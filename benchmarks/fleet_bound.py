@@ -25,11 +25,11 @@ from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.results.fleets.fleet import FleetRun
-from slacktide.simulation.fleet.bound import problem_of
 from slacktide.simulation.fleet.run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
-from slacktide.solvers.fleet_bound.climb import Climb
-from slacktide.solvers.fleet_bound.problem import Problem, trivial_hours
+from slacktide_papers.fleet_bound.climb import Climb
+from slacktide_papers.fleet_bound.problem import Problem, trivial_hours
+from slacktide_papers.fleet_bound.scenes import problem_of
 
 DATA = Path(os.environ.get("SLACKTIDE_DATA") or Path(__file__).parents[2] / "shared" / "data")
 ZONES = ("us-central1-b", "us-east4-b")

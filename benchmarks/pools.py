@@ -31,7 +31,7 @@ from slacktide.market.source import open_market
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.pools.eager_failover import EagerFailover
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
-from slacktide.policies.pools.skynomad import SkyNomad
+from slacktide.policies.pools.sky_nomad import SkyNomad
 from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.policies.view import Policy
 from slacktide.simulation import plain

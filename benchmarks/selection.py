@@ -17,10 +17,11 @@ from slacktide.core.register import Spec
 from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.market.source import open_market
-from slacktide.policies.selection.pool import AUTO_POOL, PAPER_POOL
+from slacktide.policies.selection.policy_set import AUTO_SET
 from slacktide.simulation import compare
 from slacktide.simulation.replay import replay
 from slacktide.simulation.selection import fresh, make_arms, random_tasks
+from slacktide_papers.deadline.policy_set import PAPER_SET
 
 JOBS = 200
 JOB = Job(
@@ -41,7 +42,7 @@ def main() -> None:
     if real.exists():
         markets["real H100"] = open_market(str(real), slot_hours=0.5)
     for title, market in markets.items():
-        for name, pool in (("auto", AUTO_POOL), ("paper", PAPER_POOL)):
+        for name, pool in (("auto", AUTO_SET), ("paper", PAPER_SET)):
             _report(title, market, name, pool)
 
 

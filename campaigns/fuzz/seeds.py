@@ -158,10 +158,10 @@ def packed() -> bytes:
 def learned() -> str:
     """Return what was learned after some jobs."""
     from slacktide.policies.selection.document import to_json
-    from slacktide.policies.selection.pool import POOLS
+    from slacktide.policies.selection.policy_set import AUTO_SET
     from slacktide.simulation.selection import fresh
 
-    hedge = fresh(POOLS["auto"])
+    hedge = fresh(AUTO_SET)
     for number in range(5):
         hedge.begin(f"job-{number}", arm=hedge.arms[number])
         if number < 4:

@@ -14,11 +14,11 @@ from slacktide.checks.forecaster import ForecasterCheck, pools
 from slacktide.core.arrays import Floats
 from slacktide.core.types import Quote
 from slacktide.market.base import Pool
-from slacktide.market.forecast.arima import Arima
 from slacktide.market.forecast.base import Forecaster, forecasters
 from slacktide.market.forecast.harmonic import Harmonic
-from slacktide.market.forecast.noisy_truth import NoisyTruth
 from slacktide.market.forecast.seasonal import Seasonal
+from slacktide_papers.forecasters.arima import Arima
+from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 from tests.parts_of_effort import examples
 
 UNKIND = 6

@@ -167,10 +167,10 @@ def test_a_damaged_learned_state(
 ) -> None:
     state = tmp_path / "learn.json"
     from slacktide.policies.selection.document import to_json
-    from slacktide.policies.selection.pool import POOLS
+    from slacktide.policies.selection.policy_set import AUTO_SET
     from slacktide.simulation.selection import fresh
 
-    state.write_text(json.dumps({**json.loads(to_json(fresh(POOLS["auto"]))), **damage}))
+    state.write_text(json.dumps({**json.loads(to_json(fresh(AUTO_SET))), **damage}))
     (key,) = damage
     said = refused(capsys, "learn", "--state", state)
     assert "must be a whole learned state, got a damaged one: " in said

@@ -24,7 +24,7 @@ from slacktide.market.pools.notice import warning
 from slacktide.market.source import open_market
 from slacktide.policies.pools.eager_failover import EagerFailover
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
-from slacktide.policies.pools.skynomad import SkyNomad
+from slacktide.policies.pools.sky_nomad import SkyNomad
 from slacktide.policies.view import Policy
 from slacktide.results.run import Run
 from slacktide.simulation import roaming

@@ -19,6 +19,7 @@ allocators: Register[AnyAllocator] = Register(
     packages=("slacktide.allocators", "slacktide.allocators.streams"),
     entry_points="slacktide.allocators",
     view="FleetView",
+    papers=("efficiency-band", "equi", "fifo", "srpt"),
 )
 """All known allocators; `@allocators.register` adds one."""
 

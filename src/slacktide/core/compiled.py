@@ -12,6 +12,7 @@ from __future__ import annotations
 import dis
 import hashlib
 import os
+import re
 import shutil
 import sys
 import types
@@ -25,6 +26,8 @@ from slacktide.core.files import PRIVATE_FOLDER, is_our_own_folder, make_private
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_KERNEL = re.compile(rb"^\s*@(?:compilable|inlined)\b", re.MULTILINE)
+_IMPORTED = re.compile(rb"^\s*(?:from|import)\s+(slacktide[\w.]*)", re.MULTILINE)
 KEPT_CACHES = 4
 """How many versions' machine code stays on disk."""
 
@@ -157,10 +160,29 @@ def _user_cache() -> str:
 
 
 def _digest() -> str:
+    """Return a digest of all our modules with kernels and of what these import.
+
+    Numba looks only at the file of the function itself, but its code has functions and constants of other
+    files in it. Modules that no kernel can see are left out, so that a change there compiles nothing anew.
+    """
+    package = Path(__file__).parents[1]
+    texts = {path: path.read_bytes() for path in package.parent.glob(f"{package.name}*/**/*.py")}
+    folders: dict[Path, list[Path]] = {}
+    for path in texts:
+        folders.setdefault(path.parent, []).append(path)
+    unread = [path for path, text in texts.items() if _KERNEL.search(text)]
+    seen = set(unread)
+    while unread:
+        for name in _IMPORTED.findall(texts[unread.pop()]):
+            module = package.parent.joinpath(*name.decode().split("."))
+            file = module.with_suffix(".py")
+            found = {file} if file in texts else set(folders.get(module, ()))
+            unread += found - seen
+            seen |= found
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    for path in sorted(seen):
         digest.update(path.name.encode())
-        digest.update(path.read_bytes())
+        digest.update(texts[path])
     return digest.hexdigest()[:16]
 
 

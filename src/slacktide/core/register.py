@@ -1,14 +1,16 @@
 """Names to classes: how plug-ins are found, made from a name or a mapping, and described.
 
-Built-in plug-ins are found by importing every module of their packages, third parties' through
-the entry-point group of the same kind; both only when a name is first looked up. A class of the user's own
-is named by its place, `module:Class`, where the register says what such a class must decide by.
+A plug-in that ships lies in a module of its name (`uniform-progress` in `uniform_progress.py`), so looking up
+one name imports one module; those of other packages are entry points of the group of their kind. Everything
+is imported only for a list of all names, or when a name is not found otherwise. A class of the user's own is
+named by its place, `module:Class`, where the register says what such a class must decide by.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -19,6 +21,7 @@ from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from slacktide.core.entry_points import REINSTALL
 from slacktide.core.errors import InputError, UnknownNameError, shown, unknown_name
 from slacktide.core.own_class import Spec, check_decides, check_does, is_place, load
 
@@ -38,16 +41,20 @@ class Register(Generic[Plugin]):
         entry_points: str,
         view: str = "",
         verbs: tuple[str, ...] = (),
+        papers: tuple[str, ...] = (),
     ) -> None:
         """Make a register; `view` is what classes of users' own decide by, `verbs` are methods of theirs.
 
-        Where both are empty, none of users' own are taken.
+        Where both are empty, none of users' own are taken. `papers` are names of the papers' package: files
+        and journals may have them, so a message can say what is missing where it is not installed.
         """
         self.kind = kind
         self._view, self._verbs = view, verbs
         self._packages = packages
         self._entry_points = entry_points
+        self._papers = papers
         self._classes: dict[str, type[Any]] = {}
+        self._ready: set[str] = set()
         self._loading, self._loaded = False, False
         self._lock = threading.RLock()
 
@@ -67,17 +74,18 @@ class Register(Generic[Plugin]):
         return iter(sorted(self._classes))
 
     def __contains__(self, name: object) -> bool:
-        self._load()
-        return name in self._classes
+        return isinstance(name, str) and self._find(name) is not None
 
     def get(self, name: str) -> type[Any]:
         """Return the class of this name or at this place; raises UnknownNameError with "did you mean"."""
         if (self._view or self._verbs) and is_place(name):
             return self._own(name)
-        self._load()
-        if name not in self._classes:
-            raise UnknownNameError(self.kind, name, self._classes)
-        return self._classes[name]
+        found = self._find(name)
+        if found is not None:
+            return found
+        if name in self._papers:
+            raise InputError(f"the {self.kind} {shown(name)} {REINSTALL}")
+        raise UnknownNameError(self.kind, name, self._classes)
 
     def _own(self, place: str) -> type[Any]:
         """Return a class of the user's own, seen to do what plug-ins of this kind do."""
@@ -136,7 +144,9 @@ class Register(Generic[Plugin]):
         cls = type(plugin)
         name = kebab(cls.__name__)
         known = self._classes.get(name)
-        taken = known is not None and known is not cls and self._ships(known)
+        if known is not cls:  # what ships under this name may not be imported yet
+            known = self._find(name)
+        taken = known is not None and known is not cls and (self._ships(known) or name in self._papers)
         return f"own-{name}" if taken else name
 
     def changed(self, plugin: Plugin) -> dict[str, Any]:
@@ -160,27 +170,55 @@ class Register(Generic[Plugin]):
         found = _parameters_of(self.get(name))
         return {key: None if usual is REQUIRED else usual for key, usual in found.items()}
 
+    def _find(self, name: str) -> type[Any] | None:
+        """Return the class of a name, and import no more than it takes; None where there is none."""
+        if not self._loaded and name not in self._ready:
+            with self._lock:
+                if not self._loading:
+                    self._import_module_of(name)
+                    if name not in self._classes:
+                        self._load_entries(name)
+                    if name not in self._classes:
+                        self._load()
+                    # Only now: a class is registered before the rest of its module is there, and another
+                    # thread must not get it by then.
+                    self._ready.add(name)
+        return self._classes.get(name)
+
+    def _import_module_of(self, name: str) -> None:
+        module = name.replace("-", "_")
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", module):
+            return
+        for package in self._packages:
+            if importlib.util.find_spec(f"{package}.{module}") is not None:
+                importlib.import_module(f"{package}.{module}")
+
     def _load(self) -> None:
-        """Load all plug-ins once; another thread that asks meanwhile waits until all are there."""
+        """Load all plug-ins once; another thread that needs them meanwhile waits until all are there."""
         if self._loaded:
             return
         with self._lock:
-            if self._loading:  # what is being loaded asks itself
+            if self._loading:  # a module that is being loaded looks a name up
                 return
             self._loading = True
             try:
-                self._load_all()
+                for package in map(importlib.import_module, self._packages):
+                    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+                        importlib.import_module(module.name)
+                self._load_entries()
             finally:
                 self._loaded = True
 
-    def _load_all(self) -> None:
-        for package in map(importlib.import_module, self._packages):
-            for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-                importlib.import_module(module.name)
+    def _load_entries(self, name: str | None = None) -> None:
+        """Register what other packages bring: all of it, or only what has this name."""
         for entry in metadata.entry_points(group=self._entry_points):
+            if name not in (None, entry.name):
+                continue
             try:
                 self.register(entry.load())
             except Exception as error:
+                if entry.name in self._papers and isinstance(error, ModuleNotFoundError):
+                    continue  # the rest works without it; `get` says what to do about this one
                 raise InputError(
                     f"the {self.kind} {shown(entry.name)} of entry-point group {self._entry_points!r} "
                     f"({entry.value}) must load, got {type(error).__name__}: {error}"

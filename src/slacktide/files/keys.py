@@ -32,7 +32,7 @@ from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, Tree, de
 from slacktide.files.store_url import parse_url
 from slacktide.market.spec import located
 from slacktide.policies.base import policies
-from slacktide.policies.selection.pool import AUTO
+from slacktide.policies.selection.policy_set import AUTO
 from slacktide.providers.base import providers
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

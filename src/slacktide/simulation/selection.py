@@ -19,9 +19,9 @@ from slacktide.core.register import Spec
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies as register
-from slacktide.policies.selection import pool as arms
+from slacktide.policies.selection import policy_set as arms
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.pool import AUTO
+from slacktide.policies.selection.policy_set import AUTO
 from slacktide.policies.selection.state_file import default_path, load
 from slacktide.policies.view import Policy
 from slacktide.simulation.compare import Progress, Starts, label
@@ -90,7 +90,7 @@ def arms_of(hedge: Hedge) -> dict[str, Policy]:
         ) from error
 
 
-def fresh(pool: Sequence[Spec] = arms.AUTO_POOL) -> Hedge:
+def fresh(pool: Sequence[Spec] = arms.AUTO_SET) -> Hedge:
     """Return a learner over a pool that has learned nothing, with the prior of the first day."""
     names = tuple(arms.name_of(spec) for spec in pool)
     return Hedge(names, prior=arms.prior_of(names))

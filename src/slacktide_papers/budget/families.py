@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.allocators.base import SettledWidths
-from slacktide.allocators.streams.efficiency_band import EfficiencyBand
-from slacktide.allocators.streams.equi import Equi
-from slacktide.allocators.streams.fifo import Fifo
 from slacktide.allocators.streams.fixed_width import FixedWidth, ways_of
 from slacktide.allocators.streams.one_width import OneWidth
 from slacktide.allocators.streams.online_width import OnlineWidth
-from slacktide.allocators.streams.srpt import Srpt
 from slacktide.allocators.view import AnyAllocator
 from slacktide.budget.classes import JobClass
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
+from slacktide_papers.baselines.efficiency_band import EfficiencyBand
+from slacktide_papers.baselines.equi import Equi
+from slacktide_papers.baselines.fifo import Fifo
+from slacktide_papers.baselines.srpt import Srpt
 from slacktide_papers.budget import rows
 from slacktide_papers.budget.cases import Case, Size
 

@@ -16,10 +16,8 @@ from slacktide.core.arrays import Floats
 from slacktide.core.types import Job
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster
-from slacktide.market.forecast.noisy_truth import NoisyTruth
 from slacktide.market.synthetic.profiles import PROFILES, Profile
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.pool import PAPER_POOL
 from slacktide.policies.selection.rate import Fixed, Rate
 from slacktide.policies.view import Policy
 from slacktide.simulation import batch
@@ -35,8 +33,10 @@ from slacktide_papers.deadline.places import (
     starts_of,
     synthetic,
 )
+from slacktide_papers.deadline.policy_set import PAPER_SET
 from slacktide_papers.deadline.rows import OWN_RATE, PAPER_RATE, Chosen, Step
 from slacktide_papers.deadline.sweeps import GOOD_LEVEL, baselines
+from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 
 POINTS = 100
 """Steps kept of each scenario."""
@@ -70,7 +70,7 @@ def situations(seed: int) -> dict[str, tuple[Profile, Forecaster]]:
 
 def arms_of(size: Size) -> dict[str, Policy]:
     """Return the paper's pool, thinned when the size says so."""
-    return make_arms(PAPER_POOL[:: size.every_arm])
+    return make_arms(PAPER_SET[:: size.every_arm])
 
 
 class Situation(NamedTuple):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
-from slacktide.market.forecast.arima import Arima
-from slacktide.market.forecast.noisy_truth import NoisyTruth
 from slacktide.market.forecast.persistence import Persistence
 from slacktide.market.synthetic.profiles import PROFILES
 from slacktide.policies.ahanp import Ahanp
@@ -25,6 +23,8 @@ from slacktide_papers.deadline.places import (
     shaken,
     synthetic,
 )
+from slacktide_papers.forecasters.arima import Arima
+from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 
 AHAP = Ahap(window=5, commitment=1, price_threshold=0.7)
 """One AHAP for all experiments; experiment 4 shows what its parameters do."""

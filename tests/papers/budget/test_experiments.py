@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from slacktide.allocators.streams.efficiency_band import EfficiencyBand
 from slacktide.budget.widths import least_budget_gpus
 from slacktide.core.errors import FileError, InputError
 from slacktide.simulation.stream.compare import compare_streams
+from slacktide_papers.baselines.efficiency_band import EfficiencyBand
 from slacktide_papers.budget import rows
 from slacktide_papers.budget.cases import IDEAL, QUICK, USUAL, Case, Machines
 from slacktide_papers.budget.equal import contests, costs, efficient, hours_at, ratios

@@ -9,12 +9,8 @@ import pytest
 
 from slacktide.allocators.base import Ways, allocators
 from slacktide.allocators.site.spot import Spot
-from slacktide.allocators.streams.efficiency_band import EfficiencyBand
-from slacktide.allocators.streams.equi import Equi, share_equally
-from slacktide.allocators.streams.fifo import Fifo
 from slacktide.allocators.streams.fixed_width import FixedWidth
 from slacktide.allocators.streams.one_width import OneWidth
-from slacktide.allocators.streams.srpt import Srpt
 from slacktide.allocators.view import Allocator, AnyAllocator, Columns, FleetView, Sizing, Wanted, begin
 from slacktide.budget.classes import JobClass
 from slacktide.budget.estimates.shares import share_by_gain, size_for_efficiency, steps_of
@@ -24,6 +20,10 @@ from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job, Phase
 from slacktide.simulation.stream.views import Shown
+from slacktide_papers.baselines.efficiency_band import EfficiencyBand
+from slacktide_papers.baselines.equi import Equi, share_equally
+from slacktide_papers.baselines.fifo import Fifo
+from slacktide_papers.baselines.srpt import Srpt
 
 ROOT = JobClass(
     Job(name="root", work_gpu_hours=1.0, speedup=Power(0.5), widths=tuple(range(1, 17))),

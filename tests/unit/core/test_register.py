@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from slacktide.allocators.base import allocators
 from slacktide.core.errors import InputError, unknown_name
 from slacktide.core.register import Register, kebab
+from slacktide.market.forecast.base import forecasters
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.uniform_progress import UniformProgress
@@ -78,7 +80,7 @@ class Broken(Entry):
 
 def _register(monkeypatch: pytest.MonkeyPatch, entry: Entry) -> Register[Policy]:
     monkeypatch.setattr(metadata, "entry_points", lambda group: [entry] if group == "g" else [])
-    return Register("policy", packages=("slacktide.policies",), entry_points="g")
+    return Register("policy", packages=("slacktide.policies",), entry_points="g", papers=("of-a-paper",))
 
 
 def test_third_party_joins_through_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,3 +120,44 @@ def test_a_thread_that_asks_while_another_loads_waits_for_all() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "{(True, True)}"
+
+
+class Gone(Entry):
+    name, value = "of-a-paper", "papers.that.are.not.there:OfAPaper"
+
+    def load(self) -> type[Foreign]:
+        raise ModuleNotFoundError("no module named papers")
+
+
+@pytest.mark.parametrize("entry", [Entry(), Gone()])
+def test_a_name_of_the_papers_that_are_not_installed_is_answered_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, entry: Entry
+) -> None:
+    register = _register(monkeypatch, entry)
+    with pytest.raises(
+        InputError, match=r"'of-a-paper' is part of the papers' experiments.*--force-reinstall"
+    ):
+        register.make("of-a-paper")
+    assert "of-a-paper" not in list(register)
+
+
+def test_a_name_imports_its_own_module_only() -> None:
+    code = (
+        "import sys; from slacktide.policies.base import policies; policies.make('maximal-spot');"
+        "print([name for name in ('maximal_spot', 'ahap', 'stochastic_horizon')"
+        " if f'slacktide.policies.{name}' in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "['maximal_spot']"
+
+
+@pytest.mark.parametrize("name", ["", "../base", "base", "a.b", "Ahap", "__init__"])
+def test_words_that_are_no_names_are_not_found(name: str) -> None:
+    assert name not in policies
+
+
+@pytest.mark.parametrize("register", [policies, allocators, forecasters], ids=lambda one: one.kind)
+def test_every_plugin_lies_where_its_name_says(register: Register[Any]) -> None:
+    """A class in a module of another name would be found as well, but only after all modules are imported."""
+    for name in register:
+        assert register.get(name).__module__.rpartition(".")[2] == name.replace("-", "_")

@@ -8,7 +8,6 @@ import pytest
 from slacktide.checks import check_policy
 from slacktide.core.errors import InputError
 from slacktide.core.types import Allocation, Job, JobState, Quote, Sighting
-from slacktide.market.forecast.noisy_truth import NoisyTruth
 from slacktide.market.moment import PoolView
 from slacktide.market.source import open_market
 from slacktide.market.tape import Past
@@ -19,6 +18,7 @@ from slacktide.policies.uniform_progress import UniformProgress
 from slacktide.policies.view import Policy, View
 from slacktide.simulation import batch, plain
 from slacktide.simulation.plain import Setting
+from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 from tests.parts_of_effort import examples
 
 JOB = Job(work_gpu_hours=40.0, deadline_hours=20.0, widths=(1, 2, 3, 4), restart_hours=0.1)

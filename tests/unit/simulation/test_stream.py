@@ -7,10 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from slacktide.allocators.streams.equi import Equi
-from slacktide.allocators.streams.fifo import Fifo
 from slacktide.allocators.streams.one_width import OneWidth
-from slacktide.allocators.streams.srpt import Srpt
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
@@ -22,6 +19,9 @@ from slacktide.core.types import Job, Phase
 from slacktide.results.fleets.stream import Responses, StreamRun
 from slacktide.simulation.stream.events import run_events
 from slacktide.simulation.stream.simulate import simulate
+from slacktide_papers.baselines.equi import Equi
+from slacktide_papers.baselines.fifo import Fifo
+from slacktide_papers.baselines.srpt import Srpt
 
 UNIT = JobClass(Job(name="unit", work_gpu_hours=1.0, widths=(1, 2, 3, 4)), arrivals_per_hour=1.0)
 """Linear speedup: on k GPUs a job of size x takes x / k hours."""

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from slacktide.allocators.base import allocators
-from slacktide.allocators.streams.fifo import Fifo
 from slacktide.allocators.streams.one_width import OneWidth
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.budget.arrivals import draw_stream
@@ -20,6 +19,7 @@ from slacktide.core.types import Job
 from slacktide.simulation.stream.compare import compare_streams, stream_label
 from slacktide.simulation.stream.knobs import KNOBS, knobs_of
 from slacktide.simulation.stream.tuning import Tuner
+from slacktide_papers.baselines.fifo import Fifo
 
 CLASSES = (
     JobClass(

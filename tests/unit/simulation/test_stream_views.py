@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from slacktide.allocators.streams.fifo import Fifo
 from slacktide.allocators.view import Decision, FleetView, Wanted
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
@@ -22,6 +21,7 @@ from slacktide.core.types import Allocation, Job, JobState, Phase, Reason
 from slacktide.policies.view import View
 from slacktide.simulation.stream.events import run_events
 from slacktide.simulation.stream.simulate import simulate
+from slacktide_papers.baselines.fifo import Fifo
 
 UNIT = JobClass(Job(name="unit", work_gpu_hours=1.0, widths=(1, 2, 4)), arrivals_per_hour=1.0)
 PHASED = JobClass(

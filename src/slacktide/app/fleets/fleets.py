@@ -12,12 +12,12 @@ from slacktide.app.fleets.fleet_question import FleetQuestion
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.templates import Template, load_gpus
-from slacktide.core.register import Spec
+from slacktide.core.entry_points import extension
+from slacktide.core.own_class import Spec
 from slacktide.files.fleet.fleet import FleetFile
 from slacktide.files.fleet.jobs import FleetJob
 from slacktide.market.base import Market
 from slacktide.results.fleets.fleet_comparison import FleetComparison, FleetMonth, JobFacts
-from slacktide.simulation.fleet.bound import fleet_bound
 from slacktide.simulation.fleet.compare import Progress, compare_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 
@@ -71,7 +71,8 @@ def simulate_fleet(
     )
     rows = found.rows
     if question.bound:
-        least = fleet_bound(scene, found.common_usd).mean_response_hours
+        bound = extension("slacktide.fleet_bounds", "weak-duality", "the bound below a fleet's response")
+        least = bound(scene, found.common_usd).mean_response_hours
         rows = tuple(replace(row, over_bound=row.measured.mean_hours / least) for row in rows)
     return FleetComparison(
         month=_month(arrivals, scene, load_gpus(question.file.templates)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from slacktide.allocators.base import allocators
 from slacktide.allocators.view import AnyAllocator
 from slacktide.budget.answer import BudgetAnswer, answer
 from slacktide.budget.classes import JobClass
@@ -68,12 +69,13 @@ def simulate(
     ones are run. Raises InfeasibleError when the budget is too small for the work that arrives.
     """
     _check_enough(least_budget_gpus(fleet.classes), fleet.budget_gpus, None)
-    return compare_streams(stream, fleet, policies or list(DEFAULT_ALLOCATORS), progress=progress)
+    return compare_streams(stream, fleet, policies or usual_allocators(None), progress=progress)
 
 
 def usual_allocators(own: Spec | None) -> list[Spec]:
-    """Return the common allocators and a fleet's own, each once."""
-    return [*DEFAULT_ALLOCATORS, *([] if own is None or own in DEFAULT_ALLOCATORS else [own])]
+    """Return the common allocators that are installed and a fleet's own, each once."""
+    common = [name for name in DEFAULT_ALLOCATORS if name in allocators]
+    return [*common, *([] if own is None or own in DEFAULT_ALLOCATORS else [own])]
 
 
 def _check_enough(least_gpus: float, budget_gpus: float, usd_per_gpu_hour: float | None) -> None:

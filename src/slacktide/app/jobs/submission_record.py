@@ -28,7 +28,7 @@ from slacktide.market.source import open_market
 from slacktide.market.spec import absolute
 from slacktide.policies.base import policies
 from slacktide.policies.pools.roams import roams
-from slacktide.policies.selection.pool import AUTO
+from slacktide.policies.selection.policy_set import AUTO
 
 
 def entry(

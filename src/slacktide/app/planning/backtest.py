@@ -15,7 +15,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import ANY_GPU
 from slacktide.physics.truth import AS_SAID, RandomTruth, Truth, Truths, parse_truth
 from slacktide.policies.base import policies as register
-from slacktide.policies.selection.pool import AUTO
+from slacktide.policies.selection.policy_set import AUTO
 from slacktide.policies.view import Policy
 from slacktide.results.comparison import Comparison
 from slacktide.simulation.compare import Progress, Starts, compare

@@ -11,7 +11,7 @@ from slacktide.app.markets.market import MarketSpec
 from slacktide.core.errors import InputError
 from slacktide.files.job import read_job_file
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.pool import POOLS
+from slacktide.policies.selection.policy_set import policy_set
 from slacktide.policies.selection.state_file import Saved, default_path, forget
 from slacktide.simulation.compare import Progress, setting_for
 from slacktide.simulation.parallel.base import HERE, Spread
@@ -79,7 +79,7 @@ def _saved(path: Path, wanted: str | None) -> Saved:
     """Return the state, seen to be over the pool that was asked for."""
 
     def begin() -> Hedge:
-        return fresh(POOLS[wanted or "auto"])
+        return fresh(policy_set(wanted or "auto"))
 
     saved = Saved(path, begin)
     if wanted is not None and saved.read().arms != begin().arms:

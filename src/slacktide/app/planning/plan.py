@@ -25,7 +25,7 @@ from slacktide.engine.job.placement import cheapest, pool_bills
 from slacktide.files.job import read_job_file
 from slacktide.market.base import Market, Pool
 from slacktide.market.live.feed import feed_path, is_feed
-from slacktide.policies.selection.pool import AUTO
+from slacktide.policies.selection.policy_set import AUTO
 from slacktide.policies.view import Policy
 from slacktide.results.plan import JobPlan, Outlook
 from slacktide.simulation.compare import Progress, label

@@ -16,7 +16,7 @@ from slacktide.core.types import Job
 from slacktide.files.job import read_job_file
 from slacktide.market.base import Market
 from slacktide.market.pools.places import ANY_GPU
-from slacktide.policies.selection.pool import AUTO
+from slacktide.policies.selection.policy_set import AUTO
 from slacktide.policies.view import Policy
 from slacktide.results.pools_plan import PoolsPlan
 from slacktide.simulation.compare import Progress

@@ -9,7 +9,7 @@ from slacktide.core.errors import SlacktideError
 from slacktide.engine.engine import Engine
 from slacktide.journal.events import Learned, Submitted
 from slacktide.journal.state.journal_state import JobRecord
-from slacktide.policies.selection import pool as arms
+from slacktide.policies.selection import policy_set as arms
 from slacktide.policies.selection.state_file import Saved
 from slacktide.simulation.replay import replay
 from slacktide.simulation.selection import arms_of

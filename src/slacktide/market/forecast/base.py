@@ -68,7 +68,10 @@ class TableForecaster(Protocol):
 
 
 forecasters: Register[Forecaster] = Register(
-    "forecaster", packages=("slacktide.market.forecast",), entry_points="slacktide.forecasters"
+    "forecaster",
+    packages=("slacktide.market.forecast",),
+    entry_points="slacktide.forecasters",
+    papers=("arima", "noisy-truth"),
 )
 """All known forecasters; `@forecasters.register` adds one."""
 

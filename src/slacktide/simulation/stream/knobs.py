@@ -8,12 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.streams.efficiency_band import EfficiencyBand
-from slacktide.allocators.streams.equi import Equi
-from slacktide.allocators.streams.fifo import Fifo
+from slacktide.allocators.base import allocators
 from slacktide.allocators.streams.fixed_width import FixedWidth
 from slacktide.allocators.streams.one_width import OneWidth
-from slacktide.allocators.streams.srpt import Srpt
 from slacktide.allocators.view import AnyAllocator
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.widths import least_budget_gpus
@@ -31,7 +28,8 @@ class Knob(NamedTuple):
 
 def knobs_of(name: str, fleet: Fleet) -> list[Knob]:
     """Return the variants of an allocator, each with one knob; none where it has no knob."""
-    return KNOBS[name](fleet) if name in KNOBS else []
+    find = KNOBS.get(name) or getattr(allocators.get(name), "knobs", None)
+    return find(fleet) if find else []
 
 
 def _fixed_width(fleet: Fleet) -> list[Knob]:
@@ -44,45 +42,11 @@ def _one_width(fleet: Fleet) -> list[Knob]:
     return [Knob(lambda gpus: OneWidth(int(gpus)), 1, _widest(fleet), True)]
 
 
-def _fifo(fleet: Fleet) -> list[Knob]:
-    return [_fifo_of(gpus, fleet) for gpus in _widths(fleet)]
-
-
-def _fifo_of(gpus: int, fleet: Fleet) -> Knob:
-    return Knob(lambda size: Fifo(int(size), gpus), *_sizes(fleet), True)
-
-
-def _srpt(fleet: Fleet) -> list[Knob]:
-    return [_srpt_of(gpus, fleet) for gpus in _widths(fleet)]
-
-
-def _srpt_of(gpus: int, fleet: Fleet) -> Knob:
-    return Knob(lambda size: Srpt(int(size), gpus), *_sizes(fleet), True)
-
-
-def _equi(fleet: Fleet) -> list[Knob]:
-    return [Knob(lambda size: Equi(int(size)), *_sizes(fleet), True)]
-
-
-def _efficiency_band(fleet: Fleet) -> list[Knob]:
-    restart = max(one.restart_hours for one in fleet.classes)
-    rounds = (0.0, 5 * restart, 20 * restart) if restart > 0 else (0.0,)
-    return [_band_of(share, hours) for share in (0.05, 0.15) for hours in rounds]
-
-
-def _band_of(share: float, round_hours: float) -> Knob:
-    # The less efficient, the more is spent.
-    return Knob(lambda waste: EfficiencyBand(1.0 - waste, share, round_hours), 0.0, 0.98, False)
-
-
 KNOBS: Mapping[str, Callable[[Fleet], list[Knob]]] = {
-    "efficiency-band": _efficiency_band,
-    "equi": _equi,
-    "fifo": _fifo,
     "fixed-width": _fixed_width,
     "one-width": _one_width,
-    "srpt": _srpt,
 }
+"""Knobs of the allocators here; one of another package may have a method `knobs(fleet)`."""
 
 
 def _most_gpus(fleet: Fleet) -> float:
@@ -98,13 +62,13 @@ def _widest(fleet: Fleet) -> int:
     return max(one.widths[-1] for one in fleet.classes)
 
 
-def _sizes(fleet: Fleet) -> tuple[int, int]:
+def cluster_sizes(fleet: Fleet) -> tuple[int, int]:
     """Return the least and the greatest size of a cluster worth trying."""
     least = max(one.widths[0] for one in fleet.classes)
     return least, max(least + 1, math.ceil(8 * fleet.budget_gpus))
 
 
-def _widths(fleet: Fleet) -> list[int]:
+def doubled_widths(fleet: Fleet) -> list[int]:
     """Return the widths to try for all jobs: doublings, as far as a budget's share may go."""
     most = min(_widest(fleet), max(1, int(fleet.budget_gpus)))
     return [2**power for power in range(int(math.log2(most)) + 1)]

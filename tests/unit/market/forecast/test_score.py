@@ -7,11 +7,11 @@ import pytest
 
 from slacktide.core.errors import InputError
 from slacktide.market.base import Pool
-from slacktide.market.forecast.noisy_truth import NoisyTruth
 from slacktide.market.forecast.persistence import Persistence
 from slacktide.market.forecast.score import Score, Scores, named, overall, score, with_skill
 from slacktide.market.forecast.seasonal import Seasonal
 from slacktide.report.text.sentences.forecast import best, verdicts
+from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 
 
 def alternating(slots: int = 20) -> Pool:

@@ -15,7 +15,7 @@ from slacktide.market.source import open_market
 from slacktide.policies.ahap import Ahap
 from slacktide.policies.selection.document import to_json
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.pool import AUTO, AUTO_POOL, PAPER_POOL, name_of
+from slacktide.policies.selection.policy_set import AUTO, AUTO_SET, name_of
 from slacktide.policies.selection.rate import Adaptive, Anytime, Fixed, Rate
 from slacktide.policies.selection.state_file import Saved, save
 from slacktide.policies.stochastic_horizon import StochasticHorizon
@@ -34,6 +34,7 @@ from slacktide.simulation.selection import (
     resolve_policy,
     select,
 )
+from slacktide_papers.deadline.policy_set import PAPER_SET
 
 HARD = Job(work_gpu_hours=30, deadline_hours=10, widths=(1, 2, 3, 4), restart_hours=0.1, checkpoint_hours=0.2)
 SOFT = dataclasses.replace(HARD, value_usd=150.0, worthless_after_hours=14.0)
@@ -167,7 +168,7 @@ def test_arms_may_be_specs_and_policies() -> None:
 
 
 def test_both_pools_can_be_made() -> None:
-    for pool in (AUTO_POOL, PAPER_POOL):
+    for pool in (AUTO_SET, PAPER_SET):
         assert list(arms_of(fresh(pool))) == [name_of(spec) for spec in pool]
 
 
@@ -184,7 +185,7 @@ def test_auto_is_the_favourite_until_something_is_learned(tmp_path: Path) -> Non
 
 def test_auto_is_drawn_by_what_was_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hedge = fresh()
-    favoured = name_of(AUTO_POOL[4])
+    favoured = name_of(AUTO_SET[4])
     for number in range(400):
         hedge.begin(str(number))
         hedge.end(str(number), {arm: 0.5 + 0.1 * (arm == favoured) for arm in hedge.arms})

@@ -10,6 +10,7 @@ from slacktide.allocators.base import allocators, at_least_one, cluster_size, fi
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Ints
+from slacktide.simulation.stream.knobs import Knob, cluster_sizes, doubled_widths
 
 
 @allocators.register
@@ -25,10 +26,19 @@ class Fifo:
     def __post_init__(self) -> None:
         at_least_one("gpus", self.gpus)
 
+    @staticmethod
+    def knobs(fleet: Fleet) -> list[Knob]:
+        """Return a variant for each width; what is turned is the size of the cluster."""
+        return [_of_width(gpus, fleet) for gpus in doubled_widths(fleet)]
+
     def begin(self, fleet: Fleet) -> FifoRun:
         """Look up each class's width. Raises InputError when a class does not fit into the cluster."""
         size = cluster_size(fleet, self.cluster_gpus)
         return FifoRun(size, fitting_widths(fleet, self.gpus, size))
+
+
+def _of_width(gpus: int, fleet: Fleet) -> Knob:
+    return Knob(lambda size: Fifo(int(size), gpus), *cluster_sizes(fleet), True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import pytest
 from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
 from slacktide.market.base import Pool
-from slacktide.market.forecast.arima import Arima
-from slacktide.market.forecast.armodel import ArmaSeries, estimator
 from slacktide.market.forecast.base import forecasters
+from slacktide_papers.forecasters.arima import Arima
+from slacktide_papers.forecasters.arma_model import ArmaSeries, estimator
 
 needs_library = pytest.mark.skipif(
     "not __import__('importlib.util').util.find_spec('statsmodels')", reason="needs the extra 'arima'"
@@ -61,7 +61,7 @@ def test_notes_say_when_persistence_stood_in(monkeypatch: pytest.MonkeyPatch) ->
     def fails(*arguments: Any, **options: Any) -> None:
         raise ValueError("did not converge")
 
-    monkeypatch.setattr("slacktide.market.forecast.armodel.estimator", lambda: fails)
+    monkeypatch.setattr("slacktide_papers.forecasters.arma_model.estimator", lambda: fails)
     gpus = wander(200).astype(np.int64)
     pool = Pool("zone", 1.0, np.ones(200), np.ones(200), gpus)
     assert (Arima().table(pool, 3)[:, :, 2] == gpus[:, None]).all()

@@ -13,8 +13,8 @@ from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
 from slacktide.core.types import Quote
 from slacktide.market.base import Pool
-from slacktide.market.forecast.armodel import ArmaSeries, estimator
 from slacktide.market.forecast.base import forecasters, hour_of_day
+from slacktide_papers.forecasters.arma_model import ArmaSeries, estimator
 
 
 @forecasters.register

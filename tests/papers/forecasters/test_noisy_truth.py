@@ -10,8 +10,8 @@ import pytest
 from slacktide.core.errors import InputError
 from slacktide.core.types import Quote
 from slacktide.market.base import Pool
-from slacktide.market.forecast.noisy_truth import NoisyTruth
 from slacktide.market.source import open_market
+from slacktide_papers.forecasters.noisy_truth import NoisyTruth
 
 
 @pytest.fixture

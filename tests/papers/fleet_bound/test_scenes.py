@@ -12,10 +12,10 @@ from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
-from slacktide.simulation.fleet.bound import fleet_bound, fleet_bounds, problem_of
 from slacktide.simulation.fleet.run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
-from slacktide.solvers.fleet_bound.problem import trivial_hours
+from slacktide_papers.fleet_bound.problem import trivial_hours
+from slacktide_papers.fleet_bound.scenes import fleet_bound, fleet_bounds, problem_of
 from tests.unit.simulation.test_fleet_run import scene
 
 SETTINGS = (PatientSpot(1, 4.0), PatientSpot(2, 0.5), PatientSpot(4, 1.0), PatientSpot(8, 0.0))

@@ -12,8 +12,8 @@ from slacktide.core.arrays import Bools
 from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.simulation.fleet.scene import FleetScene
-from slacktide.solvers.fleet_bound.climb import ITERATIONS, Bound, Progress, bound_below, bounds_below
-from slacktide.solvers.fleet_bound.problem import Demand, Future, Problem, Shapes
+from slacktide_papers.fleet_bound.climb import ITERATIONS, Bound, Progress, bound_below, bounds_below
+from slacktide_papers.fleet_bound.problem import Demand, Future, Problem, Shapes
 
 TAIL_HOURS = 36.0
 """How long after the last arrival the market is looked at slot by slot; spot is never short after that."""

@@ -16,6 +16,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compiled
 from slacktide.core.errors import InputError
+from slacktide.simulation.stream.knobs import Knob
 
 
 @allocators.register
@@ -42,9 +43,21 @@ class EfficiencyBand:
         if not self.round_hours >= 0:
             raise InputError(f"round_hours must be >= 0, got {self.round_hours:g}")
 
+    @staticmethod
+    def knobs(fleet: Fleet) -> list[Knob]:
+        """Return a variant for each band and round; what is turned is how inefficient it may be."""
+        restart = max(one.restart_hours for one in fleet.classes)
+        rounds = (0.0, 5 * restart, 20 * restart) if restart > 0 else (0.0,)
+        return [_with_band(share, hours) for share in (0.05, 0.15) for hours in rounds]
+
     def begin(self, fleet: Fleet) -> BandRun:
         """Sort all steps from width to width by what they gain."""
         return BandRun(self, steps_of(fleet))
+
+
+def _with_band(share: float, round_hours: float) -> Knob:
+    # A knob spends the more the greater it is, so it turns the waste and not the efficiency.
+    return Knob(lambda waste: EfficiencyBand(1.0 - waste, share, round_hours), 0.0, 0.98, False)
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, inlined
-from slacktide.solvers.fleet_bound.families import MIXED, SPOT, Family, Starts
+from slacktide_papers.fleet_bound.families import MIXED, SPOT, Family, Starts
 
 PARTS = 8
 """Intervals of a slot in which the one change inside a slot may be."""

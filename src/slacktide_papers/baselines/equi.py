@@ -11,6 +11,7 @@ from slacktide.allocators.view import FleetView, Wanted
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compilable, compiled
+from slacktide.simulation.stream.knobs import Knob, cluster_sizes
 
 
 @allocators.register
@@ -24,6 +25,11 @@ class Equi:
 
     cluster_gpus: int | None = None
     """Size of the cluster; None takes the budget."""
+
+    @staticmethod
+    def knobs(fleet: Fleet) -> list[Knob]:
+        """Return what is turned: the size of the cluster."""
+        return [Knob(lambda size: Equi(int(size)), *cluster_sizes(fleet), True)]
 
     def begin(self, fleet: Fleet) -> EquiRun:
         """Look up the fastest width of each class. Raises InputError when a class does not fit."""

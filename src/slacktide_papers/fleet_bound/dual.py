@@ -10,10 +10,10 @@ import numpy as np
 from slacktide.core.arrays import Floats
 from slacktide.core.compiled import compiled
 from slacktide.core.errors import InfeasibleError
-from slacktide.solvers.fleet_bound import programme
-from slacktide.solvers.fleet_bound.families import CELLS, Family, Starts, families
-from slacktide.solvers.fleet_bound.follow import Books, follow
-from slacktide.solvers.fleet_bound.problem import Problem
+from slacktide_papers.fleet_bound import programme
+from slacktide_papers.fleet_bound.families import CELLS, Family, Starts, families
+from slacktide_papers.fleet_bound.follow import Books, follow
+from slacktide_papers.fleet_bound.problem import Problem
 
 BLOCKS = 64
 """What jobs do is added up in this many parts of the time."""

@@ -12,11 +12,11 @@ import pytest
 
 from slacktide.core.compiled import compiled
 from slacktide.core.errors import InfeasibleError, InputError
-from slacktide.solvers.fleet_bound import programme
-from slacktide.solvers.fleet_bound.climb import Climb, bound_below
-from slacktide.solvers.fleet_bound.dual import Dual
-from slacktide.solvers.fleet_bound.families import families
-from slacktide.solvers.fleet_bound.problem import Demand, Future, Problem, Shapes, trivial_hours
+from slacktide_papers.fleet_bound import programme
+from slacktide_papers.fleet_bound.climb import Climb, bound_below
+from slacktide_papers.fleet_bound.dual import Dual
+from slacktide_papers.fleet_bound.families import families
+from slacktide_papers.fleet_bound.problem import Demand, Future, Problem, Shapes, trivial_hours
 from tests.oracles.fleet_brute import TinyJob, best_mean_hours
 
 SLOT = 0.5

@@ -17,7 +17,7 @@ import numpy as np
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS
-from slacktide.solvers.fleet_bound.problem import Problem
+from slacktide_papers.fleet_bound.problem import Problem
 
 NOTHING, SPOT, ON_DEMAND, MIXED = range(4)
 """The forms of a holding."""

@@ -7,16 +7,17 @@ import pytest
 from slacktide.core.errors import InputError
 from slacktide.core.register import Spec
 from slacktide.policies.base import policies
-from slacktide.policies.selection.pool import AUTO_POOL, FAVOURITE, PAPER_POOL, name_of, prior_of, spec_of
+from slacktide.policies.selection.policy_set import AUTO_SET, FAVOURITE, name_of, prior_of, spec_of
+from slacktide_papers.deadline.policy_set import PAPER_SET
 
 
 def test_the_papers_pool_has_its_112_policies() -> None:
-    kinds = [next(iter(spec)) for spec in PAPER_POOL if not isinstance(spec, str)]
-    assert (kinds.count("ahap"), kinds.count("ahanp"), len(PAPER_POOL)) == (105, 7, 112)
-    assert len({name_of(spec) for spec in PAPER_POOL}) == 112
+    kinds = [next(iter(spec)) for spec in PAPER_SET if not isinstance(spec, str)]
+    assert (kinds.count("ahap"), kinds.count("ahanp"), len(PAPER_SET)) == (105, 7, 112)
+    assert len({name_of(spec) for spec in PAPER_SET}) == 112
 
 
-@pytest.mark.parametrize("spec", [*AUTO_POOL, *PAPER_POOL[::9]], ids=name_of)
+@pytest.mark.parametrize("spec", [*AUTO_SET, *PAPER_SET[::9]], ids=name_of)
 def test_names_stand_for_specs_that_can_be_made(spec: Spec) -> None:
     assert spec_of(name_of(spec)) == spec
     assert hasattr(policies.make(spec), "decide")
@@ -35,7 +36,7 @@ def test_other_names_are_refused(name: str) -> None:
 
 
 def test_the_favourite_leads_on_the_first_day() -> None:
-    names = tuple(name_of(spec) for spec in AUTO_POOL)
+    names = tuple(name_of(spec) for spec in AUTO_SET)
     prior = prior_of(names)
     assert sum(prior.values()) == pytest.approx(1.0)
     assert max(prior, key=lambda name: prior[name]) == FAVOURITE

@@ -1,4 +1,4 @@
-"""Pools of policies to learn from, as specs and names; whoever runs them makes the policies."""
+"""Sets of policies to learn from, as specs and names; what runs them makes the policies."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from slacktide.core.entry_points import extension
 from slacktide.core.errors import InputError, shown
-from slacktide.core.register import Spec
+from slacktide.core.own_class import Spec
 
 AUTO = "auto"
 """What users write for the learned choice: `policy: auto`."""
-
-THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Spot price thresholds of the paper's pool, as shares of the on-demand price."""
 
 
 def ahap(window: int, commitment: int, price_threshold: float) -> Spec:
@@ -27,19 +25,8 @@ def ahanp(price_threshold: float) -> Spec:
     return {"ahanp": {"price_threshold": price_threshold}}
 
 
-PAPER_POOL: tuple[Spec, ...] = (
-    *(
-        ahap(window, commitment, threshold)
-        for window in range(1, 6)
-        for commitment in range(1, window + 1)
-        for threshold in THRESHOLDS
-    ),
-    *(ahanp(threshold) for threshold in THRESHOLDS),
-)
-"""The 112 policies of Kong et al. 2025: 105 AHAP (15 pairs of window and commitment) and 7 AHANP."""
-
 FAVOURITE = "stochastic-horizon"
-AUTO_POOL: tuple[Spec, ...] = (
+AUTO_SET: tuple[Spec, ...] = (
     FAVOURITE,
     "uniform-progress",
     "maximal-spot",
@@ -56,7 +43,13 @@ AUTO_POOL: tuple[Spec, ...] = (
 FAVOURITE_SHARE = 0.5
 """The trust the favourite has on the first day; the others share the rest."""
 
-POOLS = {"auto": AUTO_POOL, "paper": PAPER_POOL}
+
+def policy_set(name: str) -> tuple[Spec, ...]:
+    """Return a set by its name: `auto`, or one that another package brings. Raises InputError."""
+    if name == AUTO:
+        return AUTO_SET
+    found: tuple[Spec, ...] = extension("slacktide.policy_sets", name, "the set of policies")
+    return found
 
 
 def prior_of(names: tuple[str, ...]) -> dict[str, float]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, inlined
-from slacktide.solvers.fleet_bound.families import Family, Starts
-from slacktide.solvers.fleet_bound.programme import (
+from slacktide_papers.fleet_bound.families import Family, Starts
+from slacktide_papers.fleet_bound.programme import (
     MARGIN,
     PARTS,
     Least,

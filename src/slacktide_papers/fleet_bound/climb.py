@@ -26,8 +26,8 @@ import numpy as np
 
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.errors import InputError
-from slacktide.solvers.fleet_bound.dual import Answer, Dual
-from slacktide.solvers.fleet_bound.problem import Problem, trivial_hours
+from slacktide_papers.fleet_bound.dual import Answer, Dual
+from slacktide_papers.fleet_bound.problem import Problem, trivial_hours
 
 ITERATIONS = 60
 """The most sets of prices that are tried for a budget."""
