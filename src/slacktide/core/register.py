@@ -21,13 +21,17 @@ from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from slacktide.core.entry_points import REINSTALL
 from slacktide.core.errors import InputError, UnknownNameError, shown, unknown_name
 from slacktide.core.own_class import Spec, check_decides, check_does, is_place, load
 
 Plugin = TypeVar("Plugin")
 REQUIRED = object()
 """Stands for the default of a parameter that has none."""
+REINSTALL = (
+    "is part of the papers' experiments, which ship with Slacktide but are not installed here; "
+    "install all of it again: python -m pip install --force-reinstall slacktide"
+)
+"""The answer to a name of the papers' package where it is missing; nothing here imports that package."""
 
 
 class Register(Generic[Plugin]):
@@ -225,6 +229,19 @@ class Register(Generic[Plugin]):
                 ) from error
 
 
+def extension(group: str, name: str, what: str) -> Any:
+    """Return what one of our own entry points stands for; raises InputError with the remedy if it is missing.
+
+    Kinds of plug-ins, to which anyone may add, have a `Register`.
+    """
+    for entry in metadata.entry_points(group=group, name=name):
+        try:
+            return entry.load()
+        except ModuleNotFoundError as error:
+            raise InputError(f"{what} {shown(name)} {REINSTALL}; got {error}") from error
+    raise InputError(f"{what} {shown(name)} {REINSTALL}")
+
+
 def kebab(name: str) -> str:
     """Write a class name in lower case with hyphens."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
@@ -273,4 +290,4 @@ def _usual(field: dataclasses.Field[Any]) -> Any:
     return REQUIRED if field.default is dataclasses.MISSING else field.default
 
 
-__all__ = ["REQUIRED", "Register", "Spec", "kebab"]
+__all__ = ["REQUIRED", "Register", "Spec", "extension", "kebab"]

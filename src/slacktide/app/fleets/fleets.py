@@ -12,8 +12,8 @@ from slacktide.app.fleets.fleet_question import FleetQuestion
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.templates import Template, load_gpus
-from slacktide.core.entry_points import extension
 from slacktide.core.own_class import Spec
+from slacktide.core.register import extension
 from slacktide.files.fleet.fleet import FleetFile
 from slacktide.files.fleet.jobs import FleetJob
 from slacktide.market.base import Market

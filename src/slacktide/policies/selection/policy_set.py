@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from slacktide.core.entry_points import extension
 from slacktide.core.errors import InputError, shown
 from slacktide.core.own_class import Spec
+from slacktide.core.register import extension
 
 AUTO = "auto"
 """What users write for the learned choice: `policy: auto`."""
