@@ -17,7 +17,7 @@ from slacktide.backends.machines.agent.lease import GUARD_WAITS_S, Lease
 from slacktide.backends.machines.agent.messages import Answer, Say
 from slacktide.backends.workers.launch import Kind, Launch
 from slacktide.backends.workers.observation import LogFile, Observation, Phase
-from slacktide.backends.workers.share import Share
+from slacktide.backends.workers.orders import SetPart
 from slacktide.core.errors import InputError
 
 GRACE_S = 2.0
@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
 
     attempt: int
     kinds: tuple[Kind, ...]
-    share: Share | None
+    part: SetPart | None
     since_s: float
     void: bool = False
 
@@ -53,7 +53,7 @@ class Workers(Processes):
 
     def hold(
         self, job_id: str, attempt: int, kinds: tuple[Kind, ...], not_before: float = 0.0,
-        share: Share | None = None, pool: str = "",
+        part: SetPart | None = None, pool: str = "",
     ) -> None:  # fmt: skip
         """Order workers."""
         before = self._wanted.get(job_id)
@@ -64,7 +64,7 @@ class Workers(Processes):
             foreign = bool(kinds) and attempt <= self._node.newest.get(job_id, 0)
             crew = self._node.crews.get(job_id)
             adopted = crew is not None and crew.attempt == attempt and not crew.told
-            self._wanted[job_id] = Wanted(attempt, kinds, share, self._node.now(), foreign and not adopted)
+            self._wanted[job_id] = Wanted(attempt, kinds, part, self._node.now(), foreign and not adopted)
 
     def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
         """Let the market take spot workers; the others have to end too."""
@@ -218,9 +218,9 @@ class Node:
 
     def begin(self, job: str, wanted: Wanted) -> None:
         """Start workers."""
-        assert wanted.share is not None
+        assert wanted.part is not None
         self.newest[job] = max(self.newest.get(job, 0), wanted.attempt)
-        ranks, world = wanted.share.ranks, len(wanted.share.addresses)
+        ranks, world = wanted.part.ranks, len(wanted.part.addresses)
         crew = Crew(job, wanted.attempt, wanted.kinds, ranks, world, self.now())
         self.crews[job] = crew
         self.truth.begin(crew)

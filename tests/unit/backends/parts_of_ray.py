@@ -17,7 +17,7 @@ from slacktide.backends.machines.link.link import Host
 from slacktide.backends.processes import process_table
 from slacktide.backends.ray.link import RayLink
 from slacktide.backends.workers.launch import Launch
-from slacktide.backends.workers.share import Share
+from slacktide.backends.workers.orders import SetPart
 
 from .conftest import wait_for
 
@@ -70,8 +70,8 @@ class Controller:
         for one in self.link.hosts():
             last = self.answers.get(one.id)
             lacking = last.lacking if last else ()
-            share = Share((0, 1), ("127.0.0.1", "127.0.0.1"), 4711)
-            tasks = (Task("job", 1, ("spot", "spot"), share, "v1"),) if one.id == self.wanted else ()
+            part = SetPart((0, 1), ("127.0.0.1", "127.0.0.1"), 4711)
+            tasks = (Task("job", 1, ("spot", "spot"), part, "v1"),) if one.id == self.wanted else ()
             number = self.numbers[one.id] = self.numbers.get(one.id, 0) + 1
             heard, packs = last.token if last else "", dict.fromkeys(lacking, pack())
             self.link.send(one.id, Say(number, heard=heard, tasks=tasks, packs=packs, read={NAME: 0}))

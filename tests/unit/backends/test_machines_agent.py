@@ -22,7 +22,7 @@ from slacktide.backends.machines.agent.messages import SHARED, Answer, Pack, Say
 from slacktide.backends.machines.agent.serve import read_frame, write_frame
 from slacktide.backends.processes import process_table
 from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.share import Share
+from slacktide.backends.workers.orders import SetPart
 from tests.parts_of_files import pids_below
 
 from .conftest import wait_for
@@ -120,8 +120,8 @@ def clear(one: Machine) -> None:
 
 
 def task(attempt: int = 1, ranks: tuple[int, ...] = (2, 3), key: str = "v1") -> Task:
-    share = Share(ranks, ("10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.2"), 4711)
-    return Task("job", attempt, (SPOT,) * len(ranks), share, key)
+    part = SetPart(ranks, ("10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.2"), 4711)
+    return Task("job", attempt, (SPOT,) * len(ranks), part, key)
 
 
 def test_it_holds_its_part_of_a_set_and_tells_what_it_prints(machine: Machine) -> None:

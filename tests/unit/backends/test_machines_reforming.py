@@ -123,11 +123,11 @@ class Resized(Site):
         self.lost = set()
 
         def alter(host: str, say: Say) -> Say:
-            going = any(task.attempt == attempt and task.share.go for task in say.tasks)
+            going = any(task.attempt == attempt and task.part.go for task in say.tasks)
             if not going or (hosts and host not in hosts):
                 return say
             self.lost.add(host)
-            tasks = (task._replace(share=task.share._replace(go=False)) for task in say.tasks)
+            tasks = (task._replace(part=task.part._replace(go=False)) for task in say.tasks)
             return say._replace(tasks=tuple(tasks))
 
         self.link.alter = alter

@@ -7,43 +7,25 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from slacktide.backends.processes import owned_folders
 from slacktide.backends.processes.process_table import MARKER
 from slacktide.backends.workers import end_times, environment, reforming
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.launch import Kind, Launch
+from slacktide.backends.workers.orders import RETRY_S, SetPart, WorkerOrder, not_startable
 from slacktide.backends.workers.printed_progress import Printed
 from slacktide.backends.workers.progress import Tail
 from slacktide.backends.workers.reforming import Reforming
 from slacktide.backends.workers.setup import Setup
-from slacktide.backends.workers.share import Share
 from slacktide.backends.workers.stored import StoredCheckpoints, read_note
 from slacktide.backends.workers.supervisor import spawn
 from slacktide.backends.workers.worker import Worker
 from slacktide.backends.workers.worker_set import WorkerSet
 from slacktide.core.errors import BackendError, InputError
 
-RETRY_S = 1.0
-"""How long to wait after the system could not start something."""
 SIGN_S = 5.0
 """How often to leave a sign that workers were seen alive, for the case that nobody is here when they end."""
-
-
-class Order(NamedTuple):
-    """What is to be held."""
-
-    attempt: int
-    kinds: tuple[Kind, ...]
-    not_before: float
-    share: Share | None = None
-    """Which part of a larger set this is; None: these are all of its workers."""
-    void: bool = False
-    """Whether nothing of it may begin: the market took its workers before they did, or another order, of
-    which the journal knows nothing, has begun an attempt of this number or a higher one."""
-    pool: str = ""
-    """Where the GPUs are rented."""
 
 
 class Job:
@@ -53,7 +35,7 @@ class Job:
         self.launch: Launch | None = None
         self.refusal = "the command of the job is not known yet"
         """Why there is no launch, while there is none."""
-        self.order: Order | None = None
+        self.order: WorkerOrder | None = None
         self.worker_set: WorkerSet | None = None
         self.intent: folder.Intent | None = None
         """What the set of workers was written down as."""
@@ -128,14 +110,14 @@ class Job:
         """Whether the machine is the one whose folder is copied: that of rank 0."""
         return self.intent is not None and 0 in self.intent.rank_numbers
 
-    def hold(self, order: Order, now: float) -> None:
+    def hold(self, order: WorkerOrder, now: float) -> None:
         """Take a new order."""
         self.order, self._retry_at, self._held_at = order, -math.inf, now
 
     def let_go_on(self) -> None:
         """Learn that the workers on all machines are ready: those here may be told their places."""
-        if self.order is not None and self.order.share is not None:
-            self.order = self.order._replace(share=self.order.share._replace(go=True))
+        if self.order is not None and self.order.part is not None:
+            self.order = self.order._replace(part=self.order.part._replace(go=True))
 
     def advance(self, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         """Take the next steps from what there is to what was ordered; raises BackendError if one fails."""
@@ -158,7 +140,7 @@ class Job:
         """Let the market take the highest-ranked spot workers beyond some; the others have to end too."""
         worker_set, order = self.worker_set, self.order
         if order and (worker_set is None or worker_set.attempt != order.attempt):
-            self.order = order._replace(void=order.void or order.kinds.count("spot") > spot_left)
+            self.order = order.after_take(spot_left)
         if worker_set is None:
             return
         worker_set.poll(now)
@@ -173,7 +155,7 @@ class Job:
     def fence(self, patience_s: float, now: float) -> bool:
         """End all workers within this time, and let none of the last order begin; say if any lived."""
         if self.order and self.order.kinds:
-            self.order = self.order._replace(void=True)
+            self.order = self.order.voided()
         sets = [one for one in (self.worker_set, *self.going) if one is not None and one.present]
         for one in sets:
             one.take([worker.rank for worker in one.workers], patience_s, now)
@@ -237,17 +219,17 @@ class Job:
         attempt, former_rank = intent.origin(rank)
         return folder.attempt_folder(self.place, attempt) / f"rank-{former_rank}"
 
-    def _checked(self, order: Order) -> Order:
+    def _checked(self, order: WorkerOrder) -> WorkerOrder:
         """Return the order, void where what is on disk under its number is not its own."""
         if order.kinds and not order.void and self._foreign(order):
-            self.order = order = order._replace(void=True)
+            self.order = order = order.voided()
         return order
 
-    def _foreign(self, order: Order) -> bool:
+    def _foreign(self, order: WorkerOrder) -> bool:
         """Say whether another order began this attempt, or a later one: the journal may be an old copy."""
         if self.worker_set is not None and self.worker_set.attempt == order.attempt:
             kinds, ranks = (self.intent.kinds, self.intent.ranks) if self.intent else ((), ())
-            mine = order.share.ranks if order.share else ()
+            mine = order.part.ranks if order.part else ()
             return order.attempt < self.newest or (order.kinds, mine) != (kinds, ranks)
         return order.attempt <= self.newest and order.attempt != self._formed
 
@@ -296,7 +278,7 @@ class Job:
         progress = source.progress
         return progress.done_share if progress.saved == "unknown" else progress.checkpointed_share
 
-    def _pursue(self, order: Order, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
+    def _pursue(self, order: WorkerOrder, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         if not order.kinds:
             self.setup.stop(now)
         if self.worker_set and (self.worker_set.attempt != order.attempt or order.void or not order.kinds):
@@ -313,20 +295,20 @@ class Job:
         if missing and now >= max(order.not_before, self._retry_at):
             self._start(order, now, pick_devices)
 
-    def _without_kept(self, order: Order) -> Order:
+    def _without_kept(self, order: WorkerOrder) -> WorkerOrder:
         """Return the order, void where it is to keep workers that cannot be kept: others count on them."""
-        if order.share is not None and order.share.kept and order.kinds:
-            self.order = order = order._replace(void=True)
+        if order.part is not None and order.part.kept and order.kinds:
+            self.order = order = order.voided()
         return order
 
-    def _part(self, worker_set: WorkerSet, order: Order, now: float) -> None:
+    def _part(self, worker_set: WorkerSet, order: WorkerOrder, now: float) -> None:
         """Send away workers that are no longer wanted; how those of the last order ended stays known."""
         if not worker_set.stopping:
             worker_set.stop(now)
         if worker_set.gone and not self.finishing and worker_set.attempt != order.attempt:
             self.worker_set = self.intent = self.reforming = None
 
-    def _start(self, order: Order, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
+    def _start(self, order: WorkerOrder, now: float, pick_devices: Callable[[int], tuple[str, ...]]) -> None:
         """Start what is missing; what the system refuses is tried again later."""
         self._retry_at = now + RETRY_S
         if self.launch is None:
@@ -337,14 +319,11 @@ class Job:
             else:
                 self._begin(order, self.launch, now, pick_devices)
         except (OSError, InputError) as error:
-            raise BackendError(
-                f"attempt {order.attempt} of job {self.launch.job_id} must be startable, got: {error}; "
-                f"retrying in {RETRY_S:g} s"
-            ) from error
+            raise not_startable(order.attempt, self.launch.job_id, error) from error
         self._retry_at = -math.inf
 
     def _begin(
-        self, order: Order, launch: Launch, now: float, pick_devices: Callable[[int], tuple[str, ...]]
+        self, order: WorkerOrder, launch: Launch, now: float, pick_devices: Callable[[int], tuple[str, ...]]
     ) -> None:
         """Run the set-up if it has not succeeded yet, then write down the attempt, then start it."""
         variables = environment.job_variables(self._base, launch, folder.progress_path(self.place))
@@ -353,10 +332,10 @@ class Job:
                 return
             if self.stored and not self.stored.ready(order.attempt, self._last_share, now):
                 return
-            if self.stored and order.share and 0 not in order.share.ranks:
+            if self.stored and order.part and 0 not in order.part.ranks:
                 self.stored.disown()  # it is another machine's workers who save
-            share = order.share or self._whole(order, pick_devices)
-            self._form(order, share, launch, now)
+            part = order.part or self._whole(order, pick_devices)
+            self._form(order, part, launch, now)
         self._fill(launch, variables)
 
     @property
@@ -364,24 +343,24 @@ class Job:
         """What was last said to be saved, by whichever attempt."""
         return self.tail.progress.checkpointed_share if self.tail else 0.0
 
-    def _whole(self, order: Order, pick_devices: Callable[[int], tuple[str, ...]]) -> Share:
-        """Return the share of a machine that carries a set alone."""
-        return Share((), (), environment.free_port(), pick_devices(len(order.kinds)))
+    def _whole(self, order: WorkerOrder, pick_devices: Callable[[int], tuple[str, ...]]) -> SetPart:
+        """Return the whole set, for a machine that carries it alone."""
+        return SetPart((), (), environment.free_port(), pick_devices(len(order.kinds)))
 
-    def _form(self, order: Order, share: Share, launch: Launch, now: float) -> None:
+    def _form(self, order: WorkerOrder, part: SetPart, launch: Launch, now: float) -> None:
         """Write down the attempt before anything of it is started."""
         intent = folder.Intent(
             attempt=order.attempt,
             kinds=order.kinds,
-            devices=share.devices,
-            master_port=share.master_port,
+            devices=part.devices,
+            master_port=part.master_port,
             grace_s=launch.grace_s,
             home=os.path.realpath(self.place),
-            ranks=share.ranks,
-            addresses=share.addresses,
+            ranks=part.ranks,
+            addresses=part.addresses,
             pool=order.pool,
             script=reforming.script_of(launch),
-            former=share.former,
+            former=part.former,
         )
         self._write(intent, now)
         self._replace_set(self.worker_set_of(intent, {}), intent)
@@ -416,12 +395,12 @@ class Job:
             return True
         order = self.order
         mine = order is not None and order.attempt == self.intent.attempt
-        return mine and order is not None and order.share is not None and order.share.go
+        return mine and order is not None and order.part is not None and order.part.go
 
     def _reform(
         self,
         worker_set: WorkerSet,
-        order: Order,
+        order: WorkerOrder,
         now: float,
         pick_devices: Callable[[int], tuple[str, ...]],
     ) -> bool:
@@ -447,24 +426,24 @@ class Job:
     def _successor(
         self,
         before: folder.Intent,
-        order: Order,
+        order: WorkerOrder,
         stay: Mapping[int, Worker],
         pick_devices: Callable[[int], tuple[str, ...]],
     ) -> folder.Intent:
-        if order.share is not None:
-            return reforming.part_of_successor(before, order.attempt, order.kinds, stay, order.share)
+        if order.part is not None:
+            return reforming.part_of_successor(before, order.attempt, order.kinds, stay, order.part)
         new_devices = pick_devices(len(order.kinds) - len(stay))
         return reforming.successor(before, order.attempt, order.kinds, stay, new_devices)
 
-    def _not_yet(self, order: Order, now: float) -> bool:
+    def _not_yet(self, order: WorkerOrder, now: float) -> bool:
         """Say whether workers have to go on as they are until the last change is over, or the store ready."""
         if self.going or not self._settled:
             return True
-        if order.share is not None and 0 not in order.share.ranks:
+        if order.part is not None and 0 not in order.part.ranks:
             return False  # what is saved elsewhere must not be laid under those who work here
         return self.stored is not None and not self.stored.ready(order.attempt, self._last_share, now)
 
-    def _staying(self, worker_set: WorkerSet, order: Order, now: float) -> Mapping[int, Worker]:
+    def _staying(self, worker_set: WorkerSet, order: WorkerOrder, now: float) -> Mapping[int, Worker]:
         """Return who of the set can go on in the one that was ordered, by their new ranks."""
         intent, launch = self.intent, self.launch
         if intent is None or launch is None or self.tail is None or self.moved:
@@ -473,9 +452,9 @@ class Job:
             return {}
         if (intent.pool, intent.script) != (order.pool, reforming.script_of(launch)):
             return {}
-        if order.share is not None:
-            mine = order.share.former == worker_set.attempt and bool(intent.ranks)
-            return reforming.named(worker_set, order.share.kept) if mine else {}
+        if order.part is not None:
+            mine = order.part.former == worker_set.attempt and bool(intent.ranks)
+            return reforming.named(worker_set, order.part.kept) if mine else {}
         return {} if intent.ranks else reforming.staying(worker_set, order.kinds)
 
     def _take_over(self, intent: folder.Intent, stay: Mapping[int, Worker], now: float) -> None:

@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from slacktide.backends.local import leftovers, observe
-from slacktide.backends.local.job import Job, Order
-from slacktide.backends.processes import owned_folders
+from slacktide.backends.local.job import Job
 from slacktide.backends.workers import environment
-from slacktide.backends.workers.launch import Kind, Launch, check_name, is_name
-from slacktide.backends.workers.observation import LogFile, Observation, Stray, logs_in
-from slacktide.backends.workers.share import Share
-from slacktide.core.errors import BackendError, InputError
+from slacktide.backends.workers.launch import Kind, Launch, is_name
+from slacktide.backends.workers.observation import LogFile, Observation, Stray
+from slacktide.backends.workers.orders import JobTable, SetPart, WorkerOrder
 
 
 class Processes:
@@ -34,26 +32,22 @@ class Processes:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         """Look after the jobs under `root`; they see little of `environ`. Raises InputError."""
-        check_name("an owner's name", owner)
-        self._root = Path(os.path.abspath(root))
-        self._owner = owner
-        self._now = now
-        self._environ = environ
-        self._jobs: dict[str, Job] = {}
+        self._owner, self._now, self._environ = owner, now, environ
+        self._jobs = JobTable(
+            Path(os.path.abspath(root)), owner, lambda place: Job(place, owner, environ, now())
+        )
 
     def register(self, launch: Launch) -> None:
         """Make a job known, with its folders; told again, the new launch counts from the next start on.
 
         Raises InputError for what cannot be run, BackendError when our own folder cannot be written.
         """
-        check_name("a job id", launch.job_id)
-        job = self._job(launch.job_id)
-        job.enter(owned_folders.taken_in(job, launch, self._owner, self._now()))
+        job, taken_in = self._jobs.take_in(launch, self._now())
+        job.enter(taken_in)
 
     def refuse(self, job_id: str, why: str) -> None:
-        """Take note of why a job cannot be started: what of it runs already is looked after all the same."""
-        if is_name(job_id):
-            self._job(job_id).refusal = why
+        """Note why a job cannot be started; what already runs of it is still watched."""
+        self._jobs.refuse(job_id, why)
 
     def hold(
         self,
@@ -61,26 +55,22 @@ class Processes:
         attempt: int,
         kinds: tuple[Kind, ...],
         not_before: float = -math.inf,
-        share: Share | None = None,
+        part: SetPart | None = None,
         pool: str = "",
     ) -> None:
         """Order these workers, rank i of kind `kinds[i]`; no kinds: none at all, whatever the attempt.
 
-        A `share` says which ranks they have in a set that several machines carry.
+        A `part` says which ranks they have in a set that several machines carry.
 
         The same attempt again changes nothing. Another one ends the workers that there are and then, from
         `not_before` on, starts the new ones, which needs a registered job. Where only the number of workers
         changes and all say that they can, those that stay are not ended (`reforming`). Attempts only grow.
         Raises InputError.
         """
-        job = self._known(job_id)
-        before = job.order.attempt if job.order else 0
-        if attempt < max(1, before):
-            raise InputError(f"an attempt must be >= {max(1, before)}, the last one ordered, got {attempt}")
-        if attempt != before or not kinds:
-            job.hold(Order(attempt, kinds, not_before, share, pool=pool), self._now())
-        elif share is not None and share.go:
-            job.let_go_on()
+        order = WorkerOrder(attempt, kinds, not_before, pool, part)
+        is_new = self._jobs.hold(job_id, order, self._now())
+        if not is_new and part is not None and part.go:
+            self._jobs[job_id].let_go_on()
 
     def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
         """Let the market take the highest-ranked spot workers beyond `spot_left`, after some notice.
@@ -90,31 +80,23 @@ class Processes:
         do that in place, they get it only if the next order does not keep them. Nothing is started until
         another attempt is ordered. Raises InputError.
         """
-        if spot_left < 0 or not notice_s >= 0:
-            raise InputError(f"spot_left and notice_s must be >= 0, got {spot_left} and {notice_s}")
-        self._known(job_id).take(spot_left, notice_s, self._now())
+        self._jobs.taken(job_id, spot_left, notice_s).take(spot_left, notice_s, self._now())
 
     def fence(self, patience_s: float) -> bool:
         """End all workers within this time, whoever ordered them, and begin none that was; say if any lived.
 
         Only an attempt that is ordered afterwards begins anything again.
         """
-        return sum(job.fence(patience_s, self._now()) for job in self._jobs.values()) > 0
+        return sum(job.fence(patience_s, self._now()) for job in self._jobs) > 0
 
     def tick(self) -> None:
         """Take the next steps for all jobs; what goes wrong with one is that one's trouble."""
         now = self._now()
-        for job_id, job in self._jobs.items():
-            try:
-                job.advance(now, self._pick_devices)
-            except BackendError as error:
-                job.trouble = str(error)
-            except OSError as error:
-                job.trouble = f"job {job_id} must be watchable, got: {error}; retrying"
+        self._jobs.advance(lambda _, job: job.advance(now, self._pick_devices))
 
     def look(self, job_id: str) -> Observation:
         """Return what the last tick saw of a job; raises InputError for what is no job's name."""
-        return observe.observe(self._known(job_id), self._now())
+        return observe.observe(self._jobs.known(job_id), self._now())
 
     def sweep(self, keep: Mapping[str, int]) -> None:
         """Take charge of what an earlier controller left: keep these attempts, end all else.
@@ -125,18 +107,16 @@ class Processes:
         workers are ours. What is to go gets SIGTERM now, and SIGKILL from a later tick.
         """
         marked = leftovers.marked(self._owner)
-        on_disk = {place.name for place in owned_folders.jobs(self._root, self._owner)}
-        for job_id in sorted(on_disk | set(marked) | set(filter(is_name, keep))):
-            job = self._job(job_id)
-            try:
-                if job.order is None:
-                    leftovers.sweep(job, keep.get(job_id), marked.get(job_id, {}), self._now())
-            except (OSError, InputError) as error:
-                job.trouble = f"the folder of job {job_id} must be readable, got: {error}"
+
+        def adopt(job_id: str, job: Job) -> None:
+            if job.order is None:
+                leftovers.sweep(job, keep.get(job_id), marked.get(job_id, {}), self._now())
+
+        self._jobs.sweep([*marked, *filter(is_name, keep)], adopt)
 
     def close(self) -> None:
         """End what copies checkpoints; workers stay."""
-        for job in self._jobs.values():
+        for job in self._jobs:
             if job.stored is not None:
                 job.stored.close()
 
@@ -152,23 +132,11 @@ class Processes:
 
     def logs(self, job_id: str) -> list[LogFile]:
         """Return where the output of a job's set-up and workers is, oldest attempt first."""
-        check_name("a job id", job_id)
-        return logs_in(self._root / job_id)
-
-    def _job(self, job_id: str) -> Job:
-        if job_id not in self._jobs:
-            self._jobs[job_id] = Job(self._root / job_id, self._owner, self._environ, self._now())
-        return self._jobs[job_id]
-
-    def _known(self, job_id: str) -> Job:
-        check_name("a job id", job_id)
-        return self._job(job_id)
+        return self._jobs.logs(job_id)
 
     def _pick_devices(self, workers: int) -> tuple[str, ...]:
         intents = (
-            job.intent
-            for job in self._jobs.values()
-            if job.intent and job.worker_set and not job.worker_set.gone
+            job.intent for job in self._jobs if job.intent and job.worker_set and not job.worker_set.gone
         )
         used = (device for intent in intents for device in intent.devices)
         return environment.least_used(environment.machine_devices(self._environ), used, workers)

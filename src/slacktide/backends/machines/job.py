@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from slacktide.backends.machines import reforming
 from slacktide.backends.machines import spread as spreads
@@ -20,26 +20,13 @@ from slacktide.backends.processes import owned_folders
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.launch import Kind, Launch
 from slacktide.backends.workers.observation import Observation
+from slacktide.backends.workers.orders import RETRY_S, WorkerOrder, not_startable
 from slacktide.backends.workers.reforming import READY_S, TAKE_S, script_of
 from slacktide.core import machine_clock as boot
 from slacktide.core.errors import BackendError, InputError
 
-RETRY_S = 1.0
 WAIT_S = 10.0
-"""How long to wait for machines before that is told as trouble."""
-
-
-class Order(NamedTuple):
-    """What is to be held."""
-
-    attempt: int
-    kinds: tuple[Kind, ...]
-    pool: str
-    not_before: float
-    void: bool = False
-    """Whether nothing of it may begin any more."""
-    short_spot: int = 0
-    """How many spot GPUs of it were not to be had."""
+"""How long to wait for machines before that is reported as trouble."""
 
 
 class Placing(Protocol):
@@ -60,7 +47,7 @@ class Job:
         self.place, self.owner = place, owner
         self.launch: Launch | None = None
         self.refusal = "the command of the job is not known yet"
-        self.order: Order | None = None
+        self.order: WorkerOrder | None = None
         self.spread: Spread | None = None
         self.going: list[Spread] = []
         """What an earlier controller left and nobody wants, and workers that leave while others stay."""
@@ -117,7 +104,7 @@ class Job:
         else:
             spread.write_over()
 
-    def hold(self, order: Order, now: float) -> None:
+    def hold(self, order: WorkerOrder, now: float) -> None:
         """Take a new order."""
         self.order, self._retry_at, self._waiting_since = order, -math.inf, None
         self.joining, self._held_at = None, now
@@ -126,7 +113,7 @@ class Job:
         """Let the market take the highest-ranked spot workers beyond some; the others have to end too."""
         order, spread = self.order, self.spread
         if order and (spread is None or spread.attempt != order.attempt):
-            self.order = order._replace(void=order.void or order.kinds.count("spot") > spot_left)
+            self.order = order.after_take(spot_left)
         if spread is not None and spread.form.kinds.count("spot") > spot_left and not spread.over:
             spread.spot_left, spread.notice_s = spot_left, notice_s
             self._stop(spread)
@@ -255,7 +242,7 @@ class Job:
     def _unwritable(self, error: OSError) -> BackendError:
         return BackendError(f"the folder of job {self.place.name} must be writable, got: {error}")
 
-    def _checked(self, order: Order) -> Order:
+    def _checked(self, order: WorkerOrder) -> WorkerOrder:
         """Return the order, void where what is on disk under its number is not its own."""
         if not order.kinds or order.void:
             return order
@@ -264,10 +251,12 @@ class Job:
         else:
             foreign = order.attempt <= self.newest and order.attempt != self._formed
         if foreign:
-            self.order = order = order._replace(void=True)
+            self.order = order = order.voided()
         return order
 
-    def _pursue(self, order: Order, peers: Peers, placing: Placing, packing: Packing, now: float) -> None:
+    def _pursue(
+        self, order: WorkerOrder, peers: Peers, placing: Placing, packing: Packing, now: float
+    ) -> None:
         spread = self.spread
         if spread is not None and (spread.attempt != order.attempt or order.void or not order.kinds):
             if self._goes_on(spread, order, peers, placing, packing, now):
@@ -286,7 +275,7 @@ class Job:
         if self._lacked and self.pack is None and self.launch is not None:
             self._is_packed(order, self.launch, packing, now)
 
-    def _begin(self, order: Order, placing: Placing, packing: Packing, now: float) -> None:
+    def _begin(self, order: WorkerOrder, placing: Placing, packing: Packing, now: float) -> None:
         """Find machines for a set and write it down; raises BackendError where that cannot be done."""
         if self.launch is None:
             self._retry_at = now + RETRY_S
@@ -328,7 +317,7 @@ class Job:
     # ---------------------------------------------------------------- workers that stay
 
     def _goes_on(
-        self, spread: Spread, order: Order, peers: Peers, placing: Placing, packing: Packing, now: float
+        self, spread: Spread, order: WorkerOrder, peers: Peers, placing: Placing, packing: Packing, now: float
     ) -> bool:
         """Let workers go on in the set that was ordered, where they can; False: all have to be ended."""
         launch = self.launch
@@ -354,14 +343,16 @@ class Job:
         self._take_over(spread, self.joining, port, now)
         return True
 
-    def _is_packed_as(self, name: str, order: Order, launch: Launch, packing: Packing, now: float) -> bool:
+    def _is_packed_as(
+        self, name: str, order: WorkerOrder, launch: Launch, packing: Packing, now: float
+    ) -> bool:
         """Say whether we have what the workers were started with, for those who are added."""
         if self.pack is None:
             self._is_packed(order, launch, packing, now)
         return self.pack is not None and self.pack[0] == name
 
     def _planned(
-        self, spread: Spread, order: Order, stay: Mapping[int, int], placing: Placing, now: float
+        self, spread: Spread, order: WorkerOrder, stay: Mapping[int, int], placing: Placing, now: float
     ) -> Spread | None:
         """Return the set in which workers could go on; None where there are not enough machines."""
         added = tuple(kind for rank, kind in enumerate(order.kinds) if rank not in stay)
@@ -388,7 +379,7 @@ class Job:
         """Return for how long there have not been enough machines."""
         return 0.0 if self._waiting_since is None else now - self._waiting_since
 
-    def _is_packed(self, order: Order, launch: Launch, packing: Packing, now: float) -> bool:
+    def _is_packed(self, order: WorkerOrder, launch: Launch, packing: Packing, now: float) -> bool:
         """Say whether the working folder is ready to travel, as it is at the beginning of each attempt."""
         if self._packed_for == order.attempt:
             return True
@@ -406,10 +397,7 @@ class Job:
 
     def _failed(self, attempt: int, why: str, now: float) -> BackendError:
         self._retry_at = now + RETRY_S
-        return BackendError(
-            f"attempt {attempt} of job {self.place.name} must be startable, got: {why}; "
-            f"retrying in {RETRY_S:g} s"
-        )
+        return not_startable(attempt, self.place.name, why)
 
     def _meet(self, spread: Spread, peers: Peers) -> None:
         """Learn at which port the ranks meet, and write that down before anybody is told to start."""

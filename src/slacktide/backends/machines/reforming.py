@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from slacktide.backends.machines.placement import Seat
 from slacktide.backends.machines.spread import Form, Kept, Spread
 from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.reforming import script_of
+from slacktide.backends.workers.reforming import lower_ranks_first, script_of
 
 
 def is_same(form: Form, pool: str, launch: Launch) -> bool:
@@ -23,20 +23,14 @@ def is_same(form: Form, pool: str, launch: Launch) -> bool:
 
 
 def staying(spread: Spread, kinds: Sequence[Kind]) -> dict[int, int]:
-    """Return the ranks of who stays, by their new ranks; nobody where all have to be started anew.
+    """Return the ranks of who stays, by their new ranks; empty where all have to be started anew.
 
     Rank 0 has to stay where it is, because it saves and all others know where to find it.
     """
     if spread.stopping or spread.broken or spread.failed is not None or not spread.able:
         return {}
-    stay: dict[int, int] = {}
-    for rank, kind in enumerate(kinds):
-        alike = (former for former, its in enumerate(spread.form.kinds) if its == kind)
-        former = next((one for one in alike if one not in stay.values()), None)
-        if former is not None:
-            stay[rank] = former
-    leave, come = len(spread.form.kinds) - len(stay), len(kinds) - len(stay)
-    return stay if bool(leave) != bool(come) and stay.get(0) == 0 else {}
+    stay = lower_ranks_first(kinds, spread.form.kinds)
+    return stay if stay.get(0) == 0 else {}
 
 
 def successor(

@@ -19,7 +19,7 @@ from slacktide.backends.machines.placement import Seat
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.launch import Kind
 from slacktide.backends.workers.observation import Observation
-from slacktide.backends.workers.share import Share
+from slacktide.backends.workers.orders import SetPart
 
 SET_FILE = "set.json"
 OVER_FILE = "over"
@@ -237,7 +237,7 @@ class Spread:
             return None
         seats = [self.form.seats[rank] for rank in part.ranks]
         devices = tuple(seat.device for seat in seats)
-        share = Share(
+        in_set = SetPart(
             part.ranks,
             tuple(seat.address for seat in self.form.seats),
             self.form.port,
@@ -251,7 +251,7 @@ class Spread:
         if self.spot_left is not None:
             spot_left = sum(rank in part.ranks for rank in self._spot_ranks[: self.spot_left])
         return Task(
-            self.home.parent.name, self.attempt, kinds, share, self.form.launch, spot_left, self.notice_s
+            self.home.parent.name, self.attempt, kinds, in_set, self.form.launch, spot_left, self.notice_s
         )
 
     @property

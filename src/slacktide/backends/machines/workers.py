@@ -17,7 +17,7 @@ from pathlib import Path
 
 from slacktide.backends.base import Room
 from slacktide.backends.machines.agent.messages import SHARED, Answer, LogName, Pack, Say, Task
-from slacktide.backends.machines.job import WAIT_S, Job, Order
+from slacktide.backends.machines.job import WAIT_S, Job
 from slacktide.backends.machines.link.link import Link
 from slacktide.backends.machines.link.peers import Peer, Peers
 from slacktide.backends.machines.link.talk import Talk
@@ -26,11 +26,10 @@ from slacktide.backends.machines.observe import observe
 from slacktide.backends.machines.pack import packed
 from slacktide.backends.machines.placement import Free, Seat, fits, missing, place
 from slacktide.backends.machines.spread import Part, Spread
-from slacktide.backends.processes import owned_folders
-from slacktide.backends.workers.launch import Kind, Launch, check_name, is_name
-from slacktide.backends.workers.observation import LogFile, Observation, logs_in
+from slacktide.backends.workers.launch import Kind, Launch, is_name
+from slacktide.backends.workers.observation import LogFile, Observation
+from slacktide.backends.workers.orders import JobTable, WorkerOrder
 from slacktide.backends.workers.worker_backend import ON_DEMAND, SPOT
-from slacktide.core.errors import BackendError, InputError
 from slacktide.core.units import format_count
 
 MEET_S = 30.0
@@ -48,12 +47,12 @@ class MachineWorkers:
 
         Without threads it hears and says something only when `peers.talk.turn` is called.
         """
-        check_name("an owner's name", owner)
-        self._root, self._owner, self._now = Path(os.path.abspath(root)), owner, now
+        folder = Path(os.path.abspath(root))
+        self._jobs = JobTable(folder, owner, lambda place: Job(place, owner))
+        self._owner, self._now = owner, now
         self.peers = Peers(Talk(link, now, threads=threads), lease_s, now())
         self._began_at, self._threads = now(), threads
-        self._jobs: dict[str, Job] = {}
-        self._mirror = Mirror(self._root)
+        self._mirror = Mirror(folder)
         self._setups: dict[str, str] = {}
         """Whose set-up was last copied, by job."""
         self._packers = ThreadPoolExecutor(1, thread_name_prefix="slacktide-pack")
@@ -65,64 +64,51 @@ class MachineWorkers:
 
     def register(self, launch: Launch) -> None:
         """Make a job known, with its folders; told again, the new launch counts from the next start on."""
-        check_name("a job id", launch.job_id)
-        job = self._job(launch.job_id)
-        job.launch = owned_folders.taken_in(job, launch, self._owner, self._now())
+        job, taken_in = self._jobs.take_in(launch, self._now())
+        job.launch = taken_in
 
     def refuse(self, job_id: str, why: str) -> None:
-        """Take note of why a job cannot be started."""
-        if is_name(job_id):
-            self._job(job_id).refusal = why
+        """Note why a job cannot be started."""
+        self._jobs.refuse(job_id, why)
 
     def hold(self, job_id: str, attempt: int, kinds: tuple[Kind, ...], pool: str, not_before: float) -> None:
         """Order these workers in a pool, rank i of kind `kinds[i]`; no kinds: none at all."""
         self._ready = True
-        job = self._known(job_id)
-        before = job.order.attempt if job.order else 0
-        if attempt < max(1, before):
-            raise InputError(f"an attempt must be >= {max(1, before)}, the last one ordered, got {attempt}")
-        if attempt != before or not kinds:
-            job.hold(Order(attempt, kinds, pool, not_before), self._now())
+        self._jobs.hold(job_id, WorkerOrder(attempt, kinds, not_before, pool), self._now())
 
     def take(self, job_id: str, spot_left: int, notice_s: float) -> None:
         """Let the market take the highest-ranked spot workers beyond `spot_left`, after some notice."""
-        if spot_left < 0 or not notice_s >= 0:
-            raise InputError(f"spot_left and notice_s must be >= 0, got {spot_left} and {notice_s}")
-        self._known(job_id).take(spot_left, notice_s)
+        self._jobs.taken(job_id, spot_left, notice_s).take(spot_left, notice_s)
 
     def tick(self) -> None:
         """Hear what machines say, take the next steps for all jobs, and tell machines what to do."""
         now = self._now()
         for peer, answer in self.peers.listen(now):
             self._hear(peer, answer, now)
-        for name, job in self._jobs.items():
-            try:
-                job.advance(self.peers, partial(self._placed, now), self._pack, now)
-                self._tell_wait(name, job, now)
-            except BackendError as error:
-                job.trouble = str(error)
-            except OSError as error:
-                job.trouble = f"job {name} must be watchable, got: {error}; retrying"
+
+        def advance(name: str, job: Job) -> None:
+            job.advance(self.peers, partial(self._placed, now), self._pack, now)
+            self._tell_wait(name, job, now)
+
+        self._jobs.advance(advance)
         if self._ready:  # before that nobody knows what is wanted, and silence would end it
             for peer in self.peers.all():
                 self.peers.say(peer, self._say(peer))
 
     def look(self, job_id: str) -> Observation:
         """Return what the last tick saw of a job."""
-        return observe(self._known(job_id), self._now())
+        return observe(self._jobs.known(job_id), self._now())
 
     def sweep(self, keep: Mapping[str, int]) -> None:
         """Take charge of what an earlier controller left: keep these attempts, end all else."""
-        on_disk = {home.name for home in owned_folders.jobs(self._root, self._owner)}
-        for job_id in sorted(on_disk | set(filter(is_name, keep))):
-            job = self._job(job_id)
-            try:
-                if job.order is None and job.spread is None:
-                    job.sweep(keep.get(job_id), self._now())
-                elif job.order is None and job.spread is not None and keep.get(job_id) is None:
-                    job.hold(Order(job.spread.attempt, (), "", 0.0), self._now())
-            except (OSError, InputError) as error:
-                job.trouble = f"the folder of job {job_id} must be readable, got: {error}"
+
+        def adopt(job_id: str, job: Job) -> None:
+            if job.order is None and job.spread is None:
+                job.sweep(keep.get(job_id), self._now())
+            elif job.order is None and job.spread is not None and keep.get(job_id) is None:
+                job.hold(WorkerOrder(job.spread.attempt, (), 0.0), self._now())
+
+        self._jobs.sweep(filter(is_name, keep), adopt)
         self._ready = True
 
     def room(self, pool: str) -> Room:
@@ -150,8 +136,7 @@ class MachineWorkers:
 
     def logs(self, job_id: str) -> list[LogFile]:
         """Return where the output of a job's set-up and workers is, as far as it was copied."""
-        check_name("a job id", job_id)
-        return logs_in(self._root / job_id)
+        return self._jobs.logs(job_id)
 
     def close(self) -> None:
         """Let go of the link; workers stay, for as long as their lease."""
@@ -166,7 +151,7 @@ class MachineWorkers:
             try:
                 self._mirror.add(log, text)
             except OSError as error:
-                self._job(log[0]).trouble = f"logs must be writable, got: {error}"
+                self._jobs[log[0]].trouble = f"logs must be writable, got: {error}"
         for spread, part in self._parts(peer.host.id):
             names = spread.logs(part)
             asked = peer.was_asked(answer.number, names)
@@ -174,11 +159,11 @@ class MachineWorkers:
             part.drained = part.drained or (part.gone_at is not None and asked and not grown)
         for name, seen in answer.jobs.items():
             if is_name(name):
-                self._job(name).hear(peer, seen, answer.number, now)
+                self._jobs[name].hear(peer, seen, answer.number, now)
 
     def _parts(self, host: str) -> Iterator[tuple[Spread, Part]]:
         """Yield what of any set is, or was, on a machine."""
-        for job in self._jobs.values():
+        for job in self._jobs:
             for spread in filter(None, (job.spread, *job.going, job.joining)):
                 if host in spread.parts:
                     yield spread, spread.parts[host]
@@ -262,22 +247,13 @@ class MachineWorkers:
 
     def _found(self, launch: str) -> list[tuple[str, Pack]]:
         """Return what a machine lacks, where we have it."""
-        return [job.pack for job in self._jobs.values() if job.lacks(launch) and job.pack is not None]
+        return [job.pack for job in self._jobs if job.lacks(launch) and job.pack is not None]
 
     def _follow_setup(self, job: str, spread: Spread) -> None:
         host = spread.setup_part.host if spread.setup_part else self._setups.get(job, "")
         if self._setups.setdefault(job, host) != host:
             self._setups[job] = host
             self._mirror.restart((job, 0, 0))
-
-    def _job(self, job_id: str) -> Job:
-        if job_id not in self._jobs:
-            self._jobs[job_id] = Job(self._root / job_id, self._owner)
-        return self._jobs[job_id]
-
-    def _known(self, job_id: str) -> Job:
-        check_name("a job id", job_id)
-        return self._job(job_id)
 
 
 def _seated(spread: Spread, part: Part) -> list[int]:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from slacktide.backends.workers import environment
 from slacktide.backends.workers import job_folder as folder
 from slacktide.backends.workers.launch import Kind, Launch
-from slacktide.backends.workers.share import Share
+from slacktide.backends.workers.orders import SetPart
 from slacktide.backends.workers.worker import Worker
 from slacktide.backends.workers.worker_set import WorkerSet
 
@@ -43,22 +43,30 @@ def can_spare(worker_set: WorkerSet, ranks: Collection[int]) -> bool:
 
 
 def staying(worker_set: WorkerSet, kinds: tuple[Kind, ...]) -> dict[int, Worker]:
-    """Return who gets which rank of a changed set; nobody where all have to be started anew.
-
-    Workers stay what they are rented as, the lower ranks before the higher. A set that both loses and gets
-    workers is started anew, for who comes may need the GPU of who goes.
-    """
+    """Return who gets which rank of a changed set; empty where all have to be started anew."""
     if not _whole(worker_set):
         return {}
     free = [worker for worker in worker_set.workers if _is_free(worker)]
     if any(not worker.asked for worker in worker_set.workers if worker not in free):
         return {}
-    stay: dict[int, Worker] = {}
+    former = [worker.kind if worker in free else None for worker in worker_set.workers]
+    return {rank: worker_set.workers[one] for rank, one in lower_ranks_first(kinds, former).items()}
+
+
+def lower_ranks_first(kinds: Sequence[Kind], staying: Sequence[Kind | None]) -> dict[int, int]:
+    """Return who of a set stays in one of these kinds: new ranks with the former ones.
+
+    `staying` has the kind of each former worker, None where it cannot stay. Workers stay what they are rented
+    as, the lower ranks before the higher. The answer is empty for a set that both loses and gains workers: a
+    worker that comes may need the GPU of one that goes, so all are started anew.
+    """
+    stay: dict[int, int] = {}
     for rank, kind in enumerate(kinds):
-        worker = next((one for one in free if one.kind == kind and one not in stay.values()), None)
-        if worker is not None:
-            stay[rank] = worker
-    leave, come = len(worker_set.workers) - len(stay), len(kinds) - len(stay)
+        alike = (former for former, its in enumerate(staying) if its == kind)
+        former = next((one for one in alike if one not in stay.values()), None)
+        if former is not None:
+            stay[rank] = former
+    leave, come = len(staying) - len(stay), len(kinds) - len(stay)
     return stay if bool(leave) != bool(come) else {}
 
 
@@ -115,7 +123,7 @@ def _kept(before: folder.Intent, stay: Mapping[int, Worker]) -> tuple[folder.Kep
 
 
 def part_of_successor(
-    before: folder.Intent, attempt: int, kinds: tuple[Kind, ...], stay: Mapping[int, Worker], share: Share
+    before: folder.Intent, attempt: int, kinds: tuple[Kind, ...], stay: Mapping[int, Worker], part: SetPart
 ) -> folder.Intent:
     """Return what this machine's part of a set is to be that takes these workers over."""
     return replace(
@@ -124,10 +132,10 @@ def part_of_successor(
         former=before.attempt,
         generation=before.generation + 1,
         kinds=kinds,
-        devices=share.devices,
-        master_port=share.master_port,
-        ranks=share.ranks,
-        addresses=share.addresses,
+        devices=part.devices,
+        master_port=part.master_port,
+        ranks=part.ranks,
+        addresses=part.addresses,
         kept=_kept(before, stay),
     )
 

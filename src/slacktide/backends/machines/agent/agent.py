@@ -165,7 +165,7 @@ class Agent:
         try:
             if task.spot_left is not None:
                 self._processes.take(task.job, task.spot_left, task.notice_s)
-            self._processes.hold(task.job, task.attempt, task.kinds, share=task.share)
+            self._processes.hold(task.job, task.attempt, task.kinds, part=task.part)
         except InputError as error:
             self._processes.refuse(task.job, str(error))
         return known

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 from slacktide.backends.base import Failure
 from slacktide.backends.workers.launch import Kind, Launch
 from slacktide.backends.workers.observation import Observation
-from slacktide.backends.workers.share import Share
+from slacktide.backends.workers.orders import SetPart
 
 LogName: TypeAlias = tuple[str, int, int]
 """Job, attempt and rank; attempt 0 is the set-up of the job on that machine."""
@@ -34,7 +34,7 @@ class Task(NamedTuple):
     """Fencing token: it only grows, and what comes with an older one comes too late."""
     kinds: tuple[Kind, ...]
     """Of these workers; none: all are to end."""
-    share: Share
+    part: SetPart
     launch: str
     """By which name the agent knows what is to be started; it says so when it does not know it."""
     spot_left: int | None = None
