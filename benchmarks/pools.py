@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.core.types import Job
+from slacktide.journal.events import Sight
 from slacktide.market.base import Market
 from slacktide.market.pools.moves import Moves
 from slacktide.market.source import open_market
@@ -36,7 +37,8 @@ from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.policies.view import Policy
 from slacktide.simulation import plain
 from slacktide.simulation.compare import setting_for
-from slacktide.simulation.roaming import PoolOptions, Sight, run
+from slacktide.simulation.plain import run_over_pools
+from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import least_usd
 
 MOVES = Moves(0.0, 0.02, 0.02, math.inf, (("us-east-1", "us-east-2", 0.01),))
@@ -63,13 +65,13 @@ ELASTIC_HOURS, ELASTIC_STARTS = (16.0, 12.0), (144, 1195, 33)
 FIRST_DECISION = """
 from slacktide.simulation.plain import USUAL
 from slacktide.simulation.playback import Playback
-from slacktide.simulation.roaming import Ground
+from slacktide.simulation.pool_options import PoolOptions
 from slacktide.policies.view import look
 from slacktide.market.source import open_market
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.core.types import Job, JobState
 job = Job(widths=(1,), work_gpu_hours=43.0, deadline_hours=51.8, restart_hours=0.2, checkpoint_gb=50.0)
-ground = Ground.of(job, "", open_market("synthetic:h100?days=10&pools=6&slot=10m"))
+ground = PoolOptions.of(job, "", open_market("synthetic:h100?days=10&pools=6&slot=10m"))
 market = Playback(ground.pools[0], 700, ground.pools[1:], USUAL.forecaster, USUAL.horizon)
 view = look(job, market.at(0, 0), JobState(), 0, ground.pools[0].slot_hours, (), places=ground.places)
 RoamingHorizon().decide(view)
@@ -118,7 +120,9 @@ def paid(market: Market, job: Job, policy: Policy, starts: Sequence[int], way: W
     total = 0.0
     for start in starts:
         ground = PoolOptions.of(job, "", market if way.history else begun(market, start))
-        done = run(ground, DeadlineGuard(policy), start=start if way.history else 0, sight=way.sight)
+        done = run_over_pools(
+            ground, DeadlineGuard(policy), start=start if way.history else 0, sight=way.sight
+        )
         assert done.on_time, f"late: start {start}"
         total += done.cost_usd
     return total
@@ -201,10 +205,10 @@ def measure_time() -> None:
     for pools in (6, 13):
         market = open_market(f"synthetic:h100?days=10&pools={pools}&slot=10m")
         ground = PoolOptions.of(job_of(51.8, 1.2), "", market)
-        run(ground, DeadlineGuard(RoamingHorizon()), start=600)
+        run_over_pools(ground, DeadlineGuard(RoamingHorizon()), start=600)
         begin = time.process_time()
         for start in (100, 400, 700):
-            run(ground, DeadlineGuard(RoamingHorizon()), start=start)
+            run_over_pools(ground, DeadlineGuard(RoamingHorizon()), start=start)
         spent.append((time.process_time() - begin) / 3)
     print(f"CPU s a job of 51.8 h: 6 pools {spent[0]:.1f}, 13 pools {spent[1]:.1f} (aims: 3, and twice that)")
     begin = time.monotonic()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.pools import SETUPS, job_of, market_of, optimum
 from slacktide.core.types import Job
+from slacktide.journal.events import Sight
 from slacktide.market.base import Market
 from slacktide.market.pools.notice import warning
 from slacktide.policies.deadline_guard import DeadlineGuard
@@ -22,7 +23,8 @@ from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.policies.stochastic_horizon import StochasticHorizon
 from slacktide.simulation import plain
 from slacktide.simulation.compare import run_clairvoyant, setting_for
-from slacktide.simulation.roaming import PoolOptions, Sight, run
+from slacktide.simulation.plain import run_over_pools
+from slacktide.simulation.pool_options import PoolOptions
 
 NOTICE_HOURS = 10 / 60
 RATIO = 1.05
@@ -57,9 +59,8 @@ def over_pools(sight: Sight) -> Callable[[Market, Job, Sequence[int]], float]:
     def paid(market: Market, job: Job, starts: Sequence[int]) -> float:
         total = 0.0
         for start in starts:
-            done = run(
-                PoolOptions.of(job, "", market), DeadlineGuard(RoamingHorizon()), start=start, sight=sight
-            )
+            pools, policy = PoolOptions.of(job, "", market), DeadlineGuard(RoamingHorizon())
+            done = run_over_pools(pools, policy, start=start, sight=sight)
             assert done.on_time, f"late: start {start}"
             total += done.cost_usd
         return total

@@ -111,12 +111,13 @@ def over_pools() -> None:
     from slacktide.market.source import open_market
     from slacktide.policies.deadline_guard import DeadlineGuard
     from slacktide.policies.pools.roaming_horizon import RoamingHorizon
-    from slacktide.simulation.roaming import PoolOptions, run
+    from slacktide.simulation.plain import run_over_pools
+    from slacktide.simulation.pool_options import PoolOptions
     from slacktide.solvers.pools.optimum import optimum
 
     job = Job(widths=(1,), work_gpu_hours=2.0, deadline_hours=4.0, restart_hours=0.1)
     ground = PoolOptions.of(job, "", open_market("synthetic:h100?days=3&pools=2&slot=30m"))
-    run(ground, DeadlineGuard(RoamingHorizon()))
+    run_over_pools(ground, DeadlineGuard(RoamingHorizon()))
     jobs, hours, usd, _ = ground.places
     optimum(jobs, ground.pools, 0, hours, usd)
 

@@ -16,7 +16,7 @@ from slacktide.journal.store.memory import MemoryStore
 from slacktide.market.source import open_market
 from slacktide.policies.base import policies
 from slacktide.policies.pools.eager_failover import EagerFailover
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 
 
 class Killed(Exception):

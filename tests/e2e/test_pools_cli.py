@@ -16,7 +16,8 @@ from slacktide.cli import run as slacktide
 from slacktide.files.job import read_job_file
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.simulation.compare import guarded
-from slacktide.simulation.roaming import PoolOptions, run
+from slacktide.simulation.plain import run_over_pools
+from slacktide.simulation.pool_options import PoolOptions
 
 MARKET = "synthetic:h100?pools=3&days=4"
 JOB = """name: gang
@@ -87,7 +88,7 @@ def test_a_back_test_over_pools_is_what_python_says(told: Callable[..., str], jo
     mine = [one for one in found["runs"] if one["policy"] == "roaming-horizon"]
     assert len(mine) == 2
     for one in mine:
-        alone = run(ground, acting, start=one["start_slot"])
+        alone = run_over_pools(ground, acting, start=one["start_slot"])
         assert one["cost_usd"] == pytest.approx(alone.cost_usd, abs=0.005)
         assert one["stays"] == [stay._asdict() for stay in alone.stays]
         assert (one["pool"], one["moves"]) == (None, alone.moves)

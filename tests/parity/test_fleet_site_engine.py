@@ -37,7 +37,7 @@ from slacktide.policies.base import policies
 from slacktide.simulation.fleet.kernel import Orders
 from slacktide.simulation.fleet.run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 
 ALLOCATORS: tuple[Spec, ...] = (
     {"patient-spot": {"width": 4, "wait_hours": 0.7}},

@@ -27,9 +27,9 @@ from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.policies.pools.sky_nomad import SkyNomad
 from slacktide.policies.view import Policy
 from slacktide.results.run import Run
-from slacktide.simulation import roaming
+from slacktide.simulation import plain
 from slacktide.simulation.compare import guarded
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 
 JOBS = {
     "hard": Job(
@@ -113,7 +113,9 @@ def run_engine(lane: JobContext, steps_a_slot: int = 1) -> tuple[MemoryStore, En
 
 
 def told(job: Job, where: Market, policy: Policy, sight: Sight = "feed") -> Run:
-    return roaming.run(PoolOptions.of(job, "", where), guarded(policy, job), start=START, sight=sight)
+    return plain.run_over_pools(
+        PoolOptions.of(job, "", where), guarded(policy, job), start=START, sight=sight
+    )
 
 
 @pytest.mark.parametrize("stock_outs", [False, True])

@@ -24,11 +24,11 @@ from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.view import Policy
 from slacktide.results.fleets.fleet import FleetRun, Held
-from slacktide.simulation import plain, roaming
+from slacktide.simulation import plain
 from slacktide.simulation.fleet.kernel import Orders
 from slacktide.simulation.fleet.run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 from slacktide.simulation.stream.events import run_events
 
 ROUNDING = 1e-9
@@ -101,7 +101,7 @@ def test_one_job_alone_over_pools_is_the_back_test_over_pools(name: str) -> None
         ground = PoolOptions.of(one.job, scene.gpu, scene.market)
         several = len(ground.pools) > 1
         job, pool = ground.places.jobs[0], ground.pools[0]
-        alone = roaming.run(ground, policy) if several else plain.run(job, pool, policy)
+        alone = plain.run_over_pools(ground, policy) if several else plain.run(job, pool, policy)
         found = run_fleet(replace(scene, members=(one,), fleet=None), each(policy))
         assert found.cost_usd[0] == pytest.approx(alone.cost_usd, abs=ROUNDING, rel=ROUNDING)
         assert found.finish_hours[0] == pytest.approx(alone.finish_hours, abs=ROUNDING)

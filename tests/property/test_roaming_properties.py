@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slacktide.core.types import Allocation, Job, PoolChoice, Reason, Wish
+from slacktide.journal.events import Sight
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import Moves
 from slacktide.physics import ledger
@@ -18,7 +19,8 @@ from slacktide.physics.tariff import tariff_of
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.pools.roaming_horizon import RoamingHorizon
 from slacktide.policies.view import View
-from slacktide.simulation.roaming import PoolOptions, Sight, run
+from slacktide.simulation.plain import run_over_pools
+from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import optimum
 
 SLOTS = 60
@@ -85,7 +87,7 @@ def test_a_guarded_job_is_never_late_where_on_demand_is_in_time(
     )
     ground = PoolOptions.of(job, "", found)
     for policy in (Anything(seed), RoamingHorizon()):
-        done = run(ground, DeadlineGuard(policy), start=int(rng.integers(0, 10)), sight=sight)
+        done = run_over_pools(ground, DeadlineGuard(policy), start=int(rng.integers(0, 10)), sight=sight)
         assert done.on_time, (policy, done.finish_hours, job.deadline_hours)
         lived = [record.lived for record in done.slots]
         assert not ledger.audit(lived, lambda _: tariff_of(job.billing, 0.5)).wrong
@@ -101,7 +103,7 @@ def test_nobody_pays_less_than_the_optimum(seed: int) -> None:
     for start in (0, 12):
         best = optimum(places.jobs, ground.pools, start, places.move_hours, places.move_usd)
         for policy in (Anything(seed), RoamingHorizon()):
-            paid = run(ground, DeadlineGuard(policy), start=start).cost_usd
+            paid = run_over_pools(ground, DeadlineGuard(policy), start=start).cost_usd
             assert paid >= best.cost_usd - 1e-9
 
 
@@ -121,7 +123,7 @@ class Watching:
 def watched(job: Job, pools: Market) -> tuple[list[object], list[Allocation]]:
     """Run a job that only tries; return all that was shown and wanted."""
     seen: list[object] = []
-    done = run(PoolOptions.of(job, "", pools), Watching(seen), start=20, sight="tried")
+    done = run_over_pools(PoolOptions.of(job, "", pools), Watching(seen), start=20, sight="tried")
     return seen, [record.wanted for record in done.slots]
 
 
@@ -160,11 +162,8 @@ def test_a_failed_try_gives_way_to_the_next_wish_in_the_same_slot() -> None:
             return Allocation(1, 0, "a", Reason("cheapest-up"), (), (Wish(1, 0, "b"), Wish(0, 1, "a")))
 
     job = Job(widths=(1,), work_gpu_hours=5.0, deadline_hours=9.0, checkpoint_gb=50.0)
-    done = run(
-        PoolOptions.of(job, "", Market(tuple(made), moves=Moves(gbit_per_s=math.inf))),
-        CheapestUp(),
-        sight="tried",
-    )
+    market = Market(tuple(made), moves=Moves(gbit_per_s=math.inf))
+    done = run_over_pools(PoolOptions.of(job, "", market), CheapestUp(), sight="tried")
     assert [record.lived.stretch.pool for record in done.slots] == ["b", "b", "a", "a", "a"]
     assert done.cost_usd == pytest.approx(2 * 2.0 + 3 * 1.0 + 1.0)
     assert sum(record.lived.charge.move_usd for record in done.slots) == pytest.approx(1.0)

@@ -15,6 +15,7 @@ import numpy as np
 
 from slacktide.core.register import Spec
 from slacktide.core.types import Job
+from slacktide.journal.events import Sight
 from slacktide.market.base import Market, Pool
 from slacktide.market.forecast.base import Forecaster
 from slacktide.physics.truth import AS_SAID, Truth, Truths
@@ -27,8 +28,8 @@ from slacktide.simulation import batch, compare
 from slacktide.simulation.compare import Progress, Starts
 from slacktide.simulation.parallel.base import HERE, Spread
 from slacktide.simulation.pieces import cut, joined, joined_yardstick
-from slacktide.simulation.plain import Setting, check_start, last_start
-from slacktide.simulation.roaming import PoolOptions, Sight, follow, run
+from slacktide.simulation.plain import Setting, check_start, follow, last_start, run_over_pools
+from slacktide.simulation.pool_options import PoolOptions
 from slacktide.simulation.summaries import summarise
 from slacktide.solvers.clairvoyant.clairvoyant import Yardstick
 from slacktide.solvers.pools.optimum import optimum
@@ -190,7 +191,7 @@ def _cut(name: str | None, pool: int | None, starts: Sequence[int], few: bool) -
 def do_task(sweep: Sweep, task: Task) -> Sequence[Run] | Yardstick:
     """Run some starts of one policy, or of the clairvoyant."""
     if task.pool is None:
-        return [_without_slots(run_over_pools(sweep, task.policy, start)) for start in task.starts]
+        return [_without_slots(_among_pools(sweep, task.policy, start)) for start in task.starts]
     if isinstance(sweep.truth, Truth):
         return _stay(sweep, task, task.pool, task.starts, sweep.truth)
     # Pools may count their slots from different times, but what the job is goes by the time.
@@ -212,14 +213,14 @@ def _stay(
     return compare.run_many(job, pool, policy, slots, name=task.policy, setting=setting, few=task.few)
 
 
-def run_over_pools(sweep: Sweep, name: str | None, start: int) -> Run:
+def _among_pools(sweep: Sweep, name: str | None, start: int) -> Run:
     """Run one policy, or the clairvoyant, over all pools from one start, and keep every slot."""
     ground, truth = sweep.ground, sweep.truth.at(start)
     if name is not None:
         acting = compare.guarded(sweep.policies[name], ground.job)
         usual = Setting()
         setting = Setting(forecaster=sweep.forecaster or usual.forecaster, truth=truth)
-        return run(ground, acting, start=start, name=name, setting=setting, sight=sweep.sight)
+        return run_over_pools(ground, acting, start=start, name=name, setting=setting, sight=sweep.sight)
     jobs, hours, usd, _ = ground.places
     plan = optimum([truth.of(job) for job in jobs], ground.pools, start, hours, usd)
     return follow(ground, plan, start=start, name=OVER_POOLS, truth=truth)
@@ -299,7 +300,7 @@ def do_in_detail(sweep: Sweep, spot: _Spot) -> RunResult:
     """Run one row of the comparison from one start, and keep every slot."""
     ground = sweep.ground
     if spot.pool is None:
-        done = run_over_pools(sweep, spot.policy, spot.start)
+        done = _among_pools(sweep, spot.policy, spot.start)
         return result_of(done, ground.job, ground.pools[0], ground.pools)
     pool, job = ground.pools[spot.pool], ground.places.jobs[spot.pool]
     policy = None if spot.policy is None else sweep.policies[spot.policy]
@@ -309,4 +310,4 @@ def do_in_detail(sweep: Sweep, spot: _Spot) -> RunResult:
     return result_of(done, ground.job, pool)
 
 
-__all__ = ["Sweep", "common_starts", "compare_over_pools", "do_in_detail", "do_task", "run_over_pools"]
+__all__ = ["Sweep", "common_starts", "compare_over_pools", "do_in_detail", "do_task"]

@@ -1,23 +1,32 @@
-"""The back-test as it is defined: one job, one pool, one policy, slot by slot."""
+"""The back-test as it is defined: one job under one policy, slot by slot, in one pool or over several.
+
+`batch` is the same for one pool, compiled; that both agree is tested.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from slacktide.core.errors import InputError, shown
-from slacktide.core.types import Allocation, Job, JobState, Quote
+from slacktide.core.types import MAX_GPUS, Allocation, Job, JobState, Reason, Sighting
+from slacktide.journal.events import Sight
 from slacktide.market.base import Pool
 from slacktide.market.forecast.base import Forecaster
 from slacktide.market.forecast.persistence import DEFAULT_FORECASTER, DEFAULT_HORIZON
+from slacktide.market.moment import Moment
 from slacktide.physics import ledger, physics
-from slacktide.physics.pace import learn, prior
-from slacktide.physics.tariff import Meter, Tariff, tariff_of
-from slacktide.physics.truth import AS_SAID, Truths
-from slacktide.policies.base import late, past_deadline
+from slacktide.physics.pace import Pace, learn, prior
+from slacktide.physics.tariff import Meter, tariff_of
+from slacktide.physics.truth import AS_SAID, Truth, Truths
+from slacktide.policies.base import past_deadline
 from slacktide.policies.decision import decision_of
-from slacktide.policies.view import Policy, look, stays_in
-from slacktide.results.run import Run, SlotRecord
+from slacktide.policies.view import Policy, View, look
+from slacktide.results.run import Run, SlotRecord, stays_of
 from slacktide.simulation.playback import Playback
+from slacktide.simulation.pool_options import PoolOptions
+from slacktide.simulation.tries import Obtained, TriedMoment, obtain
+from slacktide.solvers.pools.optimum import Schedule
 from slacktide.solvers.slotted import deadline_slots
 
 
@@ -38,13 +47,13 @@ def check_start(job: Job, pool: Pool, start: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a run is given beside job, pool and policy; all policies of a comparison share it."""
+    """What a run is given apart from job, pool and policy; all policies of a comparison share it."""
 
     forecaster: Forecaster = DEFAULT_FORECASTER
     horizon: int = DEFAULT_HORIZON
     """How many slots ahead forecasts reach."""
     neighbours: tuple[Pool, ...] = ()
-    """Other pools whose past may be known."""
+    """Other pools whose past may be known; a job over pools knows its own pools instead."""
     truth: Truths = AS_SAID
     """What the job really is from each start; policies know only what it says and what was measured."""
 
@@ -55,28 +64,55 @@ USUAL = Setting()
 def run(
     job: Job, pool: Pool, policy: Policy, *, start: int = 0, name: str = "", setting: Setting = USUAL
 ) -> Run:
-    """Run a job from a slot of the market on, until it ends, and keep every slot's record."""
-    check_start(job, pool, start)
-    told, tariff = physics.terms(job), tariff_of(job.billing, pool.slot_hours)
-    terms = physics.terms(setting.truth.at(start).of(job))
-    state, pace = JobState(), prior(job.work_spread)
-    records: list[SlotRecord] = []
-    memory: tuple[float, ...] = ()
-    market = played(pool, start, setting)
-    while not state.ended:
-        slot = len(records)
-        quote = pool.quote(start + slot)
-        left = physics.lose(terms, state, quote.spot_gpus)
-        if past_deadline(terms, slot * pool.slot_hours):
-            wanted = late(terms, left, quote.keeping(left.on_demand_gpus))
+    """Run a job that stays in one pool, as `run_over_pools` does."""
+    return run_over_pools(PoolOptions.single(job, pool), policy, start=start, name=name, setting=setting)
+
+
+def run_over_pools(
+    pools: PoolOptions,
+    policy: Policy,
+    *,
+    start: int = 0,
+    name: str = "",
+    setting: Setting = USUAL,
+    sight: Sight = "feed",
+) -> Run:
+    """Run a job from a slot of its first pool on, until it ends, and keep every slot's record."""
+    check_start(pools.job, pools.pools[0], start)
+    stated, terms = pools.terms(), pools.terms(setting.truth.at(start))
+    running = _JobRun(pools, terms, start, setting, sight)
+    pace, memory = prior(pools.job.work_spread), tuple[float, ...]()
+    while not running.state.ended:
+        running.begin_slot()
+        if past_deadline(terms[0], running.moment.hours):
+            wanted = running.late()
         else:
-            now = market.at(slot, spot_gpus=left.spot_gpus)
-            wanted = decision_of(policy, look(job, now, left, slot, pool.slot_hours, memory, pace=pace))
-        record = step(job, pool, terms, tariff, state, left, quote, wanted, slot)
-        records.append(record)
-        pace = learn(pace, told, left, record.after, record.lived.stretch.productive_hours)
-        state, memory = record.after, wanted.memory
-    return summarise(job, pool, records, start=start, name=name)
+            wanted = decision_of(policy, running.view(memory, pace))
+        got = running.obtain(wanted)
+        before, record = running.state, running.pass_slot(wanted, got)
+        # What was believed is corrected by the job's own figures, never by those that are true.
+        pace = learn(pace, stated[got.pool], before, record.after, record.lived.stretch.productive_hours)
+        memory = wanted.memory
+    return summarise(pools, running.records, start=start, name=name)
+
+
+def follow(
+    pools: PoolOptions, plan: Schedule, *, start: int = 0, name: str = "", truth: Truth = AS_SAID
+) -> Run:
+    """Live through a plan that was made with knowledge of the future, and keep every slot's record."""
+    jobs = tuple(
+        replace(truth.of(job), checkpoint_hours=0.0, max_cost_usd=None, after_deadline="finish-fast")
+        for job in pools.places.jobs
+    )
+    free = replace(pools, job=jobs[0], places=pools.places._replace(jobs=jobs))
+    running = _JobRun(free, free.terms(), start)
+    for pool, spot, on_demand in zip(
+        plan.pools.tolist(), plan.spot_gpus.tolist(), plan.on_demand_gpus.tolist(), strict=True
+    ):
+        running.begin_slot()
+        wanted = Allocation(spot, on_demand, free.pools[pool].name, Reason("knows-the-future"))
+        running.pass_slot(wanted, Obtained(pool, spot, on_demand))
+    return summarise(free, running.records, start=start, name=name)
 
 
 def played(pool: Pool, start: int, setting: Setting) -> Playback:
@@ -84,49 +120,100 @@ def played(pool: Pool, start: int, setting: Setting) -> Playback:
     return Playback(pool, start, setting.neighbours, setting.forecaster, setting.horizon)
 
 
-def step(
-    job: Job,
-    pool: Pool,
-    terms: physics.Terms,
-    tariff: Tariff,
-    state: JobState,
-    left: JobState,
-    quote: Quote,
-    wanted: Allocation,
-    slot: int,
-) -> SlotRecord:
-    """Live through one slot with a decision taken."""
-    stays_in(wanted, pool.name, job.name)
-    offered = quote.keeping(left.on_demand_gpus)
-    spot, on_demand = physics.cut(terms, offered, wanted.spot_gpus, wanted.on_demand_gpus)
-    begin, hours = slot * tariff.slot_hours, tariff.slot_hours
-    after, _, charge, passed = ledger.live(
-        terms, tariff, job.money_usd, left, Meter(), slot, begin, hours, quote, left.pool, spot, on_demand
-    )
-    dropped = physics.given_up(terms, left, spot, on_demand, left.pool)
-    gained = after.progress_gpu_hours - (left.progress_gpu_hours - dropped)
-    lived = ledger.priced(
-        job.name, pool.name, slot, begin, quote, spot, on_demand, charge, passed, gained, estimated=True
-    )
-    return SlotRecord(
-        slot,
-        quote,
-        wanted,
-        left,
-        state.spot_gpus - left.spot_gpus,
-        state.progress_gpu_hours - left.progress_gpu_hours + dropped,
-        lived,
-        after,
-    )
+class _JobRun:
+    """A job under way on a recorded market: where it stands, and what it has lived through."""
+
+    def __init__(
+        self,
+        pools: PoolOptions,
+        terms: Sequence[physics.Terms],
+        start: int,
+        setting: Setting = USUAL,
+        sight: Sight = "feed",
+    ) -> None:
+        self.pools, self.sight = pools, sight
+        self.records: list[SlotRecord] = []
+        self.state = JobState()
+        """What the job holds and has done; in a slot that has begun, what the market took is gone from it."""
+        self.moment: Moment
+        self._terms, self._tariff = terms, tariff_of(pools.job.billing, pools.slot_hours)
+        known = setting if pools.stays else replace(setting, neighbours=pools.pools[1:])
+        self._market = played(pools.pools[0], start, known)
+        self._sightings: list[list[Sighting]] = [[] for _ in pools.pools]
+        self._lost_gpus, self._lost_gpu_hours = 0, 0.0
+
+    def begin_slot(self) -> None:
+        """Let time pass to the next slot, where the market takes what spot it no longer offers."""
+        slot, before = len(self.records), self.state
+        moment = self._market.at(slot, before.pool)
+        left = physics.lose(self._terms[before.pool], before, moment[before.pool].quote.spot_gpus)
+        if before.spot_gpus:
+            # A loss shows exactly how much spot the pool has; keeping all of it shows only the least.
+            most = MAX_GPUS if left.spot_gpus == before.spot_gpus else left.spot_gpus
+            self._sightings[before.pool].append(Sighting(moment.hours, left.spot_gpus, most))
+        self.moment = moment.warned(self._market.notice_hours(slot, before.pool, left.spot_gpus))
+        self._lost_gpus = before.spot_gpus - left.spot_gpus
+        self._lost_gpu_hours = before.progress_gpu_hours - left.progress_gpu_hours
+        self.state = left
+
+    @property
+    def _seen(self) -> Moment | TriedMoment:
+        """The market as far as the job sees it."""
+        return self.moment if self.sight == "feed" else TriedMoment(self.moment, self._sightings, 0.0)
+
+    def view(self, memory: tuple[float, ...], pace: Pace) -> View:
+        """Return what the job's policy may know now."""
+        pools = self.pools
+        places = None if pools.stays else pools.places
+        slot, slot_hours = len(self.records), pools.slot_hours
+        view = look(pools.job, self.moment, self.state, slot, slot_hours, memory, pace=pace, places=places)
+        seen = self._seen
+        return view if seen is self.moment else replace(view, pools=seen, known=seen)
+
+    def late(self) -> Allocation:
+        """Return what the job holds after its deadline."""
+        seen = self._seen
+        quotes = [seen[at].quote for at in range(len(self.pools.pools))]
+        return self.pools.late(self._terms, quotes, self.state, seen.hours)
+
+    def obtain(self, wanted: Allocation) -> Obtained:
+        """Return what the job gets of what it wants."""
+        return obtain(self.pools, self._terms, self.moment, self.state, wanted, self._sightings)
+
+    def pass_slot(self, wanted: Allocation, got: Obtained) -> SlotRecord:
+        """Live through the slot with what was obtained."""
+        pool, spot, on_demand = got
+        left, job, terms = self.state, self.pools.job, self._terms[pool]
+        slot, begin, hours = len(self.records), self.moment.hours, self.pools.slot_hours
+        quote = self.moment[pool].quote
+        # The checkpoint is paid for when GPUs are taken in the new pool: a job that waits carries nothing.
+        moves = pool != left.pool and spot + on_demand > 0 and left.progress_gpu_hours > 0.0
+        fee = float(self.pools.places.move_usd[left.pool, pool]) if moves else 0.0
+        after, _, charge, passed = ledger.live(
+            terms, self._tariff, job.money_usd, left, Meter(), slot, begin, hours, quote, pool, spot,
+            on_demand, fee,
+        )  # fmt: skip
+        dropped = physics.given_up(terms, left, spot, on_demand, pool)
+        gained = after.progress_gpu_hours - (left.progress_gpu_hours - dropped)
+        lived = ledger.priced(
+            job.name, self.pools.pools[pool].name, slot, begin, quote, spot, on_demand, charge, passed,
+            gained, estimated=True,
+        )  # fmt: skip
+        lost = self._lost_gpu_hours + dropped
+        record = SlotRecord(slot, quote, wanted, left, self._lost_gpus, lost, lived, after)
+        self.records.append(record)
+        self.state = after
+        return record
 
 
-def summarise(job: Job, pool: Pool, records: list[SlotRecord], *, start: int, name: str) -> Run:
-    """Add up the records of a run."""
-    end = records[-1].after
-    bill = ledger.bill(record.lived for record in records)
-    return Run(
+def summarise(pools: PoolOptions, records: list[SlotRecord], *, start: int, name: str) -> Run:
+    """Add up the records of a run; of a job that may move, with where it was when and what moves cost."""
+    end, job = records[-1].after, pools.job
+    lived = [record.lived for record in records]
+    bill = ledger.bill(lived)
+    run = Run(
         policy=name,
-        pool=pool.name,
+        pool=pools.pools[0].name,
         start_slot=start,
         cost_usd=float(end.cost_usd),
         utility_usd=float(job.value_at(end.finish_hours) - end.cost_usd),
@@ -138,3 +225,11 @@ def summarise(job: Job, pool: Pool, records: list[SlotRecord], *, start: int, na
         lost_gpu_hours=float(sum(record.lost_gpu_hours for record in records)),
         slots=tuple(records),
     )
+    if pools.stays:
+        return run
+    moves = sum(
+        record.before.pool != record.after.pool and record.before.progress_gpu_hours > 0.0
+        for record in records
+    )
+    usd = sum(one.charge.move_usd for one in lived)
+    return replace(run, stays=stays_of(lived), moves=int(moves), move_usd=float(usd))

@@ -26,7 +26,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.physics import ledger
 from slacktide.physics.tariff import tariff_of
 from slacktide.policies.base import policies
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 
 SLOT = 0.5
 JOB = Job(work_gpu_hours=40.0, widths=(1, 2, 4, 8), restart_hours=0.05)

@@ -29,7 +29,7 @@ from slacktide.physics import physics
 from slacktide.physics.pace import USUAL_SPREAD, mean_factor
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import to_spare
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 
 SLOT, TICK = 0.5, 0.1
 RESTART_HOURS, CHECKPOINT_HOURS = 0.1, 0.1

@@ -15,7 +15,7 @@ from slacktide.journal.events import Blocked, Decided, Held, Lived, Sight
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.market.base import Market, Pool
 from slacktide.policies.view import View
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 
 from .parts_of_machines import SLOT, SLOTS, Bench, Machine
 

@@ -6,13 +6,15 @@ import pytest
 
 from slacktide.core.lru_cache import LruCache
 from slacktide.core.types import Allocation, Job
+from slacktide.journal.events import Sight
 from slacktide.market.source import open_market
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.pools import pool_beliefs, roaming_horizon
 from slacktide.policies.pools.eager_failover import EagerFailover
 from slacktide.policies.pools.roaming_horizon import Memory, RoamingHorizon
 from slacktide.policies.view import Policy, View
-from slacktide.simulation.roaming import PoolOptions, Sight, run
+from slacktide.simulation.plain import run_over_pools
+from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import least_usd
 
 STARTS = (100, 160, 220)
@@ -29,7 +31,7 @@ def ground() -> PoolOptions:
 
 def bill(ground: PoolOptions, start: int, sight: Sight, *, eager: bool = False) -> float:
     policy = DeadlineGuard(EagerFailover() if eager else RoamingHorizon())
-    done = run(ground, policy, start=start, sight=sight)
+    done = run_over_pools(ground, policy, start=start, sight=sight)
     assert done.on_time
     return done.cost_usd
 
@@ -61,7 +63,7 @@ def test_what_was_worked_out_before_changes_no_decision(
             return inner.decide(view)
 
     def decided(policy: Policy) -> list[object]:
-        done = run(ground, policy, start=100, sight=sight)
+        done = run_over_pools(ground, policy, start=100, sight=sight)
         return [(*record.wanted[:3], record.wanted.instead) for record in done.slots]
 
     assert decided(inner) == decided(Forgetful())

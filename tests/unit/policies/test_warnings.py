@@ -18,7 +18,8 @@ from slacktide.policies.pools.roaming_horizon import Memory, RoamingHorizon
 from slacktide.policies.view import View
 from slacktide.simulation import batch, plain
 from slacktide.simulation.compare import guarded
-from slacktide.simulation.roaming import PoolOptions, run
+from slacktide.simulation.plain import run_over_pools
+from slacktide.simulation.pool_options import PoolOptions
 
 START = 352
 HEEDING = ("stochastic-horizon", "roaming-horizon")
@@ -53,7 +54,7 @@ def test_over_pools_who_is_warned_leaves_before_work_is_lost() -> None:
     lost = []
     for hours in (0.0, 0.5):
         ground = PoolOptions.of(job, "", Market((falling(hours, falls=7), other)))
-        done = run(ground, guarded(RoamingHorizon(), job), start=START)
+        done = run_over_pools(ground, guarded(RoamingHorizon(), job), start=START)
         lost.append(done.lost_gpu_hours)
         assert done.on_time
     assert lost[0] > 0.0

@@ -12,6 +12,7 @@ import pytest
 from slacktide.app.planning.backtest import backtest
 from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.types import PoolChoice
+from slacktide.journal.events import Sight
 from slacktide.market.base import Market
 from slacktide.physics.truth import RandomTruth
 from slacktide.policies.deadline_guard import DeadlineGuard
@@ -24,7 +25,8 @@ from slacktide.results.run import IN_THE_POOL, OVER_POOLS, Stay
 from slacktide.simulation import plain
 from slacktide.simulation.compare import Starts, guarded, setting_for
 from slacktide.simulation.over_pools import common_starts, compare_over_pools
-from slacktide.simulation.roaming import PoolOptions, Sight, run
+from slacktide.simulation.plain import run_over_pools
+from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import optimum
 
 from .parts_of_pools import NAMES, job, market, pool
@@ -46,7 +48,7 @@ def test_a_policy_over_pools_pays_what_its_single_runs_pay(sight: Sight) -> None
     ground = PoolOptions.of(job(), "H100", market())
     found = [one for one in compared(sight).runs if one.policy == "roaming-horizon"]
     for one, start in zip(found, STARTS, strict=True):
-        alone = run(ground, guarded(RoamingHorizon(), job()), start=start, sight=sight)
+        alone = run_over_pools(ground, guarded(RoamingHorizon(), job()), start=start, sight=sight)
         assert one.cost_usd == pytest.approx(alone.cost_usd, abs=CENT)
         assert (one.stays, one.moves, one.start_slot) == (alone.stays, alone.moves, start)
 

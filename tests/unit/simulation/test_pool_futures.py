@@ -16,7 +16,7 @@ from slacktide.report.text.tables import pools_plan as report
 from slacktide.results.pools_plan import PoolsPlan
 from slacktide.results.run import OVER_POOLS
 from slacktide.simulation.plan.pool_futures import pool_futures, present
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 
 from .parts_of_pools import NAMES, job, market, pool
 

@@ -23,10 +23,10 @@ from slacktide.policies.on_demand import OnDemand
 from slacktide.policies.view import View
 from slacktide.report.text.tables.pools import stock_words
 from slacktide.results.run import Run
-from slacktide.simulation import plain, roaming
+from slacktide.simulation import plain
 from slacktide.simulation.compare import compare, guarded
 from slacktide.simulation.plan.outlook import Begin, look_ahead
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 
 SLOTS = 60
 JOB = Job(work_gpu_hours=40, deadline_hours=12, widths=(1, 2, 4))
@@ -99,32 +99,36 @@ def places(run: Run, slots: int) -> list[tuple[str, int, int]]:
 
 def test_a_wish_that_lacks_on_demand_gpus_gives_way_to_the_next() -> None:
     wishes = (Wish(2, 2, "a"), Wish(0, 4, "b"))
-    run = roaming.run(ground(pool([1, 4], "a", spot=4), pool([4], "b")), Wants(wishes), sight="tried")
+    run = plain.run_over_pools(
+        ground(pool([1, 4], "a", spot=4), pool([4], "b")), Wants(wishes), sight="tried"
+    )
     assert places(run, 2) == [("b", 0, 4), ("a", 2, 2)]
 
 
 def test_of_the_last_wish_there_is_what_can_be_had() -> None:
     wishes = (Wish(0, 4, "a"), Wish(0, 4, "b"))
-    run = roaming.run(ground(pool([1], "a"), pool([3, 0], "b")), Wants(wishes))
+    run = plain.run_over_pools(ground(pool([1], "a"), pool([3, 0], "b")), Wants(wishes))
     assert places(run, 3) == [("b", 0, 2)] * 3
 
 
 def test_rescue_goes_to_the_pool_that_has_stock_though_another_is_cheaper() -> None:
     job = Job(work_gpu_hours=16, deadline_hours=4, widths=(1, 2, 4))
     waits = DeadlineGuard(Wants((Wish(),)))
-    run = roaming.run(ground(pool([0], "a", 1.0), pool([3], "b", 2.0), pool([8], "c", 9.0), job=job), waits)
+    run = plain.run_over_pools(
+        ground(pool([0], "a", 1.0), pool([3], "b", 2.0), pool([8], "c", 9.0), job=job), waits
+    )
     assert places(run, 1) == [("c", 0, 4)]
     assert run.on_time
-    nowhere = roaming.run(ground(pool([0], "a", 1.0), pool([2], "b", 2.0), job=job), waits)
+    nowhere = plain.run_over_pools(ground(pool([0], "a", 1.0), pool([2], "b", 2.0), job=job), waits)
     assert places(nowhere, 2) == [("b", 0, 2)] * 2
-    nothing = roaming.run(ground(pool([0, 0, 4], "a", 1.0), pool([0], "b"), job=job), waits)
+    nothing = plain.run_over_pools(ground(pool([0, 0, 4], "a", 1.0), pool([0], "b"), job=job), waits)
     assert [gpus for _, _, gpus in places(nothing, 3)] == [0, 0, 4]
 
 
 def test_wishes_for_more_than_there_is_on_demand_are_kept_when_nothing_is_in_time() -> None:
     job = Job(work_gpu_hours=16, deadline_hours=4, widths=(1, 2, 4))
     takes_spot = DeadlineGuard(Wants((Wish(4, 0, "b"), Wish())))
-    run = roaming.run(ground(pool([1], "a"), pool([1], "b", spot=4), job=job), takes_spot)
+    run = plain.run_over_pools(ground(pool([1], "a"), pool([1], "b", spot=4), job=job), takes_spot)
     assert places(run, 1) == [("b", 4, 0)]
 
 
@@ -146,7 +150,7 @@ def test_a_stock_that_no_job_exhausts_changes_nothing(seed: int, policy: str, af
     results = []
     for pools in (bare, full):
         stays = plain.run(job, pools[0], acting)
-        roams = roaming.run(ground(*pools, job=job), acting)
+        roams = plain.run_over_pools(ground(*pools, job=job), acting)
         results.append([[slot.after for slot in run.slots] for run in (stays, roams)])
     assert results[0] == results[1]
 

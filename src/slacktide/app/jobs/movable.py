@@ -9,7 +9,7 @@ from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.policies.pools.roams import roams
 from slacktide.policies.view import Policy
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 
 OVER_POOLS = "roaming-horizon"
 """The policy for a job that names pools, where no other is asked for."""

@@ -11,6 +11,7 @@ from slacktide.app.markets.market import DEFAULT_MARKET, MarketSpec, as_market
 from slacktide.core.register import Spec
 from slacktide.core.types import Job
 from slacktide.files.job import JobFile, read_job_file
+from slacktide.journal.events import Sight
 from slacktide.market.base import Market, Pool
 from slacktide.market.pools.places import ANY_GPU
 from slacktide.physics.truth import AS_SAID, RandomTruth, Truth, Truths, parse_truth
@@ -21,7 +22,6 @@ from slacktide.results.comparison import Comparison
 from slacktide.simulation.compare import Progress, Starts, compare
 from slacktide.simulation.over_pools import compare_over_pools
 from slacktide.simulation.parallel.base import HERE, Spread
-from slacktide.simulation.roaming import Sight
 from slacktide.simulation.selection import resolve_policy
 
 DEFAULT_POLICIES: tuple[str, ...] = ("on-demand", "maximal-spot", "uniform-progress", "stochastic-horizon")

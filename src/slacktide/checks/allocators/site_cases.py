@@ -19,7 +19,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.market.pools.moves import Moves
 from slacktide.physics import physics
 from slacktide.simulation.fleet.scene import ANY_GPU, FleetScene, Member
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 
 SLOTS = 80
 """How long a market is."""

@@ -31,7 +31,8 @@ from slacktide.policies.view import Policy, View, look
 from slacktide.simulation.compare import guarded, setting_for
 from slacktide.simulation.plain import Setting, played
 from slacktide.simulation.playback import Playback
-from slacktide.simulation.roaming import PoolOptions, TriedMoment
+from slacktide.simulation.pool_options import PoolOptions
+from slacktide.simulation.tries import TriedMoment
 
 NOTHING_SEEN: Mapping[str, tuple[Sighting, ...]] = {}
 

@@ -19,7 +19,7 @@ from slacktide.core.types import UNLIMITED_GPUS, Job, Phase
 from slacktide.market.base import Market, Pool
 from slacktide.policies.view import Places
 from slacktide.simulation.fleet.kernel import Offer
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 
 ANY_GPU = "GPU"
 

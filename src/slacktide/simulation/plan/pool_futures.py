@@ -17,7 +17,7 @@ from slacktide.core.arrays import Floats, Ints
 from slacktide.core.units import format_count
 from slacktide.market.base import Pool
 from slacktide.simulation.plan.scenarios import PAST_HOURS, continued, scenarios
-from slacktide.simulation.roaming import PoolOptions
+from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.slotted import deadline_slots
 
 LEAST_WINDOWS = 2.0

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.core.arrays import Floats
+from slacktide.journal.events import Sight
 from slacktide.market.base import Market
 from slacktide.market.pools.statistics import stock_outs_said
 from slacktide.policies.base import policies as register
@@ -19,10 +20,10 @@ from slacktide.results.run import OVER_POOLS, Run, SlotRecord
 from slacktide.results.runs import column
 from slacktide.simulation import batch, compare, plain
 from slacktide.simulation.compare import Progress, label
-from slacktide.simulation.plain import Setting
+from slacktide.simulation.plain import Setting, follow, run_over_pools
 from slacktide.simulation.plan.outlook import AFTER, spread, standard_error
 from slacktide.simulation.plan.pool_futures import PoolFutures, pool_futures
-from slacktide.simulation.roaming import PoolOptions, Sight, follow, run
+from slacktide.simulation.pool_options import PoolOptions
 from slacktide.solvers.pools.optimum import optimum
 
 FUTURES, FUTURES_OF_WIDTHS = 12, 6
@@ -79,7 +80,7 @@ def _cost(part: _Part) -> tuple[float, float]:
 def _moving(futures: PoolFutures, policy: Policy, sight: Sight) -> _Part:
     """Run a policy over all pools of each future."""
     acting = compare.guarded(policy, futures.grounds[0].job)
-    runs = [run(future, acting, start=futures.start, sight=sight) for future in futures.grounds]
+    runs = [run_over_pools(future, acting, start=futures.start, sight=sight) for future in futures.grounds]
     return _Part(label(policy), None, runs)
 
 

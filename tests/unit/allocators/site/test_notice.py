@@ -10,9 +10,10 @@ from slacktide.core.types import Allocation, Job, JobState, Reason
 from slacktide.market.base import Market, Pool
 from slacktide.policies.view import View, look
 from slacktide.simulation import plain
-from slacktide.simulation.plain import USUAL
+from slacktide.simulation.plain import USUAL, run_over_pools
 from slacktide.simulation.playback import Playback
-from slacktide.simulation.roaming import PoolOptions, TriedMoment, run
+from slacktide.simulation.pool_options import PoolOptions
+from slacktide.simulation.tries import TriedMoment
 
 GPUS = (4, 4, 4, 2, 4, 0, 3)
 
@@ -65,7 +66,7 @@ class Heard:
 def test_a_back_test_warns(roams: bool) -> None:
     job, heard = Job(work_gpu_hours=50, deadline_hours=3.5, widths=(1, 2, 3, 4)), Heard()
     if roams:
-        run(PoolOptions.of(job, "", Market((pool(0.5), pool(0.0, "other")))), heard)
+        run_over_pools(PoolOptions.of(job, "", Market((pool(0.5), pool(0.0, "other")))), heard)
     else:
         plain.run(job, pool(0.5), heard)
     assert heard.notices == [None, None, 0.5, None, 0.5, None, None]
