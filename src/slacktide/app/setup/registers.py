@@ -1,4 +1,4 @@
-"""What is registered: policies, back ends and providers with a sentence each, and their contracts."""
+"""Which policies, back ends and providers there are, with a sentence each, and checks of their contracts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from typing import Any
 from slacktide.core.errors import InputError
 from slacktide.core.register import Spec
 
+RECOMMENDED = ("stochastic-horizon", "roaming-horizon", "uniform-progress", "on-demand")
+"""The policies that a user should look at first: for one pool, for several, a simple rule, no risk."""
+EXPERIMENTAL = frozenset({"ahanp", "ahap", "eager-failover", "maximal-spot", "sky-nomad"})
+"""Policies that papers compare with; on their own they are seldom the best choice."""
 NOT_FOR_FILES = ("renter", "cloud")
 """Parameters of a provider that no file gives."""
 
@@ -20,14 +24,22 @@ def known_backends() -> list[dict[str, Any]]:
     return [{"name": name, "summary": backends.summary(name)} for name in backends]
 
 
-def known_policies() -> list[dict[str, Any]]:
-    """List the policies with their parameters."""
+def known_policies() -> dict[str, list[dict[str, Any]]]:
+    """List the policies with their parameters, by group: those to choose among come first."""
     from slacktide.policies.base import policies
 
-    return [
-        {"name": name, "summary": policies.summary(name), "parameters": policies.parameters(name)}
-        for name in policies
-    ]
+    names = list(policies)
+    first = [name for name in RECOMMENDED if name in names]
+    last = [name for name in names if name in EXPERIMENTAL]
+    others = [name for name in names if name not in (*first, *last)]
+    groups = {"To choose among": first, "Others": others, "Used in the experiments of papers": last}
+    return {
+        title: [
+            {"name": name, "summary": policies.summary(name), "parameters": policies.parameters(name)}
+            for name in group
+        ]
+        for title, group in groups.items()
+    }
 
 
 def known_providers() -> list[dict[str, Any]]:
