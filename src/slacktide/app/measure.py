@@ -20,8 +20,8 @@ from slacktide.core.types import Order
 from slacktide.core.units import format_count, format_duration
 from slacktide.core.yaml_tree import read_text
 from slacktide.engine.job.launch_spec import launch_of, secrets_of
-from slacktide.files.edit import with_keys
 from slacktide.files.job import JobFile, read_job_file
+from slacktide.files.rewrite import with_keys
 from slacktide.results.measured import LEAST_REPORTS, Measurement, Report, WidthMeasured, measured_at
 
 POLL_S = 0.02

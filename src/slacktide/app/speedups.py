@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from slacktide.budget.fit import fit_speedups
 from slacktide.core.errors import InputError
-from slacktide.files.measured import Choice, read_measured
+from slacktide.files.measured import RowSelection, read_measured
 from slacktide.report.text.tables.speedups import Study
 
 
@@ -36,7 +36,7 @@ def fit_measured(request: FitRequest) -> Fits:
     """Fit speedups to every series of a table; raises InputError where none has two widths, and FileError."""
     if request.rate is not None and request.time is not None:
         raise InputError("only one of --rate and --time may be given, got both")
-    choice = Choice(where=request.where, group=request.group, rate=request.rate, time=request.time)
+    choice = RowSelection(where=request.where, group=request.group, rate=request.rate, time=request.time)
     found = read_measured(request.path, choice)
     enough = [series for series in found if len(series.points) > 1]
     if not enough:

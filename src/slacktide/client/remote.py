@@ -27,7 +27,7 @@ from slacktide.core.errors import InputError, shown
 from slacktide.core.yaml_tree import read_text
 from slacktide.engine.job.launch_spec import secrets_of
 from slacktide.files.job import parse_job
-from slacktide.files.redact import with_tables, without_secrets
+from slacktide.files.rewrite import with_tables, without_secrets
 from slacktide.journal.codec import codec
 from slacktide.journal.events import Ended, Record, Submitted
 from slacktide.market.base import Market

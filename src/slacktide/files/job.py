@@ -1,6 +1,6 @@
 """The job file: what a user writes about one training job, read and checked.
 
-Every mistake is answered with file, line and column, what must hold and what came; all
+Every mistake is reported with its file, line and column, what must hold and what was found; all
 independent mistakes are reported together, one per line.
 """
 
@@ -20,11 +20,10 @@ from slacktide.core.units import format_duration, parse_duration_hours, parse_mo
 from slacktide.core.yaml_fields import Fields, root, scalar, section
 from slacktide.core.yaml_tree import Mistakes, Scalar, Tree, parse_tree, read_text
 from slacktide.files import keys
-from slacktide.files.phases import guessed_gpu_hours, phases, work_spread
 from slacktide.files.progress_pattern import progress
 from slacktide.files.resources import ONE_GPU, Resources, resources
-from slacktide.files.scaling import speedup
 from slacktide.files.secrecy import kept_secret
+from slacktide.files.work import guessed_gpu_hours, phases, speedup, work_spread
 
 DEFAULT_POLICY = "auto"
 DEFAULT_BILLING: Billing = "second"
@@ -32,7 +31,7 @@ DEFAULT_GRACE_HOURS = 30 / 3600
 """The shortest notice that a large cloud gives before it takes a spot machine away."""
 
 DEFAULT_KEEP = 2
-"""Checkpoints that a store keeps: the newest, and one before it in case that one turns out bad."""
+"""Checkpoints that a store keeps: the newest, and the one before it in case the newest is damaged."""
 
 DEFAULT_HANG_HOURS = 10 / 60
 
@@ -68,7 +67,7 @@ JOB_KEYS = (
 )
 """All keys of a job file."""
 
-# What Job calls a field, and what the file calls it.
+# The field of Job that an error names, and the key of the file it came from.
 _KEY_OF = {
     "work_gpu_hours": "work",
     "deadline_hours": "deadline",
@@ -94,23 +93,23 @@ _REQUIRED = {
 
 
 class Retries(NamedTuple):
-    """How often a job is begun again before it is given up."""
+    """How often a job is restarted before it counts as failed."""
 
     failures: int = 3
     """Failures of its own in a row, without new checkpointed work between them."""
     preemptions: int | None = None
-    """Times that spot workers may be taken; None means any number."""
+    """How often spot workers may be taken; None means any number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFile:
-    """All that a job file says."""
+    """The contents of a job file."""
 
     job: Job
     gpu: str
     """The GPU's name as written, such as H100; where there are several, the one that work is counted on."""
     policy: Spec = DEFAULT_POLICY
-    """The policy as written; `auto` is left to whoever runs the job."""
+    """The policy as written; `auto` is resolved where the job runs."""
     market: str | None = None
     """A market's name such as `synthetic:h100`, or the path of a trace."""
     run: str | None = None
@@ -122,9 +121,9 @@ class JobFile:
     """The same, for values that must not be shown."""
     checkpoint_dir: str | None = None
     checkpoint_takes_hours: float | None = None
-    """How long the job stands still to save itself; None where it does not say."""
+    """How long the job pauses to save a checkpoint; None if the file does not say."""
     checkpoint_shared: bool = False
-    """Whether other jobs are meant to write into the same checkpoint folder."""
+    """Whether other jobs may write into the same checkpoint folder."""
     checkpoint_url: str | None = None
     """The store to which checkpoints are copied; None: they stay where the job writes them."""
     checkpoint_keep: int = DEFAULT_KEEP
@@ -135,15 +134,15 @@ class JobFile:
     hang_after_hours: float = DEFAULT_HANG_HOURS
     """Without new progress for this long, by the wall clock, a job that reports any counts as hung."""
     progress_log: str | None = None
-    """The pattern that finds progress in what the job prints; None: the job reports it itself, or nobody."""
+    """The pattern that finds progress in what the job prints; None: none is searched for."""
     fleet_class: str | None = None
     """The class of a job that is part of a stream; such a job needs no deadline."""
     patience_hours: float | None = None
     """In a fleet: how long it may go without GPUs before it rents on demand; None: the allocator decides."""
     priority: float | None = None
-    """In a fleet: how many times as much as a usual job's an hour of its waiting counts."""
+    """In a fleet: the weight of an hour of its waiting, where a usual job has 1."""
     owner: str = ""
-    """Whose job it is."""
+    """The person or team that the job belongs to."""
     dated: bool = False
     """Whether a time in it is a date, so that the hours until then depend on when the file is read."""
     path: str = "<text>"
@@ -161,7 +160,7 @@ class _Checkpoint(NamedTuple):
 
 
 _NO_CHECKPOINT = _Checkpoint(every_hours=math.inf)
-"""What a file means that says nothing of checkpoints: nobody knows of any, so every loss begins it anew."""
+"""A file without `checkpoint`: no checkpoints are known, so a loss restarts the job from zero."""
 
 
 def read_job_file(path: str | Path, *, now: datetime | None = None) -> JobFile:
@@ -192,7 +191,7 @@ def _read(fields: Fields, now: datetime) -> JobFile:
             fields.require(key, example)
     mistakes, text = fields.mistakes, scalar(keys.words)
     gpus = fields.read("resources", resources(mistakes), ONE_GPU)
-    # Streams are planned as if jobs kept their work when their width changes, so theirs are taken to.
+    # Streams are planned as if jobs kept their work when their width changes: a job of a class checkpoints.
     unsaid = _Checkpoint() if "class" in fields else _NO_CHECKPOINT
     checkpoint = fields.read("checkpoint", lambda tree: _checkpoint(tree, mistakes), unsaid)
     folder = Path(mistakes.path).parent
@@ -220,7 +219,7 @@ def _read(fields: Fields, now: datetime) -> JobFile:
         owner=fields.read("owner", scalar(keys.owner), ""),
         dated=any(_is_date(fields, key) for key in ("deadline", "worthless_after")),
         path=mistakes.path,
-        # Last: a job is made only of a file without mistakes.
+        # Last, because it raises if there is any mistake so far: no Job is made from a wrong file.
         job=_job(fields, gpus, checkpoint, now),
     )
 
@@ -251,7 +250,7 @@ def _checkpoint(tree: Tree, mistakes: Mistakes) -> _Checkpoint:
 
 
 def _check_store(fields: Fields) -> None:
-    """See that what is said of a store fits: a folder that is restored from one belongs to one job."""
+    """Note keys of a store that do not fit together: a folder restored from a store belongs to one job."""
     if "keep" in fields and "url" not in fields:
         fields.note("keep", "must come with url, got no url; checkpoints in the folder are the job's own")
     if "url" in fields and fields.read("shared", scalar(keys.yes_or_no), False):
@@ -312,13 +311,13 @@ def _job(fields: Fields, gpus: Resources, checkpoint: _Checkpoint, now: datetime
 
 
 def usual_end(deadline_hours: float, worthless_after_hours: float | None) -> AfterDeadline:
-    """Return what becomes of late work unless the file says so: after a hard deadline it is worth nothing."""
+    """Return what happens to late work unless the file says so: after a hard deadline it is worth nothing."""
     soft = worthless_after_hours is not None and worthless_after_hours > deadline_hours
     return "finish-fast" if soft or math.isinf(deadline_hours) else "stop"
 
 
 def check_worth(fields: Fields, deadline_hours: float, worthless_after_hours: float | None) -> None:
-    """See that a soft deadline says both what the result is worth and until when."""
+    """Note a soft deadline that lacks the value of the result or the time until which it has one."""
     pair = {"value": "worthless_after", "worthless_after": "value"}
     for key, other in pair.items():
         if key in fields and other not in fields:
@@ -340,6 +339,6 @@ def _check_shrink(fields: Fields, restart_hours: float, shrink_hours: float | No
 
 
 def _located(fields: Fields, error: InputError) -> FileError:
-    """Give what Job refuses the place of the key that it came from."""
+    """Return an error of Job with the place of the key that it came from."""
     place = fields.place(_KEY_OF.get(error.field, ""))
     return FileError(str(error), path=fields.mistakes.path, line=place.line, column=place.column)

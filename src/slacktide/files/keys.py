@@ -1,7 +1,7 @@
-"""What the keys of a job file mean: one reader for each kind of value.
+"""Reads values of job and fleet files: one reader for each kind of value.
 
-A reader takes the value's tree and returns what it stands for, or raises InputError; whoever
-called it knows the place.
+A reader takes the text or YAML tree of a value and returns what it stands for, or raises InputError; the
+caller adds the place in the file.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
 
 
 UNKNOWN = "unknown"
-"""What a file says of work that nobody knows."""
+"""How a file says that the work of a job is not known."""
 
 
 def work(unknown_gpu_hours: float) -> Callable[[str], float]:
@@ -134,7 +134,7 @@ def wait(text: str) -> float:
 
 
 def weight(text: str) -> float:
-    """Read a priority: how many times as much as a usual job's an hour of a job's waiting counts."""
+    """Read a priority: the weight of an hour of a job's waiting, where a usual job has 1."""
     if not LEAST_WEIGHT <= (found := number(text)) <= MOST_WEIGHT:
         must = f"must be in {LEAST_WEIGHT:g}..{MOST_WEIGHT:g}"
         raise InputError(f"{must}, got {shown(text)}; 1 is a usual job, 2 one that matters twice as much")
@@ -142,7 +142,7 @@ def weight(text: str) -> float:
 
 
 def owner(text: str) -> str:
-    """Read whose job it is."""
+    """Read the person or team that a job belongs to."""
     if not _OWNER.fullmatch(text):
         raise InputError(f"must be 1 to 100 characters of a name or an address, got {shown(text)}")
     return text
@@ -156,7 +156,7 @@ def yes_or_no(text: str) -> bool:
 
 
 def accelerators(tree: Tree) -> Accelerators:
-    """Read `H100:1..8` and its kin, or the mapping `{H100: 8}`."""
+    """Read `H100:1..8` and similar forms, or the mapping `{H100: 8}`."""
     if isinstance(tree, Section) and len(tree.entries) == 1:
         ((gpu, entry),) = tree.entries.items()
         return Accelerators(parse_accelerators(gpu).gpu, scalar(parse_range)(entry.value))
@@ -173,7 +173,7 @@ def billing(text: str) -> Billing:
 
 
 def after_deadline(text: str) -> AfterDeadline:
-    """Read what becomes of work that is left at the deadline."""
+    """Read what to do with work that is left at the deadline."""
     for word in AFTER_DEADLINE:
         if text == word:
             return word
@@ -197,13 +197,13 @@ def moment(now: datetime) -> Callable[[str], float]:
 
 
 def due(now: datetime) -> Callable[[str], float]:
-    """Return a parser of deadlines, in hours from now; `none` is a job that just wants to be done soon."""
+    """Return a parser of deadlines, in hours from now; `none` is a job without one."""
     timed = moment(now)
     return lambda text: math.inf if text == "none" else timed(text)
 
 
 def is_date(text: str) -> bool:
-    """Whether a text stands for an absolute time, whose distance depends on when it is read."""
+    """Whether a text stands for an absolute time, so that the hours until then depend on when it is read."""
     return bool(_DATE.match(text.strip()))
 
 
@@ -220,7 +220,7 @@ def _time(text: str) -> datetime:
 
 
 def market(folder: Path) -> Callable[[str], str]:
-    """Return a parser of market names and of paths relative to this folder, also several by commas."""
+    """Return a parser of market names and of paths relative to this folder, or several with commas."""
 
     def placed(text: str) -> str:
         return text if _MARKET_NAME.match(text) else str(folder / text)
@@ -234,13 +234,13 @@ def market(folder: Path) -> Callable[[str], str]:
 def variables(mistakes: Mistakes) -> Callable[[Tree], dict[str, str | None]]:
     """Return a reader of environment variables; it notes mistakes at each variable.
 
-    None stands for "as it is where the job is submitted".
+    None stands for the value where the job is submitted.
     """
     return lambda tree: _variables(section(tree), mistakes, shown)
 
 
 def secrets(mistakes: Mistakes) -> Callable[[Tree], dict[str, str | None]]:
-    """Return a reader of variables that does not show what came instead: it may be a secret."""
+    """Return a reader of variables whose errors quote no values: they may be secrets."""
 
     def read(tree: Tree) -> dict[str, str | None]:
         if not isinstance(tree, Section):
@@ -275,7 +275,7 @@ def _variable_value(key: str, tree: Tree) -> str | None:
 
 
 def policy(folder: Path) -> Callable[[Tree], Spec]:
-    """Return a reader of a policy as users write it; classes of their own are sought in this folder first."""
+    """Return a reader of a policy as users write it; their own classes are looked up in this folder first."""
 
     def read(tree: Tree) -> Spec:
         spec = plugin_spec(tree)
@@ -322,7 +322,7 @@ def plugin_spec(tree: Tree) -> Spec:
 
 
 def _made(spec: Spec, named: str, register: Register[Any], known: Iterable[str], folder: Path) -> Spec:
-    """Return a spec that was seen to make a plug-in."""
+    """Return a spec after making a plug-in from it once, so that its mistakes are found here."""
     if not is_place(named) and named not in register:
         raise InputError(unknown_name(one_of(register.kind), named, known))
     whole = found_beside(spec, folder)

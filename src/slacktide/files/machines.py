@@ -1,4 +1,4 @@
-"""The machines file: who rents machines out, which there are, and how many may be rented at which cost."""
+"""Reads the machines file: the provider, the kinds of machines, and how many may be rented at which cost."""
 
 from __future__ import annotations
 
@@ -28,28 +28,29 @@ JOIN_WITHIN_HOURS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class MachineOffer:
     """What a machine of a pool has and costs."""
 
     gpus: int
     usd_per_hour: Mapping[Capacity, float]
-    """By the ways in which it may be rented."""
+    """By the ways in which it may be rented, spot and on demand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachinesFile:
-    """All that a machines file says."""
+    """The contents of a machines file."""
 
     provider: PluginSpec
     """As written: a name, or a name with its settings."""
-    pools: Mapping[str, Offer]
+    pools: Mapping[str, MachineOffer]
     max_machines: float = math.inf
     max_usd_per_hour: float = math.inf
     join_within_hours: float = JOIN_WITHIN_HOURS
     path: str = "<text>"
 
     def rules(self, speed: float = 1.0) -> Rules:
-        """Return what a keeper goes by; `speed` is how fast its clock runs against the wall's."""
+        """Return the rules of the reconciler; `speed` is that of its clock against real time."""
+        # All periods are real ones: on a faster clock they are that many times as many hours.
         plain = Rules()
         return Rules(
             usd_per_hour={spec[:2]: self.usd_per_hour(spec) for spec in self.specs()},
@@ -71,25 +72,25 @@ class MachinesFile:
         ]
 
     def usd_per_hour(self, spec: MachineKind) -> float:
-        """Return what such a machine costs in an hour; 0 where the file does not say."""
+        """Return what such a machine costs in an hour; 0 if the file does not say."""
         offer = self.pools.get(spec.pool)
         return 0.0 if offer is None else offer.usd_per_hour.get(spec.kind, 0.0)
 
     def provider_for(self, renter: Renter) -> Provider:
         """Make the provider for an owner; raises InputError when its settings are wrong."""
-        told = replace(renter, beside=self.folder)
+        owner = replace(renter, beside=self.folder)
         if isinstance(self.provider, str):
-            return providers.make({self.provider: {"renter": told}})
+            return providers.make({self.provider: {"renter": owner}})
         ((name, settings),) = self.provider.items()
-        return providers.make({name: {**(settings or {}), "renter": told}})
+        return providers.make({name: {**(settings or {}), "renter": owner}})
 
     def renting(self, renter: Renter, speed: float) -> Renting:
-        """Return what a back end rents by, for an owner; `speed` is how fast its clock runs."""
+        """Return what a back end needs to rent machines for an owner; `speed` is how fast its clock runs."""
         return Renting(self.provider_for(renter), self.rules(speed), tuple(self.specs()))
 
     @property
     def folder(self) -> Path:
-        """Where the file lies."""
+        """The folder that the file is in."""
         return Path(self.path).absolute().parent
 
 
@@ -121,8 +122,8 @@ def parse_machines(text: str, *, path: str | Path = "<text>") -> MachinesFile:
     )  # fmt: skip
 
 
-def _pools(mistakes: Mistakes) -> Callable[[Tree], dict[str, Offer]]:
-    def read(tree: Tree) -> dict[str, Offer]:
+def _pools(mistakes: Mistakes) -> Callable[[Tree], dict[str, MachineOffer]]:
+    def read(tree: Tree) -> dict[str, MachineOffer]:
         entries = section(tree).entries
         if not entries:
             raise InputError("must name at least one pool, got none")
@@ -131,16 +132,16 @@ def _pools(mistakes: Mistakes) -> Callable[[Tree], dict[str, Offer]]:
     return read
 
 
-def _pool(tree: Tree, mistakes: Mistakes, name: str) -> Offer:
+def _pool(tree: Tree, mistakes: Mistakes, name: str) -> MachineOffer:
     try:
         fields = Fields(section(tree), mistakes, POOL_KEYS, prefix=f"pools.{name}.")
     except InputError as error:
         mistakes.add(tree.place, f"pools.{name}: {error}")
-        return Offer(1, {})
+        return MachineOffer(1, {})
     fields.require("gpus", "8")
     gpus = fields.read("gpus", scalar(_whole), 1)
     free: dict[Capacity, float] = dict.fromkeys(CAPACITIES, 0.0)
-    return Offer(gpus, fields.read("usd_per_hour", _prices(mistakes, name), free))
+    return MachineOffer(gpus, fields.read("usd_per_hour", _prices(mistakes, name), free))
 
 
 def _prices(mistakes: Mistakes, pool: str) -> Callable[[Tree], dict[Capacity, float]]:
@@ -173,4 +174,4 @@ def _usd(text: str) -> float:
     return found
 
 
-__all__ = ["MachinesFile", "Offer", "parse_machines", "read_machines_file"]
+__all__ = ["MachineOffer", "MachinesFile", "parse_machines", "read_machines_file"]

@@ -1,4 +1,4 @@
-"""Measured speedups out of CSV files: how fast a job ran on how many GPUs, row by row."""
+"""Reads measured speeds from CSV files: how fast a job ran on how many GPUs, row by row."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from slacktide.core.yaml_tree import read_text
 from slacktide.market.formats.reading.csv_rows import rows_of
 
 WIDTH_COLUMNS = ("gpus", "n_gpus", "num_gpus", "n_acc", "workers")
-"""What people call the column of widths."""
+"""Usual names of the column of widths."""
 RATE_COLUMNS = ("throughput", "speedup", "rate")
-"""Columns of which more is faster; so is every one that ends in `_per_s`."""
+"""Usual names of columns in which more is faster; another one is any that ends in `_per_s`."""
 TIME_COLUMNS = ("seconds", "minutes", "hours", "duration")
-"""Columns of which less is faster; so is every one that begins with `time`."""
+"""Usual names of columns in which less is faster; another one is any that begins with `time`."""
 REPEAT_COLUMNS = ("run", "repeat", "trial", "seed")
 """Columns that number the repeats of one measurement."""
 MAX_MEASURED_GPUS = 1_000_000
-"""Wider than any job that was ever measured."""
+"""More GPUs than any measured job had: a larger width is a mistake."""
 _LISTED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Which rows and columns of a file are meant."""
+class RowSelection:
+    """Which rows and columns of a file to read."""
 
     where: Mapping[str, str] = field(default_factory=dict)
     """Only rows that have these values in these columns."""
     group: tuple[str, ...] = ()
-    """Columns whose values tell one series of measurements from another."""
+    """Columns whose values separate one series of measurements from another."""
     rate: str | None = None
     """The column of rates; found by its name if neither this nor `time` is given."""
     time: str | None = None
     """The column of times to finish, which are inverted."""
 
 
-class Rate(NamedTuple):
-    """How fast a job ran on this many GPUs, in whatever unit, and the line that says so."""
+class MeasuredRate(NamedTuple):
+    """How fast a job ran on this many GPUs, in any unit, and the line it was read from."""
 
     gpus: int
     rate: float
     line: int
 
 
-class Series(NamedTuple):
+class MeasuredSeries(NamedTuple):
     """The measurements of one group."""
 
     group: Mapping[str, str]
-    rates: tuple[Rate, ...]
+    rates: tuple[MeasuredRate, ...]
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:
@@ -75,9 +75,9 @@ class _Columns(NamedTuple):
     inverted: bool
 
 
-def read_measured(path: str | Path, choice: Choice | None = None) -> tuple[Series, ...]:
+def read_measured(path: str | Path, choice: RowSelection | None = None) -> tuple[MeasuredSeries, ...]:
     """Read measured rates, one series for each group; raises FileError with the line of a mistake."""
-    wanted, place = choice or Choice(), str(path)
+    wanted, place = choice or RowSelection(), str(path)
     rows = _rows(read_text(path), place)
     columns = _columns(rows[0].cells, wanted, place)
     chosen = _chosen(rows, wanted.where, place)
@@ -90,7 +90,7 @@ def read_measured(path: str | Path, choice: Choice | None = None) -> tuple[Serie
         group = list(members)
         _check_alike(group, columns, wanted, place)
         rates = tuple(_rate(row, columns, place) for row in group)
-        series.append(Series(dict(zip(wanted.group, values, strict=True)), rates))
+        series.append(MeasuredSeries(dict(zip(wanted.group, values, strict=True)), rates))
     return tuple(series)
 
 
@@ -117,8 +117,8 @@ def _rows(text: str, path: str) -> list[_Row]:
     return found
 
 
-def _columns(names: Iterable[str], choice: Choice, path: str) -> _Columns:
-    """Find the columns by the names that were given, else by those that people use."""
+def _columns(names: Iterable[str], choice: RowSelection, path: str) -> _Columns:
+    """Find the columns by the names that were given, else by the usual ones."""
     known = list(names)
     for name in (*choice.where, *choice.group, choice.rate, choice.time):
         if name is not None and name not in known:
@@ -154,14 +154,15 @@ def _chosen(rows: list[_Row], where: Mapping[str, str], path: str) -> list[_Row]
     return chosen
 
 
-def _check_alike(rows: list[_Row], columns: _Columns, choice: Choice, path: str) -> None:
-    """Refuse to average what was not measured alike: two models, two kinds of GPU."""
-    told = {columns.width, columns.speed, *choice.group, *choice.where, *REPEAT_COLUMNS}
+def _check_alike(rows: list[_Row], columns: _Columns, choice: RowSelection, path: str) -> None:
+    """Raise FileError rather than average different things: two models, two kinds of GPU."""
+    explained = {columns.width, columns.speed, *choice.group, *choice.where, *REPEAT_COLUMNS}
     first: dict[str, _Row] = {}
     for row in rows:
         other = first.setdefault(row.cells[columns.width], row)
         differing = next(
-            (name for name in row.cells if name not in told and row.cells[name] != other.cells[name]), None
+            (name for name in row.cells if name not in explained and row.cells[name] != other.cells[name]),
+            None,
         )
         if differing is not None:
             both = f"{shown(other.cells[differing])} and {shown(row.cells[differing])}"
@@ -173,7 +174,7 @@ def _check_alike(rows: list[_Row], columns: _Columns, choice: Choice, path: str)
             )
 
 
-def _rate(row: _Row, columns: _Columns, path: str) -> Rate:
+def _rate(row: _Row, columns: _Columns, path: str) -> MeasuredRate:
     width = _number(row, columns.width, path)
     if not 1 <= width <= MAX_MEASURED_GPUS or width != int(width):
         raise _refused(row, columns.width, f"must be a whole number in 1..{MAX_MEASURED_GPUS}", path)
@@ -183,13 +184,13 @@ def _rate(row: _Row, columns: _Columns, path: str) -> Rate:
         raise _refused(row, columns.speed, "must be > 0", path)
     if not is_rate(rate):
         raise _refused(row, columns.speed, f"must be a rate in {LEAST_RATE:g}..{MOST_RATE:g}", path)
-    return Rate(int(width), rate, row.line)
+    return MeasuredRate(int(width), rate, row.line)
 
 
 def _number(row: _Row, name: str, path: str) -> float:
     text = row.cells[name]
     try:
-        # float() would also read 1_000, which nobody else does.
+        # float() would also read 1_000, which other programs do not.
         found = float(text) if "_" not in text else math.nan
     except ValueError:
         found = math.nan

@@ -1,7 +1,8 @@
-"""How a job that reports nothing itself is heard: a pattern that finds progress in what it prints.
+"""Reads `progress: {log: PATTERN}`: a regular expression that finds the progress of a job in its output.
 
-A pattern is tried on every line of somebody's log, so what could take forever is refused here: repeats of
-groups, references back and looks around. What is left takes a bounded time on a line of bounded length.
+The pattern is tried on every line that a job prints, so everything that could take exponential time is
+refused here: repeated groups, backreferences and lookaround. What remains takes bounded time on a line of
+bounded length.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from slacktide.core.yaml_tree import Mistakes, Tree
 
 LONGEST_PATTERN = 200
 MOST_REPEATS = 4
-"""Repeats without an end in one pattern, such as `\\d+`: each makes the worst line slower."""
+"""Unbounded repeats in one pattern, such as `\\d+`: each multiplies the time of the worst line."""
 
 _TOKEN = re.compile(
     r"""(?P<escape>\\.) | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\]) | (?P<odd>\(\?(?!:|P<\w+>))
@@ -53,7 +54,7 @@ def log_pattern(text: str) -> str:
 
 
 def _check_bounded(text: str) -> None:
-    """Refuse what can take forever on one line."""
+    """Raise InputError for a pattern that can take exponential time on one line."""
     repeats, before = 0, ""
     for token in _TOKEN.finditer(text):
         kind, word = str(token.lastgroup), token.group()

@@ -1,4 +1,4 @@
-"""What a job file says of the GPUs a job may use: one type, or any of several, each where it is wanted."""
+"""Reads `resources` of a job file: one GPU type, or a choice of several, each with its places and speed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slacktide.core.yaml_tree import Mistakes, Series, Tree, describe
 from slacktide.files import keys
 
 MAX_SPEED = 1000.0
-"""No GPU is this many times as fast as another one in use."""
+"""No GPU in use is this many times as fast as another one."""
 MAX_CHOICES = 256
 _MAX_INFRA = 200
 
@@ -30,11 +30,11 @@ class Resources(NamedTuple):
 
 
 ONE_GPU = Resources("GPU", (1,))
-"""What a file means that says nothing readable."""
+"""Stands in for resources that could not be read, so that the rest of the file is still checked."""
 
 
 def resources(mistakes: Mistakes) -> Callable[[Tree], Resources]:
-    """Return a reader of `resources`, which notes every mistake at its place."""
+    """Return a reader of `resources` that notes every mistake at its place."""
     return lambda tree: _resources(tree, mistakes)
 
 
@@ -53,7 +53,7 @@ def _resources(tree: Tree, mistakes: Mistakes) -> Resources:
 
 
 def _choices(tree: Tree, mistakes: Mistakes, gpus: Accelerators | None, infra: str) -> tuple[PoolChoice, ...]:
-    """Read a list of choices; what one of them leaves out is as it stands beside `any_of`."""
+    """Read a list of choices; what a choice leaves out is taken from the keys next to `any_of`."""
     if not isinstance(tree, Series) or not tree.items:
         came = "an empty list" if isinstance(tree, Series) else describe(tree)
         raise InputError(f"must be a list such as [{{accelerators: H100:1..8}}], got {came}")
@@ -88,7 +88,7 @@ def _union(choices: Sequence[PoolChoice]) -> Resources:
 
 
 def _infra(text: str) -> str:
-    """Read where: words with `/` between them, each a name or `*`."""
+    """Read a place: names or `*`, separated by `/`."""
     parts = text.strip().split("/")
     if len(text) > _MAX_INFRA or not all(part.strip() == part and part for part in parts):
         raise InputError(f"must be a cloud, region or zone, such as gcp/us-central1-a, got {shown(text)}")

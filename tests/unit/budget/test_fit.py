@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slacktide.budget.fit import Fit, fit_speedups, normalised, under_hull
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.files.measured import Choice, Series, read_measured
+from slacktide.files.measured import MeasuredSeries, RowSelection, read_measured
 
 WIDTHS = (1, 2, 4, 8, 16)
 TRUTHS: list[Speedup] = [Amdahl(0.0), Amdahl(0.93), Amdahl(1.0), Power(0.7), Power(1.0), Linear(0.8, 0.2)]
@@ -128,7 +128,7 @@ def test_laws_of_any_measurement(points: dict[int, float], unit: float) -> None:
 def test_repeats_are_averaged_and_groups_kept_apart(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("model,run,gpus,throughput\na,1,1,10\na,2,1,12\na,1,2,20\nb,1,1,5\nb,1,2,9\n")
-    found = read_measured(path, Choice(group=("model",)))
+    found = read_measured(path, RowSelection(group=("model",)))
     assert [(series.group, series.points) for series in found] == [
         ({"model": "a"}, ((1.0, 11.0), (2.0, 20.0))),
         ({"model": "b"}, ((1.0, 5.0), (2.0, 9.0))),
@@ -140,8 +140,8 @@ def test_a_choice_of_columns_and_rows(tmp_path: Path) -> None:
     path.write_text("gpu,n_gpus,iter_per_s,time_s\nA100,1,4,8\nT4,1,1,2\nA100,2,7,5\nT4,2,2,1\n")
 
     def rates_of(**choice: str) -> list[float]:
-        (series,) = read_measured(path, Choice(where={"gpu": "T4"}, **choice))  # type: ignore[arg-type]
-        assert isinstance(series, Series)
+        (series,) = read_measured(path, RowSelection(where={"gpu": "T4"}, **choice))  # type: ignore[arg-type]
+        assert isinstance(series, MeasuredSeries)
         return [rate for _, rate in series.points]
 
     assert rates_of(rate="iter_per_s") == [1, 2]
@@ -155,13 +155,13 @@ def test_a_choice_of_columns_and_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "choice"),
     [
-        ("pollux-sia-time-to-target.csv", Choice(where={"hw": "aws"}, group=("app",))),
-        ("elasticflow-fixed-batch.csv", Choice(group=("model", "gpu", "global_batch"))),
-        ("mlperf-time-to-train.csv", Choice(group=("benchmark", "round", "submitter", "accelerator"))),
+        ("pollux-sia-time-to-target.csv", RowSelection(where={"hw": "aws"}, group=("app",))),
+        ("elasticflow-fixed-batch.csv", RowSelection(group=("model", "gpu", "global_batch"))),
+        ("mlperf-time-to-train.csv", RowSelection(group=("benchmark", "round", "submitter", "accelerator"))),
     ],
     ids=["pollux", "elasticflow", "mlperf"],
 )
-def test_real_measurements_are_read_and_fitted(real_data: Path, file: str, choice: Choice) -> None:
+def test_real_measurements_are_read_and_fitted(real_data: Path, file: str, choice: RowSelection) -> None:
     found = read_measured(real_data / "speedups" / file, choice)
     assert len(found) >= 6
     for series in found:

@@ -16,7 +16,7 @@ from slacktide.cli import run
 from slacktide.cli.shared.confirm import agreed
 from slacktide.cli.shared.run_options import RunOptions
 from slacktide.cli.shared.run_report import exit_code
-from slacktide.cli.shared.signals import Stopping
+from slacktide.cli.shared.signals import StopRequests
 from slacktide.journal.events import Submitted
 from slacktide.journal.store.sqlite import SqliteStore
 
@@ -114,7 +114,7 @@ def test_a_job_that_was_begun_is_not_planned_again_but_others_are_named(
 
 def test_signals_are_noted_and_handlers_given_back() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with Stopping() as stop:
+    with StopRequests() as stop:
         assert not stop()
         assert stop.note() == ""
         os.kill(os.getpid(), signal.SIGINT)

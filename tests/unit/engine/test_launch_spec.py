@@ -9,7 +9,7 @@ import pytest
 from slacktide.core.errors import InputError
 from slacktide.engine.job.launch_spec import launch_of, secrets_of
 from slacktide.files.job import parse_job
-from slacktide.files.redact import without_secrets
+from slacktide.files.rewrite import without_secrets
 
 TEXT = """\
 name: one

@@ -12,8 +12,8 @@ from slacktide.app.jobs.submission import Submission
 from slacktide.core.errors import InputError
 from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, Tree, parse_tree
 from slacktide.files.job import parse_job
-from slacktide.files.redact import with_class, without_secrets
-from slacktide.files.secrecy import blotted, secret_words
+from slacktide.files.rewrite import with_class, without_secrets
+from slacktide.files.secrecy import redacted, secret_words
 
 CANARY = "hunter2-canary/of+many=chars"
 REST = """\
@@ -79,7 +79,7 @@ def test_messages_still_say_what_is_wrong_and_where() -> None:
 def test_a_message_is_blotted_also_where_it_was_cut() -> None:
     words = secret_words("secrets: {A: abcdefgh, B: 'ijkl mnopq'}\nwork: 8 gpu-hours", ("secrets", "work"))
     assert words == {"abcdefgh", "ijkl", "mnopq"}
-    assert blotted("got 'abcdef...' and mnopq at work", words) == "got '***...' and *** at work"
+    assert redacted("got 'abcdef...' and mnopq at work", words) == "got '***...' and *** at work"
 
 
 def test_a_secret_that_no_process_can_be_given_is_not_told(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from slacktide.core.errors import FileError
-from slacktide.files.edit import with_keys
+from slacktide.files.rewrite import with_keys
 from slacktide.report.text.tables.measured import keys, lines
 from slacktide.results.measured import LEAST_SPREAD, Measurement, Report, measured_at, pace_of
 

@@ -8,7 +8,7 @@ from slacktide.app.fleets.jobs_question import JobsQuestion
 from slacktide.app.markets.market import MarketSpec
 from slacktide.budget.allowance import Allowance
 from slacktide.core.errors import InputError, shown
-from slacktide.files.fleet.budget import short_budget
+from slacktide.files.fleet.keys import short_budget
 from slacktide.market.base import Market
 
 

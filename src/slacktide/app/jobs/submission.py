@@ -22,7 +22,7 @@ from slacktide.core.yaml_tree import read_text
 from slacktide.engine.fleet.fleets import DEFAULT_ALLOCATOR, MARKET_ALLOCATOR, shares_market
 from slacktide.files.fleet.fleet import FleetFile, parse_fleet
 from slacktide.files.job import JobFile, parse_job
-from slacktide.files.redact import (
+from slacktide.files.rewrite import (
     class_named,
     class_text,
     is_bare,

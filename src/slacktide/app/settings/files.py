@@ -25,7 +25,7 @@ _AT_END = " (at end of document)"
 Kind = Literal["project", "user"]
 
 
-class Table(NamedTuple):
+class SettingsTable(NamedTuple):
     """The top of a file, or one of its profiles."""
 
     file: SettingsFile
@@ -53,16 +53,16 @@ class SettingsFile:
     lines: dict[toml_text.Path, int] = field(default_factory=dict, repr=False)
 
     @property
-    def top(self) -> Table:
+    def top(self) -> SettingsTable:
         """What holds whatever the profile."""
         top = {key: value for key, value in self.tree.items() if key != keys.PROFILES}
-        return Table(self, "", top)
+        return SettingsTable(self, "", top)
 
     @property
-    def profiles(self) -> dict[str, Table]:
+    def profiles(self) -> dict[str, SettingsTable]:
         """The profiles by their names."""
         found = self.tree.get(keys.PROFILES, {})
-        return {name: Table(self, name, table) for name, table in found.items()}
+        return {name: SettingsTable(self, name, table) for name, table in found.items()}
 
     @property
     def holds_token(self) -> bool:
@@ -126,7 +126,7 @@ def parse_settings(kind: Kind, path: Path, text: str) -> SettingsFile:
         if not isinstance(table, dict):
             line = found.lines.get((keys.PROFILES, name))
             raise FileError(f"a profile must be a table, got {shown(table)}", path=path, line=line)
-        _check(found, Table(found, name, table))
+        _check(found, SettingsTable(found, name, table))
     return found
 
 
@@ -137,7 +137,7 @@ def _tree(path: Path, text: str) -> dict[str, Any]:
         raise not_toml("a settings file", path, text, str(error)) from None
 
 
-def _check(file: SettingsFile, table: Table) -> None:
+def _check(file: SettingsFile, table: SettingsTable) -> None:
     wrong = keys.check_table(table.values, top=not table.profile, project=file.kind == "project")
     if wrong is not None:
         key, message = wrong

@@ -18,7 +18,7 @@ from slacktide.app.settings import keys
 from slacktide.app.settings.files import (
     PATHS,
     SettingsFile,
-    Table,
+    SettingsTable,
     is_foreign,
     is_open_to_others,
     is_seen,
@@ -33,11 +33,11 @@ TOKEN_COMMAND_S = 60.0
 """How long a command that prints a token may take: it may ask its user for a passphrase."""
 
 
-class Setting(NamedTuple):
+class SettingInFile(NamedTuple):
     """A value, and the table that it is from."""
 
     value: Any
-    table: Table
+    table: SettingsTable
     names: tuple[str, ...]
 
     @property
@@ -72,12 +72,12 @@ class Settings:
         return tuple(file for file in (self.project, self.user) if file is not None)
 
     @property
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[SettingsTable]:
         """All tables that count, the strongest first."""
         chosen = [file.profiles[self.profile] for file in self.files if self.profile in file.profiles]
         return [*chosen, *(file.top for file in self.files)]
 
-    def get(self, key: str) -> Setting | None:
+    def get(self, key: str) -> SettingInFile | None:
         """Return a setting; None where no file has it.
 
         A journal hides the servers of weaker tables: who names one there means it.
@@ -85,21 +85,21 @@ class Settings:
         for table in self.tables:
             if key in table.values:
                 value = keys.KEYS[key].read(table.values[key])
-                return Setting(_from_its_folder(key, value, table), table, (key,))
+                return SettingInFile(_from_its_folder(key, value, table), table, (key,))
             if key == "server" and "journal" in table.values:
                 return None
         return None
 
-    def defaults(self, *command: str) -> dict[str, Setting]:
+    def defaults(self, *command: str) -> dict[str, SettingInFile]:
         """Return what the files say under `defaults` for a command: options, and commands below it."""
-        found: dict[str, Setting] = {}
+        found: dict[str, SettingInFile] = {}
         for table in reversed(self.tables):
             inside: Any = table.values.get(keys.DEFAULTS, {})
             for name in command:
                 inside = inside.get(name, {}) if isinstance(inside, Mapping) else {}
             if isinstance(inside, Mapping):
                 names = (keys.DEFAULTS, *command)
-                found |= {key: Setting(value, table, (*names, key)) for key, value in inside.items()}
+                found |= {key: SettingInFile(value, table, (*names, key)) for key, value in inside.items()}
         return found
 
 
@@ -132,7 +132,7 @@ def _project(notes: list[str]) -> SettingsFile | None:
     return read_settings("project", path)
 
 
-def _from_its_folder(key: str, value: str | float, table: Table) -> str | float:
+def _from_its_folder(key: str, value: str | float, table: SettingsTable) -> str | float:
     """Return a path as seen from the folder of the file that names it; other values as they are."""
     folder = table.file.path.parent
     if key in PATHS:
@@ -174,7 +174,7 @@ def token_for(server: str, settings: Settings, *, own_choice: bool) -> str:
     return ""
 
 
-def _user_tables(settings: Settings) -> Iterator[Table]:
+def _user_tables(settings: Settings) -> Iterator[SettingsTable]:
     if settings.user is not None:
         chosen = [table for table in settings.tables if table.file is settings.user]
         yield from chosen
@@ -185,12 +185,12 @@ def _same(one: object, other: str) -> bool:
     return isinstance(one, str) and one.rstrip("/") == other.rstrip("/")
 
 
-def _token_of(table: Table) -> str:
+def _token_of(table: SettingsTable) -> str:
     """Return the token that a table gives in one way or another; empty where it gives none."""
     name = next((key for key in keys.TOKEN_KEYS if key in table.values), None)
     if name is None:
         return ""
-    setting = Setting(_from_its_folder(name, table.values[name], table), table, (name,))
+    setting = SettingInFile(_from_its_folder(name, table.values[name], table), table, (name,))
     found = str(setting.value)
     if name == "token_file":
         found = _first_line_of(setting)
@@ -201,7 +201,7 @@ def _token_of(table: Table) -> str:
     return found
 
 
-def _first_line_of(setting: Setting) -> str:
+def _first_line_of(setting: SettingInFile) -> str:
     try:
         return (Path(setting.value).read_text(encoding="utf-8").splitlines() or [""])[0].strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -209,7 +209,7 @@ def _first_line_of(setting: Setting) -> str:
         raise setting.error(f"token_file must be readable, got: {reason}") from error
 
 
-def _printed_by(setting: Setting) -> str:
+def _printed_by(setting: SettingInFile) -> str:
     try:
         command = shlex.split(setting.value)
         done = subprocess.run(

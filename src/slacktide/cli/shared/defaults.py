@@ -17,7 +17,7 @@ import click
 from slacktide.core.errors import InputError, shown, unknown_name
 
 if TYPE_CHECKING:
-    from slacktide.app.settings.settings import Setting, Settings
+    from slacktide.app.settings.settings import SettingInFile, Settings
 
 UNCONFIGURED = ("completion", "config", "doctor")
 """Commands that work with settings files in which something is wrong: they help to find it."""
@@ -91,7 +91,7 @@ def _of_group(
     context: click.Context,
     settings: Settings,
     path: tuple[str, ...],
-    said: Mapping[str, Setting],
+    said: Mapping[str, SettingInFile],
 ) -> dict[str, Any]:
     names = group.list_commands(context)
     for key, setting in said.items():
@@ -113,7 +113,7 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
     }
 
 
-def _checked(setting: Setting, option: click.Option, context: click.Context) -> Any:
+def _checked(setting: SettingInFile, option: click.Option, context: click.Context) -> Any:
     """Return a default that the option can use; raises FileError where it cannot."""
     name = ".".join(setting.names)
     if option.name in ASKING and setting.table.file.kind == "project":

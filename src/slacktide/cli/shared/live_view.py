@@ -28,7 +28,7 @@ def told_that_workers_are_gone(command: str) -> Iterator[None]:
         raise
 
 
-class Watch:
+class ControllerScreen:
     """Shows a controller on a screen: call it with the time as often as the controller goes round."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Watch:
         after: int = 0,
         named: bool = False,
     ) -> None:
-        """Watch these jobs, and those that are submitted from now on.
+        """ControllerScreen these jobs, and those that are submitted from now on.
 
         `note` says what is to be said above all else; what the journal told up to `after` is left out. Lines
         name their job once there are several, or from the beginning.

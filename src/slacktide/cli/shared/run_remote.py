@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from slacktide.app.jobs.submission import Submission
-    from slacktide.cli.shared.signals import Stopping
+    from slacktide.cli.shared.signals import StopRequests
     from slacktide.client.remote import RemoteJournal
     from slacktide.client.remote_run import RemoteRun
     from slacktide.report.live.rows import Standing
@@ -43,7 +43,7 @@ STOPPING = (
 def run_on_server(paths: Sequence[str], given: Mapping[str, Any]) -> int:
     """Run jobs on a server, show them here, and return the exit code of the command."""
     from slacktide.cli.shared.broken_pipe import steady_output
-    from slacktide.cli.shared.signals import Stopping
+    from slacktide.cli.shared.signals import StopRequests
     from slacktide.client.remote_run import RemoteRun, submit_all
     from slacktide.report.live.screen import screen_for
 
@@ -57,9 +57,9 @@ def run_on_server(paths: Sequence[str], given: Mapping[str, Any]) -> int:
             return CANCELLED
         screen = screen_for(sys.stderr if given["output"] == "json" else sys.stdout)
         # A stop that is asked for while jobs are on their way cancels them once they have arrived.
-        with Stopping(given["on_hangup"]) as stop, steady_output(), screen:
+        with StopRequests(given["on_hangup"]) as stop, steady_output(), screen:
             jobs = submit_all(journal, wanted)
-            View(RemoteRun(journal, jobs), screen, stop).show()
+            ServerScreen(RemoteRun(journal, jobs), screen, stop).show()
         return _settle(journal, jobs, given)
 
 
@@ -82,10 +82,10 @@ def _submission(path: str, given: Mapping[str, Any]) -> Submission:
     return Submission.read(path, policy=policy, market=MarketSpec(pool=given["pool"]), sight=given["sight"])
 
 
-class View:
+class ServerScreen:
     """Shows jobs of a server on a screen until all have ended."""
 
-    def __init__(self, run: RemoteRun, screen: Screen, stop: Stopping) -> None:
+    def __init__(self, run: RemoteRun, screen: Screen, stop: StopRequests) -> None:
         from slacktide.report.live.lines import Teller
 
         self._run, self._screen, self._stop = run, screen, stop

@@ -15,7 +15,7 @@ STOP, CONTINUE = "stop", "continue"
 """What to do when the terminal is closed."""
 
 
-class Stopping:
+class StopRequests:
     """Notes requests to stop while the block runs, instead of being interrupted by them."""
 
     def __init__(self, on_hangup: str = STOP) -> None:

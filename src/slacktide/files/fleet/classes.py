@@ -1,35 +1,53 @@
-"""The classes of a fleet file: what each kind of job brings, how often, and how it scales."""
+"""Reads the classes of a fleet file: the work of each kind of job, how often it arrives and how it scales."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from slacktide.budget.classes import JobClass
 from slacktide.budget.templates import Template
 from slacktide.core.errors import InputError, shown
 from slacktide.core.speedup import Linear
-from slacktide.core.types import ANY_WIDTH, Job
-from slacktide.core.units import MAX_PER_HOUR, parse_arrivals_per_hour, parse_duration_hours, parse_range
-from slacktide.core.yaml_fields import Fields, number, scalar
+from slacktide.core.types import ANY_WIDTH, Job, PoolChoice
+from slacktide.core.units import (
+    MAX_PER_HOUR,
+    parse_arrivals_per_hour,
+    parse_duration_hours,
+    parse_money_usd,
+    parse_range,
+    parse_size_gb,
+)
+from slacktide.core.yaml_fields import Fields, number, scalar, section
 from slacktide.core.yaml_tree import Mistakes, Scalar, Section, Series, Tree, describe
 from slacktide.files import keys
-from slacktide.files.fleet.templates import MARKET_KEYS, check_heeded, class_resources, template
-from slacktide.files.phases import items, phases
-from slacktide.files.resources import Resources
-from slacktide.files.scaling import speedup
+from slacktide.files.job import check_worth, usual_end
+from slacktide.files.resources import Resources, resources
+from slacktide.files.work import items, phases, speedup
 
 PLAIN_KEYS = ("name", "arrivals_per_hour", "arrivals", "work", "phases", "speedup", "restart", "widths")
+MARKET_KEYS = (
+    "deadline",
+    "value",
+    "worthless_after",
+    "patience",
+    "priority",
+    "checkpoint",
+    "resources",
+)
+"""Keys of a class that only count on a market."""
 CLASS_KEYS = (*PLAIN_KEYS, *MARKET_KEYS)
 """All keys of a class."""
+CHECKPOINT_KEYS = ("every", "size")
 
 
 class ReadClass(NamedTuple):
     """A class of a fleet file."""
 
     plain: JobClass
-    """What a stream heeds that is served on demand at one price."""
+    """The part that counts in a stream served on demand at one price."""
     template: Template
     """All of it, for a fleet on a market."""
 
@@ -37,7 +55,7 @@ class ReadClass(NamedTuple):
 def class_list(mistakes: Mistakes, *, market: bool) -> Callable[[Tree], tuple[ReadClass, ...]]:
     """Return a reader of the list of classes; mistakes inside one are noted at their own places.
 
-    Without a market deadlines and what else only a market heeds are mistakes.
+    Without a market, deadlines and the other keys that only count there are mistakes.
     """
 
     def read(tree: Tree) -> tuple[ReadClass, ...]:
@@ -83,7 +101,7 @@ def _read_class(fields: Fields, market: bool) -> ReadClass | None:
 
 
 def _job_class(fields: Fields, gpus: Resources | None) -> JobClass | None:
-    """Read what a stream heeds of a class; None if a mistake makes it unusable."""
+    """Read the part of a class that counts in a stream; None if a mistake makes it unusable."""
     fields.require("name", "bert")
     name = fields.read("name", scalar(keys.name), "")
     arrivals = _arrivals(fields)
@@ -112,7 +130,7 @@ def _job_class(fields: Fields, gpus: Resources | None) -> JobClass | None:
 
 
 def _arrivals(fields: Fields) -> float:
-    """Read how often jobs come, in either form; not-a-number if that cannot be said."""
+    """Read how often jobs come, in either form; not-a-number after a mistake."""
     if "arrivals" in fields and "arrivals_per_hour" in fields:
         fields.note("arrivals", "must be given once, got arrivals_per_hour too; keep one of them")
     elif "arrivals_per_hour" not in fields:
@@ -137,3 +155,74 @@ def _widths(tree: Tree) -> tuple[int, ...]:
     ):
         return parse_range("{" + ",".join(tree.entries) + "}")
     return scalar(parse_range)(tree)
+
+
+def check_heeded(fields: Fields) -> None:
+    """Note every key that has no effect where everything is on demand at one price."""
+    for key in MARKET_KEYS:
+        if key in fields:
+            fields.note(
+                key, "must come with 'market:' in the fleet file, got none; name one, or leave it out"
+            )
+
+
+def class_resources(fields: Fields) -> Resources | None:
+    """Read the GPUs of a class; None where it names only widths, or none."""
+    if "resources" in fields and "widths" in fields:
+        fields.note("widths", "must be given once, got resources too; write them as accelerators: H100:1..8")
+    return fields.read("resources", resources(fields.mistakes), None)
+
+
+def template(fields: Fields, one: JobClass, gpus: Resources | None) -> Template:
+    """Read the rest of a class after its part for streams; mistakes are noted at their places."""
+    duration = scalar(keys.positive(parse_duration_hours))
+    deadline = fields.read("deadline", scalar(_due), math.nan if "deadline" in fields else math.inf)
+    worthless_after = fields.read("worthless_after", duration, None)
+    value = fields.read("value", scalar(keys.positive(parse_money_usd)), 0.0)
+    every_hours, size_gb = fields.read("checkpoint", _checkpoint(fields.mistakes), (0.0, 0.0))
+    patience = fields.read("patience", scalar(keys.wait), math.nan)
+    weight = fields.read("priority", scalar(keys.weight), 1.0)
+    check_worth(fields, deadline, worthless_after)
+    if math.isnan(deadline) or (worthless_after is not None and not worthless_after >= deadline):
+        return Template(one.job, one.arrivals_per_hour)  # the mistake has been noted
+    job = replace(
+        one.job,
+        deadline_hours=deadline,
+        value_usd=value,
+        worthless_after_hours=worthless_after,
+        after_deadline=usual_end(deadline, worthless_after),
+        checkpoint_hours=every_hours,
+        checkpoint_gb=size_gb,
+        pools=_pools(gpus),
+    )
+    return Template(job, one.arrivals_per_hour, weight, patience)
+
+
+def _due(text: str) -> float:
+    return math.inf if text == "none" else keys.positive(parse_duration_hours)(text)
+
+
+def _pools(gpus: Resources | None) -> tuple[PoolChoice, ...]:
+    """Return the pools a class may use; a GPU type without a place means every place that has it."""
+    if gpus is None:
+        return ()
+    return gpus.pools or (PoolChoice(gpus.gpu, "", gpus.widths),)
+
+
+def _checkpoint(mistakes: Mistakes) -> Callable[[Tree], tuple[float, float]]:
+    """Return a reader of how often jobs checkpoint and how large a checkpoint is; `none`: they do not."""
+
+    def read(tree: Tree) -> tuple[float, float]:
+        if isinstance(tree, Scalar):
+            if tree.text == "none":
+                return math.inf, 0.0
+            raise InputError(
+                f"must be 'none' or a mapping such as {{every: 10m, size: 50 GB}}, got {tree.text}"
+            )
+        fields = Fields(section(tree), mistakes, CHECKPOINT_KEYS, prefix="checkpoint.")
+        return (
+            fields.read("every", scalar(parse_duration_hours), 0.0),
+            fields.read("size", scalar(parse_size_gb), 0.0),
+        )
+
+    return read

@@ -1,6 +1,6 @@
 """The fleet file: what a team writes about its stream of jobs and its budget, read and checked.
 
-Every mistake is answered with file, line and column, what must hold and what came; all
+Every mistake is reported with its file, line and column, what must hold and what was found; all
 independent mistakes are reported together, one per line.
 """
 
@@ -21,9 +21,8 @@ from slacktide.core.units import Budget
 from slacktide.core.yaml_fields import Fields, root, scalar
 from slacktide.core.yaml_tree import Mistakes, Section, parse_tree, read_text
 from slacktide.files import keys
-from slacktide.files.fleet.budget import WrittenBudget, budget
 from slacktide.files.fleet.classes import class_list
-from slacktide.files.fleet.keys import StreamSettings, price, quota, stream_settings
+from slacktide.files.fleet.keys import StreamSettings, WrittenBudget, budget, price, quota, stream_settings
 
 FLEET_KEYS = ("budget", "price", "market", "on_demand", "classes", "stream", "policy")
 """All keys of a fleet file."""
@@ -31,22 +30,22 @@ FLEET_KEYS = ("budget", "price", "market", "on_demand", "classes", "stream", "po
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFile:
-    """All that a fleet file says."""
+    """The contents of a fleet file."""
 
     classes: tuple[JobClass, ...]
-    """What a stream heeds of each class."""
+    """The part of each class that counts in a stream."""
     budget: str
     """The budget as written, such as `20000 usd/month`."""
     budget_gpus: float
     """GPUs that may be rented on average over time; infinite where only money limits them, on a market."""
     allowance: Allowance | None = None
-    """What may be spent in each period, for a budget in money; its start is that of whoever runs it."""
+    """What may be spent in each period, for a budget in money; it starts when a run of the fleet starts."""
     market: str | None = None
-    """The market that the jobs share: its name, or the path of a trace; None: all is on demand at a price."""
+    """The market that the jobs share: its name, or the path of a trace; None: on demand at one price."""
     on_demand_gpus: int = UNLIMITED_GPUS
     """How many on-demand GPUs the jobs may hold at a time, on a market."""
     templates: tuple[Template, ...] = ()
-    """All of each class, deadlines and worth included."""
+    """Each class with its deadlines and values, for a fleet on a market."""
     usd_per_gpu_hour: float | None = None
     """What a GPU-hour costs on average; None when the file names no price."""
     stream: StreamSettings = field(default_factory=StreamSettings)
@@ -143,7 +142,7 @@ def gpus_of(budget: Budget, usd_per_gpu_hour: float | None) -> float:
 
 
 def _not_a_job(tree: Section, path: object) -> Section:
-    """Refuse a job file, which is easily taken for a fleet's."""
+    """Raise FileError for a job file, which is easily given by mistake."""
     if "classes" not in tree.entries and {"deadline", "resources"} & tree.entries.keys():
         message = "a fleet file must name budget and classes, got a job file; plan it with 'slacktide plan'"
         raise FileError(message, path=path, line=tree.place.line, column=tree.place.column)

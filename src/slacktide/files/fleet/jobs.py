@@ -1,4 +1,4 @@
-"""Past jobs of a fleet on a market, out of a CSV file: when each came, its class, work and deadline."""
+"""Reads past jobs of a fleet on a market from CSV files: when each arrived, its class, work and deadline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from slacktide.files.fleet.recorded_jobs import (
     TIME_COLUMNS,
     WIDTH,
     WORK,
-    Columns,
+    TableColumns,
     class_column,
     class_index,
     header,
@@ -34,7 +34,7 @@ from slacktide.market.formats.reading.cells import Row
 from slacktide.market.formats.reading.csv_rows import rows_of
 
 MOMENT_COLUMNS = {"submit_hours": 1.0, "submit_utc": 1.0, "submitted": 1.0, **TIME_COLUMNS}
-"""Columns that say when a job was submitted, and how many of their units make an hour."""
+"""Columns of submission times, and how many of their units make an hour."""
 DEADLINE, VALUE, PRIORITY, PATIENCE = "deadline_hours", "value_usd", "priority", "patience_hours"
 NAME, OWNER = "name", "owner"
 NONE = "none"
@@ -43,7 +43,7 @@ EPOCH_HOURS = 100_000.0
 
 
 class FleetJob(NamedTuple):
-    """A job of the table; None where it says nothing and its class does."""
+    """A job of the table; None means that its class decides."""
 
     submitted_hours: float
     kind: int
@@ -68,7 +68,7 @@ class FleetJobs:
 
 
 def read_fleet_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str, seed: int = 0) -> FleetJobs:
-    """Read the jobs of a fleet; where a table does not tell work, it is drawn.
+    """Read the jobs of a fleet; where a table does not give work, it is drawn.
 
     Columns: when a job was submitted (`submit_hours`, or a date in `submit_utc` or `submitted`; those of a
     recorded stream too), `class`, `work_gpu_hours` (or `duration_s` and `num_gpus`), and where there are any
@@ -94,7 +94,7 @@ def read_fleet_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str
     return _in_order(found, dated.pop(), place)
 
 
-def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> Columns:
+def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> TableColumns:
     own = (DEADLINE, VALUE, PRIORITY, PATIENCE, NAME, OWNER)
     names = header(rows, (*MOMENT_COLUMNS, *CLASS_COLUMNS, WORK, DURATION, WIDTH, *own), path)
     line = rows[0].number
@@ -106,10 +106,12 @@ def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> Columns
             path=path,
             line=line,
         )
-    return Columns(names, times[0], class_column(names, classes, path, line), size_column(names, path, line))
+    return TableColumns(
+        names, times[0], class_column(names, classes, path, line), size_column(names, path, line)
+    )
 
 
-def _moment(row: Row, columns: Columns, path: str) -> tuple[float, bool]:
+def _moment(row: Row, columns: TableColumns, path: str) -> tuple[float, bool]:
     """Return when a job was submitted, and whether that is a date, in hours since 1970."""
     text = columns.cell(row, columns.time)
     try:
@@ -128,7 +130,7 @@ def _moment(row: Row, columns: Columns, path: str) -> tuple[float, bool]:
 
 
 def _job(
-    row: Row, columns: Columns, classes: Sequence[JobClass], hours: float, drawn: float | None, path: str
+    row: Row, columns: TableColumns, classes: Sequence[JobClass], hours: float, drawn: float | None, path: str
 ) -> FleetJob:
     kind = class_index(row, columns, classes, path)
     size = size_in(row, columns, classes[kind], path) if drawn is None else drawn
@@ -147,7 +149,7 @@ def _job(
 
 def _optional(
     row: Row,
-    columns: Columns,
+    columns: TableColumns,
     name: str,
     path: str,
     *,
@@ -167,11 +169,11 @@ def _optional(
     return found
 
 
-def _text(row: Row, columns: Columns, name: str) -> str:
+def _text(row: Row, columns: TableColumns, name: str) -> str:
     return columns.cell(row, name) if name in columns.names else ""
 
 
-def _mistake(row: Row, columns: Columns, name: str, must: str, path: str) -> FileError:
+def _mistake(row: Row, columns: TableColumns, name: str, must: str, path: str) -> FileError:
     came = shown(columns.cell(row, name))
     return FileError(f"column {shown(name)} must {must}, got {came}", path=path, line=row.number)
 

@@ -1,7 +1,7 @@
-"""Tables of past jobs: when each came, how long it ran, on how many GPUs, and of which kind it was.
+"""Reads tables of past jobs: when each arrived, how long it ran, on how many GPUs, and of which kind.
 
-Columns are known by the names that schedulers and trackers give them (Slurm's sacct, Weights & Biases, our
-own); rows of jobs that did not run to their end are left out, and counted by why.
+Columns are recognized by the names that schedulers and trackers give them (Slurm's sacct, Weights & Biases,
+our own). Rows of jobs that did not run to their end are left out, and counted by reason.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class PastJobs:
 
     jobs: tuple[PastJob, ...]
     columns: dict[str, str]
-    """Which column said what."""
+    """The column that each fact was read from."""
     left_out: dict[str, int]
 
 
@@ -110,7 +110,7 @@ def _rows(text: str, path: str) -> list[list[str]]:
 
 
 def _columns(names: list[str], by: str | None, path: str) -> dict[str, str]:
-    """Return which column says what; raises FileError for what nothing says."""
+    """Return the column of each fact; raises FileError if a needed one is missing."""
 
     def one(known: Sequence[str]) -> str | None:
         return next((name for name in known if name in names), None)

@@ -1,4 +1,4 @@
-"""Recorded streams: when jobs came, of which class and how large, out of a CSV file."""
+"""Reads recorded streams of jobs from CSV files: when each arrived, its class and its size."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from slacktide.market.formats.reading.cells import Row
 from slacktide.market.formats.reading.csv_rows import rows_of
 
 TIME_COLUMNS = {"arrival_hours": 1.0, "arrival_s": 3600.0, "submit_s": 3600.0, "time": 3600.0}
-"""Columns that say when a job came, and how many of their units make an hour."""
+"""Columns of arrival times, and how many of their units make an hour."""
 CLASS_COLUMNS = ("class", "application")
 WORK = "work_gpu_hours"
 DURATION, WIDTH = "duration_s", "num_gpus"
 """How long a job ran on how many GPUs: its work follows from its class's speedup."""
 MOST_HOURS = 1e7
-"""The latest that a job may have come, counted from whatever the file counts from: more than 1,000 years."""
+"""The latest arrival, from the origin of the file's times: more than 1,000 years is a mistake of units."""
 MOST_SPAN_HOURS = 876_000.0
 """The longest that a recorded stream may be: a hundred years."""
 LEAST_AMOUNT, MOST_AMOUNT = 1e-9, 1e12
@@ -33,8 +33,8 @@ LEAST_AMOUNT, MOST_AMOUNT = 1e-9, 1e12
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """Where in a row each fact stands; None where the file does not say it."""
+class TableColumns:
+    """Which column of a table has each fact; None if the table does not have it."""
 
     names: tuple[str, ...]
     time: str
@@ -42,17 +42,17 @@ class Columns:
     size: str | None
 
     def cell(self, row: Row, name: str) -> str:
-        """Return what a row says in a column; nothing where it is too short."""
+        """Return the cell of a row in a column; empty if the row is too short."""
         place = self.names.index(name)
         return row.cells[place].strip() if place < len(row.cells) else ""
 
 
 def read_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str, seed: int = 0) -> Stream:
-    """Read a stream of jobs of some classes; where a file does not tell sizes, they are drawn.
+    """Read a stream of jobs of some classes; where a file does not give sizes, they are drawn.
 
     Needs a column of times (`arrival_hours`, or in seconds `submit_s`, `arrival_s` or `time`) and one of
     classes (`class` or `application`), unless there is only one class. Work is read from `work_gpu_hours`,
-    or from `duration_s` and `num_gpus`; other columns are passed over. The stream begins one mean gap before
+    or from `duration_s` and `num_gpus`; other columns are ignored. The stream begins one mean gap before
     its first job. Raises FileError with the line of a mistake.
     """
     place = str(path)
@@ -74,14 +74,14 @@ def read_jobs(path: str | Path, classes: Sequence[JobClass], *, sizes: str, seed
 
 
 def _from_the_beginning(hours: Floats) -> Floats:
-    """Let a stream begin one mean gap before its first job, so that each job stands for one gap."""
+    """Start a stream one mean gap before its first job, so that rates count one gap for each job."""
     gap = float(hours[-1] - hours[0]) / max(1, len(hours) - 1)
     shifted: Floats = hours - hours[0] + gap
     return shifted
 
 
 def header(rows: list[Row], known: Iterable[str], path: str) -> tuple[str, ...]:
-    """Return the names of a table's columns; raises FileError where one that counts comes twice."""
+    """Return the names of a table's columns; raises FileError if a known one comes twice."""
     if not rows:
         raise FileError("a table must have a header, got no text", path=path)
     names = tuple(cell.strip().lower().removeprefix("\ufeff") for cell in rows[0].cells)
@@ -106,10 +106,10 @@ def class_column(names: tuple[str, ...], classes: Sequence[JobClass], path: str,
     return job_class
 
 
-def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> Columns:
+def _columns(rows: list[Row], classes: Sequence[JobClass], path: str) -> TableColumns:
     names = header(rows, (*TIME_COLUMNS, *CLASS_COLUMNS, WORK, DURATION, WIDTH), path)
     line = rows[0].number
-    return Columns(
+    return TableColumns(
         names,
         _time_column(names, path, line),
         class_column(names, classes, path, line),
@@ -142,15 +142,15 @@ def size_column(names: tuple[str, ...], path: str, line: int) -> str | None:
     return DURATION if DURATION in names else None
 
 
-def _job(row: Row, columns: Columns, classes: Sequence[JobClass], path: str) -> tuple[float, int, float]:
-    """Return when a job came, its class and its size."""
+def _job(row: Row, columns: TableColumns, classes: Sequence[JobClass], path: str) -> tuple[float, int, float]:
+    """Return the arrival time of a job, its class and its size."""
     hours = _hours(row, columns, path)
     index = class_index(row, columns, classes, path)
     return hours, index, size_in(row, columns, classes[index], path)
 
 
-def size_in(row: Row, columns: Columns, one: JobClass, path: str) -> float:
-    """Return the work of a job as a multiple of its class's mean; 1 where the table does not say."""
+def size_in(row: Row, columns: TableColumns, one: JobClass, path: str) -> float:
+    """Return the work of a job as a multiple of its class's mean; 1 if the table does not say."""
     if columns.size is None:
         return 1.0
     amount = positive_in(row, columns, columns.size, path)
@@ -161,7 +161,7 @@ def size_in(row: Row, columns: Columns, one: JobClass, path: str) -> float:
     return amount / 3600.0 / usual
 
 
-def _hours(row: Row, columns: Columns, path: str) -> float:
+def _hours(row: Row, columns: TableColumns, path: str) -> float:
     hours = number_in(row, columns, columns.time, path) / TIME_COLUMNS[columns.time]
     if abs(hours) > MOST_HOURS:
         came = shown(columns.cell(row, columns.time))
@@ -173,7 +173,7 @@ def _hours(row: Row, columns: Columns, path: str) -> float:
     return hours
 
 
-def class_index(row: Row, columns: Columns, classes: Sequence[JobClass], path: str) -> int:
+def class_index(row: Row, columns: TableColumns, classes: Sequence[JobClass], path: str) -> int:
     """Return which class a job is of."""
     if columns.job_class is None:
         return 0
@@ -185,8 +185,8 @@ def class_index(row: Row, columns: Columns, classes: Sequence[JobClass], path: s
     return known.index(name)
 
 
-def positive_in(row: Row, columns: Columns, name: str, path: str) -> float:
-    """Return an amount that a row says in a column."""
+def positive_in(row: Row, columns: TableColumns, name: str, path: str) -> float:
+    """Return a positive amount from a row's column."""
     found = number_in(row, columns, name, path)
     if found <= 0:
         raise FileError(f"column {shown(name)} must be > 0, got {found:g}", path=path, line=row.number)
@@ -196,8 +196,8 @@ def positive_in(row: Row, columns: Columns, name: str, path: str) -> float:
     return found
 
 
-def number_in(row: Row, columns: Columns, name: str, path: str) -> float:
-    """Return a number that a row says in a column."""
+def number_in(row: Row, columns: TableColumns, name: str, path: str) -> float:
+    """Return a number from a row's column."""
     text = columns.cell(row, name)
     try:
         found = float(text)

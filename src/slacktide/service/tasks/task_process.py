@@ -42,7 +42,7 @@ from slacktide.app.tasks import (
     read_as,
 )
 from slacktide.core.errors import InputError, SlacktideError, shown
-from slacktide.files.foreign import code_named
+from slacktide.files.untrusted import code_named
 from slacktide.journal.state.snapshots import read_world
 from slacktide.report.text.tables import learn as learn_report
 from slacktide.report.text.tables import machines as machines_report

@@ -29,9 +29,9 @@ from slacktide.core.errors import BackendError, FileError, InputError, Slacktide
 from slacktide.core.files import make_private_folder, write_private
 from slacktide.core.own_class import Spec, is_place
 from slacktide.engine.job.launch_spec import UPLOADS
-from slacktide.files.foreign import code_named, file_named
 from slacktide.files.job import JobFile, parse_job
-from slacktide.files.redact import with_class, without_secrets
+from slacktide.files.rewrite import with_class, without_secrets
+from slacktide.files.untrusted import code_named, file_named
 from slacktide.journal.events import Sight, SubmissionAsked
 from slacktide.service.uploads.upload_cache import UploadCache
 

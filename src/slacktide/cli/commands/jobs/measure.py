@@ -37,7 +37,7 @@ def measure(job: str, widths: str, minutes: float, speed: float, write: bool, ou
     """
     from slacktide.app.measure import Interrupted, MeasureRequest, write_measured
     from slacktide.app.measure import measure as measured
-    from slacktide.cli.shared.signals import Stopping
+    from slacktide.cli.shared.signals import StopRequests
     from slacktide.report.text.tables import measured as report
 
     request = MeasureRequest(
@@ -45,7 +45,7 @@ def measure(job: str, widths: str, minutes: float, speed: float, write: bool, ou
         speed=_positive("--speed", speed, 1e6),
     )  # fmt: skip
     try:
-        with Stopping() as stop:
+        with StopRequests() as stop:
             found = measured(request, tell=lambda line: click.echo(line, err=True), stopping=stop)
     except Interrupted as error:
         raise click.exceptions.Abort from error

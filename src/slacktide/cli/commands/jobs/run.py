@@ -20,7 +20,7 @@ from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.jobs.controller import Controller
-    from slacktide.cli.shared.signals import Stopping
+    from slacktide.cli.shared.signals import StopRequests
 
 
 @click.command()
@@ -50,7 +50,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     from slacktide.app.jobs.controller import Controller
     from slacktide.app.journal.journal import check_exists
     from slacktide.cli.shared.broken_pipe import steady_output
-    from slacktide.cli.shared.signals import Stopping
+    from slacktide.cli.shared.signals import StopRequests
 
     if is_remote(given["server"]):
         from slacktide.cli.shared.run_remote import run_on_server
@@ -70,7 +70,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     elif not (given["fleet"] or given["resume"]):
         confirm.check(journal, [wanted.plan(path) for path in job])
     setup = setup_of(given, wanted.for_others())
-    with Stopping(given["on_hangup"]) as stop, Controller(journal, setup) as controller:
+    with StopRequests(given["on_hangup"]) as stop, Controller(journal, setup) as controller:
         with steady_output():
             jobs = take_in(controller, job, wanted, resume=given["resume"])
             show_live(controller, jobs, stop, plain=given["output"] == "json")
@@ -112,15 +112,15 @@ def _take_in_what_waits(controller: Controller) -> None:
             click.echo(f"refused {asked.path} (key {asked.key}): {answer.why}", err=True)
 
 
-def show_live(controller: Controller, jobs: Sequence[str], stop: Stopping, *, plain: bool) -> None:
+def show_live(controller: Controller, jobs: Sequence[str], stop: StopRequests, *, plain: bool) -> None:
     """Run until all is over, and show it: results go to stdout, so with JSON the view goes to stderr."""
-    from slacktide.cli.shared.live_view import Watch, told_that_workers_are_gone
+    from slacktide.cli.shared.live_view import ControllerScreen, told_that_workers_are_gone
     from slacktide.report.live.screen import screen_for
 
     screen = screen_for(sys.stderr if plain else sys.stdout)
     with told_that_workers_are_gone("slacktide run --resume"), screen:
         controller.run(
-            show=Watch(controller, jobs, screen, stop.note, after=controller.opened_seq),
+            show=ControllerScreen(controller, jobs, screen, stop.note, after=controller.opened_seq),
             stopping=stop,
             complain=lambda error: screen.tell([f"problem, retrying: {error}"]),
         )

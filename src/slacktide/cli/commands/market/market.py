@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli.commands.market.market_feeds import feeds, follow
-from slacktide.cli.commands.market.market_forecast import Share, specs
+from slacktide.cli.commands.market.market_forecast import ShareParam, specs
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import journal_option, journal_path
 
@@ -140,10 +140,10 @@ def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
 )
 @click.option(
     "--warmup",
-    type=Share(),
+    type=ShareParam(),
     default="30%",
     show_default=True,
-    help="Share of the market to learn from before forecasts are scored.",
+    help="ShareParam of the market to learn from before forecasts are scored.",
 )
 @common.plot_option("Also write a plot")
 @common.output_option("table", "json")

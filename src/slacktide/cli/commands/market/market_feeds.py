@@ -64,7 +64,7 @@ def follow(
         spot_gpus=spot_gpus,
         on_demand_usd=on_demand_usd,
     )
-    screen = Screen()
+    screen = FeedScreen()
     with _ended_by_signals():
         try:
             follow_on(request, screen.show, once=once)
@@ -72,7 +72,7 @@ def follow(
             click.echo(f"stopped; {out} is complete up to here, and the same command continues it", err=True)
 
 
-class Screen:
+class FeedScreen:
     """Tells what came of each question: prices when they change, and troubles when they begin and end."""
 
     def __init__(self) -> None:

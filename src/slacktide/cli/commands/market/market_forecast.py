@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from slacktide.core.register import Spec
 
 
-class Share(click.ParamType[float]):
+class ShareParam(click.ParamType[float]):
     """A share written as 30% or 0.3."""
 
     name = "share"

@@ -13,7 +13,7 @@ from slacktide.cli.shared.run_options import run_options_of, setup_of, staying_o
 
 if TYPE_CHECKING:
     from slacktide.app.jobs.controller import Controller
-    from slacktide.cli.shared.signals import Stopping
+    from slacktide.cli.shared.signals import StopRequests
 
 
 @click.command()
@@ -28,12 +28,12 @@ def controller(**given: Any) -> int:
     """
     from slacktide.app.jobs.controller import Controller
     from slacktide.cli.shared.broken_pipe import steady_output
-    from slacktide.cli.shared.signals import Stopping
+    from slacktide.cli.shared.signals import StopRequests
 
     defaults = run_options_of(given).for_all()
     defaults.check()
     path, setup = journal_path(given["journal"]), setup_of(given, defaults)
-    with steady_output(), Stopping(given["on_hangup"]) as stop:
+    with steady_output(), StopRequests(given["on_hangup"]) as stop:
         with Controller(path, setup) as running:
             _stay(running, stop)
             left = list(running.journal.unfinished())
@@ -42,13 +42,13 @@ def controller(**given: Any) -> int:
     return 0
 
 
-def _stay(running: Controller, stop: Stopping) -> None:
+def _stay(running: Controller, stop: StopRequests) -> None:
     """Run until told to stop, and say what happens from now on."""
-    from slacktide.cli.shared.live_view import Watch, told_that_workers_are_gone
+    from slacktide.cli.shared.live_view import ControllerScreen, told_that_workers_are_gone
     from slacktide.report.live.screen import Lines
 
     screen, jobs = Lines(sys.stdout), running.journal.unfinished()
-    watch = Watch(running, jobs, screen, stop.note, after=running.opened_seq, named=True)
+    watch = ControllerScreen(running, jobs, screen, stop.note, after=running.opened_seq, named=True)
     with told_that_workers_are_gone("slacktide controller"):
         running.run(
             staying=True,

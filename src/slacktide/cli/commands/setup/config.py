@@ -14,13 +14,13 @@ from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
     from slacktide.app.settings.files import Kind
-    from slacktide.app.settings.settings import Setting, Settings
+    from slacktide.app.settings.settings import SettingInFile, Settings
 
 HIDDEN = "(not shown)"
 BUILT_IN = "built in"
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """A setting as it is shown."""
 
     key: str
@@ -148,35 +148,35 @@ def _check_all(context: click.Context, settings: Settings) -> None:
         defaults.defaults_of(command, root, settings, (name,))
 
 
-def _rows(context: click.Context, settings: Settings) -> list[Row]:
+def _rows(context: click.Context, settings: Settings) -> list[SettingRow]:
     from slacktide.app.settings.keys import KEYS, TOKEN_KEYS
 
     rows = [_profile_row(context, settings)]
     for key in KEYS:
         given, setting = defaults.environment(key), settings.get(key)
         if given:
-            rows.append(Row(key, HIDDEN if key == "token" else given, "environment"))
+            rows.append(SettingRow(key, HIDDEN if key == "token" else given, "environment"))
         elif setting is not None:
             rows.append(_row(key, HIDDEN if key == "token" else setting.value, setting))
         elif key not in TOKEN_KEYS[1:]:
-            rows.append(Row(key, _built_in(key), BUILT_IN))
+            rows.append(SettingRow(key, _built_in(key), BUILT_IN))
     return [*rows, *_default_rows(settings, ())]
 
 
-def _profile_row(context: click.Context, settings: Settings) -> Row:
+def _profile_row(context: click.Context, settings: Settings) -> SettingRow:
     source = context.find_root().get_parameter_source("profile")
     if source is click.core.ParameterSource.COMMANDLINE:
-        return Row("profile", settings.profile, "flag")
+        return SettingRow("profile", settings.profile, "flag")
     if source is click.core.ParameterSource.ENVIRONMENT:
-        return Row("profile", settings.profile, "environment")
+        return SettingRow("profile", settings.profile, "environment")
     file = next((file for file in settings.files if "profile" in file.tree), None)
     if file is None:
-        return Row("profile", None, BUILT_IN)
-    return Row("profile", settings.profile, file.kind, str(file.path), file.lines.get(("profile",)))
+        return SettingRow("profile", None, BUILT_IN)
+    return SettingRow("profile", settings.profile, file.kind, str(file.path), file.lines.get(("profile",)))
 
 
-def _default_rows(settings: Settings, command: tuple[str, ...]) -> list[Row]:
-    rows: list[Row] = []
+def _default_rows(settings: Settings, command: tuple[str, ...]) -> list[SettingRow]:
+    rows: list[SettingRow] = []
     for name, setting in settings.defaults(*command).items():
         if isinstance(setting.value, dict):
             rows += _default_rows(settings, (*command, name))
@@ -185,9 +185,9 @@ def _default_rows(settings: Settings, command: tuple[str, ...]) -> list[Row]:
     return rows
 
 
-def _row(key: str, value: Any, setting: Setting) -> Row:
+def _row(key: str, value: Any, setting: SettingInFile) -> SettingRow:
     table = setting.table
-    return Row(key, value, table.file.kind, str(setting.path), setting.line, table.profile or None)
+    return SettingRow(key, value, table.file.kind, str(setting.path), setting.line, table.profile or None)
 
 
 def _built_in(key: str) -> str | None:
@@ -207,7 +207,7 @@ def _shown(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
-def _place(row: Row) -> str:
+def _place(row: SettingRow) -> str:
     if row.file is None:
         return row.source
     profile = f", profile {row.profile}" if row.profile else ""

@@ -72,12 +72,12 @@ def _run(folder: Path, job: Path) -> int:
     from slacktide.app.jobs.controller import Controller, Setup
     from slacktide.app.markets.market import MarketSpec
     from slacktide.cli.shared.broken_pipe import steady_output
-    from slacktide.cli.shared.signals import Stopping
+    from slacktide.cli.shared.signals import StopRequests
 
     wanted = RunOptions(MarketSpec(start=START))
     pictures = Pictures(report=str(folder / "run.html"), plot=str(folder / "run.png"))
     with (
-        Stopping() as stop,
+        StopRequests() as stop,
         Controller(folder / "journal.db", Setup(speed=SPEED, learned=folder / "learn.json")) as controller,
     ):
         with steady_output():

@@ -1,36 +1,35 @@
-"""A job file's text changed in one place: without its secrets, fit to be kept; with another class; or with
-its measured speedups in it, fit to be read elsewhere.
+"""Rewrites parts of a job file's text: takes out secrets, sets the class, writes measured speedups into it.
 
-The text is changed as YAML's own nodes, which remember how each value was written: `4` stays a number and
-`KEY:` stays without a value. Comments are lost where something is changed, which is as well: they may hold
-what was taken out.
+Except by `with_keys`, the text is changed as YAML nodes, which remember how each value was written: `4` stays
+a number and `KEY:` stays without a value. Comments are lost where something is changed, which is intended:
+they may hold what was taken out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
-if TYPE_CHECKING:
-    import yaml
+import yaml
+
+from slacktide.core.errors import FileError
+from slacktide.files.job import parse_job
 
 SECRETS = "secrets"
 INHERITED = (
     "work", "phases", "speedup", "restart", "deadline", "value", "worthless_after", "patience", "priority",
     "checkpoint", "resources",
 )  # fmt: skip
-"""What a job may have from its class in a fleet file."""
+"""Keys that a job may take from its class in a fleet file."""
 _ENDLESS = 1 << 30
-"""Long lines are not broken: they come back as they were."""
+"""So that long lines are not wrapped."""
 
 
 def without_secrets(text: str) -> str:
-    """Return a job file's text with the value of every secret taken out; without secrets it is unchanged.
+    """Return a job file's text without the values of its secrets; a text without secrets is unchanged.
 
-    A secret without a value is one to be looked up where the job runs.
+    A secret without a value is looked up where the job runs.
     """
-    import yaml
-
     root = _composed(text)
     secrets = _entries(root).get(SECRETS)
     if root is None or not isinstance(secrets, yaml.MappingNode) or not secrets.value:
@@ -41,8 +40,6 @@ def without_secrets(text: str) -> str:
 
 def with_class(text: str, name: str) -> str:
     """Return a job file's text with this class, whatever class it names."""
-    import yaml
-
     root = _composed(text)
     if not isinstance(root, yaml.MappingNode):
         return text
@@ -63,9 +60,7 @@ def is_bare(text: str) -> bool:
 
 
 def with_usual(text: str, others: str) -> str:
-    """Return a job file's text with what stands in another text and not in it."""
-    import yaml
-
+    """Return a job file's text with the keys that only the other text has added to it."""
     root, said = _composed(text), _entries(_composed(text)).keys()
     if not isinstance(root, yaml.MappingNode):
         return text
@@ -92,9 +87,7 @@ def with_tables(text: str, path: str) -> str:
 
 
 def class_text(fleet: str, name: str) -> str:
-    """Return what a fleet file says of a class, in the words of a job file; empty where it is not there."""
-    import yaml
-
+    """Return the keys that a class of a fleet file has, as a job file's text; empty without this class."""
     classes = _entries(_composed(fleet)).get("classes")
     for one in classes.value if isinstance(classes, yaml.SequenceNode) else ():
         entries = _entries(one)
@@ -106,24 +99,18 @@ def class_text(fleet: str, name: str) -> str:
 
 
 def _composed(text: str) -> yaml.Node | None:
-    import yaml
-
     root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
     return root
 
 
 def _entries(root: yaml.Node | None) -> dict[str, yaml.Node]:
-    import yaml
-
     if not isinstance(root, yaml.MappingNode):
         return {}
     return {key.value: value for key, value in root.value if isinstance(key, yaml.ScalarNode)}
 
 
 def _speedups(node: yaml.Node | None) -> Iterator[yaml.MappingNode]:
-    """Yield every speedup that is a mapping, however deep it stands."""
-    import yaml
-
+    """Yield every speedup that is a mapping, at any depth."""
     if isinstance(node, yaml.SequenceNode):
         for item in node.value:
             yield from _speedups(item)
@@ -136,9 +123,7 @@ def _speedups(node: yaml.Node | None) -> Iterator[yaml.MappingNode]:
 
 def _table(node: yaml.MappingNode, path: str) -> yaml.Node:
     """Read the CSV file that a speedup names, as widths and rates."""
-    import yaml
-
-    from slacktide.files.scaling import read_table
+    from slacktide.files.work import read_table
 
     rows = read_table(_written(node), path).points
     whole, real = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
@@ -150,8 +135,6 @@ def _table(node: yaml.MappingNode, path: str) -> yaml.Node:
 
 
 def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
-    import yaml
-
     if isinstance(node, yaml.ScalarNode):
         yield node
     elif isinstance(node, yaml.SequenceNode):
@@ -161,22 +144,50 @@ def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
 
 
 def _text(words: str) -> yaml.ScalarNode:
-    import yaml
-
     return yaml.ScalarNode("tag:yaml.org,2002:str", words)
 
 
 def _null() -> yaml.ScalarNode:
-    import yaml
-
     return yaml.ScalarNode("tag:yaml.org,2002:null", "null")
 
 
 def _written(root: yaml.Node) -> str:
-    import yaml
-
     for node in _scalars(root):
         if node.style is None and node.value == "":
-            node.value = "null"  # nothing is written as a tag otherwise, and tags are refused
+            node.value = "null"  # an empty value would be written as a tag, and our reader refuses tags
     written: str = yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True, width=_ENDLESS)
     return written
+
+
+def with_keys(text: str, lines: Mapping[str, str], path: str | Path) -> str:
+    """Return a job file's text with these values at these top-level keys; missing keys come last.
+
+    Only the values are replaced, so comments stay. Raises FileError where the file is not written key by
+    key, or would not be a job file any more.
+    """
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    if not isinstance(root, yaml.MappingNode) or root.flow_style:
+        raise FileError(
+            "a job file must be written with a key per line to be changed, got { }; copy the lines", path=path
+        )
+    places = {key.value: (key.start_mark.index, _end(value)) for key, value in root.value}
+    changed = text
+    # From the last value to the first: positions before a change stay valid.
+    for key, (begin, end) in sorted(places.items(), key=lambda item: item[1], reverse=True):
+        if key in lines:
+            changed = f"{changed[:begin]}{key}: {lines[key]}{changed[end:]}"
+    missing = [f"{key}: {value}\n" for key, value in lines.items() if key not in places]
+    if missing and not changed.endswith("\n"):
+        changed += "\n"
+    changed += "".join(missing)
+    parse_job(changed, path=path)
+    return changed
+
+
+def _end(node: yaml.Node) -> int:
+    """Return where a value ends: YAML's own end of a block is where the next one begins."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(last, tuple) else last)
+    index: int = node.end_mark.index
+    return index

@@ -1,6 +1,7 @@
-"""Job files of somebody else, looked at before they are read.
+"""Checks on job files that others sent, made before such a file is read.
 
-Reading one loads the policy that it names, and opens the file that its speedup is in.
+Reading a job file loads the policy that it names and opens the file that its speedup is in: a server must
+know both beforehand.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from slacktide.files.secrecy import kept_secret
 
 
 def code_named(text: str, path: str) -> str:
-    """Return what in a job file's policy says where code is to be found; empty where nothing does.
+    """Return the word in a job file's policy that names code to load, `module:Class`; empty without one.
 
-    Raises FileError for a text that is no YAML.
+    Raises FileError for a text that is not YAML.
     """
     with kept_secret(text, JOB_KEYS):
         tree = parse_tree(text, Mistakes(path))
@@ -28,14 +29,14 @@ def code_named(text: str, path: str) -> str:
 def file_named(text: str, path: str) -> bool:
     """Whether a speedup in a job file, or in a phase of it, is in another file.
 
-    Raises FileError for a text that is no YAML.
+    Raises FileError for a text that is not YAML.
     """
     with kept_secret(text, JOB_KEYS):
         return any("csv" in speedup.entries for speedup in _speedups(parse_tree(text, Mistakes(path))))
 
 
 def _speedups(tree: Tree | None) -> Iterator[Section]:
-    """Yield every speedup, however deep it stands."""
+    """Yield every speedup, at any depth."""
     if isinstance(tree, Series):
         for item in tree.items:
             yield from _speedups(item)

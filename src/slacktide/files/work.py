@@ -1,17 +1,23 @@
-"""How a file says that a job scales: `{amdahl: 0.97}`, three other forms, or a CSV file."""
+"""Reads the work of a job or a class, in one phase or several, and how it scales with GPUs.
+
+A speedup is `{amdahl: 0.97}`, one of three other forms, or a CSV file of measurements.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
-from slacktide.core.units import parse_range
+from slacktide.core.types import Phase
+from slacktide.core.units import parse_range, parse_work, parse_work_gpu_hours
 from slacktide.core.yaml_fields import Fields, number, scalar, section
-from slacktide.core.yaml_tree import Entry, Mistakes, Section, Tree, describe, parse_tree
+from slacktide.core.yaml_tree import Entry, Mistakes, Scalar, Section, Series, Tree, describe, parse_tree
 from slacktide.files import keys
-from slacktide.files.measured import Choice, read_measured
+from slacktide.files.measured import RowSelection, read_measured
+from slacktide.physics.pace import UNKNOWN_SPREAD, USUAL_SPREAD
 
 _FORMS = ("amdahl", "linear", "power", "table", "csv")
 _EXAMPLE = (
@@ -21,7 +27,7 @@ _EXAMPLE = (
 
 
 def speedup(mistakes: Mistakes) -> Callable[[Tree], Speedup]:
-    """Return a reader of all forms; mistakes inside one are noted at their own places."""
+    """Return a reader of all forms of a speedup; mistakes inside one are noted at their own places."""
 
     def read(tree: Tree) -> Speedup:
         if not isinstance(tree, Section) or len(tree.entries) != 1:
@@ -50,7 +56,7 @@ def _form(form: str, tree: Tree, mistakes: Mistakes) -> Speedup:
 
 
 def read_table(text: str, path: str) -> Table:
-    """Read a speedup that is in a CSV file, such as `csv: runs.csv`; raises FileError where it cannot be."""
+    """Read a speedup written as `csv: runs.csv`; raises FileError if its file cannot be read."""
     mistakes = Mistakes(path)
     tree = parse_tree(text, mistakes)
     found = Linear() if tree is None else speedup(mistakes)(tree)
@@ -71,7 +77,7 @@ def _table(tree: Section, mistakes: Mistakes) -> Speedup:
             points.append(_point(width, entry))
         except InputError as error:
             mistakes.add(entry.place, f"speedup.table: {error}")
-    # Without one good point the mistakes above say why; a complaint about none would only repeat it.
+    # Without one good point the mistakes above say why; an error about an empty table would only repeat it.
     return Table(tuple(points)) if points else Linear()
 
 
@@ -88,11 +94,11 @@ def _point(width: str, entry: Entry) -> tuple[float, float]:
 def _measured(tree: Tree, mistakes: Mistakes) -> Speedup:
     """Read `{csv: runs.csv}`, or `{csv: {file: runs.csv, where: {model: bert}}}` for some rows of it."""
     if not isinstance(tree, Section):
-        return _from_csv(scalar(keys.words)(tree), Choice(), mistakes)
+        return _from_csv(scalar(keys.words)(tree), RowSelection(), mistakes)
     fields = Fields(tree, mistakes, ("file", "where", "rate", "time"), prefix="speedup.csv.")
     fields.require("file", "runs.csv")
     file = fields.read("file", scalar(keys.words), None)
-    choice = Choice(
+    choice = RowSelection(
         where=fields.read("where", _conditions, {}),
         rate=fields.read("rate", scalar(keys.words), None),
         time=fields.read("time", scalar(keys.words), None),
@@ -104,7 +110,7 @@ def _conditions(tree: Tree) -> dict[str, str]:
     return {name: scalar(keys.words)(entry.value) for name, entry in section(tree).entries.items()}
 
 
-def _from_csv(file: str, choice: Choice, mistakes: Mistakes) -> Table:
+def _from_csv(file: str, choice: RowSelection, mistakes: Mistakes) -> Table:
     """Read measured rates as speedups over one GPU; paths are relative to the file that names them."""
     (series,) = read_measured(Path(mistakes.path).parent / file, choice)
     (narrowest, slowest), *_ = points = series.points
@@ -116,3 +122,65 @@ def _mapping(tree: Tree, of: str) -> Section:
     if not isinstance(tree, Section) or not tree.entries:
         raise InputError(f"must be a mapping of {of}, got {describe(tree)}")
     return tree
+
+
+PHASE_KEYS = ("work", "speedup")
+
+_WORK = scalar(keys.positive(parse_work_gpu_hours))
+
+
+def phases(fields: Fields, scaling: Speedup, read: Callable[[Tree], float] = _WORK) -> tuple[Phase, ...]:
+    """Read the work of a job or a class as its phases; none if there is a mistake in it.
+
+    `read` reads the value of `work` where no phases are listed.
+    """
+    if "phases" in fields:
+        if "work" in fields:
+            fields.note("work", "must be given once, got phases too; leave work to the phases")
+        return fields.read("phases", lambda tree: _phase_list(tree, scaling, fields.mistakes), ())
+    fields.require("work", "4 gpu-hours")
+    work = fields.read("work", read, math.nan)
+    return () if math.isnan(work) else (Phase(work, scaling),)
+
+
+def guessed_gpu_hours(scaling: Speedup, widths: Sequence[int], deadline_hours: float) -> float:
+    """Return the work to assume where it is unknown: half of what fits before the deadline at full width."""
+    return 0.5 * deadline_hours * max(scaling(width) for width in widths)
+
+
+def work_spread(fields: Fields) -> float:
+    """Return the spread of a job's work, as a share: the usual one unless its file names one."""
+    entry = fields.section.entries.get("work")
+    if entry is None or not isinstance(entry.value, Scalar):
+        return USUAL_SPREAD
+    if entry.value.text == keys.UNKNOWN:
+        return UNKNOWN_SPREAD
+    try:
+        spread = parse_work(entry.value.text).spread
+    except InputError:
+        return USUAL_SPREAD  # reported where the work itself is read
+    return USUAL_SPREAD if spread is None else spread
+
+
+def _phase_list(tree: Tree, scaling: Speedup, mistakes: Mistakes) -> tuple[Phase, ...]:
+    found = []
+    for item in items(tree, "phases"):
+        try:
+            fields = Fields(section(item), mistakes, PHASE_KEYS, prefix="phases.")
+        except InputError as error:
+            mistakes.add(item.place, f"phases: {error}")
+            continue
+        fields.require("work", "4 gpu-hours")
+        work = fields.read("work", _WORK, math.nan)
+        own = fields.read("speedup", speedup(mistakes), scaling)
+        if not math.isnan(work):
+            found.append(Phase(work, own))
+    return tuple(found)
+
+
+def items(tree: Tree, of: str) -> tuple[Tree, ...]:
+    """Return the entries of a list that must not be empty; raises InputError."""
+    if not isinstance(tree, Series) or not tree.items:
+        came = "an empty list" if isinstance(tree, Series) else describe(tree)
+        raise InputError(f"must be a list of {of}, each starting with '- ', got {came}")
+    return tree.items
