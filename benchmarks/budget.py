@@ -23,9 +23,8 @@ from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import realised_classes
 from slacktide.budget.widths import optimal_widths
 from slacktide.results.fleets.stream import StreamRun
-from slacktide.simulation.stream.compare import compare_streams
-from slacktide.simulation.stream.events import run_events
-from slacktide.simulation.stream.simulate import simulate
+from slacktide.simulation.fleet.stream_comparison import compare_streams
+from slacktide.simulation.fleet.stream_run import run_events, simulate
 from slacktide_papers.baselines.efficiency_band import EfficiencyBand
 from slacktide_papers.baselines.equi import Equi
 from slacktide_papers.baselines.fifo import Fifo

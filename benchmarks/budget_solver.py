@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks.timing import best
 from slacktide.budget.classes import JobClass
-from slacktide.budget.result import FleetPlan
+from slacktide.budget.fleet_plan import FleetPlan
+from slacktide.budget.solution.continuous import choices_of
 from slacktide.budget.solution.frontier import frontier
-from slacktide.budget.solution.whole_gpus import choices_of
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Job, Phase

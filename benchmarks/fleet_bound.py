@@ -25,7 +25,7 @@ from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
 from slacktide.market.source import open_market
 from slacktide.results.fleets.fleet import FleetRun
-from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from slacktide_papers.fleet_bound.climb import Climb
 from slacktide_papers.fleet_bound.problem import Problem, trivial_hours

@@ -20,14 +20,14 @@ from benchmarks.stream_fleets import DATA, pollux_fleet, random_fleet
 from slacktide.allocators.streams.online_width import OnlineWidth
 from slacktide.allocators.view import AnyAllocator, FleetView
 from slacktide.budget.arrivals import draw_stream
-from slacktide.budget.estimates.rates import Rate
+from slacktide.budget.estimates.rates import ArrivalRate
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.result import FleetPlan
+from slacktide.budget.fleet_plan import FleetPlan
 from slacktide.budget.stream import Stream, realised_classes
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.core.arrays import Floats, Ints
 from slacktide.files.fleet.recorded_jobs import read_jobs
-from slacktide.simulation.stream.events import run_events
+from slacktide.simulation.fleet.stream_run import run_events
 
 JOBS, LEARNING = 2_000, 500
 """Jobs of a stream, and how many of them are not counted; as many are given to it after a doubling."""
@@ -200,7 +200,7 @@ def _part(stream: Stream, jobs: slice) -> Stream:
 
 def dispersion(stream: Stream) -> float:
     """Return how bursty a stream was."""
-    rate = Rate()
+    rate = ArrivalRate()
     for now_hours in stream.arrival_hours.tolist():
         rate.arrived(now_hours)
     return rate.dispersion

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.result import FleetPlan
-from slacktide.budget.solution.choices import Choice, Weights
-from slacktide.budget.solution.curves import Entry, rows_of, width_array
+from slacktide.budget.fleet_plan import FleetPlan
+from slacktide.budget.solution.continuous import paths_of
+from slacktide.budget.solution.curves import PhaseWidths, rows_of, width_array
 from slacktide.budget.solution.frontier import frontier
 from slacktide.budget.solution.hulls import Hulls, find_hulls
 from slacktide.budget.solution.paths import find_paths
-from slacktide.budget.solution.whole_gpus import paths_of
+from slacktide.budget.solution.width_options import Weights, WidthChoice
 from slacktide.budget.widths import least_budget_gpus, optimal_widths
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Job, Phase
@@ -171,7 +171,9 @@ def test_compiled_paths_are_the_plain_ones() -> None:
             continue
         paths = paths_of(classes)
         for weights in (Weights(0.0, 1.0), Weights(1.0, 0.0), Weights(1.0, 0.3), Weights(1.0, 2.0)):
-            plain = Choice(*(np.empty(size) for size in (len(classes), len(classes), paths.first_row[-1])))
+            plain = WidthChoice(
+                *(np.empty(size) for size in (len(classes), len(classes), paths.first_row[-1]))
+            )
             find_paths(paths.rows, paths.first_row, paths.restart_hours, weights, paths.scratch, plain)
             found = paths.cheapest(weights.hour, weights.gpu_hour)
             for mine, other in zip(found, plain, strict=True):
@@ -181,7 +183,7 @@ def test_compiled_paths_are_the_plain_ones() -> None:
 def test_compiled_hulls_are_the_plain_ones() -> None:
     rng = np.random.default_rng(4000)
     widths = width_array(tuple(range(1, 20)))
-    rows = rows_of([Entry("any", Phase(1.0, speedup(rng)), widths) for _ in range(60)])
+    rows = rows_of([PhaseWidths("any", Phase(1.0, speedup(rng)), widths) for _ in range(60)])
     hulls = Hulls.of(rows)
     corners, counts = np.empty(len(rows.hours), dtype=np.int64), np.empty(60, dtype=np.int64)
     find_hulls(rows, corners, counts)

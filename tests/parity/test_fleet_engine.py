@@ -30,7 +30,7 @@ from slacktide.physics import ledger
 from slacktide.physics.tariff import tariff_of
 from slacktide.policies.base import policies
 from slacktide.results.fleets.stream import StreamRun
-from slacktide.simulation.stream.events import run_events
+from slacktide.simulation.fleet.stream_run import run_events
 from tests.golden.parts_of_streams import POLICIES, SETTINGS, Ground
 from tests.parts_of_effort import examples
 

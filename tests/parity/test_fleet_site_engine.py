@@ -34,8 +34,8 @@ from slacktide.market.pools.moves import Moves
 from slacktide.physics import ledger
 from slacktide.physics.pace import USUAL_SPREAD
 from slacktide.policies.base import policies
-from slacktide.simulation.fleet.kernel import Orders
-from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.market_kernel import Orders
+from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from slacktide.simulation.pool_options import PoolOptions
 

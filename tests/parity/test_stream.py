@@ -17,8 +17,7 @@ from slacktide.core.register import Spec
 from slacktide.core.speedup import Amdahl, Linear, Power, Table
 from slacktide.core.types import Job, Phase
 from slacktide.results.fleets.stream import StreamRun
-from slacktide.simulation.stream.events import run_events
-from slacktide.simulation.stream.simulate import simulate
+from slacktide.simulation.fleet.stream_run import run_events, simulate
 
 CLASSES = (
     JobClass(Job(name="amdahl", work_gpu_hours=2.0, speedup=Amdahl(0.9)), arrivals_per_hour=5.0),

@@ -23,13 +23,13 @@ from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies
 from slacktide.policies.deadline_guard import DeadlineGuard
 from slacktide.policies.view import Policy
-from slacktide.results.fleets.fleet import FleetRun, Held
+from slacktide.results.fleets.fleet import FleetRun, HeldStretches
 from slacktide.simulation import plain
-from slacktide.simulation.fleet.kernel import Orders
-from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.market_kernel import Orders
+from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
+from slacktide.simulation.fleet.stream_run import run_events
 from slacktide.simulation.pool_options import PoolOptions
-from slacktide.simulation.stream.events import run_events
 
 ROUNDING = 1e-9
 """USD and hours that two ways to add up may differ by."""
@@ -68,7 +68,7 @@ def runs(count: int = 12) -> Iterator[tuple[FleetScene, FleetRun]]:
             yield scene, run_fleet(scene, allocator, keep=True)
 
 
-def held(run: FleetRun) -> Held:
+def held(run: FleetRun) -> HeldStretches:
     """Return all that was held."""
     assert run.held is not None
     return run.held
@@ -175,7 +175,7 @@ def test_stretches_cost_what_their_quotes_say() -> None:
     assert whole > 2
 
 
-def fair_usd(scene: FleetScene, rows: Held, job: int, by_slot: bool) -> float:
+def fair_usd(scene: FleetScene, rows: HeldStretches, job: int, by_slot: bool) -> float:
     """Return what all that a job held costs at the prices of its slots, without moves."""
     usd = 0.0
     places = np.stack((rows.slot, rows.pool), axis=1)[rows.job == job].astype(int)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.prices import promises
-from slacktide.allocators.site.kinds import Kinds, Lives, state_of, terms_of
+from slacktide.allocators.prices import deadline_guarantees as promises
+from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, terms_of
 from slacktide.checks.allocators.site_cases import site_cases
 from slacktide.core.types import Job, PoolChoice, Quote, Wish
 from slacktide.market.base import Market, Pool
@@ -25,7 +25,7 @@ class Moment(NamedTuple):
 
     scene: FleetScene
     kinds: Kinds
-    lives: Lives
+    lives: JobTables
     now_hours: float
     pools: list[int]
     """The pools that it may be in."""
@@ -54,20 +54,20 @@ def moments(count: int) -> Iterator[Moment]:
 
 
 def _moment(scene: FleetScene, due: float, rng: np.random.Generator) -> Moment:
-    kinds, lives = scene.kinds, scene.lives()
+    kinds, jobs = scene.kinds, scene.job_tables()
     pools = np.flatnonzero(kinds.fastest[0]).tolist()
     here, there = (int(rng.choice(pools)) for _ in range(2))
-    lives.pool[0] = here
-    lives.spot_gpus[0], lives.on_demand_gpus[0] = _split(kinds, here, rng)
-    held = lives.gpus[0] > 0
-    lives.pause_hours[0] = kinds.restart_hours[0] * rng.random() if held else 0.0
-    done, safe = np.sort(rng.choice([0.0, 0.3, 0.9, rng.random()], 2))[::-1] * lives.ends_gpu_hours[0, -1]
+    jobs.pool[0] = here
+    jobs.spot_gpus[0], jobs.on_demand_gpus[0] = _split(kinds, here, rng)
+    held = jobs.gpus[0] > 0
+    jobs.pause_hours[0] = kinds.restart_hours[0] * rng.random() if held else 0.0
+    done, safe = np.sort(rng.choice([0.0, 0.3, 0.9, rng.random()], 2))[::-1] * jobs.ends_gpu_hours[0, -1]
     checkpoint = kinds.checkpoint_hours[0]
-    lives.progress_gpu_hours[0] = done
-    lives.checkpointed_gpu_hours[0] = safe if checkpoint > 0 and held else done
-    lives.since_checkpoint_hours[0] = min(checkpoint, 1.0) * rng.random() if held else 0.0
+    jobs.progress_gpu_hours[0] = done
+    jobs.checkpointed_gpu_hours[0] = safe if checkpoint > 0 and held else done
+    jobs.since_checkpoint_hours[0] = min(checkpoint, 1.0) * rng.random() if held else 0.0
     now = due * float(rng.random())
-    return Moment(scene, kinds, lives, now, pools, there, *_split(kinds, there, rng))
+    return Moment(scene, kinds, jobs, now, pools, there, *_split(kinds, there, rng))
 
 
 def _split(kinds: Kinds, pool: int, rng: np.random.Generator) -> tuple[int, int]:
@@ -140,7 +140,7 @@ def test_spot_that_is_kept_may_be_worse_than_spot_that_is_lost() -> None:
     market = Market((slow, fast), moves=Moves(0.02, 0.02, 0.02, gbit_per_s=0.5))
     scene = FleetScene(market, (Member(0.0, job),))
     assert scene.kinds.move_hours[0, 0, 1] > 2.0
-    held = Moment(scene, scene.kinds, scene.lives(), 0.0, [0, 1], 0, 1, 0)
+    held = Moment(scene, scene.kinds, scene.job_tables(), 0.0, [0, 1], 0, 1, 0)
     lost, _, _ = promises.at_the_border(held.kinds, held.lives, 0, 0.0, 0.5, 0, 1, 0)
     assert promises.can_be_rescued(held.kinds, held.lives, 0, lost, 0.5)
     assert not safe(held)
@@ -176,16 +176,16 @@ def test_a_rescue_is_in_time_wherever_one_is_and_costs_no_more_than_that_of_a_jo
 def test_what_is_kept_for_a_rescue_is_enough_at_any_later_moment_of_waiting() -> None:
     compared = 0
     for one in moments(100):
-        lives = one.lives
-        lives.spot_gpus[0] = lives.on_demand_gpus[0] = 0
-        lives.pause_hours[0], lives.checkpointed_gpu_hours[0] = 0.0, lives.progress_gpu_hours[0]
-        state, usd = state_of(lives, 0), one.scene.quotes.at(0).on_demand_usd
-        kept = promises.rescue_usd(one.kinds, lives, 0, state, one.now_hours, usd)
-        for later in np.linspace(one.now_hours, lives.deadline_hours[0], 7):
-            if not promises.can_be_rescued(one.kinds, lives, 0, state, later):
+        jobs = one.lives
+        jobs.spot_gpus[0] = jobs.on_demand_gpus[0] = 0
+        jobs.pause_hours[0], jobs.checkpointed_gpu_hours[0] = 0.0, jobs.progress_gpu_hours[0]
+        state, usd = state_of(jobs, 0), one.scene.quotes.at(0).on_demand_usd
+        kept = promises.rescue_usd(one.kinds, jobs, 0, state, one.now_hours, usd)
+        for later in np.linspace(one.now_hours, jobs.deadline_hours[0], 7):
+            if not promises.can_be_rescued(one.kinds, jobs, 0, state, later):
                 break
-            pool, gpus = promises.rescue(one.kinds, lives, 0, state, later, usd)
-            finish = physics.finish_in(terms_of(one.kinds, lives, 0, pool), state, later, pool, gpus)
+            pool, gpus = promises.rescue(one.kinds, jobs, 0, state, later, usd)
+            finish = physics.finish_in(terms_of(one.kinds, jobs, 0, pool), state, later, pool, gpus)
             cost = usd[pool] * gpus * (finish - later) + promises.move_usd(one.kinds, 0, state, pool)
             assert cost <= kept + 1e-9
             compared += 1

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slacktide.allocators.prices.quota import Windows, first_gap, most_needed
+from slacktide.allocators.prices.on_demand_quota import Windows, first_gap, most_needed
 from slacktide.allocators.shadow_prices import ShadowPrices
 from slacktide.checks.allocators.site_cases import site_cases
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
-from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 
 

@@ -15,8 +15,8 @@ from slacktide.core.register import Spec
 from slacktide.physics import ledger
 from slacktide.physics.ledger import Stretch
 from slacktide.physics.tariff import BY_THE_SECOND
-from slacktide.results.fleets.stream import Bill, StreamRun
-from slacktide.simulation.stream.events import run_events
+from slacktide.results.fleets.stream import GpuHourBill, StreamRun
+from slacktide.simulation.fleet.stream_run import run_events
 from tests.golden.parts_of_streams import POLICIES, SETTINGS, Ground
 
 RESTARTS = (0.0, 0.06)
@@ -48,7 +48,7 @@ def test_stretches_tell_the_whole_run(spec: Spec, setting: str, restart_hours: f
 
 
 def bill_is_their_sum(run: StreamRun) -> None:
-    sums = Bill.of(ledger.bill(run.stretches))
+    sums = GpuHourBill.of(ledger.bill(run.stretches))
     assert astuple(sums) == pytest.approx(astuple(run.bill), rel=1e-9, abs=1e-9 * run.bill.gpu_hours)
 
 

@@ -13,7 +13,7 @@ from slacktide.budget.allowance import Allowance
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
-from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from tests.parts_of_effort import examples
 

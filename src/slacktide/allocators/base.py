@@ -24,7 +24,7 @@ allocators: Register[AnyAllocator] = Register(
 """All known allocators; `@allocators.register` adds one."""
 
 
-class Ways(NamedTuple):
+class SettledWays(NamedTuple):
     """Widths that are settled when a job arrives: one or two ways for each class.
 
     Job n of a class goes the wide way iff floor((n + 1) p) > floor(n p) for the share p, so that after
@@ -48,14 +48,14 @@ class Settled(Allocator, Protocol):
     """An allocator whose jobs never depend on one another, so that a run needs no events."""
 
     @property
-    def ways(self) -> Ways: ...
+    def ways(self) -> SettledWays: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SettledWidths:
     """Every job starts at once on the width that was settled for it, and changes it only with its phase."""
 
-    ways: Ways
+    ways: SettledWays
 
     def decide(self, view: FleetView) -> Wanted:
         stage = view.stage

@@ -8,19 +8,21 @@ from typing import ClassVar
 import numpy as np
 
 from slacktide.allocators.base import allocators, at_least_one
-from slacktide.allocators.prices.promises import is_hard, is_safe
-from slacktide.allocators.prices.site_arrays import Prices, hours_until_border, prices_of
+from slacktide.allocators.prices.deadline_guarantees import is_hard, is_safe
 from slacktide.allocators.prices.site_rules import (
     DEADLINE_GPUS,
+    PoolOffers,
     Wishes,
+    hours_until_border,
     least,
     not_held,
+    prices_of,
     roomiest,
     site_of,
     take_on_demand,
     take_spot,
 )
-from slacktide.allocators.site.kinds import Kinds, Lives, state_of, terms_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, terms_of
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compilable, compiled
@@ -63,8 +65,8 @@ class EachAlone:
 @compilable
 def serve(
     kinds: Kinds,
-    lives: Lives,
-    prices: Prices,
+    jobs: JobTables,
+    prices: PoolOffers,
     now_hours: float,
     hours: float,
     slot_hours: float,
@@ -72,26 +74,26 @@ def serve(
     wishes: Wishes,
 ) -> None:
     """Ask the policy of each job in the order in which they came."""
-    free = not_held(lives, prices)
-    for job in range(len(lives.kind)):
-        free[lives.pool[job]] += lives.spot_gpus[job]
-        if lives.deadline_hours[job] == np.inf:
-            take_spot(kinds, lives, job, now_hours, hours, width, free, wishes)
-        elif hours < slot_hours and lives.spot_gpus[job] + lives.on_demand_gpus[job] > 0:
+    free = not_held(jobs, prices)
+    for job in range(len(jobs.kind)):
+        free[jobs.pool[job]] += jobs.spot_gpus[job]
+        if jobs.deadline_hours[job] == np.inf:
+            take_spot(kinds, jobs, job, now_hours, hours, width, free, wishes)
+        elif hours < slot_hours and jobs.spot_gpus[job] + jobs.on_demand_gpus[job] > 0:
             # A policy decides once a slot, and what it decided then is safe until the slot ends.
-            wishes.spot_gpus[job] = lives.spot_gpus[job]
-            wishes.on_demand_gpus[job] = lives.on_demand_gpus[job]
-            free[lives.pool[job]] -= lives.spot_gpus[job]
+            wishes.spot_gpus[job] = jobs.spot_gpus[job]
+            wishes.on_demand_gpus[job] = jobs.on_demand_gpus[job]
+            free[jobs.pool[job]] -= jobs.spot_gpus[job]
         else:
-            progress_uniformly(kinds, lives, job, prices, now_hours, hours, slot_hours, free, wishes)
+            progress_uniformly(kinds, jobs, job, prices, now_hours, hours, slot_hours, free, wishes)
 
 
 @compilable
 def progress_uniformly(
     kinds: Kinds,
-    lives: Lives,
+    jobs: JobTables,
     job: int,
-    prices: Prices,
+    prices: PoolOffers,
     now_hours: float,
     hours: float,
     slot_hours: float,
@@ -99,10 +101,10 @@ def progress_uniformly(
     wishes: Wishes,
 ) -> None:
     """Decide about a job by uniform progress, for a slot from now on, behind the guard."""
-    state = state_of(lives, job)
-    at = state.pool if state.spot_gpus + state.on_demand_gpus > 0 else roomiest(kinds, lives, job, free)
-    terms = terms_of(kinds, lives, job, at)
-    offered = min(max(free[at], 0), max(DEADLINE_GPUS, least(kinds, lives.kind[job], at)))
+    state = state_of(jobs, job)
+    at = state.pool if state.spot_gpus + state.on_demand_gpus > 0 else roomiest(kinds, jobs, job, free)
+    terms = terms_of(kinds, jobs, job, at)
+    offered = min(max(free[at], 0), max(DEADLINE_GPUS, least(kinds, jobs.kind[job], at)))
     quote = Quote(prices.spot_usd[at], prices.on_demand_usd[at], offered, prices.on_demand_gpus[at])
     sight = Sight(
         terms, Tariff(False, slot_hours), 0, now_hours, now_hours + slot_hours, slot_hours, state, quote, 0,
@@ -110,8 +112,8 @@ def progress_uniformly(
     )  # fmt: skip
     choice = uniform_progress(Parameters(False), sight)
     some, more = cut(terms, quote, choice.spot_gpus, choice.on_demand_gpus)
-    if is_hard(lives, job) and not is_safe(kinds, lives, job, now_hours, hours, at, some, more):
-        take_on_demand(kinds, lives, job, now_hours, prices, wishes)
+    if is_hard(jobs, job) and not is_safe(kinds, jobs, job, now_hours, hours, at, some, more):
+        take_on_demand(kinds, jobs, job, now_hours, prices, wishes)
         return
     free[at] -= some
     wishes.pool[job], wishes.spot_gpus[job], wishes.on_demand_gpus[job] = at, some, more

@@ -8,9 +8,17 @@ from typing import ClassVar
 import numpy as np
 
 from slacktide.allocators.base import allocators, at_least_one
-from slacktide.allocators.prices.site_arrays import Prices, hours_until_border, prices_of
-from slacktide.allocators.prices.site_rules import Wishes, can_wait, site_of, take_on_demand, take_spot
-from slacktide.allocators.site.kinds import Kinds, Lives
+from slacktide.allocators.prices.site_rules import (
+    PoolOffers,
+    Wishes,
+    can_wait,
+    hours_until_border,
+    prices_of,
+    site_of,
+    take_on_demand,
+    take_spot,
+)
+from slacktide.allocators.site.job_tables import JobTables, Kinds
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compilable, compiled
@@ -48,8 +56,8 @@ class EarliestDeadline:
 def serve(
     order: Ints,
     kinds: Kinds,
-    lives: Lives,
-    prices: Prices,
+    jobs: JobTables,
+    prices: PoolOffers,
     now_hours: float,
     hours: float,
     width: int,
@@ -58,8 +66,8 @@ def serve(
     """Serve jobs in an order, each from what those before it left."""
     free = prices.spot_gpus.copy()
     for job in order:
-        if take_spot(kinds, lives, job, now_hours, hours, width, free, wishes):
+        if take_spot(kinds, jobs, job, now_hours, hours, width, free, wishes):
             continue
-        late = lives.deadline_hours[job] <= now_hours
-        if late or not can_wait(kinds, lives, job, now_hours, hours):
-            take_on_demand(kinds, lives, job, now_hours, prices, wishes)
+        late = jobs.deadline_hours[job] <= now_hours
+        if late or not can_wait(kinds, jobs, job, now_hours, hours):
+            take_on_demand(kinds, jobs, job, now_hours, prices, wishes)

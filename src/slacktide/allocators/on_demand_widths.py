@@ -8,9 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from slacktide.allocators.base import allocators
-from slacktide.allocators.prices.site_arrays import Prices, prices_of
-from slacktide.allocators.prices.site_rules import Wishes, site_of, take_on_demand
-from slacktide.allocators.site.kinds import Kinds, Lives, state_of, terms_of
+from slacktide.allocators.prices.site_rules import PoolOffers, Wishes, prices_of, site_of, take_on_demand
+from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, terms_of
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.core.compiled import compilable, compiled
 from slacktide.core.errors import InputError
@@ -48,35 +47,35 @@ class OnDemandWidths:
 @compilable
 def rent(
     kinds: Kinds,
-    lives: Lives,
-    prices: Prices,
+    jobs: JobTables,
+    prices: PoolOffers,
     now_hours: float,
     usd_per_job_hour: float,
     wishes: Wishes,
 ) -> None:
     """Keep what jobs hold and start those that hold nothing."""
-    for job in range(len(lives.kind)):
-        if lives.deadline_hours[job] < np.inf:
-            take_on_demand(kinds, lives, job, now_hours, prices, wishes)
-        elif lives.on_demand_gpus[job] > 0:
-            wishes.on_demand_gpus[job] = lives.on_demand_gpus[job]
+    for job in range(len(jobs.kind)):
+        if jobs.deadline_hours[job] < np.inf:
+            take_on_demand(kinds, jobs, job, now_hours, prices, wishes)
+        elif jobs.on_demand_gpus[job] > 0:
+            wishes.on_demand_gpus[job] = jobs.on_demand_gpus[job]
         else:
-            worth = usd_per_job_hour * lives.weight[job]
-            at, gpus = worthwhile(kinds, lives, job, prices, worth)
+            worth = usd_per_job_hour * jobs.weight[job]
+            at, gpus = worthwhile(kinds, jobs, job, prices, worth)
             wishes.pool[job], wishes.on_demand_gpus[job] = at, gpus
 
 
 @compilable
 def worthwhile(
-    kinds: Kinds, lives: Lives, job: int, prices: Prices, usd_per_job_hour: float
+    kinds: Kinds, jobs: JobTables, job: int, prices: PoolOffers, usd_per_job_hour: float
 ) -> tuple[int, int]:
     """Return the pool and the width of the least rent plus worth of the hours that the job takes."""
-    state = state_of(lives, job)
+    state = state_of(jobs, job)
     least, pool, gpus = np.inf, state.pool, 0
     for at in range(len(prices.on_demand_usd)):
-        if kinds.fastest[lives.kind[job], at] == 0:
+        if kinds.fastest[jobs.kind[job], at] == 0:
             continue
-        terms = terms_of(kinds, lives, job, at)
+        terms = terms_of(kinds, jobs, job, at)
         for width in range(1, len(terms.fit)):
             if terms.fit[width] == width:
                 hours = finish_in(terms, state, 0.0, at, width, 0)

@@ -8,20 +8,22 @@ from typing import ClassVar
 import numpy as np
 
 from slacktide.allocators.base import allocators, at_least_one
-from slacktide.allocators.prices.promises import held_on, is_hard
-from slacktide.allocators.prices.site_arrays import Prices, hours_until_border, prices_of
+from slacktide.allocators.prices.deadline_guarantees import held_on, is_hard
 from slacktide.allocators.prices.site_rules import (
     DEADLINE_GPUS,
+    PoolOffers,
     Wishes,
     can_wait,
+    hours_until_border,
     least,
     not_held,
+    prices_of,
     site_of,
     take_on_demand,
     take_spot,
     widest,
 )
-from slacktide.allocators.site.kinds import Kinds, Lives, state_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.core.compiled import compilable, compiled
 from slacktide.core.errors import InputError
@@ -63,8 +65,8 @@ class PatientSpot:
 @compilable
 def share_out(
     kinds: Kinds,
-    lives: Lives,
-    prices: Prices,
+    jobs: JobTables,
+    prices: PoolOffers,
     now_hours: float,
     hours: float,
     width: int,
@@ -72,40 +74,40 @@ def share_out(
     wishes: Wishes,
 ) -> None:
     """Serve jobs in the order in which they came; what is held is kept."""
-    free = not_held(lives, prices)
-    for job in range(len(lives.kind)):
-        free[lives.pool[job]] += lives.spot_gpus[job]
-        hard = is_hard(lives, job)
-        if take_spot(kinds, lives, job, now_hours, hours, DEADLINE_GPUS if hard else width, free, wishes):
+    free = not_held(jobs, prices)
+    for job in range(len(jobs.kind)):
+        free[jobs.pool[job]] += jobs.spot_gpus[job]
+        hard = is_hard(jobs, job)
+        if take_spot(kinds, jobs, job, now_hours, hours, DEADLINE_GPUS if hard else width, free, wishes):
             continue
         if hard:
-            if not can_wait(kinds, lives, job, now_hours, hours) or behind(kinds, lives, job, now_hours):
-                take_on_demand(kinds, lives, job, now_hours, prices, wishes)
-        elif lives.on_demand_gpus[job] > 0:
-            wishes.on_demand_gpus[job] = lives.on_demand_gpus[job]
-        elif now_hours - lives.spot_until_hours[job] >= wait_hours - TIME_TOLERANCE_HOURS:
-            kind, at = lives.kind[job], cheapest(kinds, lives, job, prices)
+            if not can_wait(kinds, jobs, job, now_hours, hours) or behind(kinds, jobs, job, now_hours):
+                take_on_demand(kinds, jobs, job, now_hours, prices, wishes)
+        elif jobs.on_demand_gpus[job] > 0:
+            wishes.on_demand_gpus[job] = jobs.on_demand_gpus[job]
+        elif now_hours - jobs.spot_until_hours[job] >= wait_hours - TIME_TOLERANCE_HOURS:
+            kind, at = jobs.kind[job], cheapest(kinds, jobs, job, prices)
             gpus = max(widest(kinds, kind, at, width), least(kinds, kind, at))
             wishes.pool[job], wishes.on_demand_gpus[job] = at, gpus
 
 
 @compilable
-def behind(kinds: Kinds, lives: Lives, job: int, now_hours: float) -> bool:
+def behind(kinds: Kinds, jobs: JobTables, job: int, now_hours: float) -> bool:
     """Whether a job is behind the straight line to its deadline, or catching up on demand in time for it."""
-    if held_on(lives, kinds, job, state_of(lives, job), now_hours) < np.inf:
+    if held_on(jobs, kinds, job, state_of(jobs, job), now_hours) < np.inf:
         return True
-    work = lives.ends_gpu_hours[job, kinds.phases[lives.kind[job]] - 1]
-    passed = now_hours - lives.submitted_hours[job]
-    due = work * passed / (lives.deadline_hours[job] - lives.submitted_hours[job])
-    return bool(lives.progress_gpu_hours[job] < due)
+    work = jobs.ends_gpu_hours[job, kinds.phases[jobs.kind[job]] - 1]
+    passed = now_hours - jobs.submitted_hours[job]
+    due = work * passed / (jobs.deadline_hours[job] - jobs.submitted_hours[job])
+    return bool(jobs.progress_gpu_hours[job] < due)
 
 
 @compilable
-def cheapest(kinds: Kinds, lives: Lives, job: int, prices: Prices) -> int:
+def cheapest(kinds: Kinds, jobs: JobTables, job: int, prices: PoolOffers) -> int:
     """Return the pool that a job may be in with the cheapest on-demand GPUs; of equals, where it is."""
-    best = lives.pool[job]
+    best = jobs.pool[job]
     for at in range(len(prices.on_demand_usd)):
-        may = kinds.fastest[lives.kind[job], at] > 0
+        may = kinds.fastest[jobs.kind[job], at] > 0
         if may and prices.on_demand_usd[at] < prices.on_demand_usd[best]:
             best = at
     return int(best)

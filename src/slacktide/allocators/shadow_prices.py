@@ -10,20 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from slacktide.allocators.base import allocators
-from slacktide.allocators.prices.beliefs import Beliefs, loss_rate
-from slacktide.allocators.prices.bids import Tuning, Ways, clear, find_ways, gain_usd
-from slacktide.allocators.prices.cost_tables import CostTables, Market, TableBook
-from slacktide.allocators.prices.pacing import Pacing, Promised
-from slacktide.allocators.prices.promises import can_be_rescued, is_hard
-from slacktide.allocators.prices.quota import (
-    Windows,
-    first_gap,
-    keep_to_quota,
-    most_needed,
-    rescue_needs,
-    rescue_windows,
-)
-from slacktide.allocators.prices.reserve import (
+from slacktide.allocators.prices.budget_reserve import (
     FULL,
     NO_MONEY,
     ON_DEMAND,
@@ -31,13 +18,25 @@ from slacktide.allocators.prices.reserve import (
     SHORT,
     SPOT,
     WAITS,
-    Held,
+    Holdings,
     keep_to_budget,
     reserves,
 )
-from slacktide.allocators.prices.site_arrays import Prices, hours_until_border, prices_of
-from slacktide.allocators.prices.site_rules import site_of
-from slacktide.allocators.site.kinds import state_of, terms_of, work_of
+from slacktide.allocators.prices.cost_tables import CostTables, MarketRates, TableBook
+from slacktide.allocators.prices.deadline_guarantees import can_be_rescued, is_hard
+from slacktide.allocators.prices.on_demand_quota import (
+    Windows,
+    first_gap,
+    keep_to_quota,
+    most_needed,
+    rescue_needs,
+    rescue_windows,
+)
+from slacktide.allocators.prices.pacing import Pacing, Promised
+from slacktide.allocators.prices.site_rules import PoolOffers, hours_until_border, prices_of, site_of
+from slacktide.allocators.prices.spot_auction import Tuning, WayCosts, clear, find_ways, gain_usd
+from slacktide.allocators.prices.spot_statistics import SpotStatistics, loss_rate
+from slacktide.allocators.site.job_tables import state_of, terms_of, work_of
 from slacktide.allocators.view import BUDGET_SHORT, FleetView, OldMemory, SiteView, Standing, Wanted
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Floats, Ints
@@ -101,11 +100,11 @@ class PricesRun:
 
     given: ShadowPrices
     pacing: Pacing = field(default_factory=Pacing)
-    beliefs: Beliefs = field(default_factory=Beliefs)
+    beliefs: SpotStatistics = field(default_factory=SpotStatistics)
     slot: int = -1
     next_table_slot: int = 0
     hour_usd: float = math.nan
-    market: Market | None = None
+    market: MarketRates | None = None
     """What the tables were made of, with the rents that were usual then."""
     usual_rent_usd: list[float] = field(default_factory=list)
     book: TableBook | None = None
@@ -122,7 +121,7 @@ class PricesRun:
         tables, rows = self._tables(site, prices)
         tuning = self._tuning(rows)
         count = len(site.jobs.kind)
-        ways = Ways.empty(count, len(prices.spot_usd), len(tables.widths))
+        ways = WayCosts.empty(count, len(prices.spot_usd), len(tables.widths))
         hours = hours_until_border(view)
         compiled(find_ways)(site.kinds, site.jobs, prices, tables, tuning, view.now_hours, hours, ways)
         pools, picked = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
@@ -148,7 +147,7 @@ class PricesRun:
     def _left_usd(self, site: SiteView) -> float:
         return site.money.left_usd if self.given.reserve else math.inf
 
-    def _learn(self, view: FleetView, prices: Prices) -> None:
+    def _learn(self, view: FleetView, prices: PoolOffers) -> None:
         """Take in what is seen at the first decision of a slot."""
         site = _site(view)
         self.slot = site.slot
@@ -159,7 +158,7 @@ class PricesRun:
 
     # ---------------------------------------------------------------- what jobs will cost
 
-    def _tables(self, site: SiteView, prices: Prices) -> tuple[CostTables, Ints]:
+    def _tables(self, site: SiteView, prices: PoolOffers) -> tuple[CostTables, Ints]:
         """Return what jobs will cost, and the row of each; worked out anew now and then."""
         if self.market is None or self.slot >= self.next_table_slot:
             self.market, self.usual_rent_usd = self._market(site, prices), list(self.beliefs.rent_usd)
@@ -172,9 +171,9 @@ class PricesRun:
         rows = self.book.rows(site.kinds, site.jobs.said_kind, work_of(site.kinds, site.jobs), due)
         return self.book.tables, rows
 
-    def _market(self, site: SiteView, prices: Prices) -> Market:
+    def _market(self, site: SiteView, prices: PoolOffers) -> MarketRates:
         beliefs = self.beliefs
-        return Market(
+        return MarketRates(
             offer_rate=beliefs.open.rate,
             deadline_offer_rate=beliefs.due.rate,
             loss_rate=loss_rate(site),
@@ -253,7 +252,7 @@ class PricesRun:
             deadline_hours=soonest,
         )
 
-    def _too_expensive(self, view: FleetView, prices: Prices, usd: float, free: float) -> Refusal:
+    def _too_expensive(self, view: FleetView, prices: PoolOffers, usd: float, free: float) -> Refusal:
         """Say what is missing, and the widest width whose rescue the money would reach for."""
         site = _site(view)
         job = len(site.jobs.kind) - 1
@@ -293,10 +292,10 @@ class PricesRun:
                 "another version wrote; it begins to learn anew"
             )
         self.pacing = self.pacing.recalled(memory["pacing"])
-        self.beliefs = Beliefs.recalled(memory["beliefs"])
+        self.beliefs = SpotStatistics.recalled(memory["beliefs"])
         self.slot, self.next_table_slot = memory["slot"], memory["next_table_slot"]
         self.hour_usd = math.nan if memory["hour_usd"] is None else memory["hour_usd"]
-        self.market = None if memory["market"] is None else Market(*memory["market"])
+        self.market = None if memory["market"] is None else MarketRates(*memory["market"])
         self.usual_rent_usd = list(memory["usual_rent_usd"])
         self.book = None
 
@@ -307,11 +306,11 @@ class _Telling:
 
     run: PricesRun
     view: FleetView
-    prices: Prices
+    prices: PoolOffers
     tables: CostTables
     rows: Ints
-    ways: Ways
-    held: Held
+    ways: WayCosts
+    held: Holdings
     rent_usd: Floats
 
     def reason(self, place: int) -> Reason:
@@ -360,17 +359,19 @@ def _site(view: FleetView) -> SiteView:
     return site_of(view, "shadow-prices")
 
 
-def _held(site: SiteView, widths: Ints, ways: Ways, pools: Ints, picked: Ints) -> Held:
+def _held(site: SiteView, widths: Ints, ways: WayCosts, pools: Ints, picked: Ints) -> Holdings:
     """Return what jobs are to hold by what they picked."""
     on_spot = picked >= 0
     spot = np.where(on_spot, widths[picked], 0)
     on_demand = np.where(on_spot, 0, ways.without_gpus)
     pool = np.where(on_spot, pools, np.where(on_demand > 0, ways.without_pool, site.jobs.pool))
     why = np.where(on_spot, SPOT, np.where(on_demand > 0, np.where(ways.forced, RESCUE, ON_DEMAND), WAITS))
-    return Held(*(np.ascontiguousarray(column, dtype=np.int64) for column in (pool, spot, on_demand, why)))
+    return Holdings(
+        *(np.ascontiguousarray(column, dtype=np.int64) for column in (pool, spot, on_demand, why))
+    )
 
 
-def _gains(ways: Ways, widths: Ints, pools: Ints, picked: Ints) -> Floats:
+def _gains(ways: WayCosts, widths: Ints, pools: Ints, picked: Ints) -> Floats:
     """Return how much each job gains by a GPU-hour of what it picked: who gains least gives way first."""
     return np.array(
         [

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from slacktide.allocators.site.kinds import Kinds, Lives
+from slacktide.allocators.site.job_tables import JobTables, Kinds
 from slacktide.allocators.site.spot import Spot
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Floats, Ints
@@ -20,7 +20,7 @@ from slacktide.market.moment import PoolView
 from slacktide.policies.view import Known, View
 
 
-class Columns(NamedTuple):
+class JobColumns(NamedTuple):
     """The jobs that are present, one entry of each array for each, in the order in which they were submitted.
 
     The arrays are read-only and good only until the decision is made: who remembers must copy.
@@ -51,7 +51,7 @@ class Columns(NamedTuple):
         return width
 
 
-class Rows(Protocol):
+class RowReader(Protocol):
     """What a fleet view asks when somebody wants to read about one job."""
 
     def name(self, place: int) -> str:
@@ -98,7 +98,7 @@ class SiteView(NamedTuple):
     pools: tuple[PoolView, ...]
     """What each pool offers to all jobs together, what they hold included."""
     kinds: Kinds
-    jobs: Lives
+    jobs: JobTables
     """One row for each job, in the order of `FleetView.jobs`; `kind` is a row of `kinds`."""
     money: Money
     known: Known
@@ -117,7 +117,7 @@ class FleetView(NamedTuple):
     """Hours since the run began."""
     fleet: Fleet | None
     """The classes that the jobs are of; None where each is of its own kind."""
-    jobs: Columns
+    jobs: JobColumns
     due: Sequence[int]
     """Places of the jobs that a policy for one job is asked about now: all of them at a slot's border, inside
     a slot those that something happened to."""
@@ -129,7 +129,7 @@ class FleetView(NamedTuple):
     """GPU-hours that were paid for since the run began."""
     spot: Spot
     """Who holds spot, of all jobs of the site; whoever moves it on must copy it."""
-    shown: Rows
+    shown: RowReader
     site: SiteView | None = None
     """The market and the money that the jobs share; None where all is on demand, at one price."""
 
@@ -298,7 +298,7 @@ class Pricing(Allocator, Protocol):
 
 
 @runtime_checkable
-class Prepared(Protocol):
+class PreparedAllocator(Protocol):
     """An allocator that works something out for a fleet first, or starts to remember."""
 
     def begin(self, fleet: Fleet) -> Allocator:
@@ -306,12 +306,12 @@ class Prepared(Protocol):
         ...
 
 
-AnyAllocator: TypeAlias = Allocator | Prepared
+AnyAllocator: TypeAlias = Allocator | PreparedAllocator
 
 
 def begin(allocator: AnyAllocator, fleet: Fleet | None) -> Allocator:
     """Return what decides in one run of an allocator; only one on a market can do without classes."""
-    if not isinstance(allocator, Prepared):
+    if not isinstance(allocator, PreparedAllocator):
         return allocator
     if fleet is None and not needs_market(allocator):
         raise InputError("this allocator must be given the classes of a fleet, got jobs without any")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 
 from slacktide.core.errors import InputError, shown
@@ -68,3 +69,26 @@ class JobClass:
     def load_gpus(self) -> float:
         """Work that arrives per hour: the GPUs it would keep busy one by one, the rho of the papers."""
         return self.arrivals_per_hour * self.work_gpu_hours
+
+
+@dataclass(frozen=True, slots=True)
+class JobTemplate:
+    """A class of jobs that share one market and its money; where a job says nothing, this counts."""
+
+    job: Job
+    """What such a job is like; its work is that of the mean job, its deadline counts from submission."""
+    arrivals_per_hour: float
+    weight: float = 1.0
+    """How many times as much as a usual job's an hour of its waiting counts."""
+    patience_hours: float = math.nan
+    """How long it may go without GPUs before it rents on demand; not a number: as the allocator thinks."""
+
+    @property
+    def name(self) -> str:
+        """What the class is called."""
+        return self.job.name
+
+
+def load_gpus(templates: Iterable[JobTemplate]) -> float:
+    """Return the work that classes bring per hour: the GPUs that it would keep busy one by one."""
+    return sum(one.arrivals_per_hour * one.job.work_gpu_hours for one in templates)

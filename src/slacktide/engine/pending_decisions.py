@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.allocators.site.spot import Spot
-from slacktide.allocators.view import Columns, FleetView
+from slacktide.allocators.view import FleetView, JobColumns
 from slacktide.core.arrays import Ints
 from slacktide.core.types import MAX_GPUS, JobState, Sighting
 from slacktide.engine.job.job_context import JobContext, pace_of
@@ -92,13 +92,13 @@ def view_of_all(
     )
 
 
-def columns(asks: Sequence[PendingDecision], lane_of: Callable[[JobRecord], JobContext]) -> Columns:
+def columns(asks: Sequence[PendingDecision], lane_of: Callable[[JobRecord], JobContext]) -> JobColumns:
     """Write jobs as columns, each of its own kind."""
     places = np.arange(len(asks))
     states = [ask.state for ask in asks]
     terms = [lane_of(ask.track).terms for ask in asks]
     pairs = zip(terms, states, strict=True)
-    return Columns(
+    return JobColumns(
         ids=places,
         kind=places,
         number=np.zeros(len(asks), dtype=np.int64),

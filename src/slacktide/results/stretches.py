@@ -20,7 +20,7 @@ USES: tuple[Use, ...] = ("work", "boot", "idle", "rounding")
 """What the numbers in the column of uses mean; after work, what a cluster says nobody uses, in its order."""
 
 
-class Columns(NamedTuple):
+class StretchColumns(NamedTuple):
     """Stretches in the order in which they began, one entry of each array for each."""
 
     job: Ints
@@ -34,10 +34,10 @@ class Columns(NamedTuple):
     gained_gpu_hours: Floats
 
 
-class Kept(Sequence[Priced]):
+class KeptStretches(Sequence[Priced]):
     """All stretches of a run, priced: those of its jobs, who wait or work, and those of the site itself."""
 
-    def __init__(self, columns: Columns, usd_per_gpu_hour: float) -> None:
+    def __init__(self, columns: StretchColumns, usd_per_gpu_hour: float) -> None:
         self.columns = columns
         self.quote = Quote(usd_per_gpu_hour, usd_per_gpu_hour, 0)
 

@@ -16,7 +16,7 @@ from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compiled
 from slacktide.core.errors import InputError
-from slacktide.simulation.stream.knobs import Knob
+from slacktide.simulation.fleet.tuning_parameters import Knob
 
 
 @allocators.register

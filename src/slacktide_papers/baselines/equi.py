@@ -11,7 +11,7 @@ from slacktide.allocators.view import FleetView, Wanted
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compilable, compiled
-from slacktide.simulation.stream.knobs import Knob, cluster_sizes
+from slacktide.simulation.fleet.tuning_parameters import Knob, cluster_sizes
 
 
 @allocators.register

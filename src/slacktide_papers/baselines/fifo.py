@@ -10,7 +10,7 @@ from slacktide.allocators.base import allocators, at_least_one, cluster_size, fi
 from slacktide.allocators.view import FleetView, Wanted
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Ints
-from slacktide.simulation.stream.knobs import Knob, cluster_sizes, doubled_widths
+from slacktide.simulation.fleet.tuning_parameters import Knob, cluster_sizes, doubled_widths
 
 
 @allocators.register

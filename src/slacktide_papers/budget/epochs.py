@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from slacktide.allocators.base import SettledWidths, Ways
+from slacktide.allocators.base import SettledWays, SettledWidths
 from slacktide.allocators.streams.fixed_width import ways_of
 from slacktide.budget.classes import JobClass
 from slacktide.budget.stream import Stream, realised_classes
@@ -140,7 +140,7 @@ def per_application(case: Case, size: Size) -> Family:
     tries = []
     for budget in budgets_of(known, size.budgets):
         ways = ways_of(plans.optimal_widths(budget))
-        each = Ways(np.repeat(ways.narrow, PHASES), np.repeat(ways.wide, PHASES), ways.wide_share)
+        each = SettledWays(np.repeat(ways.narrow, PHASES), np.repeat(ways.wide, PHASES), ways.wide_share)
         tries.append((Try(f"{budget:.4g} GPUs", SettledWidths(each), budget),))
     return Family(rows.PER_APPLICATION, tuple(tries))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slacktide.allocators.site.kinds import Lives, work_of
+from slacktide.allocators.site.job_tables import JobTables, work_of
 from slacktide.core.arrays import Bools
 from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS
@@ -44,30 +44,30 @@ def problem_of(scene: FleetScene, tail_hours: float = TAIL_HOURS) -> Problem:
     a loss takes no work back, every phase is as fast as the fastest, on demand never runs out, only seconds
     are paid where whole slots are, and what is done for jobs with a soft deadline costs nothing.
     """
-    lives, kinds = scene.lives(), scene.kinds
-    hard = np.isfinite(lives.deadline_hours) & (lives.worthless_hours <= lives.deadline_hours)
-    counted = hard | ~np.isfinite(lives.deadline_hours)
+    jobs, kinds = scene.job_tables(), scene.kinds
+    hard = np.isfinite(jobs.deadline_hours) & (jobs.worthless_hours <= jobs.deadline_hours)
+    counted = hard | ~np.isfinite(jobs.deadline_hours)
     if not (~hard & counted).any():
         raise InputError("a fleet must have a job without a deadline to bound its response, got none")
-    work = work_of(kinds, lives)
+    work = work_of(kinds, jobs)
     demand = Demand(
-        kind=lives.kind[counted],
+        kind=jobs.kind[counted],
         work_gpu_hours=work[counted],
-        submitted_hours=lives.submitted_hours[counted],
-        deadline_hours=lives.deadline_hours[counted],
-        weight=lives.weight[counted],
+        submitted_hours=jobs.submitted_hours[counted],
+        deadline_hours=jobs.deadline_hours[counted],
+        weight=jobs.weight[counted],
     )
     shapes = Shapes(
         np.ascontiguousarray(kinds.rate.max(axis=2)),
         kinds.restart_hours,
         np.minimum(kinds.shrink_hours, kinds.restart_hours),
     )
-    return Problem(_future(scene, _slots(scene, lives, hard, tail_hours)), shapes, demand)
+    return Problem(_future(scene, _slots(scene, jobs, hard, tail_hours)), shapes, demand)
 
 
-def _slots(scene: FleetScene, lives: Lives, hard: Bools, tail_hours: float) -> int:
+def _slots(scene: FleetScene, jobs: JobTables, hard: Bools, tail_hours: float) -> int:
     """Return how many slots are looked at: all deadlines lie in them."""
-    last = float(np.max(lives.deadline_hours, where=hard, initial=0.0)) + TIME_TOLERANCE_HOURS
+    last = float(np.max(jobs.deadline_hours, where=hard, initial=0.0)) + TIME_TOLERANCE_HOURS
     return math.ceil(max(last, scene.hours + tail_hours) / scene.slot_hours) + 1
 
 

@@ -16,7 +16,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.speedup import Power
 from slacktide.core.types import Job
 from slacktide.results.fleets.stream import StreamRun
-from slacktide.simulation.stream.events import run_events
+from slacktide.simulation.fleet.stream_run import run_events
 from slacktide_papers.budget.goodput import ROUND_HOURS, GoodputAutoscaler, Seen
 from slacktide_papers.budget.sharing import best_shares, widths_at
 

@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slacktide.allocators.base import Ways, allocators
+from slacktide.allocators.base import SettledWays, allocators
 from slacktide.allocators.site.spot import Spot
 from slacktide.allocators.streams.fixed_width import FixedWidth
 from slacktide.allocators.streams.one_width import OneWidth
-from slacktide.allocators.view import Allocator, AnyAllocator, Columns, FleetView, Sizing, Wanted, begin
+from slacktide.allocators.view import Allocator, AnyAllocator, FleetView, JobColumns, Sizing, Wanted, begin
 from slacktide.budget.classes import JobClass
 from slacktide.budget.estimates.shares import share_by_gain, size_for_efficiency, steps_of
 from slacktide.budget.fleet import Fleet
@@ -19,7 +19,7 @@ from slacktide.budget.widths import optimal_widths
 from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job, Phase
-from slacktide.simulation.stream.views import Shown
+from slacktide.simulation.fleet.stream_views import StreamRows
 from slacktide_papers.baselines.efficiency_band import EfficiencyBand
 from slacktide_papers.baselines.equi import Equi, share_equally
 from slacktide_papers.baselines.fifo import Fifo
@@ -58,7 +58,7 @@ def view(
     """Make a view of jobs by their classes."""
     count = len(classes)
     index = np.array(classes, dtype=np.int64)
-    jobs = Columns(
+    jobs = JobColumns(
         ids=np.arange(count),
         kind=index,
         number=np.array(numbers or [0] * count),
@@ -79,7 +79,7 @@ def view(
         rented_gpus=ready,
         spent_gpu_hours=0.0,
         spot=Spot(),
-        shown=Shown(fleet, now, jobs),
+        shown=StreamRows(fleet, now, jobs),
     )
 
 
@@ -116,7 +116,7 @@ def test_fixed_width_is_the_optimum_phase_by_phase() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1 / 3, 0.5, 0.999])
 def test_a_mixed_class_is_never_off_by_a_whole_job(share: float) -> None:
-    ways = Ways(np.array([1]), np.array([2]), np.array([share]))
+    ways = SettledWays(np.array([1]), np.array([2]), np.array([share]))
     numbers = np.arange(1000)
     wide = np.cumsum(ways.are_wide(np.zeros(1000, dtype=np.int64), numbers))
     assert np.abs(wide - (numbers + 1) * share).max() <= 1.0 + 1e-9

@@ -9,7 +9,7 @@ import pytest
 
 from slacktide.allocators.each import each, slack_hours
 from slacktide.allocators.site.spot import Claim, Spot
-from slacktide.allocators.view import Columns, FleetView
+from slacktide.allocators.view import FleetView, JobColumns
 from slacktide.core.errors import InputError
 from slacktide.core.types import Allocation, Job, JobState, Quote
 from slacktide.market.base import Pool
@@ -52,7 +52,7 @@ class Jobs:
         return FleetView(
             now_hours=self.now_hours,
             fleet=None,
-            jobs=Columns(ids, ids, none, none, hours, none, none, hours, hours, None),
+            jobs=JobColumns(ids, ids, none, none, hours, none, none, hours, hours, None),
             due=range(count),
             ready_gpus=0,
             rented_gpus=0,

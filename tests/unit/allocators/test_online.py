@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 
 from slacktide.allocators.site.spot import Spot
-from slacktide.allocators.streams.account import Repaying, committed_gpu_hours, left_gpu_hours
-from slacktide.allocators.streams.curve import Curve, thinned
-from slacktide.allocators.streams.knowledge import Knowledge
+from slacktide.allocators.streams.class_estimates import Knowledge
+from slacktide.allocators.streams.learned_speedup import LearnedSpeedup, thinned
 from slacktide.allocators.streams.online_width import OnlineRun, OnlineWidth
+from slacktide.allocators.streams.repayment import Repaying, committed_gpu_hours, left_gpu_hours
 from slacktide.allocators.view import (
     Arrived,
-    Columns,
     Fact,
     Finished,
     FleetView,
+    JobColumns,
     OldMemory,
     Progressed,
     Wanted,
 )
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
-from slacktide.budget.estimates.rates import Rate
+from slacktide.budget.estimates.rates import ArrivalRate
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
 from slacktide.budget.widths import optimal_widths
@@ -34,7 +34,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup
 from slacktide.core.types import Job, Phase
 from slacktide.policies.view import View
-from slacktide.simulation.stream.events import run_events
+from slacktide.simulation.fleet.stream_run import run_events
 
 CLASSES = (
     JobClass(
@@ -51,7 +51,7 @@ LEARNING = OnlineWidth(speedups="learn")
 
 
 def test_a_curve_knows_what_was_tried_and_guesses_between() -> None:
-    curve, law = Curve(), Amdahl(0.9)
+    curve, law = LearnedSpeedup(), Amdahl(0.9)
     for gpus in (1, 2, 8, 16):
         curve.learn(gpus, 2.0, 2.0 * law(gpus))
         curve.learn(gpus, 1.0, law(gpus))
@@ -65,7 +65,7 @@ def test_a_curve_knows_what_was_tried_and_guesses_between() -> None:
 
 
 def test_one_point_is_enough_for_a_guess() -> None:
-    curve = Curve()
+    curve = LearnedSpeedup()
     curve.learn(4, 1.0, 3.0)
     low, here, high = curve.rates([2, 4, 8])
     assert low < here < high
@@ -109,7 +109,7 @@ class Spy:
         self.run.learn(fact)
 
     def decide(self, view: FleetView) -> Wanted:
-        copy = view._replace(jobs=Columns._make(None if one is None else one.copy() for one in view.jobs))
+        copy = view._replace(jobs=JobColumns._make(None if one is None else one.copy() for one in view.jobs))
         wanted = self.run.decide(view)
         self.told.append((copy, wanted.on_demand_gpus.tolist()))
         return wanted
@@ -232,7 +232,7 @@ def view_of(*, kind: int, gpus: int, work_gpu_hours: float | None) -> FleetView:
     """Return a view of one job that has just come."""
     work = None if work_gpu_hours is None else np.array([work_gpu_hours])
     zero, whole = np.zeros(1), np.zeros(1, dtype=np.int64)
-    jobs = Columns(whole, whole + kind, whole, whole, zero, whole, whole + gpus, zero, zero, work)
+    jobs = JobColumns(whole, whole + kind, whole, whole, zero, whole, whole + gpus, zero, zero, work)
     return FleetView(1.0, FLEET, jobs, range(1), 0, 0, 0.0, Spot(), Nobody())
 
 
@@ -247,7 +247,7 @@ class Nobody:
 
 
 def test_an_account_is_made_up_for_slowly_and_never_below_the_least() -> None:
-    pace = Rate()
+    pace = ArrivalRate()
     for number in range(1, 401):
         pace.arrived(number / 10)
     repaying = Repaying(least_jobs=40.0, roots=4.0, most_share=0.2)

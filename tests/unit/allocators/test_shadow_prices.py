@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from slacktide.allocators.base import allocators
-from slacktide.allocators.prices.cost_tables import CELLS, Market, fill_open
-from slacktide.allocators.prices.pacing import Curve, Pacing
+from slacktide.allocators.prices.cost_tables import CELLS, MarketRates, fill_open
+from slacktide.allocators.prices.pacing import Pacing, WorkCostCurve
 from slacktide.allocators.shadow_prices import PricesRun, ShadowPrices
 from slacktide.allocators.view import FleetView, OldMemory
 from slacktide.budget.allowance import Allowance
@@ -22,7 +22,7 @@ from slacktide.core.speedup import Amdahl, Linear, Power
 from slacktide.core.types import Job
 from slacktide.market.base import Market as Pools
 from slacktide.market.base import Pool
-from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 from tests.parts_of_effort import examples
 
@@ -43,7 +43,7 @@ def best_on_spot(
     rate = np.array([speedup(gpus) for gpus in widths])
     work = np.arange(CELLS) / (CELLS - 1.0)
     spot, on_demand = np.zeros((2, len(widths), CELLS))
-    told = Market(AT_ONCE, AT_ONCE, NEVER_LOST, 1.0, 1e6, hour_usd)
+    told = MarketRates(AT_ONCE, AT_ONCE, NEVER_LOST, 1.0, 1e6, hour_usd)
     fill_open(rate, np.array(widths), restart, told, work, spot, on_demand)
     usd = spot[:, -1] + restart * (hour_usd + np.array(widths))
     return widths[int(np.argmin(usd))], float(usd.min())
@@ -186,7 +186,7 @@ def test_an_hour_is_worth_more_where_there_is_more_money() -> None:
 
 
 def test_the_curve_of_prices_is_its_own_inverse() -> None:
-    curve = Curve(2.0, 10.0)
+    curve = WorkCostCurve(2.0, 10.0)
     for usd in (2.4, 4.0, 7.0, 9.0):
         assert curve.usd(curve.log_hour_usd(usd)) == pytest.approx(usd)
 

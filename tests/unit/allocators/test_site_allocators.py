@@ -21,10 +21,10 @@ from slacktide.core.errors import InputError
 from slacktide.core.speedup import Linear, Power
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
-from slacktide.results.fleets.fleet import FleetRun, Held
-from slacktide.simulation.fleet.run import run_fleet
+from slacktide.results.fleets.fleet import FleetRun, HeldStretches
+from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
-from slacktide.simulation.stream.events import run_events
+from slacktide.simulation.fleet.stream_run import run_events
 
 EVERY: tuple[AnyAllocator, ...] = (PatientSpot(), EachAlone(), EarliestDeadline(), OnDemandWidths())
 
@@ -46,7 +46,7 @@ def run(market: Pool | Market, jobs: tuple[Member, ...], allocator: AnyAllocator
     return run_fleet(FleetScene(market, jobs), allocator, keep=True)
 
 
-def held(found: FleetRun) -> Held:
+def held(found: FleetRun) -> HeldStretches:
     """Return all that was held."""
     assert found.held is not None
     return found.held

@@ -22,7 +22,7 @@ from slacktide.app.markets.market import MarketSpec
 from slacktide.budget.allowance import Allowance
 from slacktide.core.errors import InputError
 from slacktide.results.fleets.fleet_comparison import FleetComparison, Measured
-from slacktide.simulation.fleet.settings import best_at, settings_of
+from slacktide.simulation.fleet.market_tuning import best_at, settings_of
 
 from .parts_of_fleets import AS_IT_IS, PAST, question, simulated
 

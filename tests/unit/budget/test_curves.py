@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from slacktide.budget.solution.curves import Entry, rows_of, speedups_at
+from slacktide.budget.solution.curves import PhaseWidths, rows_of, speedups_at
 from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Phase
@@ -35,7 +35,7 @@ def test_speedups_on_arrays_are_the_speedups(speedup: Speedup) -> None:
 
 
 def test_rows_follow_each_other() -> None:
-    entries = [Entry("a", Phase(2.0, Power(0.5)), WIDTHS), Entry("b", Phase(3.0), WIDTHS[:2])]
+    entries = [PhaseWidths("a", Phase(2.0, Power(0.5)), WIDTHS), PhaseWidths("b", Phase(3.0), WIDTHS[:2])]
     rows = rows_of(entries)
     assert rows.start.tolist() == [0, 7, 9]
     assert rows.hours[:7] == pytest.approx(2.0 / np.sqrt(WIDTHS))
@@ -45,14 +45,14 @@ def test_rows_follow_each_other() -> None:
 
 def test_what_only_rounding_keeps_apart_is_equal() -> None:
     widths = np.arange(1.0, 200.0)
-    rows = rows_of([Entry("a", Phase(0.7, Linear(0.3)), widths)])
+    rows = rows_of([PhaseWidths("a", Phase(0.7, Linear(0.3)), widths)])
     assert len(set((widths * (0.7 / (0.3 * widths))).tolist())) > 1
     assert len(set(rows.gpu_hours.tolist())) == 1
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 def test_a_speedup_must_be_a_number_above_zero(value: float) -> None:
-    good, bad = Entry("good", Phase(1.0), WIDTHS), Entry("bad", Phase(1.0, Own(value)), WIDTHS)
+    good, bad = PhaseWidths("good", Phase(1.0), WIDTHS), PhaseWidths("bad", Phase(1.0, Own(value)), WIDTHS)
     with pytest.raises(
         InputError, match=f"class 'bad': the speedup must be > 0 .* got {value:g} at 100 GPUs"
     ):

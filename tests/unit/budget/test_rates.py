@@ -11,16 +11,23 @@ import pytest
 
 from slacktide.budget.arrivals import draw_stream
 from slacktide.budget.classes import JobClass
-from slacktide.budget.estimates.dispersion import ASSUMED, Dispersion
-from slacktide.budget.estimates.rates import MARKS, SHAPE, Rate, log_gamma, run_mean
+from slacktide.budget.estimates.rates import (
+    ASSUMED,
+    MARKS,
+    SHAPE,
+    ArrivalRate,
+    Dispersion,
+    log_gamma,
+    run_mean,
+)
 from slacktide.core.arrays import Floats
 from slacktide.core.types import Job
 
 ONE = JobClass(Job(name="a", work_gpu_hours=1.0), arrivals_per_hour=2.0)
 
 
-def rate_of(arrival_hours: Floats) -> Rate:
-    rate = Rate()
+def rate_of(arrival_hours: Floats) -> ArrivalRate:
+    rate = ArrivalRate()
     for now_hours in arrival_hours.tolist():
         rate.arrived(now_hours)
     return rate
@@ -33,7 +40,7 @@ def test_a_rate_is_the_average_of_a_steady_stream() -> None:
 
 def test_a_few_arrivals_are_averaged() -> None:
     assert rate_of(np.array([1.0, 2.0, 3.0])).per_hour(3.0) == pytest.approx(1.0)
-    assert Rate().per_hour(1.0) == 0.0
+    assert ArrivalRate().per_hour(1.0) == 0.0
     assert rate_of(np.array([0.0])).per_hour(0.0) == math.inf
 
 
@@ -106,7 +113,7 @@ def test_the_gamma_function_is_that_of_the_standard_library() -> None:
 def test_what_a_rate_writes_down_is_all_it_knows() -> None:
     for count in (0, 5, 777):
         rate = rate_of(draw_stream((ONE,), 1000, arrivals="bursty", seed=4).arrival_hours[:count])
-        twin = Rate()
+        twin = ArrivalRate()
         twin.recall(json.loads(json.dumps(rate.remember())))
         assert twin == rate
         assert twin.per_hour(1000.0) == rate.per_hour(1000.0)

@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from slacktide.budget.estimates.fading import Fading
-from slacktide.budget.estimates.sizes import Sizes, kaplan_meier
+from slacktide.budget.estimates.sizes import Fading, Sizes, kaplan_meier
 from slacktide.core.arrays import Floats
 
 

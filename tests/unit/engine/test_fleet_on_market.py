@@ -13,7 +13,7 @@ from slacktide.allocators.view import Decision, FleetView, Standing, Wanted
 from slacktide.backends.base import BackendStatus, Room
 from slacktide.backends.replay import Replay
 from slacktide.budget.allowance import Allowance
-from slacktide.budget.templates import Template
+from slacktide.budget.classes import JobTemplate
 from slacktide.core.types import Allocation, Job, Order, Reason
 from slacktide.engine.engine import Engine
 from slacktide.engine.fleet.fleets import FleetRun
@@ -106,7 +106,7 @@ class Site:
 
     def opened(self, first: Submitted) -> FleetRun:
         run = FleetRun(None, self.told, "told", {}, market=FleetMarket(self.market), allowance=self.allowance)
-        run.templates = {"any": Template(JOB, 1.0, weight=3.0, patience_hours=0.7)}
+        run.templates = {"any": JobTemplate(JOB, 1.0, weight=3.0, patience_hours=0.7)}
         return run
 
     def submit(

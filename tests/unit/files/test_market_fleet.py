@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slacktide.budget.allowance import Allowance
-from slacktide.budget.templates import load_gpus
+from slacktide.budget.classes import load_gpus
 from slacktide.core.errors import FileError
 from slacktide.core.types import ANY_WIDTH, UNLIMITED_GPUS, PoolChoice
 from slacktide.files.fleet.fleet import FleetFile, parse_fleet, read_fleet_file

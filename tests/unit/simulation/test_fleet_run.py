@@ -11,7 +11,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.speedup import Amdahl
 from slacktide.core.types import Job
 from slacktide.market.base import Market, Pool
-from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.market_run import run_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 
 

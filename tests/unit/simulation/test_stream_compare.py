@@ -16,9 +16,9 @@ from slacktide.budget.fleet import Fleet
 from slacktide.core.errors import UnknownNameError
 from slacktide.core.speedup import Amdahl, Power
 from slacktide.core.types import Job
-from slacktide.simulation.stream.compare import compare_streams, stream_label
-from slacktide.simulation.stream.knobs import KNOBS, knobs_of
-from slacktide.simulation.stream.tuning import Tuner
+from slacktide.simulation.fleet.stream_comparison import compare_streams, stream_label
+from slacktide.simulation.fleet.tuning import Tuner
+from slacktide.simulation.fleet.tuning_parameters import KNOBS, knobs_of
 from slacktide_papers.baselines.fifo import Fifo
 
 CLASSES = (

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.site.kinds import Kinds
+from slacktide.allocators.site.job_tables import Kinds
 from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.compiled import compilable, compiled
 
@@ -38,7 +38,7 @@ ROUNDS = 4
 """The two values of one amount of work depend on each other; after this many rounds they agree."""
 
 
-class Market(NamedTuple):
+class MarketRates(NamedTuple):
     """What a kind of job is told of the market: rates per hour and USD per GPU-hour."""
 
     offer_rate: float
@@ -82,7 +82,7 @@ class TableBook:
     which other jobs there are.
     """
 
-    def __init__(self, market: Market, slot_hours: float) -> None:
+    def __init__(self, market: MarketRates, slot_hours: float) -> None:
         self.market = market
         self._slot_hours = slot_hours
         self._kinds: Kinds | None = None
@@ -185,7 +185,7 @@ def fill_open(
     rate: Floats,
     widths: Ints,
     restart: float,
-    market: Market,
+    market: MarketRates,
     work: Floats,
     on_spot: Floats,
     on_demand: Floats,
@@ -229,7 +229,7 @@ def fill_due(
     rate: Floats,
     widths: Ints,
     restart: float,
-    market: Market,
+    market: MarketRates,
     step: float,
     cell: float,
     on_spot: Floats,

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from slacktide.allocators.site.kinds import work_of
+from slacktide.allocators.site.job_tables import work_of
 from slacktide.allocators.view import FleetView
-from slacktide.budget.estimates.rates import Rate
+from slacktide.budget.estimates.rates import ArrivalRate
 from slacktide.budget.fleet import Fleet
 
 GROWTH_SHARE, POWER = 0.28, 2.0
@@ -74,7 +74,7 @@ class Pacing:
     at_hours: float = 0.0
     next_id: int = 0
     """Jobs up to this number have been counted."""
-    arrivals: Rate = field(default_factory=Rate)
+    arrivals: ArrivalRate = field(default_factory=ArrivalRate)
     came_gpu_hours: float = 0.0
     done_gpu_hours: float = 0.0
     ever_usd: float = 0.0
@@ -86,7 +86,7 @@ class Pacing:
     def hour_usd(self, view: FleetView, spot_usd: float, on_demand_usd: float) -> float:
         """Return what an hour of waiting is worth now, at these prices of GPUs."""
         assert view.site is not None
-        curve = Curve(spot_usd, max(on_demand_usd, spot_usd * 1.01, 1e-6))
+        curve = WorkCostCurve(spot_usd, max(on_demand_usd, spot_usd * 1.01, 1e-6))
         first = math.isnan(self.log_hour_usd)
         if first:
             self.log_hour_usd = self.lagging = math.log(MEANT_Q * curve.on_demand_usd)
@@ -99,7 +99,7 @@ class Pacing:
         self.at_hours = max(self.at_hours, view.now_hours)
         return math.exp(self.log_hour_usd)
 
-    def _count(self, view: FleetView, curve: Curve) -> None:
+    def _count(self, view: FleetView, curve: WorkCostCurve) -> None:
         """Take in what came, was done and was paid since the last time."""
         assert view.site is not None
         jobs, site = view.site.jobs, view.site
@@ -111,7 +111,7 @@ class Pacing:
         done = self.came_gpu_hours - float((work - jobs.progress_gpu_hours).sum())
         self._pay(max(view.now_hours - self.at_hours, 0.0), done, site.money.ever_usd, curve)
 
-    def _pay(self, hours: float, done: float, ever_usd: float, curve: Curve) -> None:
+    def _pay(self, hours: float, done: float, ever_usd: float, curve: WorkCostCurve) -> None:
         """Compare what was paid with what the curve says of the work that was done for it."""
         fades, lags = math.exp(-hours / MEMORY_HOURS), math.exp(-hours / LAG_HOURS)
         self.lagging = lags * self.lagging + (1.0 - lags) * self.log_hour_usd
@@ -121,13 +121,13 @@ class Pacing:
         self.above_usd = self.above_usd * fades + above
         self.done_gpu_hours, self.ever_usd = done, ever_usd
 
-    def _beginning_usd(self, view: FleetView, curve: Curve) -> float:
+    def _beginning_usd(self, view: FleetView, curve: WorkCostCurve) -> float:
         """Return what a GPU-hour of work costs above spot where waiting is worth nothing."""
         assert view.site is not None
         known = PRIOR_HOURS * view.site.money.usd_per_hour / curve.meant_usd
         return (self.above_usd + known * curve.first_usd) / (self.lately_gpu_hours + known)
 
-    def _wanted_usd(self, view: FleetView, curve: Curve) -> float:
+    def _wanted_usd(self, view: FleetView, curve: WorkCostCurve) -> float:
         """Return what a GPU-hour of work may cost for the money to last."""
         assert view.site is not None
         money, now = view.site.money, view.now_hours
@@ -137,7 +137,7 @@ class Pacing:
         left = self.came_gpu_hours - self.done_gpu_hours
         return max(usd, 0.0) / (left + self._coming(view, curve) * window)
 
-    def _coming(self, view: FleetView, curve: Curve) -> float:
+    def _coming(self, view: FleetView, curve: WorkCostCurve) -> float:
         """Return how much work comes in an hour, as far as is known."""
         assert view.site is not None
         now, count = view.now_hours, self.arrivals.count
@@ -162,13 +162,13 @@ class Pacing:
 
     def recalled(self, memory: Mapping[str, Any]) -> Pacing:
         """Return what was written down, of the same fleet."""
-        arrivals, log = Rate(), memory["log_hour_usd"]
+        arrivals, log = ArrivalRate(), memory["log_hour_usd"]
         arrivals.recall(memory["arrivals"])
         known = {**memory, "arrivals": arrivals, "log_hour_usd": math.nan if log is None else log}
         return Pacing(promised=self.promised, **known)
 
 
-class Curve(NamedTuple):
+class WorkCostCurve(NamedTuple):
     """What a GPU-hour of work costs at each price of an hour of waiting, without its beginning."""
 
     spot_usd: float

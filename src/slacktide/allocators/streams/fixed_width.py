@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slacktide.allocators.base import SettledWidths, Ways, allocators
+from slacktide.allocators.base import SettledWays, SettledWidths, allocators
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.result import FleetPlan
+from slacktide.budget.fleet_plan import FleetPlan
 from slacktide.budget.widths import optimal_widths
 from slacktide.core.errors import InputError
 
@@ -34,10 +34,10 @@ class FixedWidth:
         return SettledWidths(ways_of(optimal_widths(fleet.classes, budget)))
 
 
-def ways_of(plan: FleetPlan) -> Ways:
+def ways_of(plan: FleetPlan) -> SettledWays:
     """Write a plan as tables of widths."""
     paths = [one.paths for one in plan.classes]
-    return Ways(
+    return SettledWays(
         narrow=np.array([int(width) for each in paths for width in each[0].widths], dtype=np.int64),
         wide=np.array([int(width) for each in paths for width in each[-1].widths], dtype=np.int64),
         wide_share=np.array([each[-1].share if len(each) > 1 else 0.0 for each in paths]),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slacktide.allocators.base import SettledWidths, Ways, allocators, allowed_widths, at_least_one
+from slacktide.allocators.base import SettledWays, SettledWidths, allocators, allowed_widths, at_least_one
 from slacktide.budget.fleet import Fleet
 
 
@@ -26,4 +26,4 @@ class OneWidth:
     def begin(self, fleet: Fleet) -> SettledWidths:
         """Look up each class's width."""
         widths = allowed_widths(fleet, self.gpus)
-        return SettledWidths(Ways(widths, widths, np.zeros(len(fleet.classes))))
+        return SettledWidths(SettledWays(widths, widths, np.zeros(len(fleet.classes))))

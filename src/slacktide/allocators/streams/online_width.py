@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from slacktide.allocators.base import allocators
-from slacktide.allocators.streams.account import Repaying, Way, committed_gpu_hours
-from slacktide.allocators.streams.knowledge import Estimate, Knowledge
+from slacktide.allocators.streams.class_estimates import Estimate, Knowledge
+from slacktide.allocators.streams.repayment import Repaying, Way, committed_gpu_hours
 from slacktide.allocators.view import Arrived, Fact, Finished, FleetView, OldMemory, Wanted
 from slacktide.budget.classes import JobClass
-from slacktide.budget.estimates.rates import CHANGES_PER_JOB, Rate
+from slacktide.budget.estimates.rates import CHANGES_PER_JOB, ArrivalRate
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.result import ClassPlan
+from slacktide.budget.fleet_plan import ClassPlan
 from slacktide.budget.widths import WidthsOf
 from slacktide.core.errors import InputError, UnknownNameError
 
@@ -93,7 +93,7 @@ class OnlineWidth:
         if not math.isfinite(budget):
             raise InputError("online-width must be given a budget, got none; set budget_gpus")
         believe = self.speedups == "measured"
-        knowledge = Knowledge(fleet.classes, believe, Rate(self.changes_per_job))
+        knowledge = Knowledge(fleet.classes, believe, ArrivalRate(self.changes_per_job))
         return OnlineRun(self, budget * (1.0 - self.margin_share), knowledge)
 
     @property

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from slacktide.app.fleets.streams import budget
-from slacktide.budget.answer import BudgetAnswer
+from slacktide.budget.width_plan import WidthPlan
 from slacktide.core.errors import InputError
 from slacktide.core.units import parse_budget
 from slacktide.files.fleet.fleet import FleetFile, gpus_of, read_fleet_file
@@ -29,7 +29,7 @@ class BudgetRequest:
 class BudgetFound:
     """The answer, and the budget that it is about as somebody wrote it."""
 
-    answer: BudgetAnswer
+    answer: WidthPlan
     budget: str
 
 

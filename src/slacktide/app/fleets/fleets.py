@@ -10,15 +10,15 @@ from slacktide.allocators.base import allocators
 from slacktide.app.fleets.fleet_arrivals import Arrivals, arrivals_of
 from slacktide.app.fleets.fleet_question import FleetQuestion
 from slacktide.budget.allowance import Allowance
+from slacktide.budget.classes import JobTemplate, load_gpus
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.templates import Template, load_gpus
 from slacktide.core.own_class import Spec
 from slacktide.core.register import extension
 from slacktide.files.fleet.fleet import FleetFile
 from slacktide.files.fleet.jobs import FleetJob
 from slacktide.market.base import Market
 from slacktide.results.fleets.fleet_comparison import FleetComparison, FleetMonth, JobFacts
-from slacktide.simulation.fleet.compare import Progress, compare_fleet
+from slacktide.simulation.fleet.market_comparison import Progress, compare_fleet
 from slacktide.simulation.fleet.scene import FleetScene, Member
 
 ON_A_MARKET: tuple[str, ...] = (
@@ -133,7 +133,7 @@ def budget_usd(allowance: Allowance, hours: float) -> float:
     return total
 
 
-def _member(job: FleetJob, one: Template, number: int) -> Member:
+def _member(job: FleetJob, one: JobTemplate, number: int) -> Member:
     return Member(
         submitted_hours=job.submitted_hours,
         template=one.job,

@@ -7,19 +7,18 @@ from collections.abc import Sequence
 
 from slacktide.allocators.base import allocators
 from slacktide.allocators.view import AnyAllocator
-from slacktide.budget.answer import BudgetAnswer, answer
 from slacktide.budget.classes import JobClass
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.input_checks import rounded_up
 from slacktide.budget.solution.frontier import frontier
 from slacktide.budget.stream import Stream
-from slacktide.budget.widths import least_budget_gpus
+from slacktide.budget.width_plan import WidthPlan, answer
+from slacktide.budget.widths import least_budget_gpus, rounded_up
 from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.register import Spec
 from slacktide.core.units import HOURS_PER_MONTH, format_duration
 from slacktide.results.fleets.stream import StreamComparison
 from slacktide.simulation.compare import Progress
-from slacktide.simulation.stream.compare import compare_streams
+from slacktide.simulation.fleet.stream_comparison import compare_streams
 
 DEFAULT_ALLOCATORS: tuple[str, ...] = (
     "fixed-width",
@@ -39,7 +38,7 @@ def budget(
     mean_response_hours: float | None = None,
     usd_per_gpu_hour: float | None = None,
     integer: bool = True,
-) -> BudgetAnswer:
+) -> WidthPlan:
     """Say how wide each class of jobs should run on an average budget, and what that buys.
 
     Give either the budget or the mean response that the cheapest one is sought for. Raises InfeasibleError

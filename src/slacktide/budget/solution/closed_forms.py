@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slacktide.budget.solution.choices import Choice
+from slacktide.budget.solution.width_options import WidthChoice
 from slacktide.core.arrays import Floats, Ints
 
 NEWTON_STEPS = 8
@@ -28,7 +28,7 @@ class AmdahlPhases:
     least: Floats
     most: Floats
 
-    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> Choice:
+    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
         """Choose each phase's width by its closed form."""
         share = self.parallel_share
         serial = 1.0 - share + self.start_hours / self.work_gpu_hours
@@ -38,7 +38,7 @@ class AmdahlPhases:
         best = np.where(share == 0.0, 0.0, np.sqrt(square))
         widths = np.clip(best, self.least, self.most)
         hours = self.work_gpu_hours * (serial + share / widths)
-        return Choice(widths * hours, hours, widths)
+        return WidthChoice(widths * hours, hours, widths)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +51,7 @@ class PowerPhases:
     least: Floats
     most: Floats
 
-    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> Choice:
+    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
         """Choose each phase's width by its closed form; by Newton's method where a pause comes first."""
         gain, cost = hour_weight * self.exponent, gpu_hour_weight * (1.0 - self.exponent)
         best = np.divide(gain, cost, out=np.full_like(gain, math.inf), where=cost > 0)
@@ -61,7 +61,7 @@ class PowerPhases:
             best[paused] = power_root(share, self.exponent[paused], gain[paused] / gpu_hour_weight)
         widths = np.clip(best, self.least, self.most)
         hours = self.start_hours + self.work_gpu_hours / widths**self.exponent
-        return Choice(widths * hours, hours, widths)
+        return WidthChoice(widths * hours, hours, widths)
 
 
 def power_root(share: Floats, exponent: Floats, target: Floats) -> Floats:
@@ -102,14 +102,14 @@ class PausedPieces:
     least_speed: Floats
     most_speed: Floats
 
-    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> Choice:
+    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
         """Choose each phase's best piece, and the width on it."""
         widths, speeds = self._best(hour_weight, gpu_hour_weight)
         hours = self.start_hours + self.work_gpu_hours / speeds
         gpu_hours = widths * hours
         cost = hour_weight * hours + gpu_hour_weight * gpu_hours
         pick = np.lexsort((hours + gpu_hours, cost, self.phase))[self.first]
-        return Choice(gpu_hours[pick], hours[pick], widths[pick])
+        return WidthChoice(gpu_hours[pick], hours[pick], widths[pick])
 
     def _best(self, hour_weight: float, gpu_hour_weight: float) -> tuple[Floats, Floats]:
         """Return the best width of each piece, and its speed; a piece that is not faster is left at once."""

@@ -15,15 +15,40 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.solution.choices import Choices, Part, is_bound, items_of
 from slacktide.budget.solution.closed_forms import AmdahlPhases, PausedPieces, PowerPhases
-from slacktide.budget.solution.curves import Entry, entries_of, rows_of, speedups_at, width_array
+from slacktide.budget.solution.curves import PhaseWidths, entries_of, rows_of, speedups_at, width_array
 from slacktide.budget.solution.golden_section import Golden
 from slacktide.budget.solution.hulls import Hulls
 from slacktide.budget.solution.paths import Paths
-from slacktide.core.arrays import Floats
+from slacktide.budget.solution.width_options import WidthChooser, WidthOptions, is_bound, items_of
+from slacktide.core.arrays import Floats, Ints
 from slacktide.core.speedup import Amdahl, Linear, Power, Table
 from slacktide.core.types import Phase
+
+
+def choices_of(classes: Sequence[JobClass]) -> WidthOptions:
+    """Tabulate what can be chosen among the allowed widths."""
+    items = items_of(classes)
+    bound = np.array([is_bound(job_class) for job_class in classes])[items.class_of]
+    parts: list[tuple[Ints, WidthChooser]] = []
+    if not bound.all():
+        free = [job_class for job_class in classes if not is_bound(job_class)]
+        parts.append((np.flatnonzero(~bound), Hulls.of(rows_of(allowed_entries(free)))))
+    if bound.any():
+        parts.append((np.flatnonzero(bound), paths_of([each for each in classes if is_bound(each)])))
+    return WidthOptions(items, tuple(parts))
+
+
+def allowed_entries(classes: Sequence[JobClass]) -> list[PhaseWidths]:
+    """List all phases of classes at their allowed widths."""
+    return [entry for each in classes for entry in entries_of(each, width_array(each.widths))]
+
+
+def paths_of(classes: Sequence[JobClass]) -> Paths:
+    """Tabulate classes whose phases hang together."""
+    phases = [len(job_class.phases) for job_class in classes]
+    return Paths.of(rows_of(allowed_entries(classes)), phases, [each.restart_hours for each in classes])
+
 
 GRID = 1024
 """Widths in the grid of a class whose phases hang together."""
@@ -32,14 +57,14 @@ GRID = 1024
 Member = tuple[JobClass, Phase]
 
 
-def real_choices_of(classes: Sequence[JobClass]) -> Choices:
+def real_choices_of(classes: Sequence[JobClass]) -> WidthOptions:
     """Describe what can be chosen among real widths."""
     items = items_of(classes)
     phases = [(job_class, phase) for job_class in classes for phase in job_class.phases]
-    members: dict[Callable[[list[Member]], Part], list[int]] = {}
+    members: dict[Callable[[list[Member]], WidthChooser], list[int]] = {}
     for item, first in enumerate(items.first_phase[:-1]):
         members.setdefault(_maker(*phases[first]), []).append(item)
-    return Choices(
+    return WidthOptions(
         items,
         tuple(
             (np.array(found), make([phases[items.first_phase[item]] for item in found]))
@@ -48,7 +73,7 @@ def real_choices_of(classes: Sequence[JobClass]) -> Choices:
     )
 
 
-def _maker(job_class: JobClass, phase: Phase) -> Callable[[list[Member]], Part]:
+def _maker(job_class: JobClass, phase: Phase) -> Callable[[list[Member]], WidthChooser]:
     """Return what makes the part that chooses for a phase, or for all of a class."""
     if is_bound(job_class):
         return _paths
@@ -57,23 +82,25 @@ def _maker(job_class: JobClass, phase: Phase) -> Callable[[list[Member]], Part]:
     return makers.get(type(phase.speedup), _golden)
 
 
-def _amdahl(members: list[Member]) -> Part:
+def _amdahl(members: list[Member]) -> WidthChooser:
     speedups = [phase.speedup for _, phase in members if isinstance(phase.speedup, Amdahl)]
     shares = np.array([speedup.parallel_share for speedup in speedups])
     return AmdahlPhases(_work(members), _starts(members), shares, *_spans(members))
 
 
-def _power(members: list[Member]) -> Part:
+def _power(members: list[Member]) -> WidthChooser:
     speedups = [phase.speedup for _, phase in members if isinstance(phase.speedup, Power)]
     exponents = np.array([speedup.exponent for speedup in speedups])
     return PowerPhases(_work(members), _starts(members), exponents, *_spans(members))
 
 
-def _corners_only(members: list[Member]) -> Part:
-    return Hulls.of(rows_of([Entry(each.name, phase, _corners(each, [phase])) for each, phase in members]))
+def _corners_only(members: list[Member]) -> WidthChooser:
+    return Hulls.of(
+        rows_of([PhaseWidths(each.name, phase, _corners(each, [phase])) for each, phase in members])
+    )
 
 
-def _pieces(members: list[Member]) -> Part:
+def _pieces(members: list[Member]) -> WidthChooser:
     rows = []
     for index, (each, phase) in enumerate(members):
         corners = _corners(each, [phase])
@@ -87,13 +114,16 @@ def _pieces(members: list[Member]) -> Part:
     return PausedPieces(phase_of, np.searchsorted(phase_of, np.arange(len(members))), *columns)
 
 
-def _golden(members: list[Member]) -> Part:
+def _golden(members: list[Member]) -> WidthChooser:
     return Golden.of(
-        [Entry(each.name, phase, width_array(each.widths), each.restart_hours) for each, phase in members]
+        [
+            PhaseWidths(each.name, phase, width_array(each.widths), each.restart_hours)
+            for each, phase in members
+        ]
     )
 
 
-def _paths(members: list[Member]) -> Part:
+def _paths(members: list[Member]) -> WidthChooser:
     entries, phases, restarts = [], [], []
     for job_class, _ in members:
         entries += entries_of(job_class, _grid(job_class))

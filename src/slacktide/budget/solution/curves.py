@@ -18,7 +18,7 @@ TIE_SHARE = 1e-12
 """Amounts closer than this share of them are equal: k * x / k is not x in floating point."""
 
 
-class Entry(NamedTuple):
+class PhaseWidths(NamedTuple):
     """One phase, whose it is, the widths it may have, and the pause before it."""
 
     class_name: str
@@ -28,7 +28,7 @@ class Entry(NamedTuple):
     """Hours without progress before the phase, with its width billed: the restart of a first start."""
 
 
-class Rows(NamedTuple):
+class WidthTable(NamedTuple):
     """Hours and GPU-hours of some phases at each of their widths, one row after another."""
 
     start: Ints
@@ -64,15 +64,15 @@ def width_array(widths: tuple[int, ...]) -> Floats:
     return found
 
 
-def entries_of(job_class: JobClass, widths: Floats) -> list[Entry]:
+def entries_of(job_class: JobClass, widths: Floats) -> list[PhaseWidths]:
     """List the phases of a class at some widths; the first one begins with the restart of a first start."""
     return [
-        Entry(job_class.name, phase, widths, 0.0 if index else job_class.restart_hours)
+        PhaseWidths(job_class.name, phase, widths, 0.0 if index else job_class.restart_hours)
         for index, phase in enumerate(job_class.phases)
     ]
 
 
-def rows_of(entries: Sequence[Entry]) -> Rows:
+def rows_of(entries: Sequence[PhaseWidths]) -> WidthTable:
     """Tabulate phases. Raises InputError where a speedup is not a number > 0."""
     known: dict[tuple[int, int], Floats] = {}
     rates = []
@@ -88,10 +88,10 @@ def rows_of(entries: Sequence[Entry]) -> Rows:
     _check(entries, start, widths, rate)
     hours = np.repeat([entry.phase.work_gpu_hours for entry in entries], lengths) / rate
     hours += np.repeat([entry.start_hours for entry in entries], lengths)
-    return Rows(start, widths, _tied(hours, start, lengths), _tied(widths * hours, start, lengths))
+    return WidthTable(start, widths, _tied(hours, start, lengths), _tied(widths * hours, start, lengths))
 
 
-def _check(entries: Sequence[Entry], start: Ints, widths: Floats, rate: Floats) -> None:
+def _check(entries: Sequence[PhaseWidths], start: Ints, widths: Floats, rate: Floats) -> None:
     good = np.isfinite(rate) & (rate > 0)
     if good.all():
         return

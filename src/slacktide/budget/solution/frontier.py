@@ -15,13 +15,18 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.input_checks import check_classes, check_feasible, checked_budget, checked_response
-from slacktide.budget.result import FleetPlan
+from slacktide.budget.fleet_plan import FleetPlan
 from slacktide.budget.solution.curves import TIE_SHARE
 from slacktide.budget.solution.mixed_widths import assemble, between, whole
-from slacktide.budget.solution.samples import Samples
-from slacktide.budget.solution.steps import Steps
-from slacktide.budget.widths import optimal_widths
+from slacktide.budget.solution.samples import FrontierSamples
+from slacktide.budget.solution.width_steps import WidthSteps
+from slacktide.budget.widths import (
+    check_classes,
+    check_feasible,
+    checked_budget,
+    checked_response,
+    optimal_widths,
+)
 from slacktide.core.arrays import Floats
 
 
@@ -45,7 +50,7 @@ class Frontier:
     mean_response_hours: Floats
     shadow_price_hours_per_gpu: Floats
     """Hours of mean response that the next GPU saves; never rises, and ends at 0."""
-    source: Steps | Samples
+    source: WidthSteps | FrontierSamples
 
     def __len__(self) -> int:
         """Return the number of corners."""
@@ -69,7 +74,7 @@ class Frontier:
         """Return the optimum for a budget. Raises InfeasibleError where it is too small."""
         budget_gpus = checked_budget(budget_gpus)
         check_feasible(float(self.budget_gpus[0]), budget_gpus)
-        if isinstance(self.source, Samples):
+        if isinstance(self.source, FrontierSamples):
             return optimal_widths(self.job_classes, budget_gpus, integer=False)
         corner = int(np.searchsorted(self.budget_gpus, budget_gpus * (1.0 + TIE_SHARE), side="right")) - 1
         low = self.source.choice(corner)
@@ -84,7 +89,7 @@ class Frontier:
         target = checked_response(mean_response_hours, float(means[-1]))
         if target >= means[0]:
             return float(self.budget_gpus[0])
-        if isinstance(self.source, Samples):
+        if isinstance(self.source, FrontierSamples):
             return self.source.budget_for(target * _arrivals(self.job_classes))
         return float(np.interp(-target, -means, self.budget_gpus))
 
@@ -96,15 +101,15 @@ def _arrivals(classes: Sequence[JobClass]) -> float:
 def frontier(classes: Sequence[JobClass], integer: bool = True) -> Frontier:
     """Find the frontier of classes, among their own widths or among all real ones between."""
     check_classes(classes)
-    source: Steps | Samples
+    source: WidthSteps | FrontierSamples
     if integer:
-        source = Steps.of(classes)
+        source = WidthSteps.of(classes)
         first, rate = source.choice(0), source.items.arrivals_per_hour
         gpus = math.fsum(rate * first.gpu_hours) + np.concatenate(([0.0], np.cumsum(source.gpus)))
         jobs = math.fsum(rate * first.hours) - np.concatenate(([0.0], np.cumsum(source.jobs)))
         price = np.concatenate((source.price, [0.0]))
     else:
-        source = Samples.of(classes)
+        source = FrontierSamples.of(classes)
         gpus = np.array([total.gpus for total in source.totals])
         jobs = np.array([total.jobs for total in source.totals])
         price = source.price

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slacktide.budget.solution.choices import Choice, Weights
-from slacktide.budget.solution.curves import TIE_SHARE, Entry, Rows, rows_of
+from slacktide.budget.solution.curves import TIE_SHARE, PhaseWidths, WidthTable, rows_of
+from slacktide.budget.solution.width_options import Weights, WidthChoice
 from slacktide.core.arrays import Floats
 from slacktide.core.speedup import Speedup
 
@@ -27,20 +27,20 @@ _RATIO = (math.sqrt(5.0) - 1.0) / 2.0
 class Golden:
     """Phases whose best width is searched near the best of a grid."""
 
-    entries: tuple[Entry, ...]
-    rows: Rows
+    entries: tuple[PhaseWidths, ...]
+    rows: WidthTable
 
     @classmethod
-    def of(cls, entries: Sequence[Entry]) -> Golden:
+    def of(cls, entries: Sequence[PhaseWidths]) -> Golden:
         """Evaluate the phases on a grid from their least width to their greatest."""
         finer = [entry._replace(widths=_finer(entry)) for entry in entries]
         return cls(tuple(finer), rows_of(finer))
 
-    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> Choice:
+    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
         """Search each phase's width alone."""
         found = [self._one(index, hour_weight, gpu_hour_weight) for index in range(len(self.entries))]
         gpu_hours, hours, widths = (np.array(values) for values in zip(*found, strict=True))
-        return Choice(gpu_hours, hours, widths)
+        return WidthChoice(gpu_hours, hours, widths)
 
     def _one(self, index: int, hour_weight: float, gpu_hour_weight: float) -> tuple[float, float, float]:
         span = slice(self.rows.start[index], self.rows.start[index + 1])
@@ -58,7 +58,7 @@ class Golden:
         return float(gpu_hours[at]), float(hours[at]), float(widths[at])
 
 
-def _finer(entry: Entry) -> Floats:
+def _finer(entry: PhaseWidths) -> Floats:
     least, most = entry.widths[0], entry.widths[-1]
     ratios = np.clip(np.geomspace(least, most, GRID), least, most)
     return np.unique(np.concatenate((ratios, entry.widths)))

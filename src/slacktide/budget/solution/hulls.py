@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slacktide.budget.solution.choices import Choice
-from slacktide.budget.solution.curves import Rows
+from slacktide.budget.solution.curves import WidthTable
+from slacktide.budget.solution.width_options import WidthChoice
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, compiled
 
@@ -29,7 +29,7 @@ class Hulls:
     """The corner at which each edge begins."""
 
     @classmethod
-    def of(cls, rows: Rows) -> Hulls:
+    def of(cls, rows: WidthTable) -> Hulls:
         """Find the hull of each row."""
         corners, counts = np.empty(len(rows.hours), dtype=np.int64), np.empty(len(rows.start) - 1, np.int64)
         compiled(find_hulls)(rows, corners, counts)
@@ -38,7 +38,7 @@ class Hulls:
         edge = np.delete(np.arange(start[-1]), start[1:] - 1)
         return cls(start, rows.widths[kept], rows.hours[kept], rows.gpu_hours[kept], edge)
 
-    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> Choice:
+    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
         """Take every edge that buys hours for less than their worth."""
         edge = self.edge
         saved = self.hours[edge] - self.hours[edge + 1]
@@ -46,11 +46,11 @@ class Hulls:
         taken = np.concatenate(([0], np.cumsum(hour_weight * saved > gpu_hour_weight * spent)))
         bounds = self.start - np.arange(len(self.start))
         pick = self.start[:-1] + taken[bounds[1:]] - taken[bounds[:-1]]
-        return Choice(self.gpu_hours[pick], self.hours[pick], self.widths[pick])
+        return WidthChoice(self.gpu_hours[pick], self.hours[pick], self.widths[pick])
 
 
 @compilable
-def find_hulls(rows: Rows, corners: Ints, counts: Ints) -> None:
+def find_hulls(rows: WidthTable, corners: Ints, counts: Ints) -> None:
     """Write the corners of all rows one after another, and how many each row has."""
     end = 0
     for row in range(len(counts)):
@@ -71,7 +71,7 @@ def by_gpu_hours(gpu_hours: Floats) -> Ints:
 
 
 @compilable
-def add_point(rows: Rows, point: int, corners: Ints, begin: int, end: int) -> int:
+def add_point(rows: WidthTable, point: int, corners: Ints, begin: int, end: int) -> int:
     """Extend a hull by a point with no fewer GPU-hours than any before; return its new end."""
     hours, gpu_hours = rows.hours, rows.gpu_hours
     if end > begin and hours[point] >= hours[corners[end - 1]]:

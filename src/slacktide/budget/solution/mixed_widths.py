@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.result import ClassPlan, FleetPlan, PathShare
-from slacktide.budget.solution.choices import Choice, Items
+from slacktide.budget.fleet_plan import ClassPlan, FleetPlan, PathShare
 from slacktide.budget.solution.curves import TIE_SHARE
+from slacktide.budget.solution.width_options import Items, WidthChoice
 from slacktide.core.arrays import Floats
 
 
 class Mix(NamedTuple):
     """A choice for each item, and another for one of them that a share of its jobs takes."""
 
-    choice: Choice
+    choice: WidthChoice
     item: int = -1
     """The item that is mixed; -1 if none is."""
     share: float = 0.0
@@ -27,7 +27,7 @@ class Mix(NamedTuple):
     wide_widths: tuple[float, ...] = ()
 
 
-def between(items: Items, low: Choice, high: Choice, budget_gpus: float) -> Mix:
+def between(items: Items, low: WidthChoice, high: WidthChoice, budget_gpus: float) -> Mix:
     """Go over from one choice to another item by item until the budget is used up.
 
     Both are best at one price, so any order is; the item at which the budget ends is mixed.
@@ -38,7 +38,7 @@ def between(items: Items, low: Choice, high: Choice, budget_gpus: float) -> Mix:
     reach = np.cumsum(steps)
     taken = reach <= room + TIE_SHARE * budget_gpus
     phases = np.repeat(taken, np.diff(first))
-    choice = Choice(
+    choice = WidthChoice(
         np.where(taken, high.gpu_hours, low.gpu_hours),
         np.where(taken, high.hours, low.hours),
         np.where(phases, high.widths, low.widths),
@@ -69,7 +69,7 @@ def purified(classes: Sequence[JobClass], items: Items, mix: Mix) -> Mix:
     alone = start + phase.work_gpu_hours / float(phase.speedup(float(width)))
     if not alone <= hours * (1.0 + TIE_SHARE):
         return mix
-    found = Choice(*(values.copy() for values in mix.choice))
+    found = WidthChoice(*(values.copy() for values in mix.choice))
     found.hours[item], found.gpu_hours[item], found.widths[at] = alone, width * alone, width
     return Mix(found)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.result import WidthShare
+from slacktide.budget.fleet_plan import WidthShare
 from slacktide.budget.solution.curves import TIE_SHARE, speedups_at
 from slacktide.core.arrays import Floats
 from slacktide.core.speedup import concave_hull
@@ -19,7 +19,7 @@ REAL_WIDTHS = 2_000
 """How many real widths are tried where widths need not be whole."""
 
 
-class OneWidth(NamedTuple):
+class BestOneWidth(NamedTuple):
     """The best that one width for all can do on a budget."""
 
     widths: tuple[WidthShare, ...]
@@ -36,7 +36,7 @@ class OneWidths:
     average_gpus: Floats
     mean_response_hours: Floats
 
-    def best_at(self, budget_gpus: float) -> OneWidth | None:
+    def best_at(self, budget_gpus: float) -> BestOneWidth | None:
         """Return the best single width on a budget, or mix of two; None if none is cheap enough."""
         corners = self.corners()
         affordable = [one for one in corners if one.average_gpus <= budget_gpus * (1 + TIE_SHARE)]
@@ -46,20 +46,20 @@ class OneWidths:
         share = max(0.0, (budget_gpus - low.average_gpus) / (high.average_gpus - low.average_gpus))
         return low if share <= TIE_SHARE else _mixed(low, high, share)
 
-    def corners(self) -> list[OneWidth]:
+    def corners(self) -> list[BestOneWidth]:
         """Return the widths worth having, alone or mixed with a neighbour, the cheapest first."""
-        found: dict[float, OneWidth] = {}
+        found: dict[float, BestOneWidth] = {}
         points = zip(self.average_gpus, self.mean_response_hours, self.widths, strict=True)
         for gpus, hours, width in sorted((float(x), float(y), float(k)) for x, y, k in points):
-            found.setdefault(gpus, OneWidth((WidthShare(width, 1.0),), gpus, hours))
+            found.setdefault(gpus, BestOneWidth((WidthShare(width, 1.0),), gpus, hours))
         hull = concave_hull(tuple((one.average_gpus, -one.mean_response_hours) for one in found.values()))
         corners = [found[gpus] for gpus, _ in hull]
         fastest = min(corners, key=lambda one: one.mean_response_hours)
         return corners[: corners.index(fastest) + 1]
 
 
-def _mixed(low: OneWidth, high: OneWidth, share: float) -> OneWidth:
-    return OneWidth(
+def _mixed(low: BestOneWidth, high: BestOneWidth, share: float) -> BestOneWidth:
+    return BestOneWidth(
         (low.widths[0]._replace(share=1 - share), high.widths[0]._replace(share=share)),
         (1 - share) * low.average_gpus + share * high.average_gpus,
         (1 - share) * low.mean_response_hours + share * high.mean_response_hours,

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.budget.solution.choices import Choice, Weights
-from slacktide.budget.solution.curves import Rows
+from slacktide.budget.solution.curves import WidthTable
+from slacktide.budget.solution.width_options import Weights, WidthChoice
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, compiled
 
@@ -33,14 +33,14 @@ class Scratch(NamedTuple):
 class Paths:
     """Some classes, each with all its phases at the same widths."""
 
-    rows: Rows
+    rows: WidthTable
     first_row: Ints
     """Where each class's rows begin, and at last where all end."""
     restart_hours: Floats
     scratch: Scratch
 
     @classmethod
-    def of(cls, rows: Rows, phases: Sequence[int], restart_hours: Sequence[float]) -> Paths:
+    def of(cls, rows: WidthTable, phases: Sequence[int], restart_hours: Sequence[float]) -> Paths:
         """Join rows to classes with these numbers of phases."""
         first_row = np.concatenate(([0], np.cumsum(phases)))
         most = int(np.max(np.diff(rows.start)))
@@ -48,10 +48,10 @@ class Paths:
         scratch = Scratch(np.empty(most), np.empty(most), np.empty(cells, dtype=np.int64))
         return cls(rows, first_row, np.array(restart_hours, dtype=np.float64), scratch)
 
-    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> Choice:
+    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
         """Find the shortest path of each class."""
         count = len(self.restart_hours)
-        choice = Choice(np.empty(count), np.empty(count), np.empty(self.first_row[-1]))
+        choice = WidthChoice(np.empty(count), np.empty(count), np.empty(self.first_row[-1]))
         weights = Weights(float(hour_weight), float(gpu_hour_weight))
         compiled(find_paths)(self.rows, self.first_row, self.restart_hours, weights, self.scratch, choice)
         return choice
@@ -59,7 +59,12 @@ class Paths:
 
 @compilable
 def find_paths(
-    rows: Rows, first_row: Ints, restart_hours: Floats, weights: Weights, scratch: Scratch, choice: Choice
+    rows: WidthTable,
+    first_row: Ints,
+    restart_hours: Floats,
+    weights: Weights,
+    scratch: Scratch,
+    choice: WidthChoice,
 ) -> None:
     """Write the shortest path of each class, its hours and its GPU-hours."""
     for item in range(len(restart_hours)):
@@ -83,7 +88,9 @@ def lightest(scratch: Scratch, count: int) -> int:
 
 
 @compilable
-def enter(rows: Rows, row: int, phase: int, restart_hours: float, weights: Weights, scratch: Scratch) -> None:
+def enter(
+    rows: WidthTable, row: int, phase: int, restart_hours: float, weights: Weights, scratch: Scratch
+) -> None:
     """Add one phase to the costs of all widths, and note where each came from."""
     first, count = rows.start[row], rows.start[row + 1] - rows.start[row]
     cost, other, origin = scratch.cost, scratch.other, scratch.origin
@@ -110,7 +117,7 @@ def enter(rows: Rows, row: int, phase: int, restart_hours: float, weights: Weigh
 
 
 @compilable
-def follow(rows: Rows, begin: int, end: int, scratch: Scratch, index: Floats) -> None:
+def follow(rows: WidthTable, begin: int, end: int, scratch: Scratch, index: Floats) -> None:
     """Write the positions of the best widths, from the last phase back to the first."""
     count = rows.start[begin + 1] - rows.start[begin]
     at = lightest(scratch, count)
@@ -120,7 +127,9 @@ def follow(rows: Rows, begin: int, end: int, scratch: Scratch, index: Floats) ->
 
 
 @compilable
-def add_up(rows: Rows, begin: int, end: int, restart_hours: float, item: int, choice: Choice) -> None:
+def add_up(
+    rows: WidthTable, begin: int, end: int, restart_hours: float, item: int, choice: WidthChoice
+) -> None:
     """Sum what a path takes, and turn positions into widths."""
     hours, gpu_hours, held = 0.0, 0.0, -1.0
     for row in range(begin, end):

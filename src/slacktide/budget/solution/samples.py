@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.solution.choices import Choice, Choices, Total
 from slacktide.budget.solution.continuous import real_choices_of
 from slacktide.budget.solution.curves import TIE_SHARE
 from slacktide.budget.solution.search import find_edge, polished
+from slacktide.budget.solution.width_options import Total, WidthChoice, WidthOptions
 from slacktide.core.arrays import Floats
 
 SAMPLES = 256
@@ -23,16 +23,16 @@ PRICE_STEPS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Samples:
+class FrontierSamples:
     """Optima among real widths at falling prices."""
 
-    choices: Choices
+    choices: WidthOptions
     totals: tuple[Total, ...]
     price: Floats
     """Jobs fewer by the next GPU, by sample."""
 
     @classmethod
-    def of(cls, classes: Sequence[JobClass]) -> Samples:
+    def of(cls, classes: Sequence[JobClass]) -> FrontierSamples:
         """Sample from the price above which nothing changes to that below which nothing does."""
         choices = real_choices_of(classes)
         ends = choices.cheapest(0.0, 1.0), choices.cheapest(1.0, 0.0)
@@ -52,7 +52,7 @@ class Samples:
         last = [*np.concatenate((prices[:1], prices))[until], 0.0]
         return cls(choices, tuple(sampled[index] for index in kept), np.array(last))
 
-    def choice(self, index: int) -> Choice:
+    def choice(self, index: int) -> WidthChoice:
         """Return the choice of a sample."""
         return self.totals[index].choice
 
@@ -68,7 +68,7 @@ class Samples:
         return edge.low.gpus + share * (edge.high.gpus - edge.low.gpus)
 
 
-def _until(choices: Choices, price: float, ratio: float, end: Total) -> float:
+def _until(choices: WidthOptions, price: float, ratio: float, end: Total) -> float:
     """Move a price until the choice is as at the end of all prices."""
     for _ in range(PRICE_STEPS):
         if math.isclose(choices.cheapest(1.0, price).gpus, end.gpus, rel_tol=TIE_SHARE):

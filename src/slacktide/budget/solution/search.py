@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from slacktide.budget.solution.choices import Choices, Total
+from slacktide.budget.solution.width_options import Total, WidthOptions
 
 CHORD_TOLERANCE = 1e-14
 """A choice counts as below a chord by more than this share of its cost: sums are no more exact."""
@@ -23,7 +23,7 @@ NEAR = 1e-5
 """How far from the price of a chord its true price may be, as a share of it."""
 
 
-class Edge(NamedTuple):
+class FrontierEdge(NamedTuple):
     """An edge of the frontier; at its end both totals are the same and the price is 0."""
 
     low: Total
@@ -32,11 +32,11 @@ class Edge(NamedTuple):
     """Jobs fewer by one more GPU."""
 
 
-def find_edge(choices: Choices, is_low: Callable[[Total], bool]) -> Edge:
+def find_edge(choices: WidthOptions, is_low: Callable[[Total], bool]) -> FrontierEdge:
     """Find the edge between totals that are low and others; the narrowest must be low."""
     low, high = choices.cheapest(0.0, 1.0), choices.cheapest(1.0, 0.0)
     if is_low(high):
-        return Edge(high, high, 0.0)
+        return FrontierEdge(high, high, 0.0)
     least, most, chord = 0.0, math.inf, math.inf
     for step in range(MOST_STEPS):
         if high.gpus <= low.gpus:
@@ -51,10 +51,10 @@ def find_edge(choices: Choices, is_low: Callable[[Total], bool]) -> Edge:
             low, most = middle, price
         else:
             high, least = middle, price
-    return Edge(low, high, chord)
+    return FrontierEdge(low, high, chord)
 
 
-def polished(choices: Choices, edge: Edge, is_low: Callable[[Total], bool]) -> Edge:
+def polished(choices: WidthOptions, edge: FrontierEdge, is_low: Callable[[Total], bool]) -> FrontierEdge:
     """Bisect the price of an edge where choices move smoothly with it.
 
     There a chord is an edge to within rounding as soon as its ends are some 1e-7 apart.
@@ -69,7 +69,7 @@ def polished(choices: Choices, edge: Edge, is_low: Callable[[Total], bool]) -> E
             low, most = middle, price
         else:
             high, least = middle, price
-    return Edge(low, high, price)
+    return FrontierEdge(low, high, price)
 
 
 def _is_edge(low: Total, high: Total, middle: Total, price: float) -> bool:

@@ -41,7 +41,7 @@ from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError
 from slacktide.core.types import Job, Phase
 from slacktide.results.fleets.stream import StreamRun
-from slacktide.simulation.stream.events import Watch, run_events
+from slacktide.simulation.fleet.stream_run import Watch, run_events
 
 
 @dataclass(frozen=True, slots=True)

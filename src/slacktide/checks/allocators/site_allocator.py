@@ -31,8 +31,8 @@ from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.results.fleets.fleet import FleetRun
-from slacktide.simulation.fleet.kernel import Orders
-from slacktide.simulation.fleet.run import Watch, run_fleet
+from slacktide.simulation.fleet.market_kernel import Orders
+from slacktide.simulation.fleet.market_run import Watch, run_fleet
 
 SiteCheck = Callable[[AnyAllocator, SiteCase, np.random.Generator], None]
 

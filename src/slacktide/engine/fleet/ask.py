@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slacktide.allocators.view import (
-    Columns,
     Decision,
     FleetView,
+    JobColumns,
     Pricing,
     Remembering,
     Sizing,
@@ -148,7 +148,7 @@ class _Showing:
             shown=Shown(self.asks, self.engine.lane),
         )
 
-    def _columns(self) -> Columns:
+    def _columns(self) -> JobColumns:
         jobs, plain = [ask.track for ask in self.asks], columns(self.asks, self.engine.lane)
         return plain._replace(
             ids=whole([job.number for job in jobs]),

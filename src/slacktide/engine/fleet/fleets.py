@@ -33,8 +33,8 @@ from slacktide.allocators.view import (
     needs_sizes,
 )
 from slacktide.budget.allowance import Allowance
+from slacktide.budget.classes import JobTemplate
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.templates import Template
 from slacktide.core.errors import InputError, UnknownNameError
 from slacktide.core.types import UNLIMITED_GPUS
 from slacktide.engine.fleet.kinds import KindTables
@@ -74,7 +74,7 @@ class FleetRun:
     """What may be spent in each period, on the clock of the fleet."""
     on_demand_gpus: int = UNLIMITED_GPUS
     """How many on-demand GPUs its jobs may hold at a time; on a market."""
-    templates: Mapping[str, Template] = field(default_factory=dict)
+    templates: Mapping[str, JobTemplate] = field(default_factory=dict)
     """The classes by name, as far as jobs on a market heed them."""
     _tables: KindTables | None = field(default=None, init=False)
 

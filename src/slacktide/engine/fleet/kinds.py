@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.site.kinds import Kinds, Lives, kinds_of
-from slacktide.budget.templates import Template
+from slacktide.allocators.site.job_tables import JobTables, Kinds, kinds_of
+from slacktide.budget.classes import JobTemplate
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.types import Job, JobState, Phase
 from slacktide.engine.fleet.pace import Speed, speed_of, with_speeds
@@ -123,8 +123,8 @@ def lives_of(
     paces: Sequence[Pace],
     tables: KindTables,
     origin_hours: float,
-    templates: Mapping[str, Template],
-) -> tuple[Kinds, Lives]:
+    templates: Mapping[str, JobTemplate],
+) -> tuple[Kinds, JobTables]:
     """Write jobs as columns, on the clock of their fleet; `paces` is what is believed of each.
 
     Where a job says nothing of its priority and patience, the template of its class counts.
@@ -142,7 +142,7 @@ def lives_of(
     submitted = _since([ask.track.began_hours for ask in asks], origin_hours)
     jobs = [lane.job for lane in lanes]
     pools = [there[state.pool] for there, state in zip(where, states, strict=True)]
-    return paced.kinds, Lives(
+    return paced.kinds, JobTables(
         kind=paced.kind,
         safe_kind=paced.safe_kind,
         said_kind=whole(said),
@@ -202,14 +202,14 @@ def is_hard(job: Job) -> bool:
     return job.deadline_hours < math.inf and _worthless_hours(job) <= job.deadline_hours
 
 
-def _weight(lane: JobContext, template: Template | None) -> float:
+def _weight(lane: JobContext, template: JobTemplate | None) -> float:
     """Return how much an hour of a job's waiting counts."""
     if lane.file is not None and lane.file.priority is not None:
         return lane.file.priority
     return 1.0 if template is None else template.weight
 
 
-def _patience_hours(lane: JobContext, template: Template | None) -> float:
+def _patience_hours(lane: JobContext, template: JobTemplate | None) -> float:
     """Return how long a job may wait before it rents on demand; not a number: as the allocator thinks."""
     if lane.file is not None and lane.file.patience_hours is not None:
         return lane.file.patience_hours

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.site.kinds import Kinds
+from slacktide.allocators.site.job_tables import Kinds
 from slacktide.backends.base import BackendStatus
 from slacktide.core.arrays import Ints
 from slacktide.engine.job.job_context import JobContext, pace_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from slacktide.allocators.site.kinds import Kinds, Lives, work_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, work_of
 from slacktide.allocators.site.spot import Spot
-from slacktide.allocators.view import Columns, FleetView, Money, SiteView
+from slacktide.allocators.view import FleetView, JobColumns, Money, SiteView
 from slacktide.core.types import TIME_TOLERANCE_HOURS
 from slacktide.engine.fleet.fleets import FleetRun
 from slacktide.engine.fleet.kinds import lives_of
@@ -34,17 +34,17 @@ def site_view(
     market, lanes = run.market, [engine.lane(ask.track) for ask in asks]
     assert market is not None
     paces = [belief(engine, ask) for ask in asks]
-    kinds, lives = lives_of(asks, lanes, paces, run.tables, track.origin_hours, run.templates)
+    kinds, jobs = lives_of(asks, lanes, paces, run.tables, track.origin_hours, run.templates)
     hours = market.hours(now_hours, track.origin_hours)
     slot = market.slot(hours)
-    moment, gpus = market.at(slot), int(lives.gpus.sum())
+    moment, gpus = market.at(slot), int(jobs.gpus.sum())
     site = SiteView(
         slot=slot,
         slot_hours=market.slot_hours,
         next_hours=(slot + 1) * market.slot_hours,
         pools=_offered(moment, spot, [ask.track.job for ask in asks]),
         kinds=kinds,
-        jobs=lives,
+        jobs=jobs,
         money=money(engine, track, run, asks, now_hours),
         known=moment,
         on_demand_gpus=run.on_demand_gpus,
@@ -52,7 +52,7 @@ def site_view(
     return FleetView(
         now_hours=hours,
         fleet=run.fleet,
-        jobs=_columns(engine, asks, kinds, lives),
+        jobs=_columns(engine, asks, kinds, jobs),
         due=range(len(asks)),
         ready_gpus=gpus,
         rented_gpus=gpus,
@@ -72,16 +72,16 @@ def _offered(moment: Moment, spot: Spot, jobs: Sequence[str]) -> tuple[PoolView,
     )
 
 
-def _columns(engine: Engine, asks: Sequence[PendingDecision], kinds: Kinds, lives: Lives) -> Columns:
+def _columns(engine: Engine, asks: Sequence[PendingDecision], kinds: Kinds, jobs: JobTables) -> JobColumns:
     return columns(asks, engine.lane)._replace(
         ids=whole([ask.track.number for ask in asks]),
-        kind=lives.said_kind,
+        kind=jobs.said_kind,
         number=whole([ask.track.number_of_class for ask in asks]),
-        submitted_hours=lives.submitted_hours,
-        spot_gpus=lives.spot_gpus,
-        on_demand_gpus=lives.on_demand_gpus,
-        pause_hours=lives.pause_hours,
-        work_gpu_hours=work_of(kinds, lives),
+        submitted_hours=jobs.submitted_hours,
+        spot_gpus=jobs.spot_gpus,
+        on_demand_gpus=jobs.on_demand_gpus,
+        pause_hours=jobs.pause_hours,
+        work_gpu_hours=work_of(kinds, jobs),
     )
 
 

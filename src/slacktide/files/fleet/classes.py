@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from slacktide.budget.classes import JobClass
-from slacktide.budget.templates import Template
+from slacktide.budget.classes import JobClass, JobTemplate
 from slacktide.core.errors import InputError, shown
 from slacktide.core.speedup import Linear
 from slacktide.core.types import ANY_WIDTH, Job, PoolChoice
@@ -48,7 +47,7 @@ class ReadClass(NamedTuple):
 
     plain: JobClass
     """The part that counts in a stream served on demand at one price."""
-    template: Template
+    template: JobTemplate
     """All of it, for a fleet on a market."""
 
 
@@ -173,7 +172,7 @@ def class_resources(fields: Fields) -> Resources | None:
     return fields.read("resources", resources(fields.mistakes), None)
 
 
-def template(fields: Fields, one: JobClass, gpus: Resources | None) -> Template:
+def template(fields: Fields, one: JobClass, gpus: Resources | None) -> JobTemplate:
     """Read the rest of a class after its part for streams; mistakes are noted at their places."""
     duration = scalar(keys.positive(parse_duration_hours))
     deadline = fields.read("deadline", scalar(_due), math.nan if "deadline" in fields else math.inf)
@@ -184,7 +183,7 @@ def template(fields: Fields, one: JobClass, gpus: Resources | None) -> Template:
     weight = fields.read("priority", scalar(keys.weight), 1.0)
     check_worth(fields, deadline, worthless_after)
     if math.isnan(deadline) or (worthless_after is not None and not worthless_after >= deadline):
-        return Template(one.job, one.arrivals_per_hour)  # the mistake has been noted
+        return JobTemplate(one.job, one.arrivals_per_hour)  # the mistake has been noted
     job = replace(
         one.job,
         deadline_hours=deadline,
@@ -195,7 +194,7 @@ def template(fields: Fields, one: JobClass, gpus: Resources | None) -> Template:
         checkpoint_gb=size_gb,
         pools=_pools(gpus),
     )
-    return Template(job, one.arrivals_per_hour, weight, patience)
+    return JobTemplate(job, one.arrivals_per_hour, weight, patience)
 
 
 def _due(text: str) -> float:

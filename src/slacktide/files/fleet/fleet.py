@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slacktide.budget.allowance import Allowance
-from slacktide.budget.classes import JobClass
+from slacktide.budget.classes import JobClass, JobTemplate
 from slacktide.budget.fleet import Fleet
-from slacktide.budget.templates import Template
 from slacktide.core.errors import FileError, InputError, shown
 from slacktide.core.register import Spec
 from slacktide.core.types import UNLIMITED_GPUS
@@ -44,7 +43,7 @@ class FleetFile:
     """The market that the jobs share: its name, or the path of a trace; None: on demand at one price."""
     on_demand_gpus: int = UNLIMITED_GPUS
     """How many on-demand GPUs the jobs may hold at a time, on a market."""
-    templates: tuple[Template, ...] = ()
+    templates: tuple[JobTemplate, ...] = ()
     """Each class with its deadlines and values, for a fleet on a market."""
     usd_per_gpu_hour: float | None = None
     """What a GPU-hour costs on average; None when the file names no price."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from slacktide.budget.answer import BudgetAnswer
-    from slacktide.budget.result import ClassPlan
+    from slacktide.budget.fleet_plan import ClassPlan
+    from slacktide.budget.width_plan import WidthPlan
     from slacktide.report.text.tables.fleets.budget import Asked
 
 MAX_LINES = 12
@@ -43,12 +43,12 @@ ROUND_HOURS = (
 MOST_TICKS = 9
 
 
-def plot_budget(answer: BudgetAnswer, asked: Asked, path: str | Path) -> None:
+def plot_budget(answer: WidthPlan, asked: Asked, path: str | Path) -> None:
     """Draw the frontier into a PNG file; raises FileError when it cannot be written."""
     save_picture(lambda: _figure(answer, asked), path)
 
 
-def _figure(answer: BudgetAnswer, asked: Asked) -> Figure:
+def _figure(answer: WidthPlan, asked: Asked) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 8), layout="constrained")
@@ -71,7 +71,7 @@ def _figure(answer: BudgetAnswer, asked: Asked) -> Figure:
     return figure
 
 
-def last_drawn(answer: BudgetAnswer) -> float:
+def last_drawn(answer: WidthPlan) -> float:
     """Return the greatest budget that is drawn: beyond this one, and not far into where nothing happens."""
     here, least = answer.plan.budget_gpus, answer.least_budget_gpus
     fastest = float(answer.frontier.mean_response_hours[-1])
@@ -80,7 +80,7 @@ def last_drawn(answer: BudgetAnswer) -> float:
     return max(here + 0.08 * (here - least), min(near, wanted), 1.1 * least)
 
 
-def _frontier(axes: Axes, answer: BudgetAnswer) -> None:
+def _frontier(axes: Axes, answer: WidthPlan) -> None:
     plan, least, end = answer.plan, answer.least_budget_gpus, last_drawn(answer)
     x, y = answer.frontier.budget_gpus, answer.frontier.mean_response_hours
     axes.plot(
@@ -108,7 +108,7 @@ def _frontier(axes: Axes, answer: BudgetAnswer) -> None:
     axes.grid(axis="both")
 
 
-def _one_widths(axes: Axes, answer: BudgetAnswer, end: float) -> None:
+def _one_widths(axes: Axes, answer: WidthPlan, end: float) -> None:
     """Draw the single widths for all classes, each with its number where there is room."""
     corners = [one for one in answer.one_widths.corners() if one.average_gpus <= end]
     if not corners:
@@ -134,7 +134,7 @@ def _one_widths(axes: Axes, answer: BudgetAnswer, end: float) -> None:
             last = place
 
 
-def _time_axis(axes: Axes, answer: BudgetAnswer, end: float) -> None:
+def _time_axis(axes: Axes, answer: WidthPlan, end: float) -> None:
     """Show hours by their logarithm, with round times; what is drawn decides the range."""
     shown = answer.frontier.mean_response_hours
     top = max(float(shown[0]), answer.plan.mean_response_hours)
@@ -167,7 +167,7 @@ def _money_axis(axes: Axes, usd_per_gpu_hour: float) -> None:
     above.xaxis.set_major_formatter(lambda usd, _: f"${usd:,.0f}")
 
 
-def _widths(axes: Axes, answer: BudgetAnswer) -> None:
+def _widths(axes: Axes, answer: WidthPlan) -> None:
     end = last_drawn(answer)
     budgets = np.linspace(answer.least_budget_gpus, end, SAMPLES).tolist()
     plans = [answer.frontier.plan_at(gpus) for gpus in budgets]

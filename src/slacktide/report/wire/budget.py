@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from slacktide.core.units import HOURS_PER_MONTH
 from slacktide.report.text.sentences import budget as say
-from slacktide.report.text.sentences.budget_notes import notes
+from slacktide.report.text.sentences.budget import notes
 from slacktide.report.wire import values
 
 if TYPE_CHECKING:
-    from slacktide.budget.answer import BudgetAnswer
     from slacktide.budget.classes import JobClass
-    from slacktide.budget.result import ClassPlan, FleetPlan, WidthShare
+    from slacktide.budget.fleet_plan import ClassPlan, FleetPlan, WidthShare
+    from slacktide.budget.width_plan import WidthPlan
     from slacktide.report.text.tables.fleets.budget import Asked
 
 
-def as_json(answer: BudgetAnswer, asked: Asked, *, frontier: bool) -> dict[str, Any]:
+def as_json(answer: WidthPlan, asked: Asked, *, frontier: bool) -> dict[str, Any]:
     """Return the answer as plain values under documented keys; what no price is known for is None."""
     plan, one = answer.plan, answer.one_width
     document = {
@@ -52,7 +52,7 @@ def as_json(answer: BudgetAnswer, asked: Asked, *, frontier: bool) -> dict[str, 
     return {**document, "frontier": [_row(answer, row) for row in answer.rows()]} if frontier else document
 
 
-def csv_text(answer: BudgetAnswer, *, frontier: bool) -> str:
+def csv_text(answer: WidthPlan, *, frontier: bool) -> str:
     """Return one line for each class, or for each row of the frontier; no price leaves its cells empty."""
     if not frontier:
         plan = answer.plan
@@ -68,7 +68,7 @@ def csv_text(answer: BudgetAnswer, *, frontier: bool) -> str:
     )
 
 
-def _class(answer: BudgetAnswer, one: JobClass, found: ClassPlan) -> dict[str, Any]:
+def _class(answer: WidthPlan, one: JobClass, found: ClassPlan) -> dict[str, Any]:
     return {
         **_plan(found),
         "arrivals_per_hour": one.arrivals_per_hour,
@@ -91,7 +91,7 @@ def _shares(shares: Iterable[WidthShare]) -> list[dict[str, float]]:
     return [{"gpus": one.gpus, "share": one.share} for one in shares]
 
 
-def _row(answer: BudgetAnswer, plan: FleetPlan) -> dict[str, Any]:
+def _row(answer: WidthPlan, plan: FleetPlan) -> dict[str, Any]:
     return {
         "budget_gpus": plan.budget_gpus,
         "budget_usd_per_hour": _usd(answer, plan.budget_gpus),
@@ -101,7 +101,7 @@ def _row(answer: BudgetAnswer, plan: FleetPlan) -> dict[str, Any]:
     }
 
 
-def _class_line(answer: BudgetAnswer, one: JobClass, found: ClassPlan) -> dict[str, Any]:
+def _class_line(answer: WidthPlan, one: JobClass, found: ClassPlan) -> dict[str, Any]:
     return {
         "name": one.name,
         "arrivals_per_hour": one.arrivals_per_hour,
@@ -114,5 +114,5 @@ def _class_line(answer: BudgetAnswer, one: JobClass, found: ClassPlan) -> dict[s
     }
 
 
-def _usd(answer: BudgetAnswer, gpus: float) -> float | None:
+def _usd(answer: WidthPlan, gpus: float) -> float | None:
     return None if answer.usd_per_gpu_hour is None else gpus * answer.usd_per_gpu_hour

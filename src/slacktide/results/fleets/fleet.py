@@ -14,7 +14,7 @@ from slacktide.core.types import TIME_TOLERANCE_HOURS, Reason, Refusal
 from slacktide.results.fleets.stream import Responses
 
 
-class Moments(NamedTuple):
+class SlotRecords(NamedTuple):
     """What an allocator said of itself and the fleet at the slots of a run; one entry a slot."""
 
     hours: Floats
@@ -32,7 +32,7 @@ class Moments(NamedTuple):
     """Spot that all pools offer."""
 
 
-class Held(NamedTuple):
+class HeldStretches(NamedTuple):
     """All stretches in which a job held something, in the order in which they began; columns."""
 
     job: Ints
@@ -68,10 +68,10 @@ class FleetRun:
     starts: Ints
     refused: dict[int, Refusal]
     """Jobs that could not be promised, by their number."""
-    moments: Moments
+    moments: SlotRecords
     most_spent_share: float
     """The greatest share of a period's budget that was ever spent in it."""
-    held: Held | None = field(default=None, repr=False)
+    held: HeldStretches | None = field(default=None, repr=False)
     """All that happened, where the run was asked to keep it."""
     reasons: Sequence[tuple[float, int, Reason]] = field(default=(), repr=False)
     """When which job was given something else and why, where the run was asked to keep it."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Reason, Refusal
-from slacktide.results.fleets.fleet import FleetRun, Held
+from slacktide.results.fleets.fleet import FleetRun, HeldStretches
 from slacktide.results.fleets.fleet_comparison import FleetMonth, JobFacts
 
 DONE, IN_TIME, LATE, REFUSED, UNFINISHED = "done", "in time", "late", "refused", "not done"
@@ -136,7 +136,7 @@ def money_at(month: FleetMonth, run: FleetRun, share: float) -> MoneyAt:
     )
 
 
-def spent_until(held: Held, hours: float) -> float:
+def spent_until(held: HeldStretches, hours: float) -> float:
     """Return what was spent up to a time; a stretch in the middle counts by the part that has passed."""
     length = held.to_hours - held.from_hours
     passed = ((hours - held.from_hours) / length).clip(0.0, 1.0)

@@ -14,7 +14,7 @@ from slacktide.core.arrays import Floats
 from slacktide.core.errors import InputError
 from slacktide.physics import ledger
 from slacktide.physics.ledger import Priced
-from slacktide.results.stretches import Kept
+from slacktide.results.stretches import KeptStretches
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,15 @@ class Responses:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class GpuHourBill:
     """GPU-hours that were paid for, split into what they were used for; the parts add up.
 
     Restart: held by jobs that made no progress yet after a start or a change of width. Fragmentation: GPUs
     that are free on nodes of which others are in use. Idle: nodes that nobody used, those on their way
     included.
 
-    It is `Bill.of(ledger.bill(stretches))` of all stretches of the run, added up on the way so that a run
-    need not keep them.
+    It is `GpuHourBill.of(ledger.bill(stretches))` of all stretches of the run, added up on the way so that a
+    run need not keep them.
     """
 
     gpu_hours: float
@@ -56,7 +56,7 @@ class Bill:
     idle_gpu_hours: float
 
     @classmethod
-    def of(cls, sums: ledger.Bill) -> Bill:
+    def of(cls, sums: ledger.Bill) -> GpuHourBill:
         """Split what all stretches of a stream come to, which rents on demand only."""
         nobodys, rounding = sums.idle_gpu_hours, sums.rounding_gpu_hours
         all_of_it, pause = sums.on_demand_gpu_hours, sums.pause_gpu_hours
@@ -80,14 +80,14 @@ class StreamRun:
     stream: Stream
     response_hours: Floats
     """Of each job of the stream, in its order."""
-    bill: Bill
+    bill: GpuHourBill
     peak_gpus: int
     """The most GPUs that were paid for at once."""
     resizes: int
     """How often a running job's width was changed."""
     end_hours: float
     """When the last job was done."""
-    kept: Kept | None = field(default=None, repr=False, compare=False)
+    kept: KeptStretches | None = field(default=None, repr=False, compare=False)
     """All that happened, where the run was asked to keep it."""
 
     @property

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.site.kinds import Kinds, Lives, kinds_of
+from slacktide.allocators.prices.site_rules import PoolOffers
+from slacktide.allocators.site.job_tables import JobTables, Kinds, kinds_of
 from slacktide.budget.allowance import Allowance
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Floats, Ints
@@ -18,7 +19,6 @@ from slacktide.core.errors import InputError
 from slacktide.core.types import UNLIMITED_GPUS, Job, Phase
 from slacktide.market.base import Market, Pool
 from slacktide.policies.view import Places
-from slacktide.simulation.fleet.kernel import Offer
 from slacktide.simulation.pool_options import PoolOptions
 
 ANY_GPU = "GPU"
@@ -85,7 +85,7 @@ class Member:
         )
 
 
-class Quotes(NamedTuple):
+class MarketQuotes(NamedTuple):
     """What every pool offers in each slot from the start of a run on: [slot, pool]."""
 
     spot_usd: Floats
@@ -93,15 +93,15 @@ class Quotes(NamedTuple):
     spot_gpus: Ints
     on_demand_gpus: Ints
 
-    def at(self, slot: int) -> Offer:
+    def at(self, slot: int) -> PoolOffers:
         """Return what is offered in a slot; after the last one only on demand, at its last price."""
         if slot < len(self.spot_usd):
-            return Offer(
+            return PoolOffers(
                 self.spot_usd[slot], self.on_demand_usd[slot], self.spot_gpus[slot], self.on_demand_gpus[slot]
             )
         last = len(self.spot_usd) - 1
         none = np.zeros_like(self.spot_gpus[last])
-        return Offer(self.spot_usd[last], self.on_demand_usd[last], none, none + UNLIMITED_GPUS)
+        return PoolOffers(self.spot_usd[last], self.on_demand_usd[last], none, none + UNLIMITED_GPUS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,15 +185,15 @@ class FleetScene:
         return self._own_places[number]
 
     @cached_property
-    def quotes(self) -> Quotes:
+    def quotes(self) -> MarketQuotes:
         """What is offered from the start on; once round where the market begins anew."""
         slots = len(self.pools[0]) if self.again else len(self.pools[0]) - self.start
         columns = [_columns(pool, self.pools[0], self.start, slots, self.again) for pool in self.pools]
-        return Quotes(
+        return MarketQuotes(
             *(np.ascontiguousarray(np.stack(column, axis=1)) for column in zip(*columns, strict=True))
         )
 
-    def lives(self) -> Lives:
+    def job_tables(self) -> JobTables:
         """Return the jobs as columns, before anything has happened to them."""
         number = {id(job): place for place, job in enumerate(self.templates)}
         kind = np.array([number[id(one.template)] for one in self.members], dtype=np.int64)
@@ -205,7 +205,7 @@ class FleetScene:
         )
         ends = self.kinds.phase_share[kind] * work[:, None]
         nothing = np.zeros((7, len(work)))
-        return Lives(
+        return JobTables(
             kind=kind,
             safe_kind=kind,
             said_kind=kind,

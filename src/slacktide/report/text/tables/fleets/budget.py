@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from slacktide.budget.answer import STEP_SHARE, BudgetAnswer, Step
+from slacktide.budget.width_plan import STEP_SHARE, BudgetStep, WidthPlan
 from slacktide.core.units import format_usd
 from slacktide.report import words
 from slacktide.report.text.sentences import budget as say
-from slacktide.report.text.sentences.budget_notes import notes
+from slacktide.report.text.sentences.budget import notes
 from slacktide.report.text.tables import grid
 from slacktide.report.text.tables.grid import Column, Grid
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from slacktide.budget.classes import JobClass
-    from slacktide.budget.result import ClassPlan
+    from slacktide.budget.fleet_plan import ClassPlan
 
 MAX_CLASSES = 24
 """Classes with a line of their own, those that spend most; the rest are counted in one."""
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
     """The mean response that was asked for, where the budget is the answer."""
 
 
-def page(answer: BudgetAnswer, asked: Asked) -> list[Any]:
+def page(answer: WidthPlan, asked: Asked) -> list[Any]:
     """Return things to print: the budget, the classes, what they buy, other budgets, and notes."""
     return [
         *lines(head(answer, asked)),
@@ -49,7 +49,7 @@ def page(answer: BudgetAnswer, asked: Asked) -> list[Any]:
     ]
 
 
-def head(answer: BudgetAnswer, asked: Asked) -> list[str]:
+def head(answer: WidthPlan, asked: Asked) -> list[str]:
     """Say what the budget is in GPUs and money, and what the least would be."""
     plan, name = answer.plan, words.plain(Path(asked.source).name, 60)
     budget, here = words.plain(asked.budget, 40), say.gpus(plan.budget_gpus)
@@ -68,7 +68,7 @@ def head(answer: BudgetAnswer, asked: Asked) -> list[str]:
     return [first, f"jobs of {kinds} arrive at {arrivals}; the minimum that keeps up with them is {least}"]
 
 
-def classes(answer: BudgetAnswer) -> Grid:
+def classes(answer: WidthPlan) -> Grid:
     """Return one line for each class, those that spend most where there are many, and one for all."""
     plan = answer.plan
     pairs = list(zip(plan.job_classes, plan.classes, strict=True))
@@ -94,7 +94,7 @@ def classes(answer: BudgetAnswer) -> Grid:
     )  # fmt: skip
 
 
-def _class_row(answer: BudgetAnswer, one: JobClass, found: ClassPlan) -> tuple[str, ...]:
+def _class_row(answer: WidthPlan, one: JobClass, found: ClassPlan) -> tuple[str, ...]:
     return (
         words.plain(one.name, 40),
         say.rate(one.arrivals_per_hour),
@@ -106,12 +106,12 @@ def _class_row(answer: BudgetAnswer, one: JobClass, found: ClassPlan) -> tuple[s
     )
 
 
-def steps(answer: BudgetAnswer) -> Grid:
+def steps(answer: WidthPlan) -> Grid:
     """Return what other budgets would buy, the budget itself among them."""
     plan = answer.plan
     rows = [_step_row(answer, step) for step in answer.steps()]
     here = sum(step.budget_gpus < plan.budget_gpus for step in answer.steps())
-    rows.insert(here, _step_row(answer, Step("here", plan.budget_gpus, plan.mean_response_hours, 0.0)))
+    rows.insert(here, _step_row(answer, BudgetStep("here", plan.budget_gpus, plan.mean_response_hours, 0.0)))
     columns = (
         Column("budget", right=False), Column("GPUs"), Column("per month"),
         Column("mean response"), Column("each job"),
@@ -120,7 +120,7 @@ def steps(answer: BudgetAnswer) -> Grid:
     return grid if answer.usd_per_gpu_hour is not None else without(grid, 2)
 
 
-def _step_row(answer: BudgetAnswer, step: Step) -> tuple[str, ...]:
+def _step_row(answer: WidthPlan, step: BudgetStep) -> tuple[str, ...]:
     label = {
         "here": "this one",
         "less": f"{words.percent(STEP_SHARE)} less",
@@ -140,7 +140,7 @@ def _step_row(answer: BudgetAnswer, step: Step) -> tuple[str, ...]:
     )
 
 
-def _bought(answer: BudgetAnswer) -> str:
+def _bought(answer: WidthPlan) -> str:
     """Say what the budget buys, beside one width for all."""
     mean = say.response(answer.plan.mean_response_hours)
     one = answer.one_width
@@ -154,7 +154,7 @@ def _bought(answer: BudgetAnswer) -> str:
     )
 
 
-def _money(answer: BudgetAnswer, gpus: float, told: str = "") -> str:
+def _money(answer: WidthPlan, gpus: float, told: str = "") -> str:
     """Say what GPUs cost, over periods that were not told yet."""
     if answer.usd_per_gpu_hour is None:
         return ""

@@ -11,14 +11,14 @@ from slacktide.report.text.tables.fleets.budget import MAX_CLASSES, Asked, head,
 from slacktide.report.text.tables.grid import Column, Grid
 
 if TYPE_CHECKING:
-    from slacktide.budget.answer import BudgetAnswer
-    from slacktide.budget.result import FleetPlan
+    from slacktide.budget.fleet_plan import FleetPlan
+    from slacktide.budget.width_plan import WidthPlan
 
 ROOM = 160
 """Signs in a line, where nobody says otherwise."""
 
 
-def frontier_page(answer: BudgetAnswer, asked: Asked, room: int = ROOM) -> list[Any]:
+def frontier_page(answer: WidthPlan, asked: Asked, room: int = ROOM) -> list[Any]:
     """Return things to print: the budget, and the frontier with the widths of the classes along it."""
     table = frontier(answer, room)
     legend = ["widths in GPUs; a|b: two widths share the class's jobs; a→b: from phase to phase"]
@@ -28,7 +28,7 @@ def frontier_page(answer: BudgetAnswer, asked: Asked, room: int = ROOM) -> list[
     return [*lines(head(answer, asked)), "", grid.as_rich(table), "", *lines(legend)]
 
 
-def frontier(answer: BudgetAnswer, room: int = ROOM) -> Grid:
+def frontier(answer: WidthPlan, room: int = ROOM) -> Grid:
     """Return plans along the frontier, this budget's pointed out, with the classes that fit."""
     plans = sorted((*answer.rows(), answer.plan), key=lambda plan: plan.budget_gpus)
     shown = _most_expensive(answer.plan)[:MAX_CLASSES]
@@ -39,7 +39,7 @@ def frontier(answer: BudgetAnswer, room: int = ROOM) -> Grid:
     return table
 
 
-def _frontier_of(answer: BudgetAnswer, plans: list[FleetPlan], shown: list[int]) -> Grid:
+def _frontier_of(answer: WidthPlan, plans: list[FleetPlan], shown: list[int]) -> Grid:
     places = sorted(shown)
     rows = tuple(_frontier_row(answer, plan, places) for plan in plans)
     columns = (
@@ -57,7 +57,7 @@ def _width(table: Grid) -> int:
     return sum(max(pair) + 2 for pair in zip(headings, cells, strict=True))
 
 
-def _frontier_row(answer: BudgetAnswer, plan: FleetPlan, places: list[int]) -> tuple[str, ...]:
+def _frontier_row(answer: WidthPlan, plan: FleetPlan, places: list[int]) -> tuple[str, ...]:
     wider = answer.frontier.plan_at(plan.budget_gpus + 1)
     saved = plan.mean_response_hours - wider.mean_response_hours
     return (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slacktide.allocators.prices.site_arrays import Prices
+from slacktide.allocators.prices.site_rules import PoolOffers
 from slacktide.allocators.view import FleetView, SiteView
 from slacktide.core.arrays import Bools, Floats
 
@@ -22,7 +22,7 @@ PRIOR_LOSS_GPUS, PRIOR_HELD_GPUS = 1.0, 50.0
 
 
 @dataclass(slots=True)
-class Waits:
+class WaitStatistics:
     """How soon jobs that wait for spot get some: services over hours of waiting, the past fading."""
 
     served: float = 1.0
@@ -45,12 +45,12 @@ class Waits:
 
 
 @dataclass(slots=True)
-class Beliefs:
+class SpotStatistics:
     """All that was seen; looked at once in a slot, so that it does not matter how often it is asked."""
 
-    open: Waits = field(default_factory=Waits)
+    open: WaitStatistics = field(default_factory=WaitStatistics)
     """Of jobs without a deadline."""
-    due: Waits = field(default_factory=Waits)
+    due: WaitStatistics = field(default_factory=WaitStatistics)
     """Of jobs with one."""
     rent_usd: list[float] = field(default_factory=list)
     """[pool]: what spot was worth above its price, the mean of late."""
@@ -60,7 +60,7 @@ class Beliefs:
     """[pool]: the mean price of late."""
     at_hours: float = 0.0
 
-    def look(self, view: FleetView, prices: Prices) -> None:
+    def look(self, view: FleetView, prices: PoolOffers) -> None:
         """Take in what can be seen at the beginning of a slot."""
         assert view.site is not None
         if not self.spot_usd:
@@ -82,9 +82,11 @@ class Beliefs:
         return asdict(self)
 
     @classmethod
-    def recalled(cls, memory: Mapping[str, Any]) -> Beliefs:
+    def recalled(cls, memory: Mapping[str, Any]) -> SpotStatistics:
         """Return what was written down."""
-        return cls(**{**memory, "open": Waits(**memory["open"]), "due": Waits(**memory["due"])})
+        return cls(
+            **{**memory, "open": WaitStatistics(**memory["open"]), "due": WaitStatistics(**memory["due"])}
+        )
 
 
 def loss_rate(site: SiteView) -> float:

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slacktide.budget.result import FleetPlan
+from slacktide.budget.fleet_plan import FleetPlan
 from slacktide.budget.solution.frontier import Frontier
-from slacktide.budget.solution.one_width import OneWidth, OneWidths, one_widths
+from slacktide.budget.solution.one_width import BestOneWidth, OneWidths, one_widths
 from slacktide.core.units import HOURS_PER_MONTH
 
 STEP_SHARE = 0.1
@@ -16,7 +16,7 @@ STEP_SHARE = 0.1
 FRONTIER_ROWS = 12
 
 
-class Step(NamedTuple):
+class BudgetStep(NamedTuple):
     """Another budget and what it would buy."""
 
     kind: str
@@ -28,7 +28,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BudgetAnswer:
+class WidthPlan:
     """What a budget buys for a stream of jobs, and what is near it."""
 
     plan: FleetPlan
@@ -47,7 +47,7 @@ class BudgetAnswer:
         return float(self.frontier.budget_gpus[-1])
 
     @property
-    def one_width(self) -> OneWidth | None:
+    def one_width(self) -> BestOneWidth | None:
         """The best single width for all classes on the same budget; None if none is cheap enough."""
         return self.one_widths.best_at(self.plan.budget_gpus)
 
@@ -60,7 +60,7 @@ class BudgetAnswer:
         """Return what this many GPUs cost in a month; not-a-number where no price is known."""
         return math.nan if self.usd_per_gpu_hour is None else gpus * self.usd_per_gpu_hour * HOURS_PER_MONTH
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[BudgetStep, ...]:
         """Return the budgets next to this one that are feasible and useful, the smallest first."""
         here = self.plan.budget_gpus
         budgets = {"less": here * (1 - STEP_SHARE), "fastest": self.useful_budget_gpus}
@@ -71,9 +71,9 @@ class BudgetAnswer:
         steps = [self._step(kind, gpus) for kind, gpus in budgets.items() if gpus >= self.least_budget_gpus]
         return tuple(sorted(steps, key=lambda step: step.budget_gpus))
 
-    def _step(self, kind: str, gpus: float) -> Step:
+    def _step(self, kind: str, gpus: float) -> BudgetStep:
         response = self.frontier.plan_at(gpus).mean_response_hours
-        return Step(kind, gpus, response, self.plan.mean_response_hours - response)
+        return BudgetStep(kind, gpus, response, self.plan.mean_response_hours - response)
 
     def rows(self, count: int = FRONTIER_ROWS) -> tuple[FleetPlan, ...]:
         """Return plans along the frontier, from the least budget to the last useful one.
@@ -100,7 +100,7 @@ def _rounded(gpus: float) -> float:
 
 def answer(
     frontier: Frontier, budget_gpus: float, *, usd_per_gpu_hour: float | None = None, integer: bool = True
-) -> BudgetAnswer:
+) -> WidthPlan:
     """Answer a budget on a frontier. Raises InfeasibleError where it is too small."""
     singles = one_widths(frontier.job_classes, integer)
-    return BudgetAnswer(frontier.plan_at(budget_gpus), frontier, singles, usd_per_gpu_hour)
+    return WidthPlan(frontier.plan_at(budget_gpus), frontier, singles, usd_per_gpu_hour)

@@ -22,14 +22,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from slacktide.allocators.base import Settled, allocators
 from slacktide.allocators.site.spot import Spot
 from slacktide.allocators.view import (
     Allocator,
     AnyAllocator,
     Arrived,
-    Columns,
     Finished,
     FleetView,
+    JobColumns,
     Learning,
     Progressed,
     Sizing,
@@ -42,12 +43,14 @@ from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compiled
 from slacktide.core.errors import InputError, shown
-from slacktide.results.fleets.stream import Bill, StreamRun
-from slacktide.results.stretches import Kept
-from slacktide.simulation.stream import kernel
-from slacktide.simulation.stream.book import Book
-from slacktide.simulation.stream.kernel import Arrivals, Ended, Present
-from slacktide.simulation.stream.views import Shown, columns_of, widths_of
+from slacktide.core.register import Spec
+from slacktide.results.fleets.stream import GpuHourBill, StreamRun
+from slacktide.results.stretches import KeptStretches
+from slacktide.simulation.fleet import stream_kernel as kernel
+from slacktide.simulation.fleet.settled import is_independent, run_settled
+from slacktide.simulation.fleet.stream_kernel import ArrivalColumns, EndedPhases, PresentJobs
+from slacktide.simulation.fleet.stream_views import StreamRows, columns_of, widths_of
+from slacktide.simulation.fleet.stretch_log import StretchLog
 
 Progress = Callable[[int, int], None]
 Watch = Callable[[FleetView, Ints], None]
@@ -84,14 +87,14 @@ def run_events(
             f"a stream's classes must be those of the fleet, got {stream.class_index.max()} and "
             f"only {len(fleet.classes)} classes"
         )
-    book = Book(len(stream), plain=plain) if keep else None
-    run = _Run(stream, fleet, begin(allocator, fleet), plain, watch, last_call, book)
+    book = StretchLog(len(stream), plain=plain) if keep else None
+    run = _StreamRun(stream, fleet, begin(allocator, fleet), plain, watch, last_call, book)
     run.go(progress)
     return run.result(name, book.kept(usd_per_gpu_hour) if book else None)
 
 
 @dataclass(slots=True)
-class _Run:
+class _StreamRun:
     """The state of one run."""
 
     stream: Stream
@@ -101,8 +104,8 @@ class _Run:
     watch: Watch | None
     last_call: bool
     """Whether nothing is kept for jobs to come once the last one has."""
-    book: Book | None
-    step: Callable[..., kernel.Step] = field(init=False)
+    book: StretchLog | None
+    step: Callable[..., kernel.StepResult] = field(init=False)
     """The kernel's functions, compiled unless the run is a plain one."""
     place: Callable[..., tuple[int, int]] = field(init=False)
     sized: Sizing | None = field(init=False)
@@ -112,13 +115,13 @@ class _Run:
     work_of_class: Floats | None = field(init=False)
     """Mean work of a job of each class, for an allocator that may know sizes."""
     cluster: Cluster = field(init=False)
-    jobs: Present = field(init=False)
-    ended: Ended = field(init=False)
-    shown: Present = field(init=False)
+    jobs: PresentJobs = field(init=False)
+    ended: EndedPhases = field(init=False)
+    shown: PresentJobs = field(init=False)
     """The same arrays, read-only."""
-    columns: dict[int, Columns] = field(init=False)
+    columns: dict[int, JobColumns] = field(init=False)
     """... and what allocators see of them: [how many jobs are present]."""
-    arrivals: Arrivals = field(init=False)
+    arrivals: ArrivalColumns = field(init=False)
     finish_hours: Floats = field(init=False)
     busy: Floats = field(default_factory=lambda: np.zeros(2))
     now_hours: float = 0.0
@@ -140,11 +143,11 @@ class _Run:
         else:
             self.work_of_class = None
         self.cluster = Cluster.of(self.fleet)
-        self.arrivals = Arrivals(
+        self.arrivals = ArrivalColumns(
             stream.arrival_hours, stream.class_index, numbers_in_class(stream.class_index), stream.size
         )
         self.finish_hours = np.full(len(stream), np.nan)
-        self._make_room(Present.empty(ROOM))
+        self._make_room(PresentJobs.empty(ROOM))
 
     def go(self, progress: Progress | None) -> None:
         """Go from event to event until all jobs are done."""
@@ -226,7 +229,7 @@ class _Run:
         assert self.book is not None
         self.book.jobs(self.jobs, self.present, self.ended, ends, self.finish_hours, self.now_hours)
 
-    def _columns(self) -> Columns:
+    def _columns(self) -> JobColumns:
         """Return the jobs that are present as an allocator may see them."""
         count = self.present
         columns = self.columns.get(count)
@@ -236,7 +239,7 @@ class _Run:
             return columns
         return columns._replace(work_gpu_hours=self.work_of_class[columns.kind] * self.jobs.size[:count])
 
-    def _view(self, jobs: Columns, ready_nodes: int) -> FleetView:
+    def _view(self, jobs: JobColumns, ready_nodes: int) -> FleetView:
         cluster = self.cluster
         return FleetView(
             now_hours=self.now_hours,
@@ -247,7 +250,7 @@ class _Run:
             rented_gpus=cluster.rented * cluster.node_gpus,
             spent_gpu_hours=cluster.billed_gpu_hours,
             spot=self.nobodys,
-            shown=Shown(self.fleet, self.now_hours, jobs),
+            shown=StreamRows(self.fleet, self.now_hours, jobs),
         )
 
     def _tell(self, learner: Learning, ended: int, came_before: int) -> None:
@@ -275,14 +278,14 @@ class _Run:
             learner.learn(Progressed(self.now_hours, int(jobs.ids[job]), one, phase, width, hours, work))
             jobs.span_hours[job] = jobs.span_gpu_hours[job] = 0.0
 
-    def _make_room(self, jobs: Present) -> None:
-        self.jobs, self.ended = jobs, Ended.empty(len(jobs.ids))
-        self.shown = Present._make(array.view() for array in jobs)
+    def _make_room(self, jobs: PresentJobs) -> None:
+        self.jobs, self.ended = jobs, EndedPhases.empty(len(jobs.ids))
+        self.shown = PresentJobs._make(array.view() for array in jobs)
         self.columns = {}
         for array in self.shown:
             array.flags.writeable = False
 
-    def result(self, name: str, kept: Kept | None) -> StreamRun:
+    def result(self, name: str, kept: KeptStretches | None) -> StreamRun:
         """Sum the run up."""
         cluster = self.cluster
         busy, restart = self.busy.tolist()
@@ -290,7 +293,7 @@ class _Run:
             policy=name,
             stream=self.stream,
             response_hours=self.finish_hours - self.stream.arrival_hours,
-            bill=Bill(
+            bill=GpuHourBill(
                 gpu_hours=cluster.billed_gpu_hours,
                 busy_gpu_hours=busy,
                 restart_gpu_hours=restart,
@@ -302,3 +305,24 @@ class _Run:
             end_hours=self.now_hours,
             kept=kept,
         )
+
+
+def simulate(
+    stream: Stream,
+    fleet: Fleet,
+    allocator: Spec | AnyAllocator,
+    *,
+    progress: Progress | None = None,
+) -> StreamRun:
+    """Run a stream of jobs under an allocator.
+
+    Raises InputError when the allocator asks for what is not allowed, InfeasibleError when a budget is too
+    small for it.
+    """
+    made = allocators.make(allocator)
+    name = allocators.name_of(made)
+    if is_independent(fleet):
+        begun = begin(made, fleet)
+        if isinstance(begun, Settled):
+            return run_settled(stream, fleet, begun.ways, name=name)
+    return run_events(stream, fleet, made, name=name, progress=progress)

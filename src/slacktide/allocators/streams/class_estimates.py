@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from slacktide.allocators.streams.curve import REACH, Curve, thinned
+from slacktide.allocators.streams.learned_speedup import REACH, LearnedSpeedup, thinned
 from slacktide.allocators.view import Arrived, Fact, Finished, Progressed
 from slacktide.budget.classes import JobClass
-from slacktide.budget.estimates.fading import Fading
-from slacktide.budget.estimates.rates import Rate
-from slacktide.budget.estimates.sizes import MEMORY_JOBS, Sizes, Survival
+from slacktide.budget.estimates.rates import ArrivalRate
+from slacktide.budget.estimates.sizes import MEMORY_JOBS, Fading, Sizes, Survival
 from slacktide.core.speedup import Speedup, Table
 from slacktide.core.types import Job, Phase
 
@@ -27,7 +26,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass(slots=True)
-class Known:
+class ClassKnowledge:
     """What is known of one class."""
 
     told: JobClass
@@ -39,13 +38,13 @@ class Known:
     said: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
     """What jobs said of their work when they came."""
     sizes: Sizes = field(default_factory=Sizes)
-    curves: list[Curve] = field(init=False)
+    curves: list[LearnedSpeedup] = field(init=False)
     """[phase]; nothing is learned where speedups are believed."""
     grid: list[int] = field(init=False)
     """Allowed widths, not closer to one another than makes a difference."""
 
     def __post_init__(self) -> None:
-        self.curves = [Curve() for _ in self.told.phases]
+        self.curves = [LearnedSpeedup() for _ in self.told.phases]
         self.grid = thinned(self.told.widths)
 
     def progressed(self, fact: Progressed) -> None:
@@ -134,7 +133,7 @@ class Known:
         self.work.recall(memory["work"])
         self.said.recall(memory["said"])
         self.sizes.recall(memory["sizes"])
-        self.curves = [Curve.recalled(one) for one in memory["curves"]]
+        self.curves = [LearnedSpeedup.recalled(one) for one in memory["curves"]]
 
 
 @dataclass(slots=True)
@@ -144,11 +143,11 @@ class Knowledge:
     classes: tuple[JobClass, ...]
     believe: bool = False
     """Whether the speedups that classes came with are believed."""
-    pace: Rate = field(default_factory=Rate)
+    pace: ArrivalRate = field(default_factory=ArrivalRate)
     """Arrivals of all classes together: these tell soonest that something has changed."""
     arrivals: Fading = field(default_factory=lambda: Fading(MEMORY_JOBS))
     """Arrivals of each class, for its share of all."""
-    known: dict[int, Known] = field(default_factory=dict)
+    known: dict[int, ClassKnowledge] = field(default_factory=dict)
 
     def learn(self, fact: Fact) -> None:
         """Take in what happened."""
@@ -167,9 +166,9 @@ class Knowledge:
         self.arrivals.age()
         self.pace.arrived(fact.now_hours)
 
-    def _new(self, index: int) -> Known:
+    def _new(self, index: int) -> ClassKnowledge:
         told = self.classes[index]
-        return Known(told, believed=self.believe and told.speedup_said)
+        return ClassKnowledge(told, believed=self.believe and told.speedup_said)
 
     def estimates(self, now_hours: float) -> dict[int, Estimate]:
         """Return every class of which enough is known to plan for it."""

@@ -17,11 +17,10 @@ from slacktide.budget.widths import optimal_widths
 from slacktide.core.errors import InfeasibleError
 from slacktide.core.register import Spec
 from slacktide.results.fleets.stream import StreamComparison, StreamRow, StreamRun
-from slacktide.simulation.stream.events import Progress
-from slacktide.simulation.stream.knobs import Knob, knobs_of
-from slacktide.simulation.stream.settled import is_independent
-from slacktide.simulation.stream.simulate import simulate
-from slacktide.simulation.stream.tuning import Tuner
+from slacktide.simulation.fleet.settled import is_independent
+from slacktide.simulation.fleet.stream_run import Progress, simulate
+from slacktide.simulation.fleet.tuning import Tuner
+from slacktide.simulation.fleet.tuning_parameters import Knob, knobs_of
 
 HEAD_JOBS = 2000
 """Variants of an allocator are chosen on this many of the first jobs."""

@@ -10,23 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.prices.promises import is_hard
-from slacktide.allocators.site.kinds import Kinds, Lives, state_of, terms_of
+from slacktide.allocators.prices.deadline_guarantees import is_hard
+from slacktide.allocators.prices.site_rules import PoolOffers
+from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of, terms_of
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.core.types import Quote
 from slacktide.physics.ledger import live
 from slacktide.physics.physics import cut, finish_in, lose
 from slacktide.physics.tariff import Meter, Tariff
-
-
-class Offer(NamedTuple):
-    """What each pool offers to all jobs in the present slot."""
-
-    spot_usd: Floats
-    on_demand_usd: Floats
-    spot_gpus: Ints
-    on_demand_gpus: Ints
 
 
 class Orders(NamedTuple):
@@ -70,7 +62,7 @@ class Sums(NamedTuple):
 
 
 @compilable
-def quote_of(offer: Offer, pool: int) -> Quote:
+def quote_of(offer: PoolOffers, pool: int) -> Quote:
     """Return what a pool offers."""
     return Quote(
         offer.spot_usd[pool], offer.on_demand_usd[pool], offer.spot_gpus[pool], offer.on_demand_gpus[pool]
@@ -78,7 +70,9 @@ def quote_of(offer: Offer, pool: int) -> Quote:
 
 
 @compilable
-def take_back(active: Ints, kinds: Kinds, lives: Lives, orders: Orders, sums: Sums, offer: Offer) -> int:
+def take_back(
+    active: Ints, kinds: Kinds, jobs: JobTables, orders: Orders, sums: Sums, offer: PoolOffers
+) -> int:
     """Let every pool take back the spot that is held beyond what it offers; return how many jobs lose some.
 
     The job whose spot was added last loses first; of two at one moment, the one submitted later.
@@ -87,22 +81,22 @@ def take_back(active: Ints, kinds: Kinds, lives: Lives, orders: Orders, sums: Su
     for pool in range(len(offer.spot_gpus)):
         excess = -offer.spot_gpus[pool]
         for job in active:
-            if lives.pool[job] == pool:
-                excess += lives.spot_gpus[job]
+            if jobs.pool[job] == pool:
+                excess += jobs.spot_gpus[job]
         while excess > 0:
             last = -1
             for job in active:
-                if lives.pool[job] != pool or lives.spot_gpus[job] == 0:
+                if jobs.pool[job] != pool or jobs.spot_gpus[job] == 0:
                     continue
-                if last < 0 or lives.added_hours[job] >= lives.added_hours[last]:
+                if last < 0 or jobs.added_hours[job] >= jobs.added_hours[last]:
                     last = job
-            left = max(0, lives.spot_gpus[last] - excess)
-            excess -= lives.spot_gpus[last] - left
-            after = lose(terms_of(kinds, lives, last, pool), state_of(lives, last), left)
-            lives.spot_gpus[last] = left
-            lives.pause_hours[last] = after.pause_hours
-            lives.progress_gpu_hours[last] = after.progress_gpu_hours
-            lives.since_checkpoint_hours[last] = after.since_checkpoint_hours
+            left = max(0, jobs.spot_gpus[last] - excess)
+            excess -= jobs.spot_gpus[last] - left
+            after = lose(terms_of(kinds, jobs, last, pool), state_of(jobs, last), left)
+            jobs.spot_gpus[last] = left
+            jobs.pause_hours[last] = after.pause_hours
+            jobs.progress_gpu_hours[last] = after.progress_gpu_hours
+            jobs.since_checkpoint_hours[last] = after.since_checkpoint_hours
             orders.spot_gpus[last] = left
             sums.losses[last] += 1
             lost += 1
@@ -111,8 +105,8 @@ def take_back(active: Ints, kinds: Kinds, lives: Lives, orders: Orders, sums: Su
 
 @compilable
 def settle(
-    active: Ints, kinds: Kinds, lives: Lives, orders: Orders, wanted: Orders, offer: Offer, quota_gpus: int,
-    now_hours: float,
+    active: Ints, kinds: Kinds, jobs: JobTables, orders: Orders, wanted: Orders, offer: PoolOffers,
+    quota_gpus: int, now_hours: float,
 ) -> None:  # fmt: skip
     """Turn wishes into orders: first all that is given up, then, in the order of the jobs, all that is added.
 
@@ -124,45 +118,45 @@ def settle(
     free_stock = offer.on_demand_gpus.copy()
     free_quota = quota_gpus
     for place in range(len(active)):
-        job, pool = active[place], lives.pool[active[place]]
+        job, pool = active[place], jobs.pool[active[place]]
         if wanted.pool[place] == pool:
-            free_spot[pool] -= min(lives.spot_gpus[job], wanted.spot_gpus[place])
-            kept = min(lives.on_demand_gpus[job], wanted.on_demand_gpus[place])
+            free_spot[pool] -= min(jobs.spot_gpus[job], wanted.spot_gpus[place])
+            kept = min(jobs.on_demand_gpus[job], wanted.on_demand_gpus[place])
             free_stock[pool] -= kept
             free_quota -= kept
-    for place in hard_first(active, lives):
+    for place in hard_first(active, jobs):
         job, pool = active[place], wanted.pool[place]
-        stays = lives.pool[job] == pool
-        kept_spot = min(lives.spot_gpus[job], wanted.spot_gpus[place]) if stays else 0
-        kept_stock = min(lives.on_demand_gpus[job], wanted.on_demand_gpus[place]) if stays else 0
+        stays = jobs.pool[job] == pool
+        kept_spot = min(jobs.spot_gpus[job], wanted.spot_gpus[place]) if stays else 0
+        kept_stock = min(jobs.on_demand_gpus[job], wanted.on_demand_gpus[place]) if stays else 0
         left = Quote(
             offer.spot_usd[pool],
             offer.on_demand_usd[pool],
             max(free_spot[pool], 0) + kept_spot,
             max(min(free_stock[pool], free_quota), 0) + kept_stock,
         )
-        terms = terms_of(kinds, lives, job, pool)
+        terms = terms_of(kinds, jobs, job, pool)
         spot, on_demand = cut(terms, left, wanted.spot_gpus[place], wanted.on_demand_gpus[place])
         free_spot[pool] -= spot - kept_spot
         free_stock[pool] -= on_demand - kept_stock
         free_quota -= on_demand - kept_stock
         if spot + on_demand == 0:
-            pool = lives.pool[job]
-        elif spot > 0 and (not stays or spot > lives.spot_gpus[job]):
-            lives.added_hours[job] = now_hours
+            pool = jobs.pool[job]
+        elif spot > 0 and (not stays or spot > jobs.spot_gpus[job]):
+            jobs.added_hours[job] = now_hours
         orders.pool[job] = pool
         orders.spot_gpus[job] = spot
         orders.on_demand_gpus[job] = on_demand
 
 
 @compilable
-def hard_first(active: Ints, lives: Lives) -> Ints:
+def hard_first(active: Ints, jobs: JobTables) -> Ints:
     """Return the places of jobs, those with a hard deadline first; otherwise in their order."""
     places = np.empty(len(active), dtype=np.int64)
     count = 0
     for hard in (True, False):
         for place in range(len(active)):
-            if is_hard(lives, active[place]) == hard:
+            if is_hard(jobs, active[place]) == hard:
                 places[count] = place
                 count += 1
     return places
@@ -170,14 +164,14 @@ def hard_first(active: Ints, lives: Lives) -> Ints:
 
 @compilable
 def next_end(
-    active: Ints, kinds: Kinds, lives: Lives, orders: Orders, now_hours: float, until_hours: float
+    active: Ints, kinds: Kinds, jobs: JobTables, orders: Orders, now_hours: float, until_hours: float
 ) -> float:
     """Return when the next job is done with what it is to hold, or the time given if that is sooner."""
     for job in active:
         if orders.spot_gpus[job] + orders.on_demand_gpus[job] > 0:
-            terms = terms_of(kinds, lives, job, orders.pool[job])
+            terms = terms_of(kinds, jobs, job, orders.pool[job])
             ends = finish_in(
-                terms, state_of(lives, job), now_hours, orders.pool[job], orders.on_demand_gpus[job],
+                terms, state_of(jobs, job), now_hours, orders.pool[job], orders.on_demand_gpus[job],
                 orders.spot_gpus[job],
             )  # fmt: skip
             until_hours = min(until_hours, ends)
@@ -188,10 +182,10 @@ def next_end(
 def pass_time(
     active: Ints,
     kinds: Kinds,
-    lives: Lives,
+    jobs: JobTables,
     orders: Orders,
     sums: Sums,
-    offer: Offer,
+    offer: PoolOffers,
     slot: int,
     slot_hours: float,
     from_hours: float,
@@ -201,9 +195,9 @@ def pass_time(
     spent = 0.0
     ended = 0
     for job in active:
-        kind, pool = lives.kind[job], orders.pool[job]
+        kind, pool = jobs.kind[job], orders.pool[job]
         spot, on_demand = orders.spot_gpus[job], orders.on_demand_gpus[job]
-        state = state_of(lives, job)
+        state = state_of(jobs, job)
         moves = pool != state.pool and spot + on_demand > 0 and state.progress_gpu_hours > 0.0
         move_usd = kinds.move_usd[kind, state.pool, pool] if moves else 0.0
         sums.starts[job] += (
@@ -211,7 +205,7 @@ def pass_time(
         ) and spot + on_demand > 0
         paid = sums.meter[job]
         out = live(
-            terms_of(kinds, lives, job, pool),
+            terms_of(kinds, jobs, job, pool),
             Tariff(kinds.whole_slots[kind] > 0, slot_hours),
             np.inf,
             state,
@@ -225,15 +219,15 @@ def pass_time(
             on_demand,
             move_usd,
         )
-        _keep(lives, sums, job, out, spot, on_demand)
+        _keep(jobs, sums, job, out, spot, on_demand)
         spent += out.charge.usd
         now_hours = from_hours + out.passed.hours
         if spot + on_demand == 0:
-            lives.idle_since_hours[job] = min(lives.idle_since_hours[job], from_hours)
+            jobs.idle_since_hours[job] = min(jobs.idle_since_hours[job], from_hours)
         else:
-            lives.idle_since_hours[job] = np.inf
+            jobs.idle_since_hours[job] = np.inf
         if spot > 0:
-            lives.spot_until_hours[job] = now_hours
+            jobs.spot_until_hours[job] = now_hours
         if out.state.finish_hours < np.inf or out.state.exhausted:
             ended += 1
             orders.spot_gpus[job] = 0
@@ -242,17 +236,17 @@ def pass_time(
 
 
 @compilable
-def _keep(lives: Lives, sums: Sums, job: int, out: tuple, spot: int, on_demand: int) -> None:  # type: ignore[type-arg]
+def _keep(jobs: JobTables, sums: Sums, job: int, out: tuple, spot: int, on_demand: int) -> None:  # type: ignore[type-arg]
     """Write down what a stretch did to a job."""
     state, meter, charge, passed = out
-    lives.pool[job] = state.pool
-    lives.spot_gpus[job] = state.spot_gpus
-    lives.on_demand_gpus[job] = state.on_demand_gpus
-    lives.pause_hours[job] = state.pause_hours
-    lives.progress_gpu_hours[job] = state.progress_gpu_hours
-    lives.checkpointed_gpu_hours[job] = state.checkpointed_gpu_hours
-    lives.since_checkpoint_hours[job] = state.since_checkpoint_hours
-    lives.cost_usd[job] = state.cost_usd
+    jobs.pool[job] = state.pool
+    jobs.spot_gpus[job] = state.spot_gpus
+    jobs.on_demand_gpus[job] = state.on_demand_gpus
+    jobs.pause_hours[job] = state.pause_hours
+    jobs.progress_gpu_hours[job] = state.progress_gpu_hours
+    jobs.checkpointed_gpu_hours[job] = state.checkpointed_gpu_hours
+    jobs.since_checkpoint_hours[job] = state.since_checkpoint_hours
+    jobs.cost_usd[job] = state.cost_usd
     sums.finish_hours[job] = state.finish_hours
     sums.stopped[job] = state.exhausted
     sums.on_demand_usd[job] += charge.on_demand_usd

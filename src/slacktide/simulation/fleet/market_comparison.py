@@ -19,10 +19,10 @@ from slacktide.core.errors import InputError, shown
 from slacktide.core.register import Spec
 from slacktide.results.fleets.fleet import FleetRun
 from slacktide.results.fleets.fleet_comparison import Budgeted, FleetRow, Measured
-from slacktide.simulation.fleet.run import run_fleet
+from slacktide.simulation.fleet.market_run import run_fleet
+from slacktide.simulation.fleet.market_tuning import best_at, measured, settings_of
 from slacktide.simulation.fleet.scene import FleetScene
-from slacktide.simulation.fleet.settings import best_at, measured, settings_of
-from slacktide.simulation.stream.compare import stream_label
+from slacktide.simulation.fleet.stream_comparison import stream_label
 
 Progress = Callable[[int, int], None]
 
@@ -38,7 +38,7 @@ class Compared(NamedTuple):
     more: Budgeted
 
 
-class Trial(NamedTuple):
+class TriedAllocator(NamedTuple):
     """An allocator with all its settings, and their runs."""
 
     name: str
@@ -110,7 +110,7 @@ def compare_fleet(
     )
 
 
-def _variants(spec: Spec | AnyAllocator) -> Trial:
+def _variants(spec: Spec | AnyAllocator) -> TriedAllocator:
     """Return an allocator with each of its settings; as it is where it has none, or was given some."""
     settings = settings_of(spec) if isinstance(spec, str) else []
     made = tuple(allocators.make({str(spec): one}) for one in settings) or (allocators.make(spec),)
@@ -121,10 +121,10 @@ def _variants(spec: Spec | AnyAllocator) -> Trial:
             f"on a market an allocator must decide about spot and money, got {shown(name)}, which plans "
             "widths for one price; leave 'market:' out of the fleet file, or name another"
         )
-    return Trial(allocators.name_of(made[0]) if words else stream_label(made[0]), made, words, ())
+    return TriedAllocator(allocators.name_of(made[0]) if words else stream_label(made[0]), made, words, ())
 
 
-def _tried(one: Trial, scene: FleetScene, steps: _Steps) -> Trial:
+def _tried(one: TriedAllocator, scene: FleetScene, steps: _Steps) -> TriedAllocator:
     runs = [steps.run(partial(_fresh, scene, each, name=stream_label(each))) for each in one.allocators]
     return one._replace(runs=tuple(runs))
 
@@ -141,7 +141,9 @@ def _fresh(
     return run_fleet(scene, deepcopy(allocator), name=name, keep=keep, progress=progress)
 
 
-def _budgeted(first: Trial, scene: FleetScene, common: float, change_usd: float, steps: _Steps) -> Budgeted:
+def _budgeted(
+    first: TriedAllocator, scene: FleetScene, common: float, change_usd: float, steps: _Steps
+) -> Budgeted:
     """Return what the first allocator comes to with another budget: tuned to it, or run with it."""
     allowance = scene.allowance
     usd = allowance.usd + change_usd

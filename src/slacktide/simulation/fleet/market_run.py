@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from slacktide.allocators.site.kinds import Kinds, Lives, work_of
+from slacktide.allocators.prices.site_rules import PoolOffers
+from slacktide.allocators.site.job_tables import JobTables, Kinds, work_of
 from slacktide.allocators.view import (
     Admitting,
     Allocator,
@@ -30,11 +31,11 @@ from slacktide.budget.allowance import Spending
 from slacktide.core.arrays import Ints
 from slacktide.core.compiled import compiled
 from slacktide.core.types import TIME_TOLERANCE_HOURS, Reason, Refusal
-from slacktide.results.fleets.fleet import FleetRun, Held, Moments
-from slacktide.simulation.fleet import kernel
-from slacktide.simulation.fleet.kernel import Offer, Orders, Sums
+from slacktide.results.fleets.fleet import FleetRun, HeldStretches, SlotRecords
+from slacktide.simulation.fleet import market_kernel as kernel
+from slacktide.simulation.fleet.market_kernel import Orders, Sums
+from slacktide.simulation.fleet.market_views import MarketViews, Pasts, orders_of
 from slacktide.simulation.fleet.scene import FleetScene
-from slacktide.simulation.fleet.views import Pasts, View, orders_of
 
 Progress = Callable[[int, int], None]
 Watch = Callable[[FleetView, Orders], None]
@@ -62,13 +63,13 @@ def run_fleet(
     compiling it; `keep` keeps every stretch and every reason. A job that nobody serves for very long after
     the last arrival is left unfinished.
     """
-    run = _Run(scene, begin(allocator, scene.fleet), plain, watch, keep, stop_hours)
+    run = _MarketRun(scene, begin(allocator, scene.fleet), plain, watch, keep, stop_hours)
     run.go(progress)
     return run.result(name)
 
 
 @dataclass(slots=True)
-class _Run:
+class _MarketRun:
     """The state of one run."""
 
     scene: FleetScene
@@ -78,12 +79,12 @@ class _Run:
     keep: bool
     stop_hours: float
     kinds: Kinds = field(init=False)
-    lives: Lives = field(init=False)
+    jobs: JobTables = field(init=False)
     orders: Orders = field(init=False)
     sums: Sums = field(init=False)
     pasts: Pasts = field(init=False)
-    view: View = field(init=False)
-    offer: Offer = field(init=False)
+    view: MarketViews = field(init=False)
+    offer: PoolOffers = field(init=False)
     spending: Spending = field(default_factory=Spending)
     active: list[int] = field(default_factory=list)
     refused: dict[int, Refusal] = field(default_factory=dict)
@@ -98,11 +99,11 @@ class _Run:
 
     def __post_init__(self) -> None:
         scene, count = self.scene, len(self.scene.members)
-        self.kinds, self.lives = scene.kinds, scene.lives()
-        self.orders = Orders(self.lives.pool.copy(), *np.zeros((2, count), dtype=np.int64))
+        self.kinds, self.jobs = scene.kinds, scene.job_tables()
+        self.orders = Orders(self.jobs.pool.copy(), *np.zeros((2, count), dtype=np.int64))
         self.sums = Sums.empty(count)
         self.pasts = Pasts(scene)
-        self.view = View(scene, self.lives, self.pasts)
+        self.view = MarketViews(scene, self.jobs, self.pasts)
 
     def go(self, progress: Progress | None) -> None:
         """Go from slot to slot until all jobs are done."""
@@ -133,7 +134,7 @@ class _Run:
         self.offer = scene.quotes.at(at)
         self.pasts.append(self.offer)
         if self.active:
-            self._fn("take_back")(self._active(), self.kinds, self.lives, self.orders, self.sums, self.offer)
+            self._fn("take_back")(self._active(), self.kinds, self.jobs, self.orders, self.sums, self.offer)
 
     def _live_slot(self) -> None:
         """Live through a slot, from event to event; the allocator is asked at its beginning and at each."""
@@ -162,12 +163,12 @@ class _Run:
             self.now_hours = until_hours
             return False
         active = self._active()
-        ends = self._fn("next_end")(active, self.kinds, self.lives, self.orders, self.now_hours, until_hours)
+        ends = self._fn("next_end")(active, self.kinds, self.jobs, self.orders, self.now_hours, until_hours)
         # An end this close to the border is the border's: the job ends in time, by the same tolerance.
         until = until_hours if ends >= until_hours - TIME_TOLERANCE_HOURS else ends
         before = self._before(active)
         spent, ended = self._fn("pass_time")(
-            active, self.kinds, self.lives, self.orders, self.sums, self.offer, self.slot,
+            active, self.kinds, self.jobs, self.orders, self.sums, self.offer, self.slot,
             self.scene.slot_hours, self.now_hours, until - self.now_hours,
         )  # fmt: skip
         self._spend(until, spent)
@@ -216,7 +217,7 @@ class _Run:
         if self.keep:
             self._explain(decision, wanted)
         self._fn("settle")(
-            self._active(), self.kinds, self.lives, self.orders, wanted, self.offer,
+            self._active(), self.kinds, self.jobs, self.orders, wanted, self.offer,
             self.scene.on_demand_gpus, self.now_hours,
         )  # fmt: skip
 
@@ -260,7 +261,7 @@ class _Run:
         if not self.keep:
             return ()
         orders, sums = self.orders, self.sums
-        columns = (orders.pool, orders.spot_gpus, orders.on_demand_gpus, self.lives.cost_usd)
+        columns = (orders.pool, orders.spot_gpus, orders.on_demand_gpus, self.jobs.cost_usd)
         return (
             *(column[active] for column in columns),
             sums.pause_gpu_hours[active],
@@ -277,7 +278,7 @@ class _Run:
         count = len(active)
         columns = (
             active, np.full(count, self.slot), np.full(count, self.now_hours), self.now_hours + hours, pool,
-            spot, on_demand, self.lives.cost_usd[active] - cost,
+            spot, on_demand, self.jobs.cost_usd[active] - cost,
             (self.sums.pause_gpu_hours[active] - pause) / gpus,
         )  # fmt: skip
         self.stretches.append(tuple(column[rows] for column in columns))
@@ -285,10 +286,10 @@ class _Run:
     def _explain(self, decision: object, wanted: Orders) -> None:
         if not (isinstance(decision, Wanted) and decision.why):
             return
-        lives = self.lives
+        jobs = self.jobs
         for place, job in enumerate(self.active):
             new = wanted.pool[place], wanted.spot_gpus[place], wanted.on_demand_gpus[place]
-            if new != (lives.pool[job], lives.spot_gpus[job], lives.on_demand_gpus[job]):
+            if new != (jobs.pool[job], jobs.spot_gpus[job], jobs.on_demand_gpus[job]):
                 self.reasons.append((self.now_hours, job, decision.why(place)))
 
     def _fn(self, name: str) -> Callable[..., Any]:
@@ -300,22 +301,22 @@ class _Run:
 
     def result(self, name: str) -> FleetRun:
         """Sum the run up."""
-        lives, sums = self.lives, self.sums
-        columns = np.array(self.moments).reshape(-1, len(Moments._fields)).T
+        jobs, sums = self.jobs, self.sums
+        columns = np.array(self.moments).reshape(-1, len(SlotRecords._fields)).T
         whole = {"waiting", "present", "spot_gpus", "on_demand_gpus", "offered_gpus"}
         made: Iterable[Any] = (
             column.astype(np.int64) if field in whole else column
-            for field, column in zip(Moments._fields, columns, strict=True)
+            for field, column in zip(SlotRecords._fields, columns, strict=True)
         )
         return FleetRun(
             policy=name,
-            submitted_hours=lives.submitted_hours,
-            deadline_hours=lives.deadline_hours,
-            hard=np.isfinite(lives.deadline_hours) & (lives.worthless_hours <= lives.deadline_hours),
-            kind=lives.kind,
-            work_gpu_hours=work_of(self.kinds, lives),
+            submitted_hours=jobs.submitted_hours,
+            deadline_hours=jobs.deadline_hours,
+            hard=np.isfinite(jobs.deadline_hours) & (jobs.worthless_hours <= jobs.deadline_hours),
+            kind=jobs.kind,
+            work_gpu_hours=work_of(self.kinds, jobs),
             finish_hours=sums.finish_hours,
-            cost_usd=lives.cost_usd,
+            cost_usd=jobs.cost_usd,
             on_demand_usd=sums.on_demand_usd,
             spot_gpu_hours=sums.spot_gpu_hours,
             on_demand_gpu_hours=sums.on_demand_gpu_hours,
@@ -323,16 +324,16 @@ class _Run:
             losses=sums.losses,
             starts=sums.starts,
             refused=self.refused,
-            moments=Moments(*made),
+            moments=SlotRecords(*made),
             most_spent_share=self.most_spent_share,
             held=self._held(),
             reasons=self.reasons,
         )
 
-    def _held(self) -> Held | None:
+    def _held(self) -> HeldStretches | None:
         if not self.keep:
             return None
         if not self.stretches:
-            nothing: Iterable[Any] = (np.zeros(0) for _ in Held._fields)
-            return Held(*nothing)
-        return Held(*(np.concatenate(column) for column in zip(*self.stretches, strict=True)))
+            nothing: Iterable[Any] = (np.zeros(0) for _ in HeldStretches._fields)
+            return HeldStretches(*nothing)
+        return HeldStretches(*(np.concatenate(column) for column in zip(*self.stretches, strict=True)))

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slacktide.app.fleets import streams
-from slacktide.budget.answer import BudgetAnswer
 from slacktide.budget.classes import JobClass
-from slacktide.budget.result import ClassPlan, PathShare, WidthShare
+from slacktide.budget.fleet_plan import ClassPlan, PathShare, WidthShare
 from slacktide.budget.solution.frontier import frontier
 from slacktide.budget.solution.one_width import OneWidths, one_widths
+from slacktide.budget.width_plan import WidthPlan
 from slacktide.core.errors import InfeasibleError, InputError
 from slacktide.core.speedup import Amdahl, Linear, Power, Speedup, Table
 from slacktide.core.types import Job, Phase
 from slacktide.report.text.sentences import budget as say
-from slacktide.report.text.sentences.budget_notes import notes
+from slacktide.report.text.sentences.budget import notes
 
 A = JobClass(
     Job(name="a", work_gpu_hours=3.0, speedup=Amdahl(0.9), widths=(1, 2, 4, 8)), arrivals_per_hour=2.0
@@ -40,7 +40,7 @@ PHASED = JobClass(
 FLEET = (A, B, PHASED)
 
 
-def ask(budget_gpus: float, classes: tuple[JobClass, ...] = FLEET, usd: float | None = 2.0) -> BudgetAnswer:
+def ask(budget_gpus: float, classes: tuple[JobClass, ...] = FLEET, usd: float | None = 2.0) -> WidthPlan:
     return streams.budget(classes, budget_gpus, usd_per_gpu_hour=usd)
 
 

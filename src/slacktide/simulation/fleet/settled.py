@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.base import Ways
+from slacktide.allocators.base import SettledWays
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream, numbers_in_class
 from slacktide.core.arrays import Floats, Ints
-from slacktide.results.fleets.stream import Bill, StreamRun
+from slacktide.results.fleets.stream import GpuHourBill, StreamRun
 
 
 class _Way(NamedTuple):
@@ -33,7 +33,7 @@ def is_independent(fleet: Fleet) -> bool:
     return fleet.node_gpus == 1 and fleet.provisioning_hours == 0 and fleet.idle_grace_hours == 0
 
 
-def run_settled(stream: Stream, fleet: Fleet, ways: Ways, *, name: str = "") -> StreamRun:
+def run_settled(stream: Stream, fleet: Fleet, ways: SettledWays, *, name: str = "") -> StreamRun:
     """Run a stream on settled widths; the same as event by event, a hundred times as fast."""
     table = _tabulate(fleet, ways)
     way = _ways_of(stream, ways)
@@ -49,7 +49,7 @@ def run_settled(stream: Stream, fleet: Fleet, ways: Ways, *, name: str = "") -> 
         policy=name,
         stream=stream,
         response_hours=response,
-        bill=Bill(
+        bill=GpuHourBill(
             gpu_hours=busy + restart,
             busy_gpu_hours=busy,
             restart_gpu_hours=restart,
@@ -62,7 +62,7 @@ def run_settled(stream: Stream, fleet: Fleet, ways: Ways, *, name: str = "") -> 
     )
 
 
-def _ways_of(stream: Stream, ways: Ways) -> Ints:
+def _ways_of(stream: Stream, ways: SettledWays) -> Ints:
     """Return the way that each job goes; only a mixed class needs its jobs counted."""
     way = 2 * stream.class_index
     if ways.wide_share.any():
@@ -72,7 +72,7 @@ def _ways_of(stream: Stream, ways: Ways) -> Ints:
     return way
 
 
-def _tabulate(fleet: Fleet, ways: Ways) -> _Way:
+def _tabulate(fleet: Fleet, ways: SettledWays) -> _Way:
     stages = fleet.stages
     phases = np.diff(stages.first)
     shape = (2 * len(phases), int(phases.max()))

@@ -115,7 +115,7 @@ def terms_at(
     )
 
 
-class Lives(NamedTuple):
+class JobTables(NamedTuple):
     """Jobs of a fleet as columns: what each is, holds and has done; compiled code reads it."""
 
     kind: Ints
@@ -160,50 +160,50 @@ class Lives(NamedTuple):
         return width
 
 
-def work_of(kinds: Kinds, lives: Lives) -> Floats:
+def work_of(kinds: Kinds, jobs: JobTables) -> Floats:
     """Return all the work of each job."""
-    work: Floats = lives.ends_gpu_hours[np.arange(len(lives.kind)), kinds.phases[lives.kind] - 1]
+    work: Floats = jobs.ends_gpu_hours[np.arange(len(jobs.kind)), kinds.phases[jobs.kind] - 1]
     return work
 
 
 @inlined
-def terms_of(kinds: Kinds, lives: Lives, job: int, pool: int) -> Terms:
+def terms_of(kinds: Kinds, jobs: JobTables, job: int, pool: int) -> Terms:
     """Return a job in a pool as bare numbers, at the pace that is believed."""
     return terms_at(
         kinds,
-        lives.kind[job],
+        jobs.kind[job],
         pool,
-        lives.ends_gpu_hours[job],
-        lives.submitted_hours[job],
-        lives.deadline_hours[job],
+        jobs.ends_gpu_hours[job],
+        jobs.submitted_hours[job],
+        jobs.deadline_hours[job],
     )
 
 
 @inlined
-def safe_terms_of(kinds: Kinds, lives: Lives, job: int, pool: int) -> Terms:
+def safe_terms_of(kinds: Kinds, jobs: JobTables, job: int, pool: int) -> Terms:
     """Return a job in a pool as bare numbers, as slow as it may turn out to be."""
     return terms_at(
         kinds,
-        lives.safe_kind[job],
+        jobs.safe_kind[job],
         pool,
-        lives.ends_gpu_hours[job],
-        lives.submitted_hours[job],
-        lives.deadline_hours[job],
+        jobs.ends_gpu_hours[job],
+        jobs.submitted_hours[job],
+        jobs.deadline_hours[job],
     )
 
 
 @inlined
-def state_of(lives: Lives, job: int) -> JobState:
+def state_of(jobs: JobTables, job: int) -> JobState:
     """Return what a job holds and has done."""
     return JobState(
-        lives.spot_gpus[job],
-        lives.on_demand_gpus[job],
-        lives.pool[job],
-        lives.pause_hours[job],
-        lives.progress_gpu_hours[job],
-        lives.checkpointed_gpu_hours[job],
-        lives.since_checkpoint_hours[job],
-        lives.cost_usd[job],
+        jobs.spot_gpus[job],
+        jobs.on_demand_gpus[job],
+        jobs.pool[job],
+        jobs.pause_hours[job],
+        jobs.progress_gpu_hours[job],
+        jobs.checkpointed_gpu_hours[job],
+        jobs.since_checkpoint_hours[job],
+        jobs.cost_usd[job],
         np.inf,
         False,
     )

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from slacktide.allocators.each import claimed
-from slacktide.allocators.site.kinds import Lives, work_of
+from slacktide.allocators.prices.site_rules import PoolOffers
+from slacktide.allocators.site.job_tables import JobTables, work_of
 from slacktide.allocators.site.spot import Claim, Spot
-from slacktide.allocators.view import Columns, Decision, FleetView, Money, SiteView, Wanted
+from slacktide.allocators.view import Decision, FleetView, JobColumns, Money, SiteView, Wanted
 from slacktide.budget.stream import numbers_in_class
 from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError, UnknownNameError
@@ -23,7 +24,7 @@ from slacktide.market.tapes import Tapes
 from slacktide.physics.pace import KNOWN
 from slacktide.policies.view import View as JobView
 from slacktide.policies.view import look
-from slacktide.simulation.fleet.kernel import Offer, Orders
+from slacktide.simulation.fleet.market_kernel import Orders
 from slacktide.simulation.fleet.scene import FleetScene
 from slacktide.simulation.plain import USUAL
 
@@ -47,7 +48,7 @@ class Pasts:
                 pool.stock(0, begun),
             )
 
-    def append(self, offer: Offer) -> None:
+    def append(self, offer: PoolOffers) -> None:
         """Take in what is offered in the next slot."""
         rows = zip(*(column.tolist() for column in offer), strict=True)
         for tape, row in zip(self.tapes.tapes, rows, strict=True):
@@ -66,19 +67,21 @@ class Pasts:
         return ()
 
 
-class View:
+class MarketViews:
     """Makes the views of a run."""
 
-    def __init__(self, scene: FleetScene, lives: Lives, pasts: Pasts) -> None:
-        self._scene, self._lives, self._pasts = scene, lives, pasts
-        self._number = numbers_in_class(lives.kind)
+    def __init__(self, scene: FleetScene, jobs: JobTables, pasts: Pasts) -> None:
+        self._scene, self._lives, self._pasts = scene, jobs, pasts
+        self._number = numbers_in_class(jobs.kind)
         self._names = tuple(pool.name for pool in scene.pools)
 
-    def at(self, now_hours: float, slot: int, offer: Offer, active: Sequence[int], money: Money) -> FleetView:
+    def at(
+        self, now_hours: float, slot: int, offer: PoolOffers, active: Sequence[int], money: Money
+    ) -> FleetView:
         """Return what may be known at a moment about some jobs."""
         scene = self._scene
         ids = np.array(active, dtype=np.int64)
-        jobs = Lives._make(column[ids] for column in self._lives)
+        jobs = JobTables._make(column[ids] for column in self._lives)
         rows = zip(*(column.tolist() for column in offer), strict=True)
         pools = tuple(PoolView(name, Quote(*row)) for name, row in zip(self._names, rows, strict=True))
         site = SiteView(
@@ -92,7 +95,7 @@ class View:
             known=self._pasts,
             on_demand_gpus=scene.on_demand_gpus,
         )
-        shown = Shown(scene, site, ids, now_hours, self._pasts)
+        shown = MarketRows(scene, site, ids, now_hours, self._pasts)
         gpus = int(jobs.gpus.sum())
         return FleetView(
             now_hours=now_hours,
@@ -107,11 +110,11 @@ class View:
             site=site,
         )
 
-    def _columns(self, ids: Ints, jobs: Lives) -> Columns:
+    def _columns(self, ids: Ints, jobs: JobTables) -> JobColumns:
         kinds = self._scene.kinds
         last = kinds.phases[jobs.kind] - 1
         shares = jobs.progress_gpu_hours[:, None] >= jobs.ends_gpu_hours
-        return Columns(
+        return JobColumns(
             ids=ids,
             kind=jobs.kind,
             number=self._number[ids],
@@ -125,7 +128,7 @@ class View:
         )
 
 
-class Shown:
+class MarketRows:
     """The rows of a view, made of its columns when somebody asks for one."""
 
     def __init__(self, scene: FleetScene, site: SiteView, ids: Ints, now_hours: float, pasts: Pasts) -> None:

@@ -2,7 +2,7 @@
 
 The budget couples the classes by one number only: the price of a GPU-hour in hours, the nu of the papers.
 Given it, every *item* is chosen alone: an item is a phase, where changing the width is free, or all
-phases of a class, where it is not. A *part* knows how to choose for items of one kind; `Choices` puts
+phases of a class, where it is not. A *part* knows how to choose for items of one kind; `WidthOptions` puts
 parts together, so that the search over prices does not see what lies behind.
 """
 
@@ -18,7 +18,7 @@ from slacktide.budget.classes import JobClass
 from slacktide.core.arrays import Floats, Ints
 
 
-class Choice(NamedTuple):
+class WidthChoice(NamedTuple):
     """One choice for each item."""
 
     gpu_hours: Floats
@@ -35,10 +35,10 @@ class Weights(NamedTuple):
     gpu_hour: float
 
 
-class Part(Protocol):
+class WidthChooser(Protocol):
     """Items of one kind."""
 
-    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> Choice:
+    def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> WidthChoice:
         """Minimise weighted hours and GPU-hours for each item; at ties whichever has less of the other."""
         ...
 
@@ -78,7 +78,7 @@ def items_of(classes: Sequence[JobClass]) -> Items:
 class Total(NamedTuple):
     """A choice, and what it comes to over all classes."""
 
-    choice: Choice
+    choice: WidthChoice
     gpus: float
     """GPUs rented on average over time."""
     jobs: float
@@ -90,11 +90,11 @@ class Total(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choices:
+class WidthOptions:
     """All items of some classes, and the parts that choose for them."""
 
     items: Items
-    parts: tuple[tuple[Ints, Part], ...]
+    parts: tuple[tuple[Ints, WidthChooser], ...]
     """Each part with the items it chooses for."""
 
     def cheapest(self, hour_weight: float, gpu_hour_weight: float) -> Total:
@@ -107,7 +107,9 @@ class Choices:
             widths[_phases(first, members)] = choice.widths
         rate = self.items.arrivals_per_hour
         return Total(
-            Choice(gpu_hours, hours, widths), float((rate * gpu_hours).sum()), float((rate * hours).sum())
+            WidthChoice(gpu_hours, hours, widths),
+            float((rate * gpu_hours).sum()),
+            float((rate * hours).sum()),
         )
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from slacktide.budget.fleet import Fleet
 from slacktide.budget.stream import Stream
 from slacktide.results.fleets.stream import StreamRun
-from slacktide.simulation.stream.knobs import Knob
-from slacktide.simulation.stream.simulate import simulate
+from slacktide.simulation.fleet.stream_run import simulate
+from slacktide.simulation.fleet.tuning_parameters import Knob
 
 LOOKS = 9
 """Values of a knob that are tried where spending need not rise with it ..."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slacktide.allocators.site.kinds import Kinds, Lives, safe_terms_of, state_of
+from slacktide.allocators.site.job_tables import JobTables, Kinds, safe_terms_of, state_of
 from slacktide.core.arrays import Floats
 from slacktide.core.compiled import compilable, inlined
 from slacktide.core.types import TIME_TOLERANCE_HOURS, JobState
@@ -20,18 +20,18 @@ LATE_HOURS = 0.5 * TIME_TOLERANCE_HOURS
 
 
 @inlined
-def is_hard(lives: Lives, job: int) -> bool:
+def is_hard(jobs: JobTables, job: int) -> bool:
     """Whether a job must be done by its deadline."""
-    deadline = lives.deadline_hours[job]
-    return bool(deadline < np.inf and lives.worthless_hours[job] <= deadline)
+    deadline = jobs.deadline_hours[job]
+    return bool(deadline < np.inf and jobs.worthless_hours[job] <= deadline)
 
 
 @compilable
-def held_on(lives: Lives, kinds: Kinds, job: int, state: JobState, now_hours: float) -> float:
+def held_on(jobs: JobTables, kinds: Kinds, job: int, state: JobState, now_hours: float) -> float:
     """Return when a job that holds only on-demand GPUs is done if it keeps them; infinite otherwise."""
     if state.on_demand_gpus == 0 or state.spot_gpus > 0:
         return np.inf
-    terms = safe_terms_of(kinds, lives, job, state.pool)
+    terms = safe_terms_of(kinds, jobs, job, state.pool)
     return finish_in(terms, state, now_hours, state.pool, state.on_demand_gpus, 0)
 
 
@@ -43,7 +43,7 @@ def move_usd(kinds: Kinds, kind: int, state: JobState, pool: int) -> float:
 
 @compilable
 def rescue(
-    kinds: Kinds, lives: Lives, job: int, state: JobState, now_hours: float, on_demand_usd: Floats
+    kinds: Kinds, jobs: JobTables, job: int, state: JobState, now_hours: float, on_demand_usd: Floats
 ) -> tuple[int, int]:
     """Return the pool and the width of the cheapest way to be in time on demand; else of the soonest end.
 
@@ -51,15 +51,15 @@ def rescue(
     once it has begun.
     """
     # What begins may not count on the tolerance: what goes on does, or rounding would end it.
-    limit = lives.deadline_hours[job]
-    if held_on(lives, kinds, job, state, now_hours) <= limit + LATE_HOURS:
+    limit = jobs.deadline_hours[job]
+    if held_on(jobs, kinds, job, state, now_hours) <= limit + LATE_HOURS:
         return state.pool, state.on_demand_gpus
-    kind, least, soonest = lives.kind[job], np.inf, np.inf
+    kind, least, soonest = jobs.kind[job], np.inf, np.inf
     pool, gpus = state.pool, 0
     for at in range(len(on_demand_usd)):
         if kinds.fastest[kind, at] == 0:
             continue
-        terms = safe_terms_of(kinds, lives, job, at)
+        terms = safe_terms_of(kinds, jobs, job, at)
         for width in range(1, len(terms.fit)):
             if terms.fit[width] != width:
                 continue
@@ -74,23 +74,23 @@ def rescue(
 
 @compilable
 def rescue_usd(
-    kinds: Kinds, lives: Lives, job: int, state: JobState, now_hours: float, on_demand_usd: Floats
+    kinds: Kinds, jobs: JobTables, job: int, state: JobState, now_hours: float, on_demand_usd: Floats
 ) -> float:
     """Return what it may cost at the most from now on to be in time on demand, by any way still open.
 
     The narrowest way is the cheapest, but while a job waits the narrow ones close first. Where none is open
     any more, at the pace that is safe to count on, it is what the soonest end costs: that is what it gets.
     """
-    limit = lives.deadline_hours[job] + LATE_HOURS
-    finish = held_on(lives, kinds, job, state, now_hours)
+    limit = jobs.deadline_hours[job] + LATE_HOURS
+    finish = held_on(jobs, kinds, job, state, now_hours)
     if finish <= limit:
         return float(on_demand_usd[state.pool] * state.on_demand_gpus * (finish - now_hours))
-    kind, most = lives.kind[job], 0.0
+    kind, most = jobs.kind[job], 0.0
     soonest, hastily = np.inf, 0.0
     for at in range(len(on_demand_usd)):
         if kinds.fastest[kind, at] == 0:
             continue
-        terms = safe_terms_of(kinds, lives, job, at)
+        terms = safe_terms_of(kinds, jobs, job, at)
         for width in range(1, len(terms.fit)):
             if terms.fit[width] != width:
                 continue
@@ -104,15 +104,15 @@ def rescue_usd(
 
 
 @compilable
-def can_be_rescued(kinds: Kinds, lives: Lives, job: int, state: JobState, now_hours: float) -> bool:
+def can_be_rescued(kinds: Kinds, jobs: JobTables, job: int, state: JobState, now_hours: float) -> bool:
     """Whether on-demand GPUs alone still finish a job in time from a moment on."""
-    limit = lives.deadline_hours[job] + LATE_HOURS
-    if held_on(lives, kinds, job, state, now_hours) <= limit:
+    limit = jobs.deadline_hours[job] + LATE_HOURS
+    if held_on(jobs, kinds, job, state, now_hours) <= limit:
         return True
     for at in range(kinds.fastest.shape[1]):
-        width = kinds.fastest[lives.kind[job], at]
+        width = kinds.fastest[jobs.kind[job], at]
         if width > 0:
-            terms = safe_terms_of(kinds, lives, job, at)
+            terms = safe_terms_of(kinds, jobs, job, at)
             if finish_in(terms, state, now_hours, at, width, 0) <= limit:
                 return True
     return False
@@ -121,7 +121,7 @@ def can_be_rescued(kinds: Kinds, lives: Lives, job: int, state: JobState, now_ho
 @compilable
 def at_the_border(
     kinds: Kinds,
-    lives: Lives,
+    jobs: JobTables,
     job: int,
     now_hours: float,
     hours: float,
@@ -130,33 +130,33 @@ def at_the_border(
     on_demand: int,
 ) -> tuple[JobState, float, JobState]:
     """Return a job at the next border, all its spot gone, for how long it held GPUs, and with its spot."""
-    terms = safe_terms_of(kinds, lives, job, pool)
-    after, passed = pass_time(terms, state_of(lives, job), now_hours, hours, pool, spot, on_demand)
+    terms = safe_terms_of(kinds, jobs, job, pool)
+    after, passed = pass_time(terms, state_of(jobs, job), now_hours, hours, pool, spot, on_demand)
     return lose(terms, after, 0), passed.hours if spot + on_demand > 0 else 0.0, after
 
 
 @compilable
-def is_far(kinds: Kinds, lives: Lives, job: int, next_hours: float) -> bool:
+def is_far(kinds: Kinds, jobs: JobTables, job: int, next_hours: float) -> bool:
     """Whether a deadline is so far away that whatever is held until the next border is safe.
 
     As if all work since the last checkpoint were lost, and the job as far away from its rescue as can be.
     Never before its pace was measured: until then it may not wait.
     """
-    if lives.measure_gpus[job].max() > 0:
+    if jobs.measure_gpus[job].max() > 0:
         return False
-    kind, here = lives.kind[job], lives.pool[job]
+    kind, here = jobs.kind[job], jobs.pool[job]
     nothing = JobState(
-        0, 0, here, 0.0, lives.checkpointed_gpu_hours[job], lives.checkpointed_gpu_hours[job], 0.0, 0.0,
+        0, 0, here, 0.0, jobs.checkpointed_gpu_hours[job], jobs.checkpointed_gpu_hours[job], 0.0, 0.0,
         np.inf, False,
     )  # fmt: skip
     travels = kinds.move_hours[kind].max()
-    return can_be_rescued(kinds, lives, job, nothing, next_hours + travels)
+    return can_be_rescued(kinds, jobs, job, nothing, next_hours + travels)
 
 
 @compilable
 def is_safe(
     kinds: Kinds,
-    lives: Lives,
+    jobs: JobTables,
     job: int,
     now_hours: float,
     hours: float,
@@ -169,13 +169,13 @@ def is_safe(
     Also where it takes nothing: who has lost all work has nothing to carry to another pool, and who has not
     may have. Nothing is safe before the pace was measured but to measure it.
     """
-    if spot + on_demand < lives.measure_gpus[job, pool]:
+    if spot + on_demand < jobs.measure_gpus[job, pool]:
         return False
-    terms = safe_terms_of(kinds, lives, job, pool)
-    after, _ = pass_time(terms, state_of(lives, job), now_hours, hours, pool, spot, on_demand)
+    terms = safe_terms_of(kinds, jobs, job, pool)
+    after, _ = pass_time(terms, state_of(jobs, job), now_hours, hours, pool, spot, on_demand)
     if after.finish_hours < np.inf:
-        return bool(after.finish_hours <= lives.deadline_hours[job] + LATE_HOURS)
-    if not can_be_rescued(kinds, lives, job, lose(terms, after, 0), now_hours + hours):
+        return bool(after.finish_hours <= jobs.deadline_hours[job] + LATE_HOURS)
+    if not can_be_rescued(kinds, jobs, job, lose(terms, after, 0), now_hours + hours):
         return False
     moves = spot > 0 and kinds.fastest.shape[1] > 1
-    return not moves or can_be_rescued(kinds, lives, job, after, now_hours + hours)
+    return not moves or can_be_rescued(kinds, jobs, job, after, now_hours + hours)

@@ -14,14 +14,14 @@ import numpy as np
 from slacktide.budget.cluster import Unused
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable, compiled
-from slacktide.results.stretches import SITE, Columns, Kept
-from slacktide.simulation.stream.kernel import Ended, Present
+from slacktide.results.stretches import SITE, KeptStretches, StretchColumns
+from slacktide.simulation.fleet.stream_kernel import EndedPhases, PresentJobs
 
 ROOM = 1024
 """Stretches that can be written before the arrays are made larger."""
 
 
-class Opened(NamedTuple):
+class OpenStretches(NamedTuple):
     """How the stretch that each job of the stream is in began."""
 
     since_hours: Floats
@@ -34,12 +34,12 @@ class Opened(NamedTuple):
     """What is left of the pause by now: a change of width has replaced it when the stretch is written."""
 
     @classmethod
-    def none(cls, jobs: int) -> Opened:
+    def none(cls, jobs: int) -> OpenStretches:
         """Return room for the jobs of a stream, of which none has come."""
         return cls(np.full(jobs, -1.0), *np.zeros((2, jobs), dtype=np.int64), *np.zeros((3, jobs)))
 
 
-class Written(NamedTuple):
+class WrittenStretches(NamedTuple):
     """The stretches of jobs that have ended, in that order; arrays with room for more."""
 
     job: Ints
@@ -50,23 +50,23 @@ class Written(NamedTuple):
     gained_gpu_hours: Floats
 
     @classmethod
-    def empty(cls, room: int) -> Written:
+    def empty(cls, room: int) -> WrittenStretches:
         """Return room for this many stretches."""
         return cls(*np.zeros((2, room), dtype=np.int64), *np.zeros((4, room)))
 
-    def grown(self) -> Written:
+    def grown(self) -> WrittenStretches:
         """Return the same stretches with twice the room."""
-        return Written._make(np.concatenate((column, np.zeros_like(column))) for column in self)
+        return WrittenStretches._make(np.concatenate((column, np.zeros_like(column))) for column in self)
 
 
 @compilable
 def write(
-    opened: Opened,
-    written: Written,
+    opened: OpenStretches,
+    written: WrittenStretches,
     count: int,
-    jobs: Present,
+    jobs: PresentJobs,
     present: int,
-    ended: Ended,
+    ended: EndedPhases,
     ends: int,
     finish_hours: Floats,
     now_hours: float,
@@ -94,7 +94,7 @@ def write(
 
 
 @compilable
-def begin(opened: Opened, job: int, jobs: Present, place: int, now_hours: float) -> None:
+def begin(opened: OpenStretches, job: int, jobs: PresentJobs, place: int, now_hours: float) -> None:
     """Remember how a job's stretch begins."""
     opened.since_hours[job] = now_hours
     opened.gpus[job] = jobs.width[place]
@@ -105,8 +105,8 @@ def begin(opened: Opened, job: int, jobs: Present, place: int, now_hours: float)
 
 @compilable
 def end(
-    opened: Opened,
-    written: Written,
+    opened: OpenStretches,
+    written: WrittenStretches,
     count: int,
     job: int,
     now_hours: float,
@@ -125,7 +125,7 @@ def end(
     return count + 1
 
 
-class Spare(NamedTuple):
+class SpareGpus(NamedTuple):
     """Some GPUs that the site paid for and no job held, for as long as they were that many."""
 
     use: int
@@ -134,17 +134,23 @@ class Spare(NamedTuple):
     to_hours: float
 
 
-class Book:
+class StretchLog:
     """The stretches of one run so far."""
 
     def __init__(self, jobs: int, *, plain: bool) -> None:
-        self._opened, self._written, self._count = Opened.none(jobs), Written.empty(ROOM), 0
+        self._opened, self._written, self._count = OpenStretches.none(jobs), WrittenStretches.empty(ROOM), 0
         self._write: Callable[..., int] = write if plain else compiled(write)
-        self._spare = list[Spare]()
-        self._open: dict[int, Spare] = {}
+        self._spare = list[SpareGpus]()
+        self._open: dict[int, SpareGpus] = {}
 
     def jobs(
-        self, jobs: Present, present: int, ended: Ended, ends: int, finish_hours: Floats, now_hours: float
+        self,
+        jobs: PresentJobs,
+        present: int,
+        ended: EndedPhases,
+        ends: int,
+        finish_hours: Floats,
+        now_hours: float,
     ) -> None:
         """Take in what jobs hold and do by now, and which of them have just ended."""
         while self._count + present + ends > len(self._written.job):
@@ -163,17 +169,17 @@ class Book:
             if last is not None:
                 self._spare.append(last)
             if gpus > 0 and to_hours > from_hours:
-                self._open[use] = Spare(use, gpus, from_hours, to_hours)
+                self._open[use] = SpareGpus(use, gpus, from_hours, to_hours)
 
-    def kept(self, usd_per_gpu_hour: float) -> Kept:
+    def kept(self, usd_per_gpu_hour: float) -> KeptStretches:
         """Return all stretches, in the order in which they began."""
         spare = [*self._spare, *self._open.values()]
-        jobs = Written._make(column[: self._count] for column in self._written)
+        jobs = WrittenStretches._make(column[: self._count] for column in self._written)
         held = np.where(jobs.gpus > 0, jobs.to_hours - jobs.from_hours, 0.0)
         pause = np.clip(jobs.pause_hours, 0.0, held)
         use, gpus, from_hours, to_hours = _columns_of(spare)
         none = np.zeros(len(spare))
-        columns = Columns(
+        columns = StretchColumns(
             job=np.concatenate((jobs.job, np.full(len(spare), SITE))),
             use=np.concatenate((np.zeros(self._count, dtype=np.int64), use)),
             gpus=np.concatenate((jobs.gpus, gpus)),
@@ -185,10 +191,10 @@ class Book:
             gained_gpu_hours=np.concatenate((jobs.gained_gpu_hours, none)),
         )
         order = np.argsort(columns.from_hours, kind="stable")
-        return Kept(Columns._make(column[order] for column in columns), usd_per_gpu_hour)
+        return KeptStretches(StretchColumns._make(column[order] for column in columns), usd_per_gpu_hour)
 
 
-def _columns_of(spare: list[Spare]) -> tuple[Ints, Ints, Floats, Floats]:
+def _columns_of(spare: list[SpareGpus]) -> tuple[Ints, Ints, Floats, Floats]:
     whole = np.array([(one.use, one.gpus) for one in spare], dtype=np.int64).reshape(-1, 2)
     hours = np.array([(one.from_hours, one.to_hours) for one in spare], dtype=np.float64).reshape(-1, 2)
     return whole[:, 0], whole[:, 1], hours[:, 0], hours[:, 1]

@@ -10,22 +10,22 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.allocators.site.spot import Spot
-from slacktide.allocators.view import Columns, Decision, Wanted
+from slacktide.allocators.view import Decision, JobColumns, Wanted
 from slacktide.budget.fleet import Fleet
 from slacktide.core.arrays import Ints
 from slacktide.core.errors import InputError, shown
 from slacktide.core.types import Allocation, Job, JobState, Phase
 from slacktide.policies.view import View
 from slacktide.results.stretches import POOL, PREFIX
-from slacktide.simulation.stream.kernel import Present
+from slacktide.simulation.fleet.stream_kernel import PresentJobs
 
 
-class Shown(NamedTuple):
+class StreamRows(NamedTuple):
     """The rows of a view, made of its columns when somebody asks for one."""
 
     fleet: Fleet
     now_hours: float
-    jobs: Columns
+    jobs: JobColumns
 
     def name(self, place: int) -> str:
         """Return the name of the job at a place."""
@@ -63,14 +63,14 @@ class Shown(NamedTuple):
         )
 
 
-def columns_of(jobs: Present, count: int) -> Columns:
+def columns_of(jobs: PresentJobs, count: int) -> JobColumns:
     """Return the first jobs of the kernel's arrays as an allocator sees them, without their work.
 
     They are views of the arrays, so they stay true as time passes, for as long as that many are present.
     """
     no_spot = np.zeros(count, dtype=np.int64)
     no_spot.flags.writeable = False
-    return Columns(
+    return JobColumns(
         ids=jobs.ids[:count],
         kind=jobs.kind[:count],
         number=jobs.number[:count],
@@ -84,7 +84,7 @@ def columns_of(jobs: Present, count: int) -> Columns:
     )
 
 
-def widths_of(decision: Decision, jobs: Columns) -> Ints:
+def widths_of(decision: Decision, jobs: JobColumns) -> Ints:
     """Return the width that each job is to have. Raises InputError for what a stream cannot give."""
     if not isinstance(decision, Wanted):
         return _named_widths(decision, jobs)
@@ -98,7 +98,7 @@ def widths_of(decision: Decision, jobs: Columns) -> Ints:
     return widths
 
 
-def _named_widths(decision: Mapping[str, Allocation], jobs: Columns) -> Ints:
+def _named_widths(decision: Mapping[str, Allocation], jobs: JobColumns) -> Ints:
     """Return the widths of a mapping; who is not named keeps what it holds."""
     widths = jobs.on_demand_gpus.copy()
     for name, wish in decision.items():
@@ -113,7 +113,7 @@ def _named_widths(decision: Mapping[str, Allocation], jobs: Columns) -> Ints:
     return widths
 
 
-def _place(name: str, jobs: Columns) -> int:
+def _place(name: str, jobs: JobColumns) -> int:
     """Return the place of a job; ids ascend, so that naming a few of many jobs costs little."""
     number = name.removeprefix(PREFIX)
     if number.isdecimal() and name != number:

@@ -18,7 +18,7 @@ from slacktide.core.compiled import compilable
 from slacktide.physics.physics import ends_in_hours, pause_on_change, worked
 
 
-class Arrivals(NamedTuple):
+class ArrivalColumns(NamedTuple):
     """The stream as the kernel reads it."""
 
     hours: Floats
@@ -27,7 +27,7 @@ class Arrivals(NamedTuple):
     size: Floats
 
 
-class Present(NamedTuple):
+class PresentJobs(NamedTuple):
     """The jobs that are present, in the order of their arrival; arrays with room for more."""
 
     ids: Ints
@@ -54,18 +54,18 @@ class Present(NamedTuple):
     """Work done since the last report of this job."""
 
     @classmethod
-    def empty(cls, room: int) -> Present:
+    def empty(cls, room: int) -> PresentJobs:
         """Return room for so many jobs."""
         whole = {"ids", "kind", "number", "phase", "stage", "width", "started"}
         kinds = (np.int64 if name in whole else np.float64 for name in cls._fields)
         return cls._make(np.zeros(room, dtype=kind) for kind in kinds)
 
-    def grown(self) -> Present:
+    def grown(self) -> PresentJobs:
         """Return the same jobs with twice the room."""
-        return Present._make(np.concatenate((array, np.zeros_like(array))) for array in self)
+        return PresentJobs._make(np.concatenate((array, np.zeros_like(array))) for array in self)
 
 
-class Ended(NamedTuple):
+class EndedPhases(NamedTuple):
     """The stretches that ended in the last step, because a stage was done."""
 
     ids: Ints
@@ -77,12 +77,12 @@ class Ended(NamedTuple):
     progress_gpu_hours: Floats
 
     @classmethod
-    def empty(cls, room: int) -> Ended:
+    def empty(cls, room: int) -> EndedPhases:
         """Return room for this many stretches."""
         return cls._make(np.zeros(room, dtype=np.int64 if place < 4 else np.float64) for place in range(7))
 
 
-class Step(NamedTuple):
+class StepResult(NamedTuple):
     """Where a step led."""
 
     now_hours: float
@@ -96,17 +96,17 @@ class Step(NamedTuple):
 
 @compilable
 def step(
-    jobs: Present,
-    arrivals: Arrivals,
+    jobs: PresentJobs,
+    arrivals: ArrivalColumns,
     stages: Stages,
     finish_hours: Floats,
-    ended: Ended,
+    ended: EndedPhases,
     busy: Floats,
     present: int,
     came: int,
     now_hours: float,
     until_hours: float,
-) -> Step:
+) -> StepResult:
     """Go to the next event: the end of a stage, an arrival, or the time given; and let it happen.
 
     Adds GPU-hours with and without progress to `busy`, writes when jobs finish into `finish_hours`.
@@ -127,11 +127,11 @@ def step(
         admit(jobs, arrivals, stages, kept, came)
         kept += 1
         came += 1
-    return Step(until_hours, kept, came, ends_count)
+    return StepResult(until_hours, kept, came, ends_count)
 
 
 @compilable
-def pass_time(jobs: Present, stages: Stages, busy: Floats, present: int, span: float) -> int:
+def pass_time(jobs: PresentJobs, stages: Stages, busy: Floats, present: int, span: float) -> int:
     """Let some hours pass for every job; return how many stages that brings to their end."""
     count = 0
     for job in range(present):
@@ -154,7 +154,12 @@ def pass_time(jobs: Present, stages: Stages, busy: Floats, present: int, span: f
 
 @compilable
 def settle(
-    jobs: Present, stages: Stages, finish_hours: Floats, ended: Ended, present: int, now_hours: float
+    jobs: PresentJobs,
+    stages: Stages,
+    finish_hours: Floats,
+    ended: EndedPhases,
+    present: int,
+    now_hours: float,
 ) -> int:
     """Move jobs whose stage is done into the next one, or out; return how many stay."""
     kept = 0
@@ -185,7 +190,7 @@ def settle(
 
 
 @compilable
-def move(jobs: Present, source: int, target: int) -> None:
+def move(jobs: PresentJobs, source: int, target: int) -> None:
     """Let a job take the place of one that is gone."""
     jobs.ids[target] = jobs.ids[source]
     jobs.kind[target] = jobs.kind[source]
@@ -204,7 +209,7 @@ def move(jobs: Present, source: int, target: int) -> None:
 
 
 @compilable
-def admit(jobs: Present, arrivals: Arrivals, stages: Stages, place: int, number: int) -> None:
+def admit(jobs: PresentJobs, arrivals: ArrivalColumns, stages: Stages, place: int, number: int) -> None:
     """Let a job of the stream in; it waits until it is given a width."""
     stage = stages.first[arrivals.kind[number]]
     jobs.ids[place] = number
@@ -224,7 +229,7 @@ def admit(jobs: Present, arrivals: Arrivals, stages: Stages, place: int, number:
 
 
 @compilable
-def place(jobs: Present, stages: Stages, wanted: Ints, gpus: int) -> tuple[int, int]:
+def place(jobs: PresentJobs, stages: Stages, wanted: Ints, gpus: int) -> tuple[int, int]:
     """Give jobs the widths they are to have, as far as the GPUs that can be used go.
 
     Returns the GPUs held and how many running jobs changed their width; for a width that is not allowed -1

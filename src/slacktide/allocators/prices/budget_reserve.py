@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.prices.bids import Ways
-from slacktide.allocators.prices.promises import at_the_border, is_hard, rescue_usd
-from slacktide.allocators.prices.site_arrays import Prices
-from slacktide.allocators.site.kinds import Kinds, Lives, state_of
+from slacktide.allocators.prices.deadline_guarantees import at_the_border, is_hard, rescue_usd
+from slacktide.allocators.prices.site_rules import PoolOffers
+from slacktide.allocators.prices.spot_auction import WayCosts
+from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 
@@ -27,7 +27,7 @@ BEGUN_PAUSES = 2.0
 """A job may begin where the money reaches for this many times its pause: as much work as pause."""
 
 
-class Held(NamedTuple):
+class Holdings(NamedTuple):
     """What each job is to hold, and why."""
 
     pool: Ints
@@ -37,43 +37,43 @@ class Held(NamedTuple):
 
 
 @compilable
-def reserves(kinds: Kinds, lives: Lives, now: float, on_demand_usd: Floats) -> Floats:
+def reserves(kinds: Kinds, jobs: JobTables, now: float, on_demand_usd: Floats) -> Floats:
     """Return what the rescue of each job may cost from now on at the most; 0 without a hard deadline."""
-    found = np.zeros(len(lives.kind))
+    found = np.zeros(len(jobs.kind))
     for job in range(len(found)):
-        if is_hard(lives, job):
-            found[job] = rescue_usd(kinds, lives, job, state_of(lives, job), now, on_demand_usd)
+        if is_hard(jobs, job):
+            found[job] = rescue_usd(kinds, jobs, job, state_of(jobs, job), now, on_demand_usd)
     return found
 
 
 @compilable
 def needs(
-    kinds: Kinds, lives: Lives, prices: Prices, now: float, hours: float, slot_hours: float, job: int,
+    kinds: Kinds, jobs: JobTables, prices: PoolOffers, now: float, hours: float, slot_hours: float, job: int,
     pool: int, spot: int, on_demand: int,
 ) -> tuple[float, float]:  # fmt: skip
     """Return what a job pays until the next border with this, and what must be kept for it then."""
     hourly = prices.spot_usd[pool] * spot + prices.on_demand_usd[pool] * on_demand
-    moves = pool != lives.pool[job] and spot + on_demand > 0 and lives.progress_gpu_hours[job] > 0.0
-    moved = kinds.move_usd[lives.kind[job], lives.pool[job], pool] if moves else 0.0
-    whole = kinds.whole_slots[lives.kind[job]] > 0
-    if not is_hard(lives, job):
+    moves = pool != jobs.pool[job] and spot + on_demand > 0 and jobs.progress_gpu_hours[job] > 0.0
+    moved = kinds.move_usd[jobs.kind[job], jobs.pool[job], pool] if moves else 0.0
+    whole = kinds.whole_slots[jobs.kind[job]] > 0
+    if not is_hard(jobs, job):
         return hourly * (slot_hours if whole else hours) + moved, 0.0
-    state, held, kept = at_the_border(kinds, lives, job, now, hours, pool, spot, on_demand)
+    state, held, kept = at_the_border(kinds, jobs, job, now, hours, pool, spot, on_demand)
     paid = hourly * (slot_hours if whole and held > 0.0 else held) + moved
     if state.finish_hours < np.inf:
         return paid, 0.0
     # Who keeps its spot has less work left, but perhaps a checkpoint to carry to where it is rescued.
     most = max(
-        rescue_usd(kinds, lives, job, state, now + hours, prices.on_demand_usd),
-        rescue_usd(kinds, lives, job, kept, now + hours, prices.on_demand_usd),
+        rescue_usd(kinds, jobs, job, state, now + hours, prices.on_demand_usd),
+        rescue_usd(kinds, jobs, job, kept, now + hours, prices.on_demand_usd),
     )
-    return paid, most + (slot_hours * most_hourly(kinds, lives, prices, job) if whole else 0.0)
+    return paid, most + (slot_hours * most_hourly(kinds, jobs, prices, job) if whole else 0.0)
 
 
 @compilable
 def beginning_usd(
-    kinds: Kinds, lives: Lives, prices: Prices, hours: float, renewed_hours: float, job: int, pool: int,
-    spot: int, on_demand: int,
+    kinds: Kinds, jobs: JobTables, prices: PoolOffers, hours: float, renewed_hours: float, job: int, pool:
+    int, spot: int, on_demand: int,
 ) -> float:  # fmt: skip
     """Return what a job that begins costs from the next border on, until it has worked as long as it paused.
 
@@ -81,41 +81,41 @@ def beginning_usd(
     next period again. Money that is renewed before then is not counted.
     """
     hourly = prices.spot_usd[pool] * spot + prices.on_demand_usd[pool] * on_demand
-    pause = lives.pause_hours[job]
-    if spot != lives.spot_gpus[job] or on_demand != lives.on_demand_gpus[job] or pool != lives.pool[job]:
-        pause = kinds.restart_hours[lives.kind[job]]
+    pause = jobs.pause_hours[job]
+    if spot != jobs.spot_gpus[job] or on_demand != jobs.on_demand_gpus[job] or pool != jobs.pool[job]:
+        pause = kinds.restart_hours[jobs.kind[job]]
     return float(hourly * max(0.0, min(BEGUN_PAUSES * pause, renewed_hours) - hours))
 
 
 @compilable
-def most_hourly(kinds: Kinds, lives: Lives, prices: Prices, job: int) -> float:
+def most_hourly(kinds: Kinds, jobs: JobTables, prices: PoolOffers, job: int) -> float:
     """Return what the fastest on-demand width costs an hour: a last slot may be paid in full."""
     most = 0.0
     for pool in range(len(prices.on_demand_usd)):
-        most = max(most, prices.on_demand_usd[pool] * kinds.fastest[lives.kind[job], pool])
+        most = max(most, prices.on_demand_usd[pool] * kinds.fastest[jobs.kind[job], pool])
     return most
 
 
 @compilable
 def keep_to_budget(
-    kinds: Kinds, lives: Lives, prices: Prices, now: float, hours: float, slot_hours: float, left_usd: float,
-    renewed_hours: float, ways: Ways, gains: Floats, held: Held,
+    kinds: Kinds, jobs: JobTables, prices: PoolOffers, now: float, hours: float, slot_hours: float, left_usd:
+    float, renewed_hours: float, ways: WayCosts, gains: Floats, held: Holdings,
 ) -> float:  # fmt: skip
     """Take back what the money does not reach for, the least worth it first; return what is kept in reserve.
 
     Jobs without a hard deadline give way first. Then those wait that could, and those are rescued at once
     that had hoped to get there by spot. There is new money in `renewed_hours`.
     """
-    count = len(lives.kind)
+    count = len(jobs.kind)
     paid, kept, begun = np.zeros(count), np.zeros(count), np.zeros(count)
     for job in range(count):
         paid[job], kept[job] = needs(
-            kinds, lives, prices, now, hours, slot_hours, job, held.pool[job], held.spot_gpus[job],
+            kinds, jobs, prices, now, hours, slot_hours, job, held.pool[job], held.spot_gpus[job],
             held.on_demand_gpus[job],
         )  # fmt: skip
-        if not is_hard(lives, job):
+        if not is_hard(jobs, job):
             begun[job] = beginning_usd(
-                kinds, lives, prices, hours, renewed_hours, job, held.pool[job], held.spot_gpus[job],
+                kinds, jobs, prices, hours, renewed_hours, job, held.pool[job], held.spot_gpus[job],
                 held.on_demand_gpus[job],
             )  # fmt: skip
     if paid.sum() + kept.sum() + begun.sum() <= left_usd:
@@ -123,36 +123,36 @@ def keep_to_budget(
     for job in np.argsort(gains):
         if paid.sum() + kept.sum() + begun.sum() <= left_usd:
             break
-        if not is_hard(lives, job) and paid[job] > 0.0:
-            _let_wait(lives, held, job)
+        if not is_hard(jobs, job) and paid[job] > 0.0:
+            _let_wait(jobs, held, job)
             paid[job] = begun[job] = 0.0
     for job in range(count):
         if paid.sum() + kept.sum() <= left_usd:
             break
-        if not is_hard(lives, job):
+        if not is_hard(jobs, job):
             continue
-        pool, gpus = lives.pool[job], 0
+        pool, gpus = jobs.pool[job], 0
         if ways.forced[job]:
             pool, gpus = ways.without_pool[job], ways.without_gpus[job]
-        _take_if_cheaper(kinds, lives, prices, now, hours, slot_hours, job, pool, gpus, paid, kept, held)
-        if lives.on_demand_gpus[job] > 0 and not ways.forced[job]:
+        _take_if_cheaper(kinds, jobs, prices, now, hours, slot_hours, job, pool, gpus, paid, kept, held)
+        if jobs.on_demand_gpus[job] > 0 and not ways.forced[job]:
             # What was kept for a job on its way on demand is what it costs to go on like that.
             _take_if_cheaper(
-                kinds, lives, prices, now, hours, slot_hours, job, lives.pool[job], lives.on_demand_gpus[job],
+                kinds, jobs, prices, now, hours, slot_hours, job, jobs.pool[job], jobs.on_demand_gpus[job],
                 paid, kept, held,
             )  # fmt: skip
     if paid.sum() + kept.sum() > left_usd:
-        _cover_some(kinds, lives, left_usd, paid, kept, held)
+        _cover_some(kinds, jobs, left_usd, paid, kept, held)
     return float(kept.sum())
 
 
 @compilable
 def _take_if_cheaper(
-    kinds: Kinds, lives: Lives, prices: Prices, now: float, hours: float, slot_hours: float, job: int,
-    pool: int, gpus: int, paid: Floats, kept: Floats, held: Held,
+    kinds: Kinds, jobs: JobTables, prices: PoolOffers, now: float, hours: float, slot_hours: float, job: int,
+    pool: int, gpus: int, paid: Floats, kept: Floats, held: Holdings,
 ) -> None:  # fmt: skip
     """Give a job on-demand GPUs of a pool, or none, if less money is needed for it like that."""
-    pays, keeps = needs(kinds, lives, prices, now, hours, slot_hours, job, pool, 0, gpus)
+    pays, keeps = needs(kinds, jobs, prices, now, hours, slot_hours, job, pool, 0, gpus)
     if pays + keeps < paid[job] + kept[job]:
         paid[job], kept[job] = pays, keeps
         held.pool[job], held.spot_gpus[job], held.on_demand_gpus[job] = pool, 0, gpus
@@ -160,7 +160,9 @@ def _take_if_cheaper(
 
 
 @compilable
-def _cover_some(kinds: Kinds, lives: Lives, left_usd: float, paid: Floats, kept: Floats, held: Held) -> None:
+def _cover_some(
+    kinds: Kinds, jobs: JobTables, left_usd: float, paid: Floats, kept: Floats, held: Holdings
+) -> None:
     """Keep the promises that the money reaches for; what is left goes to the others until the next border.
 
     Those first that are as fast as their file says, for whom enough was kept; then those that are slower. Of
@@ -169,31 +171,31 @@ def _cover_some(kinds: Kinds, lives: Lives, left_usd: float, paid: Floats, kept:
     covered, left = np.zeros(len(paid), dtype=np.bool_), left_usd
     for slow in (False, True):
         for job in range(len(paid)):
-            fits = is_slow(kinds, lives, job) == slow and paid[job] + kept[job] <= left
-            if fits and is_hard(lives, job):
+            fits = is_slow(kinds, jobs, job) == slow and paid[job] + kept[job] <= left
+            if fits and is_hard(jobs, job):
                 covered[job] = True
                 left -= paid[job] + kept[job]
     for job in range(len(paid)):
-        if is_hard(lives, job) and not covered[job]:
+        if is_hard(jobs, job) and not covered[job]:
             kept[job] = 0.0
             if paid[job] > left:
-                _let_wait(lives, held, job)
+                _let_wait(jobs, held, job)
                 paid[job] = 0.0
             held.why[job] = SHORT
             left -= paid[job]
 
 
 @compilable
-def is_slow(kinds: Kinds, lives: Lives, job: int) -> bool:
+def is_slow(kinds: Kinds, jobs: JobTables, job: int) -> bool:
     """Whether a job is believed to be slower than its file says."""
-    pool, gpus = lives.pool[job], kinds.fastest[lives.kind[job], lives.pool[job]]
-    rate, said = kinds.rate[lives.kind[job], pool, 0, gpus], kinds.rate[lives.said_kind[job], pool, 0, gpus]
+    pool, gpus = jobs.pool[job], kinds.fastest[jobs.kind[job], jobs.pool[job]]
+    rate, said = kinds.rate[jobs.kind[job], pool, 0, gpus], kinds.rate[jobs.said_kind[job], pool, 0, gpus]
     return bool(rate < said)
 
 
 @compilable
-def _let_wait(lives: Lives, held: Held, job: int) -> None:
-    held.pool[job] = lives.pool[job]
+def _let_wait(jobs: JobTables, held: Holdings, job: int) -> None:
+    held.pool[job] = jobs.pool[job]
     held.spot_gpus[job] = 0
     held.on_demand_gpus[job] = 0
     held.why[job] = NO_MONEY

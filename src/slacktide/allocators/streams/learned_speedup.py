@@ -17,7 +17,7 @@ CANDIDATES_PER_DOUBLING = 8
 
 
 @dataclass(slots=True)
-class Curve:
+class LearnedSpeedup:
     """Progress per hour at the widths that were tried, and a guess at the others."""
 
     hours: dict[int, float] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Curve:
         return [[gpus, hours, self.work_gpu_hours[gpus]] for gpus, hours in self.hours.items()]
 
     @classmethod
-    def recalled(cls, memory: Sequence[Sequence[Any]]) -> Curve:
+    def recalled(cls, memory: Sequence[Sequence[Any]]) -> LearnedSpeedup:
         """Return the curve that was written down."""
         return cls({gpus: hours for gpus, hours, _ in memory}, {gpus: work for gpus, _, work in memory})
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.streams.knowledge import Estimate
+from slacktide.allocators.streams.class_estimates import Estimate
 from slacktide.allocators.view import FleetView
 from slacktide.budget.classes import JobClass
-from slacktide.budget.estimates.rates import Rate
+from slacktide.budget.estimates.rates import ArrivalRate
 
 LEAST_EXCESS = 1e-9
 """How far a target is kept above the least budget, as a share: below it there is no plan."""
@@ -36,7 +36,12 @@ class Repaying(NamedTuple):
     """At most this share of what the budget leaves beyond the least that all work needs."""
 
     def target_gpus(
-        self, held_gpu_hours: float, budget_gpus: float, least_gpus: float, pace: Rate, now_hours: float
+        self,
+        held_gpu_hours: float,
+        budget_gpus: float,
+        least_gpus: float,
+        pace: ArrivalRate,
+        now_hours: float,
     ) -> float:
         """Return what to plan for when the account holds this much, or owes it."""
         jobs = max(self.least_jobs, self.roots * math.sqrt(pace.dispersion * pace.count))

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slacktide.allocators.prices.bids import Ways
-from slacktide.allocators.prices.promises import LATE_HOURS, is_hard
-from slacktide.allocators.prices.reserve import FULL, Held
-from slacktide.allocators.site.kinds import Kinds, Lives, safe_terms_of
+from slacktide.allocators.prices.budget_reserve import FULL, Holdings
+from slacktide.allocators.prices.deadline_guarantees import LATE_HOURS, is_hard
+from slacktide.allocators.prices.spot_auction import WayCosts
+from slacktide.allocators.site.job_tables import JobTables, Kinds, safe_terms_of
 from slacktide.core.arrays import Floats, Ints
 from slacktide.core.compiled import compilable
 from slacktide.physics.physics import work_hours
@@ -29,27 +29,27 @@ class Windows(NamedTuple):
 
 
 @compilable
-def rescue_windows(kinds: Kinds, lives: Lives, now_hours: float, slot_hours: float) -> Windows:
+def rescue_windows(kinds: Kinds, jobs: JobTables, now_hours: float, slot_hours: float) -> Windows:
     """Return the windows of rescues, as if all work since the last checkpoint were lost."""
-    count = len(lives.kind)
+    count = len(jobs.kind)
     begin, end, gpus = np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.int64)
     for job in range(count):
-        if is_hard(lives, job):
-            end[job] = lives.deadline_hours[job] + LATE_HOURS
-            needs, gpus[job] = rescue_needs(kinds, lives, job)
+        if is_hard(jobs, job):
+            end[job] = jobs.deadline_hours[job] + LATE_HOURS
+            needs, gpus[job] = rescue_needs(kinds, jobs, job)
             begin[job] = max(now_hours, end[job] - needs - slot_hours)
     return Windows(begin, end, gpus)
 
 
 @compilable
-def rescue_needs(kinds: Kinds, lives: Lives, job: int) -> tuple[float, int]:
+def rescue_needs(kinds: Kinds, jobs: JobTables, job: int) -> tuple[float, int]:
     """Return how long a rescue takes at the most, from wherever the job is then, and how many GPUs."""
-    kind, soonest, gpus = lives.safe_kind[job], np.inf, 0
+    kind, soonest, gpus = jobs.safe_kind[job], np.inf, 0
     for pool in range(kinds.fastest.shape[1]):
         width = kinds.fastest[kind, pool]
         if width > 0:
-            terms = safe_terms_of(kinds, lives, job, pool)
-            hours = terms.restart_hours + work_hours(terms, lives.checkpointed_gpu_hours[job], width)
+            terms = safe_terms_of(kinds, jobs, job, pool)
+            hours = terms.restart_hours + work_hours(terms, jobs.checkpointed_gpu_hours[job], width)
             soonest, gpus = min(soonest, hours), max(gpus, width)
     # A checkpoint may be on its way to where the job is, and then to where it is rescued.
     return soonest + 2.0 * kinds.move_hours[kind].max(), gpus
@@ -83,25 +83,25 @@ def first_gap(windows: Windows, from_hours: float, hours: float, gpus: int, quot
 
 
 @compilable
-def keep_to_quota(lives: Lives, quota_gpus: int, ways: Ways, held: Held) -> None:
+def keep_to_quota(jobs: JobTables, quota_gpus: int, ways: WayCosts, held: Holdings) -> None:
     """Let those wait for whom no on-demand GPUs are left, rescues first, then who could still wait.
 
     Whoever is only to be measured comes after those whose time is up.
     """
     left = quota_gpus
     for turn in range(4):
-        for job in range(len(lives.kind)):
-            if held.on_demand_gpus[job] == 0 or _turn(lives, ways, job) != turn:
+        for job in range(len(jobs.kind)):
+            if held.on_demand_gpus[job] == 0 or _turn(jobs, ways, job) != turn:
                 continue
             if held.on_demand_gpus[job] <= left:
                 left -= held.on_demand_gpus[job]
             else:
-                held.pool[job], held.on_demand_gpus[job] = lives.pool[job], 0
+                held.pool[job], held.on_demand_gpus[job] = jobs.pool[job], 0
                 held.why[job] = FULL
 
 
 @compilable
-def _turn(lives: Lives, ways: Ways, job: int) -> int:
+def _turn(jobs: JobTables, ways: WayCosts, job: int) -> int:
     if ways.forced[job]:
-        return 1 if lives.measure_gpus[job].max() > 0 else 0
-    return 2 if is_hard(lives, job) else 3
+        return 1 if jobs.measure_gpus[job].max() > 0 else 0
+    return 2 if is_hard(jobs, job) else 3

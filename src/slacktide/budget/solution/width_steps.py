@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.budget.classes import JobClass
-from slacktide.budget.solution.choices import Choice, Items, is_bound, items_of
+from slacktide.budget.solution.continuous import allowed_entries, paths_of
 from slacktide.budget.solution.curves import rows_of
 from slacktide.budget.solution.hulls import Hulls
 from slacktide.budget.solution.paths import Paths
 from slacktide.budget.solution.search import CHORD_TOLERANCE
-from slacktide.budget.solution.whole_gpus import allowed_entries, paths_of
+from slacktide.budget.solution.width_options import Items, WidthChoice, is_bound, items_of
 from slacktide.core.arrays import Floats, Ints
 
 
@@ -29,7 +29,7 @@ class ItemHull(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class WidthSteps:
     """A fractional knapsack: each step takes one item to its next corner; the best bargains come first."""
 
     items: Items
@@ -44,7 +44,7 @@ class Steps:
     """Jobs fewer by one GPU more; never rises."""
 
     @classmethod
-    def of(cls, classes: Sequence[JobClass]) -> Steps:
+    def of(cls, classes: Sequence[JobClass]) -> WidthSteps:
         """Find every item's hull and merge their edges."""
         items, hulls = items_of(classes), hulls_of(classes)
         item = np.repeat(np.arange(len(hulls)), [len(hull.hours) - 1 for hull in hulls])
@@ -54,11 +54,11 @@ class Steps:
         order, rate = np.argsort(-price, kind="stable"), items.arrivals_per_hour[item]
         return cls(items, hulls, item[order], (rate * gpu_hours)[order], (rate * hours)[order], price[order])
 
-    def choice(self, steps: int) -> Choice:
+    def choice(self, steps: int) -> WidthChoice:
         """Return the choice after some steps."""
         taken = np.bincount(self.item[:steps], minlength=len(self.hulls)).tolist()
         pairs = list(zip(self.hulls, taken, strict=True))
-        return Choice(
+        return WidthChoice(
             np.array([hull.gpu_hours[corner] for hull, corner in pairs]),
             np.array([hull.hours[corner] for hull, corner in pairs]),
             np.concatenate([hull.widths[corner] for hull, corner in pairs]),
@@ -113,7 +113,7 @@ def path_hull(paths: Paths) -> ItemHull:
     )
 
 
-def _below(paths: Paths, low: Choice, high: Choice) -> Choice | None:
+def _below(paths: Paths, low: WidthChoice, high: WidthChoice) -> WidthChoice | None:
     """Return a path below the chord between two, if there is one."""
     more = float(high.gpu_hours[0] - low.gpu_hours[0])
     if more <= 0.0:

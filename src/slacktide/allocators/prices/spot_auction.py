@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from slacktide.allocators.prices.cost_tables import NEVER, CostTables, at_work, between
-from slacktide.allocators.prices.promises import LATE_HOURS, is_far, is_hard, is_safe, rescue
-from slacktide.allocators.prices.site_arrays import Prices
-from slacktide.allocators.site.kinds import Kinds, Lives, state_of
+from slacktide.allocators.prices.deadline_guarantees import LATE_HOURS, is_far, is_hard, is_safe, rescue
+from slacktide.allocators.prices.site_rules import PoolOffers
+from slacktide.allocators.site.job_tables import JobTables, Kinds, state_of
 from slacktide.core.arrays import Bools, Floats, Ints
 from slacktide.core.compiled import compilable
 
@@ -46,7 +46,7 @@ class Tuning(NamedTuple):
     """On demand after this share of the hours of waiting that it costs more than spot."""
 
 
-class Ways(NamedTuple):
+class WayCosts(NamedTuple):
     """What each job could do: [job, pool, width] on spot, and the best without spot: [job]."""
 
     usd: Floats
@@ -63,7 +63,7 @@ class Ways(NamedTuple):
     """How long a job without a deadline waits for spot."""
 
     @classmethod
-    def empty(cls, jobs: int, pools: int, widths: int) -> Ways:
+    def empty(cls, jobs: int, pools: int, widths: int) -> WayCosts:
         """Return room for the ways of some jobs."""
         shape = jobs, pools, widths
         return cls(
@@ -79,30 +79,32 @@ class Ways(NamedTuple):
 
 @compilable
 def find_ways(
-    kinds: Kinds, lives: Lives, prices: Prices, tables: CostTables, tuning: Tuning, now: float, hours: float,
-    ways: Ways,
+    kinds: Kinds, jobs: JobTables, prices: PoolOffers, tables: CostTables, tuning: Tuning, now: float, hours:
+    float, ways: WayCosts,
 ) -> None:  # fmt: skip
     """Work out what each way costs each job."""
-    for job in range(len(lives.kind)):
-        deadline = lives.deadline_hours[job]
-        hard = is_hard(lives, job)
-        due = hard or (now < deadline < np.inf and is_worth_it(kinds, lives, tables, tuning, now, job))
-        far = not hard or is_far(kinds, lives, job, now + hours)
-        idle_safe = far or is_safe(kinds, lives, job, now, hours, lives.pool[job], 0, 0)
-        hour = hour_usd(kinds, lives, tables, tuning, now, job)
+    for job in range(len(jobs.kind)):
+        deadline = jobs.deadline_hours[job]
+        hard = is_hard(jobs, job)
+        due = hard or (now < deadline < np.inf and is_worth_it(kinds, jobs, tables, tuning, now, job))
+        far = not hard or is_far(kinds, jobs, job, now + hours)
+        idle_safe = far or is_safe(kinds, jobs, job, now, hours, jobs.pool[job], 0, 0)
+        hour = hour_usd(kinds, jobs, tables, tuning, now, job)
         if due:
-            _due_without(kinds, lives, prices, tables, tuning, now, hours, ways, job, far, idle_safe)
+            _due_without(kinds, jobs, prices, tables, tuning, now, hours, ways, job, far, idle_safe)
         else:
-            _open_without(kinds, lives, prices, tables, tuning, now, ways, job, hour)
-        _on_spot(kinds, lives, prices, tables, tuning, now, hours, ways, job, due, far, hour)
+            _open_without(kinds, jobs, prices, tables, tuning, now, ways, job, hour)
+        _on_spot(kinds, jobs, prices, tables, tuning, now, hours, ways, job, due, far, hour)
 
 
 @compilable
-def is_worth_it(kinds: Kinds, lives: Lives, tables: CostTables, tuning: Tuning, now: float, job: int) -> bool:
+def is_worth_it(
+    kinds: Kinds, jobs: JobTables, tables: CostTables, tuning: Tuning, now: float, job: int
+) -> bool:
     """Whether to be in time for a soft deadline costs no more than to take spot as it comes and be late."""
-    row, work, deadline = tuning.row[job], work_left(kinds, lives, job), lives.deadline_hours[job]
+    row, work, deadline = tuning.row[job], work_left(kinds, jobs, job), jobs.deadline_hours[job]
     in_time = due_usd(tables, tables.due_idle_usd[row], row, (deadline - now) / tables.step_hours, work)
-    restart = kinds.restart_hours[lives.kind[job]]
+    restart = kinds.restart_hours[jobs.kind[job]]
     for way in range(len(tables.widths)):
         rate = tables.rate[row, way]
         if rate <= 0.0:
@@ -111,64 +113,66 @@ def is_worth_it(kinds: Kinds, lives: Lives, tables: CostTables, tuning: Tuning, 
         paid = at_work(tables.work_gpu_hours[row], tables.spot_usd[row, way], work)
         paid += restart * tuning.table_usd * tables.widths[way] - tuning.hour_usd * work / rate
         late = now + 1.0 / tuning.offer_rate + run - deadline
-        lost = late / (lives.worthless_hours[job] - deadline)
-        if paid + lives.value_usd[job] * min(max(lost, 0.0), 1.0) < in_time:
+        lost = late / (jobs.worthless_hours[job] - deadline)
+        if paid + jobs.value_usd[job] * min(max(lost, 0.0), 1.0) < in_time:
             return False
     return True
 
 
 @compilable
-def hour_usd(kinds: Kinds, lives: Lives, tables: CostTables, tuning: Tuning, now: float, job: int) -> float:
+def hour_usd(
+    kinds: Kinds, jobs: JobTables, tables: CostTables, tuning: Tuning, now: float, job: int
+) -> float:
     """Return what an hour of a job's time is worth: after a soft deadline, what its result loses.
 
     Where on demand for the rest of the work would cost more than the result is still worth, no more than of
     any other job.
     """
-    deadline, worthless = lives.deadline_hours[job], lives.worthless_hours[job]
-    usual = tuning.hour_usd * lives.weight[job]
+    deadline, worthless = jobs.deadline_hours[job], jobs.worthless_hours[job]
+    usual = tuning.hour_usd * jobs.weight[job]
     if deadline <= now < worthless:
-        row, work = tuning.row[job], work_left(kinds, lives, job)
+        row, work = tuning.row[job], work_left(kinds, jobs, job)
         extra, gpu_hours = tuning.table_on_demand_usd - tuning.table_usd, np.inf
         for way in range(len(tables.widths)):
             if tables.rate[row, way] > 0.0:
                 gpu_hours = min(gpu_hours, work * tables.widths[way] / tables.rate[row, way])
-        lost = lives.value_usd[job] / (worthless - deadline)
+        lost = jobs.value_usd[job] / (worthless - deadline)
         if extra * gpu_hours <= lost * (worthless - now):
             return float(lost)
     return float(usual)
 
 
 @compilable
-def work_left(kinds: Kinds, lives: Lives, job: int) -> float:
+def work_left(kinds: Kinds, jobs: JobTables, job: int) -> float:
     """Return the work that a job has left; never quite nothing."""
-    work = lives.ends_gpu_hours[job, kinds.phases[lives.kind[job]] - 1]
-    return max(float(work - lives.progress_gpu_hours[job]), 1e-9)
+    work = jobs.ends_gpu_hours[job, kinds.phases[jobs.kind[job]] - 1]
+    return max(float(work - jobs.progress_gpu_hours[job]), 1e-9)
 
 
 @compilable
-def pace(kinds: Kinds, lives: Lives, job: int, pool: int, width: int) -> float:
+def pace(kinds: Kinds, jobs: JobTables, job: int, pool: int, width: int) -> float:
     """Return the mean progress per hour over the rest of a job's work; 0 where the width is not allowed."""
-    kind = lives.kind[job]
+    kind = jobs.kind[job]
     if width >= kinds.fit.shape[2] or kinds.fit[kind, pool, width] != width:
         return 0.0
     if kinds.phases[kind] == 1:
         return float(kinds.rate[kind, pool, 0, width])
-    done, hours = lives.progress_gpu_hours[job], 0.0
+    done, hours = jobs.progress_gpu_hours[job], 0.0
     for phase in range(kinds.phases[kind]):
-        end = lives.ends_gpu_hours[job, phase]
+        end = jobs.ends_gpu_hours[job, phase]
         if end > done:
             hours += (end - done) / kinds.rate[kind, pool, phase, width]
             done = end
-    return work_left(kinds, lives, job) / max(hours, 1e-12)
+    return work_left(kinds, jobs, job) / max(hours, 1e-12)
 
 
 @compilable
-def pause_hours(kinds: Kinds, lives: Lives, job: int, pool: int, same: bool) -> float:
+def pause_hours(kinds: Kinds, jobs: JobTables, job: int, pool: int, same: bool) -> float:
     """Return the hours without progress before a job goes on with something."""
     if same:
-        return float(lives.pause_hours[job])
-    kind, here = lives.kind[job], lives.pool[job]
-    moves = pool != here and lives.progress_gpu_hours[job] > 0.0
+        return float(jobs.pause_hours[job])
+    kind, here = jobs.kind[job], jobs.pool[job]
+    moves = pool != here and jobs.progress_gpu_hours[job] > 0.0
     return float(kinds.restart_hours[kind] + (kinds.move_hours[kind, here, pool] if moves else 0.0))
 
 
@@ -184,22 +188,22 @@ def due_usd(tables: CostTables, values: Floats, row: int, steps: float, work: fl
 
 @compilable
 def _on_spot(
-    kinds: Kinds, lives: Lives, prices: Prices, tables: CostTables, tuning: Tuning, now: float, hours: float,
-    ways: Ways, job: int, due: bool, far: bool, hour: float,
+    kinds: Kinds, jobs: JobTables, prices: PoolOffers, tables: CostTables, tuning: Tuning, now: float, hours:
+    float, ways: WayCosts, job: int, due: bool, far: bool, hour: float,
 ) -> None:  # fmt: skip
-    kind, row, here, work = lives.kind[job], tuning.row[job], lives.pool[job], work_left(kinds, lives, job)
-    idle = lives.spot_gpus[job] + lives.on_demand_gpus[job] == 0
-    steps = (lives.deadline_hours[job] - now) / tables.step_hours if due else 0.0
+    kind, row, here, work = jobs.kind[job], tuning.row[job], jobs.pool[job], work_left(kinds, jobs, job)
+    idle = jobs.spot_gpus[job] + jobs.on_demand_gpus[job] == 0
+    steps = (jobs.deadline_hours[job] - now) / tables.step_hours if due else 0.0
     for pool in range(len(prices.spot_usd)):
         for way in range(len(tables.widths)):
             width = tables.widths[way]
-            speed = pace(kinds, lives, job, pool, width)
+            speed = pace(kinds, jobs, job, pool, width)
             if speed <= 0.0 or tables.rate[row, way] <= 0.0:
                 continue
-            same = lives.spot_gpus[job] == width and lives.on_demand_gpus[job] == 0 and pool == here
-            if not far and not is_safe(kinds, lives, job, now, hours, pool, width, 0):
+            same = jobs.spot_gpus[job] == width and jobs.on_demand_gpus[job] == 0 and pool == here
+            if not far and not is_safe(kinds, jobs, job, now, hours, pool, width, 0):
                 continue
-            pause = pause_hours(kinds, lives, job, pool, same)
+            pause = pause_hours(kinds, jobs, job, pool, same)
             usual, run = tables.rate[row, way], pause + work / speed
             lasts = tuning.tenure_hours * (1.0 - math.exp(-run / tuning.tenure_hours))
             paid = hour + tuning.table_usd * width
@@ -216,7 +220,7 @@ def _on_spot(
                 usd += pause * paid + paid * (work / speed - work / usual)
             extra = prices.spot_usd[pool] + tuning.rent_usd[pool] - tuning.table_usd
             usd += extra * width * lasts
-            if pool != here and lives.progress_gpu_hours[job] > 0.0:
+            if pool != here and jobs.progress_gpu_hours[job] > 0.0:
                 usd += kinds.move_usd[kind, here, pool]
             if not idle and not same:
                 usd += (CHANGE - 1.0) * kinds.restart_hours[kind] * paid
@@ -226,36 +230,36 @@ def _on_spot(
 
 @compilable
 def _due_without(
-    kinds: Kinds, lives: Lives, prices: Prices, tables: CostTables, tuning: Tuning, now: float, hours: float,
-    ways: Ways, job: int, far: bool, idle_safe: bool,
+    kinds: Kinds, jobs: JobTables, prices: PoolOffers, tables: CostTables, tuning: Tuning, now: float, hours:
+    float, ways: WayCosts, job: int, far: bool, idle_safe: bool,
 ) -> None:  # fmt: skip
     """Find the best for a job with a deadline ahead without spot: to wait, or on demand."""
-    row, here, work = tuning.row[job], lives.pool[job], work_left(kinds, lives, job)
+    row, here, work = tuning.row[job], jobs.pool[job], work_left(kinds, jobs, job)
     if not idle_safe:
-        pool, gpus = rescue(kinds, lives, job, state_of(lives, job), now, prices.on_demand_usd)
-        same = lives.on_demand_gpus[job] == gpus and lives.spot_gpus[job] == 0 and pool == here
-        run = pause_hours(kinds, lives, job, pool, same) + work / pace(kinds, lives, job, pool, gpus)
+        pool, gpus = rescue(kinds, jobs, job, state_of(jobs, job), now, prices.on_demand_usd)
+        same = jobs.on_demand_gpus[job] == gpus and jobs.spot_gpus[job] == 0 and pool == here
+        run = pause_hours(kinds, jobs, job, pool, same) + work / pace(kinds, jobs, job, pool, gpus)
         ways.forced[job] = True
-        in_time = now + run <= lives.deadline_hours[job] + LATE_HOURS
+        in_time = now + run <= jobs.deadline_hours[job] + LATE_HOURS
         # Spot that is safe comes before a rescue that would be late.
         ways.without_usd[job] = prices.on_demand_usd[pool] * gpus * run if in_time else 0.1 * NEVER
         ways.without_pool[job], ways.without_gpus[job] = pool, gpus
         return
-    steps = (lives.deadline_hours[job] - now) / tables.step_hours
+    steps = (jobs.deadline_hours[job] - now) / tables.step_hours
     best = due_usd(tables, tables.due_idle_usd[row], row, max(steps - 1.0, 0.0), work)
     ways.without_pool[job], ways.without_gpus[job] = here, 0
     for pool in range(len(prices.spot_usd)):
         for way in range(len(tables.widths)):
             width = tables.widths[way]
-            speed = pace(kinds, lives, job, pool, width)
+            speed = pace(kinds, jobs, job, pool, width)
             if speed <= 0.0 or tables.rate[row, way] <= 0.0:
                 continue
-            same = lives.on_demand_gpus[job] == width and lives.spot_gpus[job] == 0 and pool == here
-            run = pause_hours(kinds, lives, job, pool, same) + work / speed
+            same = jobs.on_demand_gpus[job] == width and jobs.spot_gpus[job] == 0 and pool == here
+            run = pause_hours(kinds, jobs, job, pool, same) + work / speed
             amount = run * tables.rate[row, way]
             usd = due_usd(tables, tables.due_on_demand_usd[row, :, way], row, steps, amount)
             usd += (prices.on_demand_usd[pool] - tuning.table_on_demand_usd) * width * run
-            if usd < best and (far or is_safe(kinds, lives, job, now, hours, pool, 0, width)):
+            if usd < best and (far or is_safe(kinds, jobs, job, now, hours, pool, 0, width)):
                 best = usd
                 ways.without_pool[job], ways.without_gpus[job] = pool, width
     ways.without_usd[job] = best
@@ -263,26 +267,26 @@ def _due_without(
 
 @compilable
 def _open_without(
-    kinds: Kinds, lives: Lives, prices: Prices, tables: CostTables, tuning: Tuning, now: float, ways: Ways,
-    job: int, hour: float,
+    kinds: Kinds, jobs: JobTables, prices: PoolOffers, tables: CostTables, tuning: Tuning, now: float, ways:
+    WayCosts, job: int, hour: float,
 ) -> None:  # fmt: skip
     """Find the best for a job without a deadline without spot: to wait for it, or on demand.
 
     On demand when the wait that is to be expected is worth more than what it costs more, or, as nobody knows
     how long the wait will be, after a share of the hours that are worth as much (ski rental).
     """
-    kind, row, here, work = lives.kind[job], tuning.row[job], lives.pool[job], work_left(kinds, lives, job)
+    kind, row, here, work = jobs.kind[job], tuning.row[job], jobs.pool[job], work_left(kinds, jobs, job)
     restart = kinds.restart_hours[kind]
     spot, spot_paid, demand = NEVER, NEVER, NEVER
     best_pool, best_gpus = here, 0
     for pool in range(len(prices.spot_usd)):
         for way in range(len(tables.widths)):
             width = tables.widths[way]
-            speed = pace(kinds, lives, job, pool, width)
+            speed = pace(kinds, jobs, job, pool, width)
             if speed <= 0.0 or tables.rate[row, way] <= 0.0:
                 continue
-            same = lives.on_demand_gpus[job] == width and lives.spot_gpus[job] == 0 and pool == here
-            pause, usual = pause_hours(kinds, lives, job, pool, same), tables.rate[row, way]
+            same = jobs.on_demand_gpus[job] == width and jobs.spot_gpus[job] == 0 and pool == here
+            pause, usual = pause_hours(kinds, jobs, job, pool, same), tables.rate[row, way]
             paid = hour + prices.on_demand_usd[pool] * width
             usd = at_work(tables.work_gpu_hours[row], tables.on_demand_usd[row, way], work)
             usd += pause * paid + paid * (work / speed - work / usual)
@@ -296,12 +300,12 @@ def _open_without(
             spot_paid = min(spot_paid, later - tuning.rent_usd[pool] * width * (restart + work / speed))
     worth_hours = max(demand - spot_paid, 0.0) / hour
     patience = tuning.patience_share * worth_hours
-    if not math.isnan(lives.patience_hours[job]):
-        patience = lives.patience_hours[job]
+    if not math.isnan(jobs.patience_hours[job]):
+        patience = jobs.patience_hours[job]
     ways.patience_hours[job] = patience
     ways.without_usd[job] = hour / tuning.offer_rate + spot
     ways.without_pool[job], ways.without_gpus[job] = here, 0
-    waited = now - max(lives.spot_until_hours[job], lives.submitted_hours[job])
+    waited = now - max(jobs.spot_until_hours[job], jobs.submitted_hours[job])
     if waited >= patience or worth_hours < 1.0 / tuning.offer_rate:
         ways.without_usd[job] = demand
         ways.without_pool[job], ways.without_gpus[job] = best_pool, best_gpus
@@ -309,7 +313,7 @@ def _open_without(
 
 @compilable
 def choose(
-    ways: Ways, widths: Ints, offered: Ints, rent: Floats, pools: Ints, picked: Ints, used: Ints
+    ways: WayCosts, widths: Ints, offered: Ints, rent: Floats, pools: Ints, picked: Ints, used: Ints
 ) -> None:
     """Let every job choose the cheapest way at these rents, above the mean ones; -1: one without spot."""
     used[:] = 0
@@ -330,7 +334,13 @@ def choose(
 
 @compilable
 def clear(
-    ways: Ways, widths: Ints, prices: Prices, usual_rent: Floats, rent: Floats, pools: Ints, picked: Ints
+    ways: WayCosts,
+    widths: Ints,
+    prices: PoolOffers,
+    usual_rent: Floats,
+    rent: Floats,
+    pools: Ints,
+    picked: Ints,
 ) -> None:
     """Find the rents at which no more spot is wanted than there is, and share it out at them.
 
@@ -371,14 +381,14 @@ def clear(
 
 
 @compilable
-def gain_usd(ways: Ways, widths: Ints, job: int, pool: int, way: int) -> float:
+def gain_usd(ways: WayCosts, widths: Ints, job: int, pool: int, way: int) -> float:
     """Return what a GPU-hour of a way is worth to a job above having no spot."""
     usd = ways.without_usd[job] - ways.usd[job, pool, way]
     return float(usd / (widths[way] * max(ways.lasts_hours[job, pool, way], 1e-6)))
 
 
 @compilable
-def _fit(ways: Ways, widths: Ints, left: Ints, pools: Ints, picked: Ints) -> None:
+def _fit(ways: WayCosts, widths: Ints, left: Ints, pools: Ints, picked: Ints) -> None:
     """Give jobs what they chose, those first that gain most; who finds too little left takes what fits."""
     key = np.zeros(len(picked))
     for job in range(len(picked)):
@@ -399,7 +409,7 @@ def _fit(ways: Ways, widths: Ints, left: Ints, pools: Ints, picked: Ints) -> Non
 
 
 @compilable
-def _give_rest(ways: Ways, widths: Ints, left: Ints, pools: Ints, picked: Ints) -> None:
+def _give_rest(ways: WayCosts, widths: Ints, left: Ints, pools: Ints, picked: Ints) -> None:
     """Give what is left to whom it helps most, GPU by GPU and hour by hour."""
     for pool in range(len(left)):
         while left[pool] > 0:
