@@ -17,10 +17,10 @@ from slacktide.core.register import Spec
 from slacktide.core.types import Job
 from slacktide.market.base import Market
 from slacktide.market.source import open_market
-from slacktide.policies.selection.policy_set import AUTO_SET
+from slacktide.policies.selection.policy_set import AUTO_SET, fresh
 from slacktide.simulation import compare
 from slacktide.simulation.replay import replay
-from slacktide.simulation.selection import fresh, make_arms, random_tasks
+from slacktide.simulation.selection import make_arms, random_tasks
 from slacktide_papers.deadline.policy_set import PAPER_SET
 
 JOBS = 200

@@ -158,8 +158,7 @@ def packed() -> bytes:
 def learned() -> str:
     """Return what was learned after some jobs."""
     from slacktide.policies.selection.document import to_json
-    from slacktide.policies.selection.policy_set import AUTO_SET
-    from slacktide.simulation.selection import fresh
+    from slacktide.policies.selection.policy_set import AUTO_SET, fresh
 
     hedge = fresh(AUTO_SET)
     for number in range(5):

@@ -167,8 +167,7 @@ def test_a_damaged_learned_state(
 ) -> None:
     state = tmp_path / "learn.json"
     from slacktide.policies.selection.document import to_json
-    from slacktide.policies.selection.policy_set import AUTO_SET
-    from slacktide.simulation.selection import fresh
+    from slacktide.policies.selection.policy_set import AUTO_SET, fresh
 
     state.write_text(json.dumps({**json.loads(to_json(fresh(AUTO_SET))), **damage}))
     (key,) = damage

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from slacktide.app.journal.journal import open_journal, own_journal, runs_of
-from slacktide.backends.ray.backend import cluster_of
 from slacktide.core.errors import InputError, shown
 from slacktide.engine.bills.machine_account import compared
 from slacktide.engine.bills.machine_bill import machine_bill
@@ -128,6 +127,8 @@ def _found(file: MachinesFile, request: MachinesRequest) -> dict[str, Sequence[M
 
 def _renter(request: MachinesRequest, owner: str) -> Renter:
     folder = runs_of(request.journal or own_journal()) / FOLDER
+    from slacktide.backends.ray.backend import cluster_of
+
     address, token, _ = cluster_of(os.environ)
     return Renter(owner=owner, folder=folder, head=address, token="" if token is None else str(token))
 

@@ -8,8 +8,7 @@ from slacktide.core.errors import InputError
 from slacktide.core.yaml_tree import read_text
 from slacktide.files.job import parse_job
 from slacktide.market.base import Market
-from slacktide.market.live.feed import is_feed
-from slacktide.market.spec import is_synthetic, parts_of
+from slacktide.market.spec import is_feed, is_synthetic, parts_of
 
 
 def own_market(job: str, market: MarketSpec, *, read_own_way: bool) -> Market | None:

@@ -87,9 +87,13 @@ class Register(Generic[Plugin]):
         found = self._find(name)
         if found is not None:
             return found
-        if name in self._papers:
-            raise InputError(f"the {self.kind} {shown(name)} {REINSTALL}")
+        self.check_installed(name)
         raise UnknownNameError(self.kind, name, self._classes)
+
+    def check_installed(self, name: str) -> None:
+        """Raise InputError with the remedy for a name of the papers' package where that is missing."""
+        if name in self._papers and self._find(name) is None:
+            raise InputError(f"the {self.kind} {shown(name)} {REINSTALL}")
 
     def _own(self, place: str) -> type[Any]:
         """Return a class of the user's own, seen to do what plug-ins of this kind do."""

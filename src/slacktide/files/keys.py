@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -284,7 +284,7 @@ def policy(folder: Path) -> Callable[[Tree], Spec]:
         named = spec if isinstance(spec, str) else next(iter(spec))
         if named == AUTO:
             raise InputError(f"{AUTO} takes no parameters, got some; write 'policy: {AUTO}'")
-        return _made(spec, named, policies, [*policies, AUTO], folder)
+        return _made(spec, named, policies, folder, (AUTO,))
 
     return read
 
@@ -295,7 +295,7 @@ def allocator(folder: Path) -> Callable[[Tree], Spec]:
     def read(tree: Tree) -> Spec:
         spec = plugin_spec(tree)
         named = spec if isinstance(spec, str) else next(iter(spec))
-        return _made(spec, named, allocators, allocators, folder)
+        return _made(spec, named, allocators, folder)
 
     return read
 
@@ -306,7 +306,7 @@ def provider(folder: Path) -> Callable[[Tree], Spec]:
     def read(tree: Tree) -> Spec:
         spec = plugin_spec(tree)
         named = spec if isinstance(spec, str) else next(iter(spec))
-        return _made(spec, named, providers, providers, folder)
+        return _made(spec, named, providers, folder)
 
     return read
 
@@ -321,10 +321,14 @@ def plugin_spec(tree: Tree) -> Spec:
     return spec
 
 
-def _made(spec: Spec, named: str, register: Register[Any], known: Iterable[str], folder: Path) -> Spec:
-    """Return a spec after making a plug-in from it once, so that its mistakes are found here."""
+def _made(spec: Spec, named: str, register: Register[Any], folder: Path, more: tuple[str, ...] = ()) -> Spec:
+    """Return a spec after making a plug-in from it once, so that its mistakes are found here.
+
+    `more` are names that are valid where this is written but are not in the register.
+    """
     if not is_place(named) and named not in register:
-        raise InputError(unknown_name(one_of(register.kind), named, known))
+        register.check_installed(named)
+        raise InputError(unknown_name(one_of(register.kind), named, [*register, *more]))
     whole = found_beside(spec, folder)
     try:
         register.make(whole)

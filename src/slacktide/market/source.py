@@ -7,14 +7,9 @@ from urllib.parse import parse_qsl
 
 from slacktide.core.errors import InputError, shown, unknown_name
 from slacktide.market.base import Market
-from slacktide.market.formats.aws_history import HISTORY_KEY, read_aws_history
 from slacktide.market.formats.price_changes import Assumed
-from slacktide.market.formats.price_events import EVENT_COLUMNS, read_price_events
 from slacktide.market.formats.reading.market_bytes import read_bytes
 from slacktide.market.formats.reading.samples import Irregular
-from slacktide.market.formats.skypilot import read_skypilot
-from slacktide.market.formats.tables.table import read_table
-from slacktide.market.formats.tables.whole import is_whole, read_whole
 from slacktide.market.pools.joined import joined, moves_said
 from slacktide.market.pools.notice import notice_said, parse_notice_hours
 from slacktide.market.series import resample
@@ -67,6 +62,13 @@ def open_market(
 
 
 def _file(path: str, data: bytes, irregular: Irregular, assumed: Assumed, slot_hours: float | None) -> Market:
+    # A process reads one format, and a synthetic market none.
+    from slacktide.market.formats.aws_history import HISTORY_KEY, read_aws_history
+    from slacktide.market.formats.price_events import EVENT_COLUMNS, read_price_events
+    from slacktide.market.formats.skypilot import read_skypilot
+    from slacktide.market.formats.tables.table import read_table
+    from slacktide.market.formats.tables.whole import is_whole, read_whole
+
     if is_market_file(path):
         raise InputError(f"{path}: a market file must be named alone, got it as a feed or between commas")
     if is_whole(data):

@@ -22,6 +22,19 @@ def is_market_file(spec: str) -> bool:
     return not is_synthetic(spec) and spec.lower().endswith(MARKET_FILE_ENDINGS)
 
 
+def is_feed(spec: str) -> bool:
+    """Whether a name means a market that is still being written."""
+    return spec.startswith(FEED)
+
+
+def feed_path(spec: str) -> str:
+    """Return the file of a feed."""
+    path = spec.removeprefix(FEED)
+    if not path:
+        raise InputError(f"a feed must name its file, as in {FEED}prices.csv, got {spec!r}")
+    return path
+
+
 def parts_of(spec: str, folder: Path | None = None) -> list[str]:
     """Return the markets that a name joins; a file whose own name has commas is one, and so is a feed.
 

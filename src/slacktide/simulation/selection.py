@@ -21,7 +21,7 @@ from slacktide.market.base import Market, Pool
 from slacktide.policies.base import policies as register
 from slacktide.policies.selection import policy_set as arms
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.policy_set import AUTO
+from slacktide.policies.selection.policy_set import AUTO, fresh
 from slacktide.policies.selection.state_file import default_path, load
 from slacktide.policies.view import Policy
 from slacktide.simulation.compare import Progress, Starts, label
@@ -88,12 +88,6 @@ def arms_of(hedge: Hedge) -> dict[str, Policy]:
             f"every learned policy must be installed, got: {error}; install it, or start over with "
             "'slacktide learn --reset'"
         ) from error
-
-
-def fresh(pool: Sequence[Spec] = arms.AUTO_SET) -> Hedge:
-    """Return a learner over a pool that has learned nothing, with the prior of the first day."""
-    names = tuple(arms.name_of(spec) for spec in pool)
-    return Hedge(names, prior=arms.prior_of(names))
 
 
 def resolve_policy(spec: Spec | Policy, *, state: Path | None = None, key: str = "") -> Policy:
@@ -257,7 +251,6 @@ __all__ = [
     "Task",
     "arms_of",
     "bounds_usd",
-    "fresh",
     "make_arms",
     "random_tasks",
     "replay",

@@ -12,8 +12,8 @@ from slacktide.engine.clock import Clock
 from slacktide.engine.engine import Engine
 from slacktide.journal.store.base import Store
 from slacktide.journal.store.env_values import Values
+from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import Saved
-from slacktide.simulation.selection import fresh
 
 MARKET = "synthetic:h100?days=4&slot=30m&seed=2"
 JOB = f"""\

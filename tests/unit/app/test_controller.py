@@ -19,7 +19,7 @@ from slacktide.journal.events import Ended, Event, Record, Submitted
 from slacktide.journal.state.journal_state import JournalState
 from slacktide.journal.state.snapshots import read_world
 from slacktide.journal.store.sqlite import SqliteStore
-from slacktide.simulation.selection import fresh
+from slacktide.policies.selection.policy_set import fresh
 
 from .parts_of_admission import write_job
 

@@ -16,8 +16,8 @@ from slacktide.core.files import is_our_own_folder, write_whole
 from slacktide.journal.events import Closed
 from slacktide.journal.store.lease import Lease
 from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import Saved
-from slacktide.simulation.selection import fresh
 
 
 @pytest.fixture(autouse=True)

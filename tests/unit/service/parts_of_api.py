@@ -22,6 +22,7 @@ from slacktide.engine.job.journal_market import make_journal
 from slacktide.journal.events import ClockSet, Opened
 from slacktide.journal.store.lease import Lease
 from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import Saved
 from slacktide.service.access.gate import Doorkeeper
 from slacktide.service.application import make_app
@@ -32,7 +33,6 @@ from slacktide.service.runner import Runner
 from slacktide.service.service import Service
 from slacktide.service.tasks.task_process import answer, told_error
 from slacktide.service.tasks.task_worker import QueuePosition, TaskError, TaskWorker
-from slacktide.simulation.selection import fresh
 
 JOB = """\
 name: job

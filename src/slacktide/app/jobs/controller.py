@@ -13,15 +13,11 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from slacktide.app.alerts.hook import AlertsFile
-from slacktide.app.alerts.sending.alerting import Alerting
-from slacktide.app.alerts.sending.outbox import HookStatus
 from slacktide.app.jobs.admission import FilesRead, Intake, active_of
 from slacktide.app.jobs.submission import Defaults, Submission
 from slacktide.app.journal.journal import Journal, runs_of, values_of
-from slacktide.app.machines import FOLDER
 from slacktide.backends.base import Place, backends
 from slacktide.backends.base import Renter as RentingBackend
 from slacktide.core.errors import BackendError, InputError
@@ -30,7 +26,6 @@ from slacktide.engine.engine import STEPS_A_SLOT, Engine
 from slacktide.engine.job.journal_market import check_resumable, make_journal
 from slacktide.engine.job.launch_spec import secrets_of
 from slacktide.engine.job.machine_log import EngineMachineLog
-from slacktide.engine.job.policy_learning import learn_from
 from slacktide.engine.loop import POLL_S, live
 from slacktide.files.machines import read_machines_file
 from slacktide.journal.events import ClockSet, Closed, Event, JournalMade, Opened, Record
@@ -41,10 +36,15 @@ from slacktide.journal.store.env_values import job_values
 from slacktide.journal.store.lease import Lease
 from slacktide.journal.store.real_path import real_path
 from slacktide.journal.store.sqlite import SqliteStore
+from slacktide.policies.selection.policy_set import fresh
 from slacktide.policies.selection.state_file import Saved, default_path
 from slacktide.providers.base import Renter
 from slacktide.providers.renting import Renting
-from slacktide.simulation.selection import fresh
+
+if TYPE_CHECKING:
+    from slacktide.app.alerts.hook import AlertsFile
+    from slacktide.app.alerts.sending.alerting import Alerting
+    from slacktide.app.alerts.sending.outbox import HookStatus
 
 DEFAULT_BACKEND = "local"
 RENTING_BACKEND = "ray"
@@ -118,6 +118,8 @@ class Controller:
             self.engine.write([self._opened(name, machines)])
             self.engine.recover()
             if self._setup.alerts is not None:
+                from slacktide.app.alerts.sending.alerting import Alerting
+
                 alerting = Alerting(self.path, self._setup.alerts, self._setup.dashboard)
                 self._alerting = stack.enter_context(alerting)
             self._stack = stack.pop_all()
@@ -246,6 +248,8 @@ class Controller:
     def _learn(self) -> None:
         """Let the learner know how its choices went."""
         for job in [job for job in self.world.unlearned if job not in self._lessons]:
+            from slacktide.engine.job.policy_learning import learn_from
+
             learn_from(self.engine, self.world.jobs[job], self._learned)
         self._lessons = frozenset(self.world.unlearned)
         self._learned_seq = self.world.seq
@@ -282,6 +286,8 @@ class Controller:
 
         def renting(head: str, token: str) -> Renting:
             assert file is not None
+            from slacktide.app.machines import FOLDER
+
             folder = runs_of(self.path) / FOLDER
             renter = Renter(owner=self.journal_id, folder=folder, head=head, token=token)
             return file.renting(renter, self.clock.speed)

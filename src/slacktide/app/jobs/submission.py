@@ -32,7 +32,7 @@ from slacktide.files.rewrite import (
     without_secrets,
 )
 from slacktide.journal.events import Sight, SubmissionAsked
-from slacktide.market.live.feed import is_feed
+from slacktide.market.spec import is_feed
 
 ANY_OF_A_CLASS = "{resources: {accelerators: 'GPU:1'}, work: 1 gpu-hours, class: of-the-fleet}"
 """What stands in for what a class will say."""

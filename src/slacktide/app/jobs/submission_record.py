@@ -22,10 +22,10 @@ from slacktide.engine.job.usable_pools import job_in, usable
 from slacktide.files.job import JobFile, read_job_file
 from slacktide.journal.events import SiteOpened, Submitted
 from slacktide.market.base import Market, Pool
-from slacktide.market.live.feed import is_feed, open_feed
+from slacktide.market.live.feed import open_feed
 from slacktide.market.pools.places import places_of
 from slacktide.market.source import open_market
-from slacktide.market.spec import absolute
+from slacktide.market.spec import absolute, is_feed
 from slacktide.policies.base import policies
 from slacktide.policies.pools.roams import roams
 from slacktide.policies.selection.policy_set import AUTO

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from slacktide.market.base import Market, Pool
-from slacktide.market.live.feed import is_feed, open_feed
 from slacktide.market.series import resample
 from slacktide.market.source import open_market
+from slacktide.market.spec import is_feed
 
 DEFAULT_MARKET = "synthetic:h100"
 _PLACE = ("source", "usual", "pool", "start", "shared")
@@ -50,7 +51,7 @@ class MarketSpec:
         Of one that is still being written it is the past so far.
         """
         named = self.named(written) or DEFAULT_MARKET
-        return (open_feed if is_feed(named) else open_market)(
+        return _opener(named)(
             named,
             slot_hours=self.slot_hours,
             gaps=self.gaps or "hold",
@@ -66,3 +67,11 @@ def as_market(market: Market | Pool | str, slot_hours: float | None) -> Market:
     if isinstance(market, Pool):
         market = Market((market,), source=market.name)
     return market if slot_hours is None else resample(market, slot_hours)
+
+
+def _opener(named: str) -> Callable[..., Market]:
+    if is_feed(named):
+        from slacktide.market.live.feed import open_feed
+
+        return open_feed
+    return open_market

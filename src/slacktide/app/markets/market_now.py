@@ -16,8 +16,9 @@ from slacktide.engine.job.journal_market import standing
 from slacktide.journal.events import SiteOpened
 from slacktide.journal.state.snapshots import read_world
 from slacktide.market.base import Market, Pool
-from slacktide.market.live.feed import is_feed, open_feed
+from slacktide.market.live.feed import open_feed
 from slacktide.market.source import open_market
+from slacktide.market.spec import is_feed
 from slacktide.report.wire import values
 
 MOST_SLOTS = 2000

@@ -17,8 +17,7 @@ from slacktide.journal.events import SiteOpened
 from slacktide.journal.state.snapshots import read_world
 from slacktide.journal.store.real_path import real_path
 from slacktide.market.base import Pool
-from slacktide.market.live.feed import is_feed
-from slacktide.market.spec import absolute
+from slacktide.market.spec import absolute, is_feed
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from slacktide.app.markets.market import MarketSpec
 from slacktide.core.errors import InputError
 from slacktide.files.job import read_job_file
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.policy_set import policy_set
+from slacktide.policies.selection.policy_set import fresh, policy_set
 from slacktide.policies.selection.state_file import Saved, default_path, forget
 from slacktide.simulation.compare import Progress, setting_for
 from slacktide.simulation.parallel.base import HERE, Spread
-from slacktide.simulation.selection import arms_of, fresh, random_tasks, select
+from slacktide.simulation.selection import arms_of, random_tasks, select
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

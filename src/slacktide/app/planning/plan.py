@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,14 +25,14 @@ from slacktide.core.types import Job
 from slacktide.engine.job.placement import cheapest, pool_bills
 from slacktide.files.job import read_job_file
 from slacktide.market.base import Market, Pool
-from slacktide.market.live.feed import feed_path, is_feed
+from slacktide.market.spec import feed_path, is_feed
 from slacktide.policies.selection.policy_set import AUTO
 from slacktide.policies.view import Policy
 from slacktide.results.plan import JobPlan, Outlook
 from slacktide.simulation.compare import Progress, label
-from slacktide.simulation.plan.checkpoints import advise
-from slacktide.simulation.plan.outlook import Begin, best_case, look_ahead, without_cap
-from slacktide.simulation.selection import resolve_policy
+
+if TYPE_CHECKING:
+    from slacktide.simulation.plan.outlook import Begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,10 @@ def plan(
     assumed for the advice how often to save, unless it is given. Raises InfeasibleError when the job cannot
     be done in time, or not for its maximum cost.
     """
+    from slacktide.simulation.plan.checkpoints import advise
+    from slacktide.simulation.plan.outlook import look_ahead
+    from slacktide.simulation.selection import resolve_policy
+
     check_feasible(job)
     if math.isinf(job.deadline_hours):
         raise InputError("a job to plan must have a deadline, got none; add `deadline:` to its file")
@@ -119,6 +124,8 @@ def _begin(
     job: Job, market: Market, pool: str | None, start: Beginning
 ) -> tuple[Begin, dict[str, list[float]]]:
     """Return where a job would begin, and its bills in all pools where one must be chosen."""
+    from slacktide.simulation.plan.outlook import Begin
+
     bills = {} if pool is not None else pool_bills(job, market, lambda each: start.slot(job, each))
     place = market.pool(pool) if pool is not None else cheapest(market, bills)
     return Begin.at(market, place.name, start.of(job, place)), bills
@@ -133,6 +140,9 @@ def check_plan(request: PlanRequest) -> None:
     check_feasible(file.job)
     if file.job.max_cost_usd is None or math.isinf(file.job.deadline_hours):
         return  # without a deadline it is of a fleet, which decides what it can pay for
+    from slacktide.simulation.plan.outlook import best_case
+    from slacktide.simulation.selection import resolve_policy
+
     request, start = settled(request, file.market)
     market = request.market.open(file.market)
     policy = resolve_policy(file.policy if request.policy is None else request.policy, key=file.job.name)
@@ -147,6 +157,8 @@ def _check_affordable(job: Job, begin: Begin, policy: Policy, best: Outlook) -> 
     """
     if job.max_cost_usd is None:
         return
+    from slacktide.simulation.plan.outlook import without_cap
+
     cheapest = min(best.futures.cost_usd.p10, best.history.cost_usd.p10)
     if cheapest > job.max_cost_usd:
         needed = without_cap(job, begin, policy).cost_usd.p90

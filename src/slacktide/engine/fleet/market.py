@@ -10,8 +10,9 @@ from slacktide.engine.job.job_context import market_of
 from slacktide.engine.job.usable_pools import hours_since, own_slot
 from slacktide.journal.events import Submitted
 from slacktide.market.base import Market
-from slacktide.market.live.feed import Feed, is_feed, shared_feed
+from slacktide.market.live.feed import Feed, shared_feed
 from slacktide.market.moment import Moment
+from slacktide.market.spec import is_feed
 from slacktide.simulation.plain import USUAL
 from slacktide.simulation.playback import Playback
 

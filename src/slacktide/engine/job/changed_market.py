@@ -10,7 +10,8 @@ from slacktide.engine.job.job_context import market_of
 from slacktide.journal.events import SiteOpened
 from slacktide.market.base import Market
 from slacktide.market.formats.digest import digest
-from slacktide.market.live.feed import Feed, is_feed, open_feed
+from slacktide.market.live.feed import Feed, open_feed
+from slacktide.market.spec import is_feed
 
 
 def digest_of(market: Market, spec: str, start_utc: str) -> str:

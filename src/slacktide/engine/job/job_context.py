@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +21,9 @@ from slacktide.files.job import JobFile, parse_job
 from slacktide.journal.events import Sight, Submitted
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.market.base import Market, Pool
-from slacktide.market.live.feed import Feed, is_feed, shared_feed
 from slacktide.market.moment import ALONE, Moment
 from slacktide.market.source import open_market
+from slacktide.market.spec import is_feed
 from slacktide.physics import physics
 from slacktide.physics.pace import KNOWN, Pace, prior
 from slacktide.physics.tariff import Tariff, tariff_of
@@ -33,6 +34,9 @@ from slacktide.simulation.plain import Setting, played
 from slacktide.simulation.playback import Playback
 from slacktide.simulation.pool_options import PoolOptions
 from slacktide.simulation.tries import TriedMoment
+
+if TYPE_CHECKING:
+    from slacktide.market.live.feed import Feed
 
 NOTHING_SEEN: Mapping[str, tuple[Sighting, ...]] = {}
 
@@ -350,4 +354,8 @@ def _stamp(spec: str) -> tuple[int, ...]:
 
 def _feed(written: str) -> Feed | None:
     """Return the feed that a submission names; None where its market is a recorded one."""
-    return shared_feed(written) if is_feed(json.loads(written)["spec"]) else None
+    if not is_feed(json.loads(written)["spec"]):
+        return None
+    from slacktide.market.live.feed import shared_feed
+
+    return shared_feed(written)

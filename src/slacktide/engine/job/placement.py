@@ -15,7 +15,7 @@ from slacktide.core.types import TIME_TOLERANCE_HOURS, Job
 from slacktide.engine.job.journal_market import ANOTHER, Standing, standing
 from slacktide.journal.events import SiteOpened, Submitted
 from slacktide.market.base import Market, Pool
-from slacktide.market.live.feed import SCHEME, feed_path, is_feed
+from slacktide.market.spec import FEED, feed_path, is_feed
 from slacktide.policies.base import policies
 from slacktide.simulation import plain
 from slacktide.simulation.compare import guarded
@@ -82,7 +82,7 @@ def on_feed(submitted: Submitted) -> bool:
 def whole_spec(spec: str) -> str:
     """Return a market's name with the whole path of its file, so that it is the same from anywhere."""
     if is_feed(spec):
-        return SCHEME + str(Path(feed_path(spec)).absolute())
+        return FEED + str(Path(feed_path(spec)).absolute())
     return spec if spec.startswith("synthetic") else str(Path(spec).absolute())
 
 

@@ -11,8 +11,6 @@ from slacktide.journal.events import Learned, Submitted
 from slacktide.journal.state.journal_state import JobRecord
 from slacktide.policies.selection import policy_set as arms
 from slacktide.policies.selection.state_file import Saved
-from slacktide.simulation.replay import replay
-from slacktide.simulation.selection import arms_of
 
 
 def foresee(submitted: Submitted, name: str, state: Saved) -> Submitted:
@@ -46,6 +44,9 @@ def learn_from(engine: Engine, track: JobRecord, state: Saved) -> None:
 
     A job that was cancelled or failed teaches nothing about policies.
     """
+    from slacktide.simulation.replay import replay
+    from slacktide.simulation.selection import arms_of
+
     assert track.ended is not None
     with state.changing() as hedge:
         key = _key(track.submitted)

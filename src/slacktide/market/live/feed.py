@@ -36,10 +36,10 @@ from slacktide.market.live.feed_file import FeedFile, Line, header_of, whole_lin
 from slacktide.market.live_pool import LivePool
 from slacktide.market.moment import Moment
 from slacktide.market.source import open_market
+from slacktide.market.spec import feed_path
 from slacktide.market.tape import Tape, first_hours
 from slacktide.market.tapes import Tapes
 
-SCHEME = "feed:"
 MOST_POOLS = 4096
 MOST_WHOLE_BYTES = 1 << 26
 """A feed that has to be read as a whole for every row is not read when it is longer."""
@@ -48,23 +48,10 @@ STALE_SLOTS, STALE_HOURS = 6, 0.5
 """Prices are old when no row came for this many slots, and for this long: rows may well be a little late."""
 
 
-def is_feed(spec: str) -> bool:
-    """Whether a market's name means a feed."""
-    return spec.startswith(SCHEME)
-
-
 def open_feed(spec: str, **options: Any) -> Market:
     """Open a feed as it stands now; raises FileError or InputError."""
     path = feed_path(spec)
     return open_market(path, data=whole_lines(read_bytes(path)), **options)
-
-
-def feed_path(spec: str) -> str:
-    """Return the file of a feed."""
-    path = spec.removeprefix(SCHEME)
-    if not path:
-        raise InputError(f"a feed must name its file, as in {SCHEME}prices.csv, got {spec!r}")
-    return path
 
 
 class Feed:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.own_class import Spec
 from slacktide.core.register import extension
+
+if TYPE_CHECKING:
+    from slacktide.policies.selection.hedge import Hedge
 
 AUTO = "auto"
 """What users write for the learned choice: `policy: auto`."""
@@ -58,6 +61,14 @@ def prior_of(names: tuple[str, ...]) -> dict[str, float]:
         return dict.fromkeys(names, 1.0 / len(names))
     rest = (1.0 - FAVOURITE_SHARE) / (len(names) - 1)
     return {name: FAVOURITE_SHARE if name == FAVOURITE else rest for name in names}
+
+
+def fresh(specs: Sequence[Spec] = AUTO_SET) -> Hedge:
+    """Return a learner over a set that has learned nothing, with the prior of the first day."""
+    from slacktide.policies.selection.hedge import Hedge
+
+    names = tuple(name_of(spec) for spec in specs)
+    return Hedge(names, prior=prior_of(names))
 
 
 def name_of(spec: Spec) -> str:

@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slacktide.core.errors import FileError
 from slacktide.core.files import PRIVATE_FILE, make_private_folder, state_dir, write_private
-from slacktide.policies.selection.document import from_json, to_json
-from slacktide.policies.selection.hedge import Hedge
+
+if TYPE_CHECKING:
+    from slacktide.policies.selection.hedge import Hedge
 
 PATIENCE_S = 30.0
 """A change takes milliseconds; who holds the lock for longer than this is stuck."""
@@ -32,6 +34,8 @@ def default_path() -> Path:
 
 def load(path: Path) -> Hedge | None:
     """Read the state, or None when nothing was learned yet; raises FileError for any other file."""
+    from slacktide.policies.selection.document import from_json
+
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -52,6 +56,8 @@ def load(path: Path) -> Hedge | None:
 
 def save(hedge: Hedge, path: Path) -> None:
     """Write the state whole or not at all."""
+    from slacktide.policies.selection.document import to_json
+
     write_private(path, to_json(hedge).encode())
 
 

@@ -23,7 +23,8 @@ from slacktide.core.types import UNLIMITED_GPUS, Quote
 from slacktide.engine.bills.bill import audit
 from slacktide.engine.engine import Engine
 from slacktide.journal.store.memory import MemoryStore
-from slacktide.market.live.feed import Feed, feed_path, open_feed, troubles
+from slacktide.market.live.feed import Feed, open_feed, troubles
+from slacktide.market.spec import feed_path
 
 HEADER = "time_utc,pool,spot_gpus,spot_usd_per_gpu_hour,on_demand_usd_per_gpu_hour\n"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

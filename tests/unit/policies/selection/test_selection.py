@@ -15,7 +15,7 @@ from slacktide.market.source import open_market
 from slacktide.policies.ahap import Ahap
 from slacktide.policies.selection.document import to_json
 from slacktide.policies.selection.hedge import Hedge
-from slacktide.policies.selection.policy_set import AUTO, AUTO_SET, name_of
+from slacktide.policies.selection.policy_set import AUTO, AUTO_SET, fresh, name_of
 from slacktide.policies.selection.rate import Adaptive, Anytime, Fixed, Rate
 from slacktide.policies.selection.state_file import Saved, save
 from slacktide.policies.stochastic_horizon import StochasticHorizon
@@ -27,7 +27,6 @@ from slacktide.simulation.selection import (
     Task,
     arms_of,
     bounds_usd,
-    fresh,
     make_arms,
     random_tasks,
     replay,
