@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import ProgressBar, echo_json
 
 if TYPE_CHECKING:
     from slacktide_papers.budget.rows import BudgetReproduction
@@ -71,7 +72,7 @@ def deadline(
 
     folder = Path(out)
     check_folder(folder, force=force)
-    with open_spread(on) as spread, common.Bar("experiments") as bar:
+    with open_spread(on) as spread, ProgressBar("experiments") as bar:
         result = run(quick=quick, seed=seed, data=Path(data) if data else None, progress=bar, spread=spread)
     _print(result, write_reproduction(result, folder), output)
 
@@ -82,7 +83,7 @@ def _print(result: Reproduction, files: list[Path], output: str) -> None:
     from slacktide_papers.deadline.words import gains_grid, headline
 
     if output == "json":
-        common.echo_json({**as_json(result), "files": [str(file) for file in files]})
+        echo_json({**as_json(result), "files": [str(file) for file in files]})
         return
     _echo([*headline(result), "", *as_text(gains_grid(result.gains)).splitlines(), "", *result.notes], files)
 
@@ -136,7 +137,7 @@ def budget(
     check_folder(folder, force=force)
     machines = Machines(parse_duration_hours(restart), node_gpus, parse_duration_hours(provisioning))
     traces = Path(data) if data else None
-    with open_spread(on) as spread, common.Bar("experiments") as bar:
+    with open_spread(on) as spread, ProgressBar("experiments") as bar:
         result = run(quick=quick, seed=seed, data=traces, machines=machines, progress=bar, spread=spread)
     _print_budget(result, write_budget_reproduction(result, folder), output)
 
@@ -149,7 +150,7 @@ def _print_budget(result: BudgetReproduction, files: list[Path], output: str) ->
     from slacktide_papers.budget.words import summary_grid
 
     if output == "json":
-        common.echo_json({**as_json(result), "files": [str(file) for file in files]})
+        echo_json({**as_json(result), "files": [str(file) for file in files]})
         return
     table = as_text(summary_grid(result.contests)).splitlines()
     parts = as_text(epoch_grid(result.epochs)).splitlines()

@@ -83,7 +83,7 @@ def test_no_question_with_yes_or_a_fleet_or_without_a_terminal(
     terminal: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: list[str]
 ) -> None:
     if not option:
-        monkeypatch.setattr("slacktide.cli.shared.confirm.is_terminal", lambda: False)
+        monkeypatch.setattr("slacktide.cli.shared.confirm.can_ask", lambda: False)
     monkeypatch.setattr("slacktide.cli.commands.jobs.run.take_in", stop_here)
     with pytest.raises(StoppedHere):
         run(["run", JOB, "--journal", str(tmp_path / "journal.db"), *option])

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slacktide.cli.shared import options as common
-from slacktide.cli.shared.output import say
+from slacktide.cli.shared.output import ProgressBar, say
 
 if TYPE_CHECKING:
     from slacktide.app.planning.plan import PlanRequest
 
 
-def is_terminal() -> bool:
+def can_ask() -> bool:
     """Whether there is somebody to ask."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
@@ -61,7 +60,7 @@ def _show_plan(request: PlanRequest) -> str:
     from slacktide.app.planning.plan import make_plan
     from slacktide.report.text.tables.plan import page
 
-    with common.Bar("planning") as bar:
+    with ProgressBar("planning") as bar:
         result = make_plan(request, progress=bar)
     click.echo(f"{page(result)}\n")
     return result.pool

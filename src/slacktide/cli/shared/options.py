@@ -1,22 +1,16 @@
-"""Options and output that several commands share."""
+"""Options that several commands share, and readers of their values."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from slacktide.core.errors import InputError, shown
 from slacktide.core.units import parse_duration_hours
-from slacktide.report.plain_text import PIPE_LENGTH
 
 if TYPE_CHECKING:
     from slacktide.app.markets.market import MarketSpec
@@ -24,9 +18,6 @@ if TYPE_CHECKING:
     from slacktide.core.register import Spec
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-PATIENCE_S = 2.0
-"""Work shorter than this shows no progress bar."""
 
 
 class Duration(click.ParamType[float]):
@@ -215,63 +206,3 @@ def _specs(text: str) -> list[Spec]:
 def parse_policy(text: str | None, beside: str | None = None) -> Spec | None:
     """Read a `--policy` that names one; None where none is named."""
     return next(iter(parse_policies((text,), beside)), None) if text else None
-
-
-def echo_json(document: object) -> None:
-    """Print a document as JSON."""
-    click.echo(json.dumps(document, indent=2, allow_nan=False))
-
-
-def line_length() -> int:
-    """Return how many characters a line may have: the terminal's, or a wide line into a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_LENGTH
-
-
-def show(*things: object) -> None:
-    """Print rich things: with colours on a terminal, wide and plain into a pipe."""
-    if not sys.stdout.isatty():
-        from slacktide.report.plain_text import rendered
-
-        click.echo(rendered(*things), nl=False)
-        return
-    from rich.console import Console
-
-    from slacktide.report.narrow import fitting
-
-    console = Console(highlight=False)
-    for thing in things:
-        console.print(fitting(thing, console))
-
-
-class Bar:
-    """A progress bar on stderr, shown only on a terminal and only when the work takes a while."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._began = time.monotonic()
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> Bar:
-        return self
-
-    def __call__(self, done: int, total: int) -> None:
-        if self._bar is None:
-            if not sys.stderr.isatty() or time.monotonic() - self._began < PATIENCE_S:
-                return
-            self._open(total)
-        self._bar.update(self._task, completed=done, total=total)
-
-    def _open(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self._bar = Progress(console=Console(stderr=True), transient=True)
-        self._task = self._bar.add_task(self._title, total=total)
-        self._bar.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()

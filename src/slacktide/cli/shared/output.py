@@ -1,10 +1,28 @@
-"""How text that others wrote is printed: journals, job files and logs may come from anyone."""
+"""How commands print: results on stdout, and on stderr what takes a while.
+
+Text that others wrote (journals, job files and logs may come from anyone) is printed by `say`.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
 
 import click
+
+from slacktide.report.plain_text import PIPE_LENGTH
+
+PATIENCE_S = 2.0
+"""Work shorter than this shows no progress."""
+TICK_S = 1.0
+"""How often a terminal shows how long it has taken so far."""
 
 
 def is_terminal(*, err: bool = False) -> bool:
@@ -17,3 +35,96 @@ def say(text: str, *, err: bool = False) -> None:
     from slacktide.report.terminal import visible
 
     click.echo(visible(text) if is_terminal(err=err) else text, err=err)
+
+
+def echo_json(document: object) -> None:
+    """Print a document as JSON."""
+    click.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def line_length() -> int:
+    """Return how many characters a line may have: the terminal's, or a wide line into a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_LENGTH
+
+
+def print_rich(*things: object) -> None:
+    """Print rich things: with colours on a terminal, wide and plain into a pipe."""
+    if not sys.stdout.isatty():
+        from slacktide.report.plain_text import rendered
+
+        click.echo(rendered(*things), nl=False)
+        return
+    from rich.console import Console
+
+    from slacktide.report.narrow import fitting
+
+    console = Console(highlight=False)
+    for thing in things:
+        console.print(fitting(thing, console))
+
+
+class ProgressBar:
+    """A progress bar on stderr, shown only on a terminal and only when the work takes a while."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._began = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None:
+            if not sys.stderr.isatty() or time.monotonic() - self._began < PATIENCE_S:
+                return
+            self._open(total)
+        self._bar.update(self._task, completed=done, total=total)
+
+    def _open(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._bar = Progress(console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task(self._title, total=total)
+        self._bar.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+@contextmanager
+def waiting(what: str, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
+    """Say what is being done, once it takes longer than a moment.
+
+    A terminal counts the seconds in one line, which is gone afterwards; a log gets a line when it begins to
+    take long, and one when it is done.
+    """
+    over = threading.Event()
+    thread = threading.Thread(target=_tell, args=(what, over, patience_s), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _tell(what: str, over: threading.Event, patience_s: float) -> None:
+    began = time.monotonic()
+    if over.wait(patience_s):
+        return
+    if not sys.stderr.isatty():
+        click.echo(f"{what} ...", err=True)
+        over.wait()
+        click.echo(f"{what}: done after {time.monotonic() - began:.0f} s", err=True)
+        return
+    shown = True
+    while shown:
+        click.echo(f"\r\033[K{what} ... {time.monotonic() - began:.0f} s", err=True, nl=False)
+        shown = not over.wait(TICK_S)
+    click.echo("\r\033[K", err=True, nl=False)

@@ -11,6 +11,7 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import check_left_to_server, is_on_command_line, remote
+from slacktide.cli.shared.output import ProgressBar, echo_json
 
 if TYPE_CHECKING:
     from slacktide.app.jobs.submission import Submission
@@ -25,11 +26,11 @@ def plan_on_server(job: str, given: Mapping[str, Any]) -> None:
     """Have a job planned on a server, print the plan and write its files."""
     from slacktide.cli.commands.jobs.plan import warn
 
-    with remote(given["server"]) as journal, common.Bar("planning") as bar:
+    with remote(given["server"]) as journal, ProgressBar("planning") as bar:
         found = journal.plan(plan_question(journal, job, given, _wants(given, "text")), _hearing(bar))
     made = found.pop("made", {})
     if given["output"] == "json":
-        common.echo_json(found)
+        echo_json(found)
     else:
         click.echo(made["text"])
     warn(found.get("assumptions", ()))
@@ -40,11 +41,11 @@ def backtest_on_server(job: str, given: Mapping[str, Any]) -> None:
     """Have policies for a job tried on a server, print the table and write its files."""
     check_left_to_server(("on",))
     shown = "decisions" if given["verbose"] else "text"
-    with remote(given["server"]) as journal, common.Bar("back-testing") as bar:
+    with remote(given["server"]) as journal, ProgressBar("back-testing") as bar:
         found = journal.backtest(_backtest_question(journal, job, given, _wants(given, shown)), _hearing(bar))
     made = found.pop("made", {})
     if given["output"] == "json":
-        common.echo_json(found)
+        echo_json(found)
     else:
         click.echo(made["csv" if given["output"] == "csv" else shown], nl=given["output"] != "csv")
     _write(made, given)
@@ -56,7 +57,7 @@ def learn_on_server(job: str | None, given: Mapping[str, Any]) -> None:
 
     check_left_to_server(("on", "state"))
     wants = _wants({**given, "report": None}, "text")
-    with remote(given["server"]) as journal, common.Bar("learning") as bar:
+    with remote(given["server"]) as journal, ProgressBar("learning") as bar:
         if given["reset"]:
             confirm_forgetting(given["server"], sure=given["yes"])
             journal.forget()
@@ -67,7 +68,7 @@ def learn_on_server(job: str | None, given: Mapping[str, Any]) -> None:
             found = journal.learn(_learn_question(journal, job, given, wants), _hearing(bar))
     made = found.pop("made", {})
     if given["output"] == "json":
-        common.echo_json(found)
+        echo_json(found)
     else:
         click.echo(made["text"], nl=False)
     _write(made, {**given, "report": None})
@@ -75,7 +76,7 @@ def learn_on_server(job: str | None, given: Mapping[str, Any]) -> None:
 
 def plan_told(journal: RemoteJournal, job: str, given: Mapping[str, Any]) -> str:
     """Return the plan of a job on a server, as it is printed."""
-    with common.Bar("planning") as bar:
+    with ProgressBar("planning") as bar:
         return str(journal.plan(plan_question(journal, job, given, ["text"]), _hearing(bar))["made"]["text"])
 
 
@@ -176,7 +177,7 @@ def _write(made: Mapping[str, str], given: Mapping[str, Any]) -> None:
         click.echo(f"wrote {given['report']}", err=True)
 
 
-def _hearing(bar: common.Bar) -> Any:
+def _hearing(bar: ProgressBar) -> Any:
     """Return what shows on a bar how far a server is; while others come first there is nothing to show."""
 
     def hear(ahead: int, done: int, total: int) -> None:

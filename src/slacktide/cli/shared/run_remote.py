@@ -65,7 +65,7 @@ def run_on_server(paths: Sequence[str], given: Mapping[str, Any]) -> int:
 
 def _agreed(journal: RemoteJournal, wanted: Sequence[Submission], given: Mapping[str, Any]) -> bool:
     """Show plans and ask, where there is somebody to ask; else refuse jobs whose plan would be refused."""
-    if given["yes"] or not confirm.is_terminal():
+    if given["yes"] or not confirm.can_ask():
         for one in wanted:
             check_affordable(journal, one, given)
         return True
@@ -123,7 +123,7 @@ class ServerScreen:
 def _settle(journal: RemoteJournal, jobs: Sequence[str], given: Mapping[str, Any]) -> int:
     """Print the bills, and return the exit code."""
     from slacktide.cli.shared.broken_pipe import unless_nobody_reads
-    from slacktide.cli.shared.spinner import waiting
+    from slacktide.cli.shared.output import waiting
     from slacktide.journal.events import Status
 
     with waiting("computing what other ways would have cost"):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from slacktide.cli.shared import options as common
-from slacktide.cli.shared.output import say
+from slacktide.cli.shared.output import echo_json, say
 from slacktide.client.http import ServerError
 from slacktide.core.errors import InputError
 
@@ -35,7 +34,7 @@ def print_bills(bills: Sequence[Bill], output: str) -> None:
     from slacktide.report.text.bills import job as report
 
     if output == "json":
-        common.echo_json({"jobs": [report.as_json(bill) for bill in bills]})
+        echo_json({"jobs": [report.as_json(bill) for bill in bills]})
     else:
         say("\n\n".join(report.text(bill) for bill in bills))
 

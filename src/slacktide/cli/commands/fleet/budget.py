@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import echo_json, line_length, print_rich
 
 
 @click.command()
@@ -59,10 +60,10 @@ def _print(answer: Any, asked: Any, given: dict[str, Any]) -> None:
     from slacktide.report.wire.budget import as_json, csv_text
 
     if given["output"] == "json":
-        common.echo_json(as_json(answer, asked, frontier=given["frontier"]))
+        echo_json(as_json(answer, asked, frontier=given["frontier"]))
     elif given["output"] == "csv":
         click.echo(csv_text(answer, frontier=given["frontier"]), nl=False)
     elif given["frontier"]:
-        common.show(*frontier_page(answer, asked, common.line_length()))
+        print_rich(*frontier_page(answer, asked, line_length()))
     else:
-        common.show(*page(answer, asked))
+        print_rich(*page(answer, asked))

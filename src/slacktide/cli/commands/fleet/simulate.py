@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import ProgressBar, echo_json, print_rich
 
 
 @click.command()
@@ -82,7 +83,7 @@ def simulate(fleet: str, **given: Any) -> None:
         provisioning_hours=given["provisioning"],
         idle_grace_hours=given["idle_grace"],
     )
-    with common.Bar("simulating") as bar:
+    with ProgressBar("simulating") as bar:
         found = simulate_stream(question, progress=bar)
     _print(found.comparison, Simulated(fleet, found.told, file.usd_per_gpu_hour), given["output"])
     if given["plot"] is not None:
@@ -97,8 +98,8 @@ def _print(found: Any, asked: Any, output: str) -> None:
     from slacktide.report.wire import streams as stream_export
 
     if output == "json":
-        common.echo_json(stream_export.as_json(found, asked))
+        echo_json(stream_export.as_json(found, asked))
     elif output == "csv":
         click.echo(stream_export.csv_text(found, asked), nl=False)
     else:
-        common.show(*streams.page(found, asked))
+        print_rich(*streams.page(found, asked))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import ProgressBar, echo_json, print_rich
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def simulate_on_market(path: str, file: Any, given: dict[str, Any]) -> None:
         periods=given["periods"],
         bound=given["bound"],
     )
-    with common.Bar("simulating") as bar:
+    with ProgressBar("simulating") as bar:
         found = simulate_fleet(question, progress=bar)
     _print(found, path, given["output"])
     _write(found, path, given)
@@ -69,11 +70,11 @@ def _print(found: FleetComparison, path: str, output: str) -> None:
     from slacktide.report.wire import fleet as wire
 
     if output == "json":
-        common.echo_json(wire.as_json(found, path))
+        echo_json(wire.as_json(found, path))
     elif output == "csv":
         click.echo(wire.policies_csv(found), nl=False)
     else:
-        common.show(*page(found, path))
+        print_rich(*page(found, path))
 
 
 def _write(found: FleetComparison, path: str, given: dict[str, Any]) -> None:

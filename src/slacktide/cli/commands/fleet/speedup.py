@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import echo_json, print_rich
 from slacktide.core.errors import InputError, shown
 
 
@@ -45,9 +46,9 @@ def fit(data: str, plot: str | None, output: str, **given: Any) -> None:
         click.echo(f"left out, only one width was measured: {name}", err=True)
     studies = fits.studies
     if output == "json":
-        common.echo_json(report.as_json(data, studies))
+        echo_json(report.as_json(data, studies))
     else:
-        common.show(*report.page(data, studies))
+        print_rich(*report.page(data, studies))
     if plot is not None:
         from slacktide.report.figures.speedup import plot_speedups
 

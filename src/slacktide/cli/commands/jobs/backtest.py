@@ -10,6 +10,7 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import is_remote, server_option
+from slacktide.cli.shared.output import ProgressBar, echo_json, print_rich
 
 if TYPE_CHECKING:
     from slacktide.results.comparison import Comparison
@@ -81,7 +82,7 @@ def backtest(job: str, **given: Any) -> None:
         truth=Truth() if given["truth"] is None else parse_truth(given["truth"]),
         sight=given["sight"],
     )
-    with open_spread(given["on"]) as spread, common.Bar("back-testing") as bar:
+    with open_spread(given["on"]) as spread, ProgressBar("back-testing") as bar:
         result = run_backtest(request, progress=bar, spread=spread)
     _print(result, given["output"], verbose=given["verbose"])
     _write(result, given["report"], given["plot"])
@@ -91,7 +92,7 @@ def _print(result: Comparison, output: str, *, verbose: bool) -> None:
     from slacktide.report.wire import backtest as wire
 
     if output == "json":
-        common.echo_json(wire.as_json(result))
+        echo_json(wire.as_json(result))
     elif output == "csv":
         click.echo(wire.csv_text(result), nl=False)
     else:
@@ -103,7 +104,7 @@ def _show(result: Comparison, *, verbose: bool) -> None:
 
     detail = result.detail if verbose else ()
     if sys.stdout.isatty():
-        common.show(report.summary_table(result), *(report.decisions_table(run) for run in detail))
+        print_rich(report.summary_table(result), *(report.decisions_table(run) for run in detail))
         return
     for text in (report.summary_text(result), *(report.decisions_text(run) for run in detail)):
         click.echo(text)

@@ -9,7 +9,7 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import opened, place_options
-from slacktide.cli.shared.output import say
+from slacktide.cli.shared.output import echo_json, say
 from slacktide.cli.shared.run_report import Pictures, fetch_pictures, write_pictures
 from slacktide.core.errors import InputError
 
@@ -75,9 +75,7 @@ def _in_parts(job: str | None, by: str, pictures: Pictures, given: Mapping[str, 
         click.echo(report.as_csv(parts, keys), nl=False)
     elif given["output"] == "json":
         audit = told.document["audit"]
-        common.echo_json(
-            {"parts": report.as_json(parts, keys), "total": told.document["total"], "audit": audit}
-        )
+        echo_json({"parts": report.as_json(parts, keys), "total": told.document["total"], "audit": audit})
     else:
         say(report.text(parts, keys, total_usd))
     for note in told.notes:
@@ -92,6 +90,6 @@ def _print(told: CostTold, output: str) -> None:
     for note in told.notes:
         say(note, err=True)
     if output == "json":
-        common.echo_json(told.document)
+        echo_json(told.document)
     else:
         say(told.text)

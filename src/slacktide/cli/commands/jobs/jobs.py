@@ -10,7 +10,7 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import NOBODY, opened, place_options
-from slacktide.cli.shared.output import is_terminal, say
+from slacktide.cli.shared.output import echo_json, is_terminal, line_length, print_rich, say
 
 if TYPE_CHECKING:
     from slacktide.app.journal.job_filter import JobFilter
@@ -52,9 +52,9 @@ def jobs(journal: str | None, server: str | None, output: str, **given: Any) -> 
         every = read.jobs()
         listed = wanted.kept(every)
         if output == "json":
-            common.echo_json({"jobs": [report.as_json(one) for one in listed]})
+            echo_json({"jobs": [report.as_json(one) for one in listed]})
         elif is_terminal() and listed:
-            common.show(as_rich(report.table_of(listed), caption=report.note(listed)))
+            print_rich(as_rich(report.table_of(listed), caption=report.note(listed)))
         else:
             say(report.text(listed) if listed or not every else NONE_OF_THEM)
         for one in listed:
@@ -91,4 +91,4 @@ def _say_what_waits(journal: AnyJournal) -> None:
 
 def _wrapped(text: str) -> str:
     """Break a long text into the lines of a terminal; in a pipe it stays one line."""
-    return textwrap.fill(text, common.line_length()) if is_terminal(err=True) else text
+    return textwrap.fill(text, line_length()) if is_terminal(err=True) else text

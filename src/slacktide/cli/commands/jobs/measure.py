@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import echo_json
 from slacktide.core.errors import InputError, shown
 
 MOST_MINUTES = 24 * 60.0
@@ -50,7 +51,7 @@ def measure(job: str, widths: str, minutes: float, speed: float, write: bool, ou
     except Interrupted as error:
         raise click.exceptions.Abort from error
     if output == "json":
-        common.echo_json(report.as_json(found))
+        echo_json(report.as_json(found))
     else:
         click.echo(f"{report.page(found)}\n\n{report.lines(found)}")
     if write:

@@ -10,6 +10,7 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import is_remote, journal_path, place_options
+from slacktide.cli.shared.output import ProgressBar, echo_json
 
 
 class Assuming(Protocol):
@@ -57,7 +58,7 @@ def plan(job: str, **given: Any) -> None:
     policy = common.parse_policy(given["policy"], job)
     journal = journal_path(given["journal"])
     request = PlanRequest(path=job, market=common.market_spec(given), policy=policy, journal=journal)
-    with common.Bar("planning") as bar:
+    with ProgressBar("planning") as bar:
         moving = make_pools_plan(request, progress=bar)
         staying = make_plan(request, progress=bar) if moving is None else None
     if moving is not None:
@@ -91,7 +92,7 @@ def _tell(
 ) -> None:
     """Print a plan, and write its picture and page where they are wanted."""
     if given["output"] == "json":
-        common.echo_json(as_json(result))
+        echo_json(as_json(result))
     else:
         click.echo(page(result))
     warn(result.assumptions)

@@ -12,10 +12,9 @@ import click
 from slacktide.cli.shared import confirm
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import is_remote, journal_path, place_options
-from slacktide.cli.shared.output import say
+from slacktide.cli.shared.output import say, waiting
 from slacktide.cli.shared.run_options import RunOptions, controller_options, run_options_of, setup_of
 from slacktide.cli.shared.run_report import CANCELLED, Pictures, exit_code, print_bills, write_pictures
-from slacktide.cli.shared.spinner import waiting
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def run(job: tuple[str, ...], **given: Any) -> int:
     journal, wanted = journal_path(given["journal"]), run_options_of({**given, "job": job})
     if given["resume"]:
         check_exists(journal)
-    if not (given["yes"] or given["fleet"]) and confirm.is_terminal():
+    if not (given["yes"] or given["fleet"]) and confirm.can_ask():
         pool = confirm.agreed(journal, [wanted.plan(path) for path in job])
         if pool is None:
             click.echo("nothing was started", err=True)

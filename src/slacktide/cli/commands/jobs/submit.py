@@ -8,6 +8,7 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import NOBODY, opened, place_options
+from slacktide.cli.shared.output import echo_json
 
 NOT_TAKEN_IN = 101
 
@@ -60,6 +61,6 @@ def submit(job: str, **given: Any) -> int:
 
 def _print(key: str, job: str | None, output: str) -> None:
     if output == "json":
-        common.echo_json({"key": key, "job": job})
+        echo_json({"key": key, "job": job})
     else:
         click.echo(job or key)

@@ -8,7 +8,7 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import opened, place_options
-from slacktide.cli.shared.output import say
+from slacktide.cli.shared.output import echo_json, line_length, say
 
 WIDEST = 100
 """Text is wrapped at this many characters, however wide the terminal is."""
@@ -23,6 +23,6 @@ def why(job: str, journal: str | None, server: str | None, output: str) -> None:
     with opened(journal, server) as read:
         sentences = read.why(job)
     if output == "json":
-        common.echo_json({"job": job, "why": sentences})
+        echo_json({"job": job, "why": sentences})
     else:
-        say(textwrap.fill(" ".join(sentences), min(WIDEST, common.line_length())))
+        say(textwrap.fill(" ".join(sentences), min(WIDEST, line_length())))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import echo_json
 
 
 @click.command()
@@ -20,7 +21,7 @@ def backends(check: str | None, output: str) -> None:
         return
     known = known_backends()
     if output == "json":
-        common.echo_json(known)
+        echo_json(known)
         return
     for one in known:
         click.echo(f"{click.style(one['name'], bold=True)}\n    {one['summary']}")

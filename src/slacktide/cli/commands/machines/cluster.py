@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.output import say
+from slacktide.cli.shared.output import echo_json, say
 from slacktide.core.units import format_count
 
 NONE = "no cluster is running; start one with `slacktide cluster up`"
@@ -31,7 +31,7 @@ def cluster() -> None:
 def up(spot: int, on_demand: int, gpus: int) -> None:
     """Start the cluster; it stays until `slacktide cluster down`."""
     from slacktide.app.setup.cluster import ClusterRequest, start_cluster
-    from slacktide.cli.shared.spinner import waiting
+    from slacktide.cli.shared.output import waiting
     from slacktide.report.text.tables.cluster import text
 
     request = ClusterRequest(spot=spot, on_demand=on_demand, gpus=gpus)
@@ -51,7 +51,7 @@ def status(output: str) -> None:
 
     found = cluster_status()
     if output == "json":
-        common.echo_json(as_json(found))
+        echo_json(as_json(found))
     else:
         say(NONE if found is None else text(found))
 

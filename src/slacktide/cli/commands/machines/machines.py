@@ -10,7 +10,7 @@ import click
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.defaults import token_of
 from slacktide.cli.shared.journals import is_remote, place_options
-from slacktide.cli.shared.output import say
+from slacktide.cli.shared.output import echo_json, say
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def machines(
 
         swept = {"ended": ended} if sweep else {}
         could = {"could_rent": _could(request)} if dry_run and not sweep else {}
-        common.echo_json({"machines": [as_json(one) for one in listed], **could, **swept})
+        echo_json({"machines": [as_json(one) for one in listed], **could, **swept})
     elif not sweep:
         _show(listed, owners=all_owners)
         if dry_run:
@@ -89,7 +89,7 @@ def _of_server(url: str, output: str, more: str | bool) -> None:
         )
     listed = open_server(url, token_of(url)).machines()
     if output == "json":
-        common.echo_json({"machines": [report.as_json(one) for one in listed]})
+        echo_json({"machines": [report.as_json(one) for one in listed]})
     else:
         _show(listed, owners=False)
 
@@ -100,7 +100,7 @@ def _bill(request: MachinesRequest, output: str) -> None:
 
     found = account(request)
     if output == "json":
-        common.echo_json(report.as_json(found))
+        echo_json(report.as_json(found))
     else:
         say(report.text(found))
 
@@ -120,7 +120,7 @@ def _swept(
 ) -> list[str]:
     """Show what no ticket explains, ask, and end it; return what was ended."""
     from slacktide.app.machines import sweep
-    from slacktide.cli.shared.confirm import is_terminal
+    from slacktide.cli.shared.confirm import can_ask
     from slacktide.report.text.tables import machines as report
 
     table = output != "json"
@@ -129,7 +129,7 @@ def _swept(
     if dry_run or not orphans:
         return []
     if not yes:
-        if not is_terminal():
+        if not can_ask():
             raise InputError("ending machines must be confirmed, got no terminal to ask on; add -y")
         if not click.confirm(f"End {len(orphans)}?"):
             return []

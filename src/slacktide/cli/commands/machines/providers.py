@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import echo_json
 from slacktide.core.errors import InputError
 
 
@@ -29,7 +30,7 @@ def providers(check: str | None, yes: bool, output: str) -> None:
 
     known = known_providers()
     if output == "json":
-        common.echo_json(known)
+        echo_json(known)
         return
     for one in known:
         click.echo(f"{click.style(str(one['name']), bold=True)}\n    {one['summary']}")
@@ -39,11 +40,11 @@ def providers(check: str | None, yes: bool, output: str) -> None:
 def _check(file: str, *, yes: bool) -> None:
     from slacktide.app.machines import cheapest
     from slacktide.app.setup.registers import check_provider_of
-    from slacktide.cli.shared.confirm import is_terminal
+    from slacktide.cli.shared.confirm import can_ask
 
     read, spec, price = cheapest(Path(file))
     if not yes:
-        if not is_terminal():
+        if not can_ask():
             raise InputError("renting machines must be confirmed, got no terminal to ask on; add -y")
         if not click.confirm(f"Rent {spec.kind} machines of {spec.pool} for ${price:.2f} an hour each?"):
             return

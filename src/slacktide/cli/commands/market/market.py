@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slacktide.cli.commands.market.market_feeds import feeds, follow
-from slacktide.cli.commands.market.market_forecast import ShareParam, specs
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import journal_option, journal_path
+from slacktide.cli.shared.output import ProgressBar, echo_json, print_rich
+from slacktide.core.errors import InputError, shown
 
 if TYPE_CHECKING:
     from slacktide.app.markets.market_files import Market
+    from slacktide.core.register import Spec
 
 FORCE = click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 READING = (
@@ -44,6 +46,24 @@ def reading(gaps: str) -> Callable[[common.Command], common.Command]:
         return command
 
     return add
+
+
+class ShareParam(click.ParamType[float]):
+    """A share written as 30% or 0.3."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        text = str(value).strip()
+        try:
+            share = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+        except ValueError:
+            share = -1.0
+        if not 0.0 <= share < 1.0:
+            self.fail(f"a share must be written 30% or 0.3 and be less than 1, got {shown(text)}", param, ctx)
+        return share
 
 
 @click.group()
@@ -80,9 +100,9 @@ def show(
 
     found = read_market(ReadRequest(source=source, pool=pool, **given), journal=journal_path(journal))
     if output == "json":
-        common.echo_json(as_json(found))
+        echo_json(as_json(found))
     else:
-        common.show(*page(found))
+        print_rich(*page(found))
     if plot is not None:
         from slacktide.report.figures.market import plot_market
 
@@ -143,7 +163,7 @@ def synthesize(profile: str, out: str, force: bool, **given: Any) -> None:
     type=ShareParam(),
     default="30%",
     show_default=True,
-    help="ShareParam of the market to learn from before forecasts are scored.",
+    help="Share of the market to learn from before forecasts are scored.",
 )
 @common.plot_option("Also write a plot")
 @common.output_option("table", "json")
@@ -169,12 +189,12 @@ def forecast(
         horizon=horizon,
         warmup_share=warmup,
     )
-    with common.Bar("forecasting") as bar:
+    with ProgressBar("forecasting") as bar:
         found = compare_forecasters(request, progress=bar)
     if output == "json":
-        common.echo_json(as_json(found))
+        echo_json(as_json(found))
     else:
-        common.show(*page(found))
+        print_rich(*page(found))
     if plot is not None:
         from slacktide.report.figures.forecast import plot_forecasts
 
@@ -189,3 +209,21 @@ def _told(found: Market, out: str) -> None:
     click.echo(f"wrote {out}: {pools}, {slots} slots of {found.pools[0].slot_hours * 60:.6g} min")
     for sentence in found.assumptions:
         click.echo(f"assumed: {sentence}")
+
+
+def specs(texts: tuple[str, ...]) -> list[Spec]:
+    """Read `--forecaster`: names with commas between them, or `{name: {parameter: value}}`."""
+    import yaml
+
+    found: list[Spec] = []
+    for text in texts:
+        if not text.lstrip().startswith("{"):
+            found += [name.strip() for name in text.split(",") if name.strip()]
+            continue
+        try:
+            found.append(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise InputError(
+                f"--forecaster must be names or {{name: {{parameter: value}}}}, got {shown(text)}"
+            ) from error
+    return found

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import echo_json
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def feeds(check: str | None, zones: str | None, output: str) -> None:
         return
     known = known_feeds()
     if output == "json":
-        common.echo_json(
+        echo_json(
             [{"name": one.name, "summary": one.summary, "settings": list(one.settings)} for one in known]
         )
         return

@@ -10,6 +10,7 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import is_remote, server_option
+from slacktide.cli.shared.output import ProgressBar, echo_json, print_rich
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _teach(path: Path, job: str, given: dict[str, Any]) -> Hedge:
 
     market = common.market_spec(given)
     lessons = Lessons(path=job, market=market, jobs=given["jobs"], seed=given["seed"])
-    with open_spread(given["on"]) as spread, common.Bar("learning") as bar:
+    with open_spread(given["on"]) as spread, ProgressBar("learning") as bar:
         return teach(path, lessons, pool_of=given["pool_of"], progress=bar, spread=spread)
 
 
@@ -98,6 +99,6 @@ def _print(hedge: Hedge, path: Path, output: str) -> None:
     from slacktide.report.text.tables import learn as report
 
     if output == "json":
-        common.echo_json(report.as_json(hedge, str(path)))
+        echo_json(report.as_json(hedge, str(path)))
     else:
-        common.show(*report.page(hedge, str(path)))
+        print_rich(*report.page(hedge, str(path)))

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import echo_json
 
 
 @click.command()
@@ -29,7 +30,7 @@ def policies(check: str | None, examples: int, output: str) -> None:
         return
     groups = known_policies()
     if output == "json":
-        common.echo_json([policy for group in groups.values() for policy in group])
+        echo_json([policy for group in groups.values() for policy in group])
         return
     for place, (title, group) in enumerate(groups.items()):
         click.echo(f"{'' if place == 0 else chr(10)}{title}:")

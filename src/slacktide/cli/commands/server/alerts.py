@@ -9,7 +9,7 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import is_remote, journal_path, place_options, remote
-from slacktide.cli.shared.output import say
+from slacktide.cli.shared.output import echo_json, say
 from slacktide.core.errors import BackendError
 
 
@@ -35,7 +35,7 @@ def test(file: Path, hook: str | None, output: str) -> int:
         say(note, err=True)
     trials = try_hooks(read, hook)
     if output == "json":
-        common.echo_json({"hooks": [asdict(one) for one in trials]})
+        echo_json({"hooks": [asdict(one) for one in trials]})
     else:
         for one in trials:
             say(f"{one.hook:<24} {'accepted' if one.accepted else 'failed':<9} {one.target}: {one.said}")
@@ -54,7 +54,7 @@ def show(journal: str | None, server: str | None, output: str) -> None:
 
     found = remote(str(server)).hooks() if is_remote(server) else hook_statuses(journal_path(journal))
     if output == "json":
-        common.echo_json({"hooks": [asdict(one) for one in found]})
+        echo_json({"hooks": [asdict(one) for one in found]})
         return
     if not found:
         say("no hooks yet: `slacktide serve --alerts FILE` or `slacktide controller --alerts FILE`", err=True)

@@ -8,6 +8,7 @@ import click
 
 from slacktide.cli.shared import options as common
 from slacktide.cli.shared.journals import journal_option, journal_path
+from slacktide.cli.shared.output import echo_json
 
 
 @click.group()
@@ -41,7 +42,7 @@ def list_(journal: str | None, output: str) -> None:
     found = tokens_of(journal_path(journal)).all()
     if output == "json":
         keys = ("name", "role", "made_utc", "expires_utc")
-        common.echo_json({"tokens": [{key: getattr(one, key) for key in keys} for one in found]})
+        echo_json({"tokens": [{key: getattr(one, key) for key in keys} for one in found]})
         return
     for one in found:
         until = (

@@ -9,7 +9,7 @@ import click
 
 from slacktide.cli.shared import defaults
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.output import say
+from slacktide.cli.shared.output import echo_json, say
 from slacktide.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def config(context: click.Context, output: str) -> None:
     rows = _rows(context, settings)
     if output == "json":
         values = [one._asdict() for one in rows]
-        common.echo_json({"profile": settings.profile or None, "files": _paths(), "values": values})
+        echo_json({"profile": settings.profile or None, "files": _paths(), "values": values})
         return
     from slacktide.report.text.tables.grid import Column, Grid, as_text
 
@@ -126,7 +126,7 @@ def path(output: str) -> None:
     """Print where your own file is, or would be, and the project's if there is one."""
     found = _paths()
     if output == "json":
-        common.echo_json(found)
+        echo_json(found)
     else:
         say("\n".join(str(one) for one in found.values() if one))
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from slacktide.cli.commands.jobs.run import settle, show_live, take_in
+from slacktide.cli.shared.output import waiting
 from slacktide.cli.shared.run_options import RunOptions
 from slacktide.cli.shared.run_report import Pictures
-from slacktide.cli.shared.spinner import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

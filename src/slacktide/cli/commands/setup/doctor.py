@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from slacktide.cli.shared import options as common
-from slacktide.cli.shared.output import say
+from slacktide.cli.shared.output import echo_json, say
 
 
 @click.command()
@@ -23,7 +23,7 @@ def doctor(output: str) -> int:
 
     found = examine()
     if output == "json":
-        common.echo_json({"findings": [asdict(one) for one in found]})
+        echo_json({"findings": [asdict(one) for one in found]})
     else:
         columns = tuple(Column(name, right=False) for name in ("what", "state", "found", "remedy"))
         say(as_text(Grid(columns, tuple((one.name, one.state, one.found, one.remedy) for one in found))))

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from slacktide.cli.shared import options as common
+from slacktide.cli.shared.output import echo_json
 
 
 @click.command()
@@ -23,7 +24,7 @@ def examples(name: str | None, folder: str, output: str) -> None:
     if name is not None:
         _copy(name, folder, output)
     elif output == "json":
-        common.echo_json([{"name": one.name, "summary": one.summary} for one in list_examples()])
+        echo_json([{"name": one.name, "summary": one.summary} for one in list_examples()])
     else:
         known = list_examples()
         width = max(len(one.name) for one in known)
@@ -37,7 +38,7 @@ def _copy(name: str, folder: str, output: str) -> None:
 
     written = copy_example(name, folder)
     if output == "json":
-        common.echo_json({"name": name, "written": [str(path) for path in written]})
+        echo_json({"name": name, "written": [str(path) for path in written]})
         return
     for path in written:
         click.echo(f"wrote {path}")

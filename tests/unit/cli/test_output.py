@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from slacktide.cli.shared.spinner import waiting
+from slacktide.cli.shared.output import waiting
 
 
 class Terminal(io.StringIO):
